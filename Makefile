@@ -1,0 +1,53 @@
+# make demo   set up, then open the explorer on a demo job
+# make test   set up, then run the tests
+# make check  format, lint, strict types, import layers, generated docs, tests
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed-dev
+RUN    := $(VENV)/.installed
+
+.PHONY: demo test check format lint types layers docs bench clean
+
+demo: $(RUN)
+	$(BIN)/ccltui demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n auto
+
+check: $(STAMP) lint types layers docs
+	$(BIN)/python -m pytest -n auto
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+layers: $(STAMP)
+	$(BIN)/lint-imports
+
+docs: $(STAMP)
+	$(BIN)/python -m ccltui.report.reference --check
+
+bench: $(STAMP)
+	$(BIN)/python -m bench.ingest
+
+# The demo needs no development package, so it has a stamp of its own.
+$(RUN): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@ $(RUN)
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

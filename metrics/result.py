@@ -1,0 +1,99 @@
+"""What a metric returns: a number that says what it is, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["ok", "partial", "unavailable"]
+
+Code = Literal[
+    "no_trace",
+    "mode_mismatch",
+    "no_gpu_events",
+    "no_collectives",
+    "no_step_markers",
+    "single_rank",
+    "missing_ranks",
+    "unmatched_collectives",
+    "no_process_groups",
+    "no_message_size",
+    "clock_unknown",
+    "no_card",
+    "card_invalid",
+    "card_incomplete",
+    "ambiguous_batch_scope",
+    "card_conflict",
+    "not_applicable",
+    "unknown_peak",
+    "no_side_file",
+    "phase_mismatch",
+    "no_gpu_metrics",
+    "truncated_trace",
+    "rank_conflict",
+    "window_empty",
+    "internal_error",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a number is missing or covers only a part of the input."""
+
+    code: Code
+    message: str
+    rank: str | None = None
+    file: str | None = None
+
+    def to_dict(self) -> dict[str, str]:
+        """The JSON form, without the keys that are not set."""
+        pairs = {
+            "code": self.code,
+            "message": self.message,
+            "rank": self.rank,
+            "file": self.file,
+        }
+        return {key: value for key, value in pairs.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One metric of one job under one view.
+
+    ``value`` is the headline in ``unit`` (None when unavailable); ``details`` holds the keys
+    of the metric's definition, JSON-ready: str keys, no NaN, no numpy scalars.
+    """
+
+    metric: str
+    unit: str
+    definition: str
+    status: Status
+    value: float | int | None
+    details: Mapping[str, Any]
+    reasons: Sequence[Reason] = ()
+    warnings: Sequence[str] = ()
+    source: str | None = None
+    basis: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    schema: int = 1
+
+    @property
+    def reason(self) -> str | None:
+        """Code of the first reason, None when all is well."""
+        return self.reasons[0].code if self.reasons else None
+
+    def to_document(self) -> dict[str, Any]:
+        """The flat dictionary that ``ccl-metrics`` prints: envelope and details at one level."""
+        return {
+            "metric": self.metric,
+            "schema": self.schema,
+            "status": self.status,
+            "reason": self.reason,
+            "reasons": [reason.to_dict() for reason in self.reasons],
+            **self.details,
+            "source": self.source,
+            "basis": dict(self.basis),
+            "inputs": dict(self.inputs),
+            "warnings": list(self.warnings),
+        }

@@ -1,0 +1,293 @@
+"""The columnar model: what every reader fills and every metric asks.
+
+Times are int64 nanoseconds since the Unix epoch (or since the file's own zero
+where the file states no base), exact to the text of the file. Arrays may be
+read-only views of memory-mapped files: never write to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+I8 = npt.NDArray[np.int8]
+I16 = npt.NDArray[np.int16]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
+Bool = npt.NDArray[np.bool_]
+
+MISSING = -1
+"""In every integer column: the file does not say."""
+
+Group = Literal[
+    "gpu", "gpu_annotations", "gpu_sync", "runtime", "cpu_ops", "annotations", "python", "other"
+]
+GROUPS: tuple[Group, ...] = (
+    "gpu",  # kernels, memcpy, memset: what occupies the device
+    "gpu_annotations",  # user annotations repeated on the device's rows
+    "gpu_sync",  # synchronisation rows: they carry a stream but are not work
+    "runtime",  # CUDA or HIP runtime and driver calls
+    "cpu_ops",  # framework operators, record_param_comms among them
+    "annotations",  # user annotations on the CPU: ProfilerStep#N, nccl:*, gloo:*
+    "python",  # Python frames (with_stack)
+    "other",  # every further complete event, its category kept
+)
+
+
+def _no_rows(columns: tuple[tuple[str, type], ...]) -> dict[str, Any]:
+    return {name: np.empty(0, dtype) for name, dtype in columns}
+
+
+class Strings(Sequence[str]):
+    """The interned strings of one rank, decoded one by one from a byte blob.
+
+    ``blob`` is uint8, ``offsets`` int64 of length ``len + 1``. Event names are data:
+    they may hold markup or escapes and must be cleaned by whoever prints them.
+    """
+
+    __slots__ = ("_blob", "_index", "_offsets")
+
+    def __init__(self, blob: npt.NDArray[np.uint8], offsets: I64) -> None:
+        self._blob = blob
+        self._offsets = offsets
+        self._index: dict[str, int] | None = None
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Strings:
+        """Pack ``texts`` (lone surrogates are kept)."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(part) for part in encoded], out=offsets[1:])
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+    @property
+    def blob(self) -> npt.NDArray[np.uint8]:
+        """All strings end to end, UTF-8."""
+        return self._blob
+
+    @property
+    def offsets(self) -> I64:
+        """Where each string starts, and one past the end."""
+        return self._offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, index: int) -> str:  # type: ignore[override]
+        """Text of one id; an id of -1 (missing) is an error, not the last string."""
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        part = self._blob[self._offsets[index] : self._offsets[index + 1]]
+        return part.tobytes().decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        for index in range(len(self)):
+            yield self[index]
+
+    def find(self, text: str) -> int:
+        """Id of ``text``, or -1 when no event uses it."""
+        if self._index is None:
+            self._index = {value: index for index, value in enumerate(self)}
+        return self._index.get(text, MISSING)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Complete events of one group of one rank, sorted by (start, longer first).
+
+    All arrays have one length. ``name`` and ``category`` are ids into the rank's strings,
+    ``track`` into its tracks, ``args`` into its collective arguments; -1 means absent.
+    """
+
+    start_ns: I64
+    dur_ns: I64
+    name: I32
+    category: I32
+    track: I32
+    correlation: I64  # launch <-> device work; 0 and absent are both -1
+    external_id: I64  # the operator that was running; -1 when absent
+    args: I32  # row of CollectiveArgs, or -1
+    bytes: I64  # memcpy and memset; -1 elsewhere
+
+    COLUMNS = (
+        ("start_ns", np.int64),
+        ("dur_ns", np.int64),
+        ("name", np.int32),
+        ("category", np.int32),
+        ("track", np.int32),
+        ("correlation", np.int64),
+        ("external_id", np.int64),
+        ("args", np.int32),
+        ("bytes", np.int64),
+    )
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def end_ns(self) -> I64:
+        """Start plus duration, int64 ns."""
+        return self.start_ns + self.dur_ns
+
+    def take(self, rows: npt.NDArray[np.intp] | I64 | Bool) -> Events:
+        """The same columns restricted to ``rows`` (mask or indices)."""
+        return Events(*(getattr(self, name)[rows] for name, _ in self.COLUMNS))
+
+    @classmethod
+    def empty(cls) -> Events:
+        """No event."""
+        return cls(**_no_rows(cls.COLUMNS))
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveArgs:
+    """What the profiler wrote about a collective, one row a distinct event that carried it.
+
+    Events refer to rows by ``Events.args``. Sizes are numbers of elements. ``group`` is an
+    index into ``RankTrace.process_groups``. Texts are ids into the rank's strings.
+    """
+
+    op: I32  # "Collective name" as written: allreduce, _allgather_base, all_to_allv, send, …
+    in_elems: I64
+    out_elems: I64
+    dtype: I32  # "Float", "BFloat16", … or "float", "c10::Half" from operator inputs
+    group: I32
+    group_size: I64
+    seq: I64
+    comms_id: U64  # 0 when absent
+    src: I64  # global rank of the sender of a p2p, -1 when not stated
+    dst: I64
+    in_split: I32  # text of the list, as written: "[4, 4]"
+    out_split: I32
+    is_async: I8  # 1, 0, or -1
+
+    COLUMNS = (
+        ("op", np.int32),
+        ("in_elems", np.int64),
+        ("out_elems", np.int64),
+        ("dtype", np.int32),
+        ("group", np.int32),
+        ("group_size", np.int64),
+        ("seq", np.int64),
+        ("comms_id", np.uint64),
+        ("src", np.int64),
+        ("dst", np.int64),
+        ("in_split", np.int32),
+        ("out_split", np.int32),
+        ("is_async", np.int8),
+    )
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    @classmethod
+    def empty(cls) -> CollectiveArgs:
+        """No row."""
+        return cls(**_no_rows(cls.COLUMNS))
+
+
+class Track(msgspec.Struct, frozen=True):
+    """A row of the file: a stream of a device, or a thread of a process."""
+
+    kind: Literal["stream", "thread"]
+    pid: str
+    tid: str
+    device: int = MISSING
+    stream: int = MISSING
+    label: str = ""
+
+
+class ProcessGroup(msgspec.Struct, frozen=True):
+    """A communicator as this rank knows it. ``ranks`` is empty when the file does not say."""
+
+    name: str
+    description: str = ""
+    ranks: tuple[int, ...] = ()
+    size: int = MISSING
+    backend: str = ""
+
+
+class Device(msgspec.Struct, frozen=True):
+    """One entry of ``deviceProperties``."""
+
+    index: int
+    name: str
+    total_memory_bytes: int = MISSING
+    num_sms: int = MISSING
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something a reader dropped, repaired or could not know.
+
+    ``offset`` is the byte in the uncompressed text where it was first met, ``count`` how often.
+    """
+
+    code: str  # truncated_trace, malformed_event, bad_time, trailing_data, rank_conflict, …
+    message: str
+    offset: int | None = None
+    count: int = 1
+
+
+RankSource = Literal["distributedInfo", "rank map", "file name", "none"]
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """Where the columns came from."""
+
+    path: str  # as found below the directory that was opened; shown to users
+    real_path: str
+    size_bytes: int
+    mtime_ns: int
+    text_bytes: int = 0  # uncompressed
+    compression: Literal["none", "gzip", "zstd"] = "none"
+    format: str = "kineto"
+
+
+@dataclass(frozen=True, slots=True)
+class RankTrace:
+    """All columns of one trace file, and what the file says about itself."""
+
+    source: SourceFile
+    rank: int | None
+    rank_source: RankSource
+    strings: Strings
+    events: Mapping[Group, Events]
+    collective_args: CollectiveArgs
+    tracks: tuple[Track, ...] = ()
+    process_groups: tuple[ProcessGroup, ...] = ()
+    devices: tuple[Device, ...] = ()
+    world_size: int | None = None
+    backend: str = ""
+    nccl_version: str = ""
+    host: str = ""
+    base_ns: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)  # "X:kernel" -> events in the file
+    notes: tuple[Note, ...] = ()
+    truncated: bool = False
+    label: str = ""  # "3"; the file name where no rank is known; "3 (b.json)" in a conflict
+
+    def group(self, name: Group) -> Events:
+        """Events of one group, empty when the file has none."""
+        return self.events.get(name) or Events.empty()
+
+    def text(self, string_id: int) -> str:
+        """Text of a string id, "" for -1."""
+        return "" if string_id < 0 else self.strings[int(string_id)]
+
+    @property
+    def first_ns(self) -> int | None:
+        """Start of the earliest event that was kept."""
+        starts = [int(events.start_ns[0]) for events in self.events.values() if len(events)]
+        return min(starts) if starts else None
+
+    @property
+    def last_ns(self) -> int | None:
+        """End of the latest event that was kept."""
+        ends = [int(events.end_ns.max()) for events in self.events.values() if len(events)]
+        return max(ends) if ends else None

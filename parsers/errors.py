@@ -1,0 +1,52 @@
+"""Errors that a reader of user files may raise, each with where and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class TraceError(ValueError):
+    """A file or directory cannot be used; one line says which, where and why."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | str | None = None,
+        offset: int | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        """Keep the place: byte ``offset``, or 1-based ``line`` and ``column``."""
+        self.message = message
+        self.path = None if path is None else str(path)
+        self.offset = offset
+        self.line = line
+        self.column = column
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        place = "" if self.path is None else self.path
+        if self.line is not None:
+            place += f":{self.line}" + ("" if self.column is None else f":{self.column}")
+        elif self.offset is not None:
+            place += f" at byte {self.offset:,}"
+        return f"{place}: {self.message}" if place else self.message
+
+
+class NotFoundError(TraceError, FileNotFoundError):
+    """The path that was asked for does not exist, or holds nothing that can be read."""
+
+    __str__ = TraceError.__str__
+
+
+class GrammarError(TraceError):
+    """Text typed by the user (a window, a rank list, a map) does not follow its grammar."""
+
+
+class CardError(TraceError):
+    """A workload card is not valid YAML or not a card."""
+
+
+class CancelledError(TraceError):
+    """The user stopped the work; what was finished before is kept."""
