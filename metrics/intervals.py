@@ -1,0 +1,153 @@
+"""Half-open intervals [start, end) in int64 nanoseconds: unions, overlaps, coverage.
+
+A set of intervals is kept in one canonical form (sorted, disjoint, not touching, none empty),
+so that two equal sets have equal arrays and every length below is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.columns import I64, Bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intervals:
+    """A set of time, as sorted and disjoint half-open intervals.
+
+    ``start_ns`` and ``end_ns`` are int64 of one length. Build one with `of` or `union`, which
+    bring any input into canonical form.
+    """
+
+    start_ns: I64
+    end_ns: I64
+
+    @classmethod
+    def of(cls, start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
+        """Union of the intervals given, in any order; a scalar pair is a single interval."""
+        return union(np.atleast_1d(np.asarray(start_ns)), np.atleast_1d(np.asarray(end_ns)))
+
+    @classmethod
+    def empty(cls) -> Intervals:
+        """No time at all."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Intervals):
+            return NotImplemented
+        return np.array_equal(self.start_ns, other.start_ns) and np.array_equal(
+            self.end_ns, other.end_ns
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def total_ns(self) -> int:
+        """Measure of the set."""
+        return int((self.end_ns - self.start_ns).sum())
+
+    def __and__(self, other: Intervals) -> Intervals:
+        first = np.searchsorted(other.end_ns, self.start_ns, side="right")
+        stop = np.searchsorted(other.start_ns, self.end_ns, side="left")
+        mine, theirs = _ranges(first, np.maximum(stop, first))
+        return Intervals(
+            np.maximum(self.start_ns[mine], other.start_ns[theirs]),
+            np.minimum(self.end_ns[mine], other.end_ns[theirs]),
+        )
+
+    def __or__(self, other: Intervals) -> Intervals:
+        return union(
+            np.concatenate((self.start_ns, other.start_ns)),
+            np.concatenate((self.end_ns, other.end_ns)),
+        )
+
+    def __sub__(self, other: Intervals) -> Intervals:
+        if not len(self):
+            return self
+        return self & other.gaps(int(self.start_ns[0]), int(self.end_ns[-1]))
+
+    def gaps(self, start_ns: int, end_ns: int) -> Intervals:
+        """What of [start_ns, end_ns) the set does not cover."""
+        inside = self.clip(start_ns, end_ns)
+        starts = np.concatenate((np.array([start_ns], np.int64), inside.end_ns))
+        ends = np.concatenate((inside.start_ns, np.array([end_ns], np.int64)))
+        keep = ends > starts
+        return Intervals(starts[keep], ends[keep])
+
+    def clip(self, start_ns: int, end_ns: int) -> Intervals:
+        """The part of the set inside [start_ns, end_ns)."""
+        first = int(np.searchsorted(self.end_ns, start_ns, side="right"))
+        stop = int(np.searchsorted(self.start_ns, end_ns, side="left"))
+        if start_ns >= end_ns or first >= stop:
+            return Intervals.empty()
+        return Intervals(
+            np.maximum(self.start_ns[first:stop], start_ns),
+            np.minimum(self.end_ns[first:stop], end_ns),
+        )
+
+    def before(self, times_ns: npt.ArrayLike) -> I64:
+        """Nanoseconds covered before each of ``times_ns`` (any order), int64 of their shape."""
+        times = np.asarray(times_ns, np.int64)
+        if not len(self):
+            return np.zeros(times.shape, np.int64)
+        measure = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.end_ns - self.start_ns, out=measure[1:])
+        begun = np.searchsorted(self.start_ns, times, side="right")
+        remaining = np.maximum(self.end_ns[np.maximum(begun - 1, 0)] - times, 0)
+        covered: I64 = np.where(begun > 0, measure[begun] - remaining, 0)
+        return covered
+
+    def coverage(self, edges_ns: npt.ArrayLike) -> I64:
+        """Nanoseconds covered in each cell between consecutive, ascending ``edges_ns``.
+
+        Returns int64 of length ``len(edges_ns) - 1``. An edge that falls inside an interval
+        splits it, so the cells of a partition sum to the measure of the set between its ends.
+        """
+        return np.diff(self.before(edges_ns))
+
+    def contains(self, times_ns: npt.ArrayLike) -> Bool:
+        """Whether each of ``times_ns`` lies in the set (its start does, its end does not)."""
+        times = np.asarray(times_ns, np.int64)
+        if not len(self):
+            return np.zeros(times.shape, np.bool_)
+        begun = np.searchsorted(self.start_ns, times, side="right")
+        inside: Bool = (begun > 0) & (times < self.end_ns[np.maximum(begun - 1, 0)])
+        return inside
+
+
+def union(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
+    """Union of any intervals: unsorted, overlapping, nested, touching or empty ones.
+
+    An interval whose end is not after its start is empty and contributes nothing.
+    """
+    starts = np.asarray(start_ns, np.int64)
+    ends = np.asarray(end_ns, np.int64)
+    keep = ends > starts
+    starts, ends = starts[keep], ends[keep]
+    if not len(starts):
+        return Intervals.empty()
+    if np.any(starts[1:] < starts[:-1]):
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    opens = np.flatnonzero(starts[1:] > reach[:-1]) + 1
+    first = np.concatenate((np.zeros(1, np.intp), opens))
+    last = np.concatenate((opens - 1, np.array([len(starts) - 1])))
+    return Intervals(starts[first], reach[last])
+
+
+def _ranges(
+    first: npt.NDArray[np.intp], stop: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """All pairs (i, j) with first[i] <= j < stop[i], in order."""
+    counts = stop - first
+    owner = np.repeat(np.arange(len(first)), counts)
+    begin = np.cumsum(counts) - counts
+    member = np.arange(len(owner)) - np.repeat(begin - first, counts)
+    return owner, member
