@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from parsers.columns import (
     Strings,
     Track,
 )
+
+if TYPE_CHECKING:
+    from parsers.job import Job
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,14 @@ def kernel(
     dur_us: float,
     stream: int = 7,
     coll: Coll | None = None,
+    *,
     correlation: int = MISSING,
     external_id: int = MISSING,
 ) -> Event:
     """A compute kernel, or a collective's when the name or ``coll`` says so."""
-    return Event(name, start_us, dur_us, stream, coll, correlation, external_id)
+    return Event(
+        name, start_us, dur_us, stream, coll, correlation=correlation, external_id=external_id
+    )
 
 
 def copy(start_us: float, dur_us: float, stream: int = 7, size: int = 1024) -> Event:
@@ -264,7 +270,7 @@ class FakeJob:
         return min((t.first_ns for t in self.ranks if t.first_ns is not None), default=0)
 
     @property
-    def discovery(self) -> Any:
+    def discovery(self) -> SimpleNamespace:
         """The files that were found: one of each kind in ``kinds``."""
         files = [
             SimpleNamespace(path=f"file.{kind}", kind=kind, duplicate_of=None, problem=None)
@@ -273,11 +279,26 @@ class FakeJob:
         return SimpleNamespace(root=self.path, files=tuple(files), captures=(), notes=())
 
     @property
-    def capture(self) -> Any:
+    def capture(self) -> SimpleNamespace:
         """The one capture."""
         return SimpleNamespace(name="", iteration=None, files=(), notes=())
 
 
-def job(*ranks: RankTrace, **fields: Any) -> Any:
-    """A job of these ranks, typed as anything so that it stands for a real one."""
-    return FakeJob(tuple(ranks), **fields)
+def job(
+    *ranks: RankTrace,
+    card: object = None,
+    card_problem: str | None = None,
+    failures: tuple[object, ...] = (),
+    notes: tuple[Note, ...] = (),
+    kinds: tuple[str, ...] = ("kineto",),
+) -> Job:
+    """A job of these ranks, typed as the real one."""
+    fake = FakeJob(
+        tuple(ranks),
+        card=card,
+        card_problem=card_problem,
+        failures=failures,
+        notes=notes,
+        kinds=kinds,
+    )
+    return cast("Job", fake)
