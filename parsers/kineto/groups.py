@@ -1,0 +1,117 @@
+"""Process groups as the profiler writes them: lists in strings, cut lists, tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from parsers.columns import MISSING, ProcessGroup
+
+_NUMBERS = re.compile(r"\d+")
+MAX_RANKS = 1 << 20
+
+
+@lru_cache(maxsize=4096)
+def ranks_of_text(text: str) -> tuple[tuple[int, ...], bool]:
+    """Ranks of a list written as text, and whether it is whole.
+
+    The profiler cuts lists after 30 elements and ends them with dots ("[0, 1, ...]").
+    """
+    whole = "..." not in text and "…" not in text
+    return tuple(int(number) for number in _NUMBERS.findall(text)), whole
+
+
+def ranks_of(value: object) -> tuple[tuple[int, ...], bool]:
+    """Ranks of a JSON value: a text or a real list. ``((), True)`` where there are none."""
+    if isinstance(value, str):
+        return ranks_of_text(value)
+    if isinstance(value, Sequence):
+        return tuple(rank for rank in value if isinstance(rank, int)), True
+    return (), True
+
+
+class GroupTable:
+    """Distinct process groups of one rank: those used by events, completed from the table."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, str, tuple[int, ...], bool, int], int] = {}
+
+    def id_of(
+        self,
+        name: object,
+        description: object,
+        ranks: object,
+        *,
+        size: object = None,
+        start: object = None,
+        stride: object = None,
+    ) -> int:
+        """Id of the group an event names; -1 when it names none."""
+        numbers, whole = ranks_of(ranks)
+        count = size if isinstance(size, int) and not isinstance(size, bool) else MISSING
+        if (not numbers or not whole) and count > 1:
+            numbers, whole = _from_stride(start, stride, count) or (numbers, whole)
+        if name is None and not numbers:
+            return MISSING
+        key = (_text(name), _text(description), numbers, whole, count)
+        return self._ids.setdefault(key, len(self._ids))
+
+    def finish(self, table: Sequence[ProcessGroup]) -> tuple[ProcessGroup, ...]:
+        """Groups in order of their ids, then those of ``table`` that no event used."""
+        by_name: dict[str, ProcessGroup] = {}
+        for group in table:
+            by_name.setdefault(group.name, group)
+        groups = [_completed(key, by_name.get(key[0])) for key in self._ids]
+        used = {(group.name, group.ranks) for group in groups}
+        unused = [group for group in table if (group.name, group.ranks) not in used]
+        return (*groups, *dict.fromkeys(unused))
+
+
+def groups_of_config(value: object) -> tuple[ProcessGroup, ...]:
+    """The ``pg_config`` table; entries that are no objects are passed over."""
+    if not isinstance(value, list):
+        return ()
+    groups = []
+    for entry in value:
+        if not isinstance(entry, dict):
+            continue
+        ranks, whole = ranks_of(entry.get("ranks"))
+        size = entry.get("pg_size", entry.get("group_size"))
+        groups.append(
+            ProcessGroup(
+                name=_text(entry.get("pg_name")),
+                description=_text(entry.get("pg_desc", entry.get("uid"))),
+                ranks=ranks if whole else (),
+                size=size if isinstance(size, int) else (len(ranks) if whole else MISSING),
+                backend=_text(entry.get("backend_config", entry.get("backend"))),
+            )
+        )
+    return tuple(groups)
+
+
+def _completed(
+    key: tuple[str, str, tuple[int, ...], bool, int], known: ProcessGroup | None
+) -> ProcessGroup:
+    name, description, ranks, whole, size = key
+    if (not whole or not ranks) and known is not None:
+        ranks, whole = known.ranks, True
+    return ProcessGroup(
+        name=name,
+        description=description or ("" if known is None else known.description),
+        ranks=ranks if whole else (),
+        size=len(ranks) if whole and ranks else size,
+        backend="" if known is None else known.backend,
+    )
+
+
+def _from_stride(start: object, stride: object, size: int) -> tuple[tuple[int, ...], bool] | None:
+    if not isinstance(start, int) or not isinstance(stride, int) or stride < 1 or start < 0:
+        return None
+    if size > MAX_RANKS:
+        return None
+    return tuple(range(start, start + stride * size, stride)), True
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,38 @@
+"""Decimal microseconds, as written, to exact integer nanoseconds."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+
+LIMIT_NS = 1 << 61
+"""Largest time kept: file times and base stay addable in int64."""
+
+
+def nanoseconds(microseconds: object) -> int | None:
+    """Nanoseconds of a JSON number (int, or the text of a float), None when it is no time.
+
+    More than three decimals round half away from zero. A double would be off by up to
+    253 ns at today's epoch, so the text never becomes one.
+    """
+    value: int | None
+    if isinstance(microseconds, int):
+        value = None if isinstance(microseconds, bool) else microseconds * 1000
+    elif isinstance(microseconds, str):
+        whole, _, fraction = microseconds.partition(".")
+        try:
+            value = int(whole + fraction) if len(fraction) == 3 else _rounded(microseconds)
+        except ValueError:
+            value = _rounded(microseconds)
+    else:
+        return None
+    return value if value is not None and -LIMIT_NS < value < LIMIT_NS else None
+
+
+def _rounded(text: str) -> int | None:
+    try:
+        number = Decimal(text)
+        if not number.is_finite() or number.adjusted() > 25:
+            return None
+        return int((number * 1000).quantize(Decimal(1), rounding=ROUND_HALF_UP))
+    except InvalidOperation:
+        return None
