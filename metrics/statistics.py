@@ -1,0 +1,61 @@
+"""Statistics by the names that results use, on plain lists; None where undefined.
+
+mean is arithmetic, p50 the median (mean of the two middle values), p90 to p99 the nearest
+rank, std the sample standard deviation (n - 1).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics as exact
+from collections.abc import Mapping, Sequence
+
+Number = int | float
+
+
+def mean(values: Sequence[Number]) -> float | None:
+    """Arithmetic mean, None of nothing."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def median(values: Sequence[Number]) -> float | None:
+    """Middle value, or the mean of the two middle values."""
+    return float(exact.median(values)) if values else None
+
+
+def nearest_rank(values: Sequence[Number], share: float) -> Number | None:
+    """The ceil(share * n)-th smallest value, for 0 < share <= 1."""
+    if not values:
+        return None
+    # 0.95 * 20 is 19.000000000000004 in binary: a hair must not move the rank
+    position = math.ceil(share * len(values) - 1e-9)
+    return sorted(values)[max(position, 1) - 1]
+
+
+def sample_std(values: Sequence[Number]) -> float | None:
+    """Standard deviation with n - 1, None for fewer than two values."""
+    return float(exact.stdev(values)) if len(values) > 1 else None
+
+
+def ratio(numerator: Number, denominator: Number) -> float | None:
+    """Quotient, None when the denominator is zero."""
+    return numerator / denominator if denominator else None
+
+
+def over_ranks(values: Mapping[str, Number]) -> dict[str, float | None]:
+    """Mean, min, max and spread (max - min) of a per-rank number."""
+    numbers = list(values.values())
+    if not numbers:
+        return {"mean": None, "min": None, "max": None, "spread": None}
+    low, high = min(numbers), max(numbers)
+    return {"mean": mean(numbers), "min": low, "max": high, "spread": high - low}
+
+
+def milliseconds(nanoseconds: Number) -> float:
+    """Nanoseconds as ms, exact to the ns below about 100 days."""
+    return nanoseconds / 1_000_000
+
+
+def microseconds(nanoseconds: Number) -> float:
+    """Nanoseconds as µs, exact to the ns below about 100 days."""
+    return nanoseconds / 1_000

@@ -1,0 +1,143 @@
+"""The steps of a rank, and which step each piece of device work belongs to.
+
+A step is a marker on the CPU row. Device work belongs to the step that launched it; it may run
+after the marker has ended. The copy of a marker on the device row has another length and is
+never a step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from metrics.classify import distinct
+from parsers.columns import I64, MISSING, Bool, Events, RankTrace
+
+OUTSIDE: Final = MISSING
+"""Step of an event that no marker covers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One marker: its number and its extent on the rank's own clock."""
+
+    id: int
+    start_ns: int
+    end_ns: int
+
+    @property
+    def dur_ns(self) -> int:
+        """Length of the marker."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A way of marking steps; ``number`` gives the step of a name, None to count them."""
+
+    name: str
+    pattern: re.Pattern[str]
+    number: Callable[[re.Match[str]], int | None]
+
+
+def _stated(match: re.Match[str]) -> int | None:
+    return int(match.group(1)) if match.group(1) else None
+
+
+def _counted(_: re.Match[str]) -> int | None:
+    return None
+
+
+MARKERS: Final = (
+    Marker("ProfilerStep", re.compile(r"ProfilerStep(?: ?#(\d+)|\*)"), _stated),
+    Marker("execute_context", re.compile(r"execute_context_\d.*"), _counted),  # vLLM
+    Marker("run_batch", re.compile(r"run_batch\b.*"), _counted),  # SGLang
+)
+
+
+def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
+    """Steps of a rank by start, and the marker that was used; no marker gives ((), None).
+
+    Of two markers with one number the longer counts: a step marked on two threads is one step.
+    """
+    events = trace.group("annotations")
+    names = {i: trace.text(i) for i in distinct(events.name)}
+    for marker in MARKERS:
+        matched = {i: m for i, text in names.items() if (m := marker.pattern.fullmatch(text))}
+        rows = np.flatnonzero(np.isin(events.name, list(matched)) & (events.dur_ns > 0))
+        if len(rows):
+            numbers = {i: marker.number(m) for i, m in matched.items()}
+            return _steps(events, rows.tolist(), numbers), marker.name
+    return (), None
+
+
+def _steps(events: Events, rows: list[int], numbers: dict[int, int | None]) -> tuple[Step, ...]:
+    longest: dict[int, Step] = {}
+    for ordinal, row in enumerate(rows):
+        stated = numbers[int(events.name[row])]
+        start = int(events.start_ns[row])
+        step = Step(ordinal if stated is None else stated, start, start + int(events.dur_ns[row]))
+        known = longest.get(step.id)
+        if known is None or step.dur_ns > known.dur_ns:
+            longest[step.id] = step
+    return tuple(sorted(longest.values(), key=lambda step: step.start_ns))
+
+
+def launch_times(trace: RankTrace) -> I64:
+    """When each row of ``gpu`` was launched, int64 ns; the lowest int64 where no launch is kept."""
+    gpu, runtime = trace.group("gpu"), trace.group("runtime")
+    known = np.flatnonzero(runtime.correlation >= 0)
+    unknown = np.full(len(gpu), np.iinfo(np.int64).min)
+    if not len(known) or not len(gpu):
+        return unknown
+    keys = runtime.correlation[known]
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    at = np.minimum(np.searchsorted(keys, gpu.correlation), len(keys) - 1)
+    found = (keys[at] == gpu.correlation) & (gpu.correlation >= 0)
+    return np.where(found, runtime.start_ns[known[order[at]]], unknown)
+
+
+def step_of_work(trace: RankTrace, steps: tuple[Step, ...]) -> tuple[I64, Bool]:
+    """Step id of each row of ``gpu`` (OUTSIDE where none) and whether its launch is unknown.
+
+    Work with a launch record belongs to the marker that covers the launch. The rest is placed
+    by its start: the device's part of a step begins with the first work that the step is known
+    to have launched (with the marker, for the first step), and ends where the next one begins.
+    """
+    gpu = trace.group("gpu")
+    launched = launch_times(trace)
+    uncorrelated = launched == np.iinfo(np.int64).min
+    if not steps:
+        return np.full(len(gpu), OUTSIDE, np.int64), uncorrelated
+    index = covering(steps, launched)
+    index[uncorrelated] = _by_start(steps, gpu, index, uncorrelated)
+    ids = np.array([step.id for step in steps] + [OUTSIDE], np.int64)
+    return ids[index], uncorrelated
+
+
+def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
+    """Index of the step whose marker covers each time, -1 where none does."""
+    starts = np.array([step.start_ns for step in steps], np.int64)
+    ends = np.array([step.end_ns for step in steps], np.int64)
+    index = np.searchsorted(starts, times_ns, side="right") - 1
+    return np.where((index >= 0) & (times_ns < ends[index]), index, -1)
+
+
+def _by_start(steps: tuple[Step, ...], gpu: Events, index: I64, uncorrelated: Bool) -> I64:
+    begin = np.array([step.start_ns for step in steps], np.int64)
+    end = np.array([step.end_ns for step in steps], np.int64)
+    for i in range(len(steps)):
+        mine = index == i
+        if mine.any():
+            first = int(gpu.start_ns[np.argmax(mine)])
+            begin[i] = min(begin[0], first) if i == 0 else first
+            end[i] = max(int(end[i]), int(gpu.end_ns[mine].max()))
+    begin = np.maximum.accumulate(begin)
+    start = gpu.start_ns[uncorrelated]
+    at = np.searchsorted(begin, start, side="right") - 1
+    return np.where((at >= 0) & (start < end[at]), at, -1)
