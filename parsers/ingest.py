@@ -1,0 +1,297 @@
+"""Load the files of a capture in worker processes, largest first, through the store.
+
+The calling process never parses: a worker reads one file at a time, leaves the columns in
+the store and reports; the caller maps them. Progress is in bytes of the files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import multiprocessing
+import os
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from parsers.columns import RankTrace
+from parsers.errors import CancelledError, TraceError
+from parsers.kineto import read_kineto
+from parsers.kineto.reader import PARSER_VERSION
+from parsers.store import Store, default_cache_dir
+
+if TYPE_CHECKING:
+    from parsers.discover import Capture, FoundFile
+
+_POLL_S = 0.05
+_MAX_JOBS = 8
+_INLINE_BYTES = 8 << 20  # below this, starting a worker costs more than it saves
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Bytes of one file read so far."""
+
+    path: str
+    done_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One file is in columns; ``cached`` when they came from the store."""
+
+    path: str
+    trace: RankTrace
+    cached: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """One file gave nothing; ``error`` is one line with the file and the reason."""
+
+    path: str
+    error: str
+
+
+LoadEvent = Progress | Loaded | Failed
+
+
+def never() -> bool:
+    """Not cancelled."""
+    return False
+
+
+def allowed_cpus() -> int:
+    """CPUs this process may use: Slurm's grant, else its affinity."""
+    granted = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    cpus = affinity or os.cpu_count() or 1
+    return min(cpus, int(granted)) if granted.isdecimal() and int(granted) > 0 else cpus
+
+
+def load(
+    capture: Capture,
+    *,
+    cache_dir: Path | None = None,
+    jobs: int | None = None,
+    inline: bool = False,
+    cancelled: Callable[[], bool] = never,
+) -> Iterator[LoadEvent]:
+    """Load every file of ``capture``, yielding progress and results as they come.
+
+    ``cache_dir`` None means the user's cache directory. ``jobs`` None means one worker a
+    CPU allowed, at most 8. ``inline`` allows small captures to be read in this process
+    (never for a process with a screen). After ``cancelled`` turns true no further result
+    comes; what was yielded stays valid. Failures are events, not exceptions.
+    """
+    store = Store(default_cache_dir() if cache_dir is None else cache_dir)
+    pending: list[FoundFile] = []
+    for found in capture.files:
+        if cancelled():
+            return
+        event = _from_store(store, found)
+        if event is None:
+            pending.append(found)
+        else:
+            yield event
+    pending.sort(key=lambda found: (-found.size_bytes, found.path))
+    if not pending:
+        return
+    if inline and sum(found.size_bytes for found in pending) <= _INLINE_BYTES:
+        yield from _inline(store, pending, cancelled)
+    else:
+        workers = min(jobs or min(allowed_cpus(), _MAX_JOBS), len(pending))
+        # Where the cache cannot take the columns they go here; mapped files outlive it.
+        with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
+            yield from _Pool((store.directory, Path(scratch)), workers, cancelled).run(pending)
+    store.trim()
+
+
+def _from_store(store: Store, found: FoundFile) -> Loaded | Failed | None:
+    started = time.perf_counter()
+    path = Path(found.real_path)
+    try:
+        trace = store.load(store.key(path, PARSER_VERSION))
+    except OSError as error:
+        return Failed(found.path, f"{found.path}: cannot be read ({error.strerror})")
+    if trace is None:
+        return None
+    seconds = time.perf_counter() - started
+    return Loaded(found.path, _shown(trace, found), cached=True, seconds=seconds)
+
+
+def _shown(trace: RankTrace, found: FoundFile) -> RankTrace:
+    """Stored columns do not know by which name the file was reached this time."""
+    source = msgspec.structs.replace(trace.source, path=found.path, real_path=found.real_path)
+    return dataclasses.replace(trace, source=source)
+
+
+def _inline(
+    store: Store, pending: Sequence[FoundFile], cancelled: Callable[[], bool]
+) -> Iterator[LoadEvent]:
+    for found in pending:
+        if cancelled():
+            return
+        started = time.perf_counter()
+        try:
+            trace = read_kineto(Path(found.real_path), shown=found.path, cancelled=cancelled)
+        except CancelledError:
+            return
+        except TraceError as error:
+            yield Failed(found.path, str(error))
+            continue
+        with contextlib.suppress(OSError):
+            store.save(store.key(Path(found.real_path), PARSER_VERSION), trace)
+        yield Progress(found.path, found.size_bytes, found.size_bytes)
+        yield Loaded(found.path, trace, cached=False, seconds=time.perf_counter() - started)
+
+
+class _Pool:
+    """Worker processes over files; a worker that dies takes only its own file with it."""
+
+    def __init__(
+        self, directories: tuple[Path, ...], workers: int, cancelled: Callable[[], bool]
+    ) -> None:
+        self._directories = directories
+        self._workers = workers
+        self._cancelled = cancelled
+
+    def run(self, pending: Sequence[FoundFile]) -> Iterator[LoadEvent]:
+        suspects = yield from self._round(pending, self._workers)
+        for found in suspects:
+            # The pool broke while these were in flight: alone, the culprit shows itself.
+            broken = yield from self._round([found], 1)
+            for culprit in broken:
+                reason = "the reading process was killed (out of memory?)"
+                yield Failed(culprit.path, f"{culprit.path}: {reason}")
+
+    def _round(
+        self, pending: Sequence[FoundFile], workers: int
+    ) -> Generator[LoadEvent, None, list[FoundFile]]:
+        """Read ``pending``; the files whose worker died are returned."""
+        context = multiprocessing.get_context("spawn")
+        reports: Any = context.Queue()
+        stop = context.Event()
+        executor = ProcessPoolExecutor(
+            workers,
+            mp_context=context,
+            initializer=_start_worker,
+            initargs=(reports, stop, self._directories),
+        )
+        futures = {executor.submit(_read_one, f.real_path, f.path): f for f in pending}
+        try:
+            return (yield from self._collect(futures, reports))
+        finally:
+            stop.set()
+            executor.shutdown(wait=True, cancel_futures=True)
+            reports.close()
+            reports.cancel_join_thread()
+
+    def _collect(
+        self, futures: dict[Future[_Outcome], FoundFile], reports: Any
+    ) -> Generator[LoadEvent, None, list[FoundFile]]:
+        sizes = {found.path: found.size_bytes for found in futures.values()}
+        waiting = set(futures)
+        died: list[FoundFile] = []
+        while waiting:
+            if self._cancelled():
+                return []
+            done, waiting = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            for path, bytes_read in _drained(reports).items():
+                yield Progress(path, min(bytes_read, sizes[path]), sizes[path])
+            for future in done:
+                found = futures[future]
+                try:
+                    yield self._result(found, future.result())
+                except BrokenProcessPool:
+                    died.append(found)
+        return died
+
+    def _result(self, found: FoundFile, outcome: _Outcome) -> LoadEvent:
+        if outcome.error is not None:
+            return Failed(found.path, outcome.error)
+        trace = Store(outcome.directory).load(outcome.key)
+        if trace is None:
+            return Failed(found.path, f"{found.path}: its columns vanished from the cache")
+        return Loaded(found.path, _shown(trace, found), cached=False, seconds=outcome.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a worker sends back: small, because the columns travel through the store."""
+
+    directory: Path = Path()
+    key: str = ""
+    seconds: float = 0.0
+    error: str | None = None
+
+
+def _drained(reports: Any) -> dict[str, int]:
+    """Latest bytes of every file that reported since the last look."""
+    latest: dict[str, int] = {}
+    while True:
+        try:
+            path, bytes_read = reports.get_nowait()
+        except (queue.Empty, OSError, EOFError):
+            return latest
+        latest[path] = bytes_read
+
+
+class _Worker:
+    """State of a worker process, set once by its initializer."""
+
+    reports: Any = None
+    stop: Any = None
+    directories: tuple[Path, ...] = ()
+
+
+def _start_worker(reports: Any, stop: Any, directories: tuple[Path, ...]) -> None:
+    _Worker.reports, _Worker.stop, _Worker.directories = reports, stop, directories
+    with contextlib.suppress(OSError):
+        os.nice(5)  # a login node is shared
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker must not outlive a killed explorer."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _read_one(real_path: str, shown: str) -> _Outcome:
+    """Read one file and store its columns; the task of a worker."""
+    started = time.perf_counter()
+    last = 0.0
+
+    def progress(bytes_read: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _POLL_S:
+            last = now
+            _Worker.reports.put((shown, bytes_read))
+
+    path = Path(real_path)
+    try:
+        key = Store(_Worker.directories[0]).key(path, PARSER_VERSION)
+        trace = read_kineto(path, shown=shown, progress=progress, cancelled=_Worker.stop.is_set)
+    except TraceError as error:
+        return _Outcome(error=str(error))
+    except OSError as error:
+        return _Outcome(error=f"{shown}: cannot be read ({error.strerror})")
+    for directory in _Worker.directories:
+        if Store(directory).save(key, trace):
+            return _Outcome(directory, key, time.perf_counter() - started)
+    return _Outcome(error=f"{shown}: no space for its columns in {_Worker.directories[0]}")

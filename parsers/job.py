@@ -1,0 +1,166 @@
+"""A job: the ranks of one capture with everything known beside them. The one door in."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from parsers.columns import Note, RankTrace
+from parsers.discover import Capture, Discovery, discover
+from parsers.errors import CardError, NotFoundError
+from parsers.ingest import Failed, Loaded, LoadEvent, load, never
+from parsers.workload_card import Card, find_card, read_card
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Ranks in order of (rank, path) with unique labels, the card, and what went wrong."""
+
+    path: str
+    discovery: Discovery
+    capture: Capture
+    ranks: tuple[RankTrace, ...] = ()
+    failures: tuple[Failed, ...] = ()
+    card: Card | None = None
+    card_problem: str | None = None
+
+    @property
+    def world_size(self) -> int | None:
+        """Largest world size that a trace states, None when none does."""
+        sizes = [trace.world_size for trace in self.ranks if trace.world_size is not None]
+        return max(sizes, default=None)
+
+    @property
+    def missing_ranks(self) -> tuple[int, ...]:
+        """Ranks of the world that no loaded trace claims; empty where the world is unknown."""
+        present = {trace.rank for trace in self.ranks}
+        return tuple(rank for rank in range(self.world_size or 0) if rank not in present)
+
+    @property
+    def conflicting_ranks(self) -> tuple[int, ...]:
+        """Ranks that more than one file claims."""
+        claims = Counter(trace.rank for trace in self.ranks if trace.rank is not None)
+        return tuple(sorted(rank for rank, count in claims.items() if count > 1))
+
+    @property
+    def origin_ns(self) -> int:
+        """Zero of the job's time: start of the earliest event of any rank, 0 without events."""
+        starts = [trace.first_ns for trace in self.ranks]
+        return min((start for start in starts if start is not None), default=0)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What the directory, the capture and the set of ranks have to say."""
+        return (*self.discovery.notes, *self.capture.notes, *self._conflict_notes())
+
+    def _conflict_notes(self) -> tuple[Note, ...]:
+        notes = []
+        for rank in self.conflicting_ranks:
+            files = ", ".join(t.source.path for t in self.ranks if t.rank == rank)
+            message = f"rank {rank} is claimed by {files}: neither takes part in matching"
+            notes.append(Note(code="rank_conflict", message=message))
+        return tuple(notes)
+
+    def with_rank(self, trace: RankTrace) -> Job:
+        """This job with one more loaded trace; ranks are ordered and labelled anew."""
+        identified = _identified(trace, self.capture)
+        others = tuple(t for t in self.ranks if t.source.path != trace.source.path)
+        return dataclasses.replace(self, ranks=_labelled((*others, identified)))
+
+    def with_failure(self, failure: Failed) -> Job:
+        """This job with one more file that gave nothing."""
+        return dataclasses.replace(self, failures=(*self.failures, failure))
+
+    def with_event(self, event: LoadEvent) -> Job:
+        """This job after one event of :func:`parsers.ingest.load`."""
+        if isinstance(event, Loaded):
+            return self.with_rank(event.trace)
+        if isinstance(event, Failed):
+            return self.with_failure(event)
+        return self
+
+
+def start_job(
+    path: str | Path,
+    *,
+    rank_map: Mapping[str, int] | None = None,
+    iteration: int | None = None,
+    capture: str | None = None,
+) -> Job:
+    """Look at a directory (or one file): what there is, which capture, the card. No rank yet.
+
+    Raises :class:`NotFoundError` where the path or the capture does not exist.
+    """
+    discovery = discover(path, rank_map=rank_map)
+    chosen = _chosen(discovery, iteration, capture)
+    card, problem = None, None
+    try:
+        card_path = find_card(discovery)
+        if card_path is not None:
+            card = read_card(Path(card_path))
+    except CardError as error:
+        problem = str(error)
+    return Job(str(path), discovery, chosen, card=card, card_problem=problem)
+
+
+def open_job(
+    path: str | Path,
+    *,
+    rank_map: Mapping[str, int] | None = None,
+    iteration: int | None = None,
+    capture: str | None = None,
+    cache_dir: Path | None = None,
+    jobs: int | None = None,
+    on_event: Callable[[LoadEvent], None] | None = None,
+    cancelled: Callable[[], bool] = never,
+) -> Job:
+    """:func:`start_job`, then load every rank; small captures are read in this process.
+
+    Files that give nothing are in ``failures``; the rest is kept, also when cancelled.
+    """
+    job = start_job(path, rank_map=rank_map, iteration=iteration, capture=capture)
+    events = load(job.capture, cache_dir=cache_dir, jobs=jobs, inline=True, cancelled=cancelled)
+    for event in events:
+        job = job.with_event(event)
+        if on_event is not None:
+            on_event(event)
+    return job
+
+
+def _chosen(discovery: Discovery, iteration: int | None, capture: str | None) -> Capture:
+    if not discovery.captures and iteration is None and capture is None:
+        return Capture(name="", iteration=None, files=(), ranks=(), world_size=None, complete=False)
+    return discovery.choose(iteration=iteration, capture=capture)
+
+
+def _identified(trace: RankTrace, capture: Capture) -> RankTrace:
+    """The file's own word on its rank first, then what discovery was told or read from names."""
+    if trace.rank is not None:
+        return trace
+    for found in capture.files:
+        if found.path == trace.source.path and found.rank is not None:
+            source = found.rank_source
+            return dataclasses.replace(trace, rank=found.rank, rank_source=source)
+    return trace
+
+
+def _labelled(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Sorted by (rank, path); files without a rank come last under their name."""
+    ordered = sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, t.source.path))
+    claims = Counter(t.rank for t in ordered)
+    labelled = []
+    for trace in ordered:
+        if trace.rank is None:
+            label = trace.source.path
+        elif claims[trace.rank] > 1:
+            label = f"{trace.rank} ({trace.source.path})"
+        else:
+            label = str(trace.rank)
+        labelled.append(trace if trace.label == label else dataclasses.replace(trace, label=label))
+    return tuple(labelled)
+
+
+__all__ = ["Job", "NotFoundError", "open_job", "start_job"]

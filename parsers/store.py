@@ -1,0 +1,232 @@
+"""The column store: what was read once is mapped the next time.
+
+One folder a trace file: ``columns.bin`` (every column raw, little-endian, 64-byte aligned)
+and ``manifest.json`` (what stands where, and the file's facts). A folder is written under
+a temporary name and renamed, so readers see a whole one or none; a folder that is removed
+while it is mapped stays readable. Nothing here is pickled and nothing is executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from parsers.columns import (
+    CollectiveArgs,
+    Device,
+    Events,
+    Group,
+    Note,
+    ProcessGroup,
+    RankSource,
+    RankTrace,
+    SourceFile,
+    Strings,
+    Track,
+)
+
+STORE_VERSION = 1
+_ALIGNMENT = 64
+_SAMPLE_BYTES = 64 * 1024
+_DEFAULT_LIMIT_BYTES = 20 << 30
+_SCRATCH = ".writing-"
+_ABANDONED_S = 3600
+COLUMNS_NAME = "columns.bin"
+MANIFEST_NAME = "manifest.json"
+
+
+class _Column(msgspec.Struct, frozen=True):
+    """Place of one column: ``name`` is "group/column", ``offset`` in bytes."""
+
+    name: str
+    dtype: str
+    length: int
+    offset: int
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    version: int
+    columns: tuple[_Column, ...]
+    total_bytes: int
+    source: SourceFile
+    rank: int | None
+    rank_source: RankSource
+    tracks: tuple[Track, ...]
+    process_groups: tuple[ProcessGroup, ...]
+    devices: tuple[Device, ...]
+    world_size: int | None
+    backend: str
+    nccl_version: str
+    host: str
+    base_ns: int
+    counts: dict[str, int]
+    notes: tuple[Note, ...]
+    truncated: bool
+
+
+def default_cache_dir() -> Path:
+    """``CCLTUI_CACHE_DIR``, else ``ccltui`` in the user's cache directory."""
+    stated = os.environ.get("CCLTUI_CACHE_DIR")
+    if stated:
+        return Path(stated)
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base:
+        return Path(base) / "ccltui"
+    try:
+        return Path.home() / ".cache" / "ccltui"
+    except RuntimeError:  # no HOME and no entry in the password file
+        return Path(tempfile.gettempdir()) / f"ccltui-{os.getuid()}"
+
+
+class Store:
+    """Columns of trace files under ``directory``; every failure to write is silent loss of speed.
+
+    ``limit_bytes`` bounds the whole directory; the least recently used entries go first.
+    """
+
+    def __init__(self, directory: Path, *, limit_bytes: int = _DEFAULT_LIMIT_BYTES) -> None:
+        self.directory = directory
+        self.limit_bytes = limit_bytes
+
+    def key(self, path: Path, parser_version: int) -> str:
+        """Name of the entry: real path, size, time, first and last bytes, versions."""
+        status = path.stat()
+        digest = hashlib.blake2b(digest_size=20)
+        facts = (os.fsencode(path.resolve()), status.st_size, status.st_mtime_ns)
+        digest.update(repr((facts, parser_version, STORE_VERSION, sys.byteorder)).encode())
+        with path.open("rb") as file:
+            digest.update(file.read(_SAMPLE_BYTES))
+            file.seek(max(status.st_size - _SAMPLE_BYTES, 0))
+            digest.update(file.read(_SAMPLE_BYTES))
+        return digest.hexdigest()
+
+    def load(self, key: str) -> RankTrace | None:
+        """Mapped columns of an entry, None when there is none or it is not whole."""
+        folder = self.directory / key
+        try:
+            manifest = msgspec.json.decode(
+                (folder / MANIFEST_NAME).read_bytes(), type=_Manifest, strict=True
+            )
+            trace = _mapped(manifest, folder / COLUMNS_NAME)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(folder / MANIFEST_NAME)  # the clock of least recent use
+        return trace
+
+    def save(self, key: str, trace: RankTrace) -> bool:
+        """Write an entry; False where the directory cannot take it (full, read-only)."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=self.directory))
+        except OSError:
+            return False
+        try:
+            _write(scratch, trace)
+            scratch.rename(self.directory / key)
+        except OSError:
+            shutil.rmtree(scratch, ignore_errors=True)
+            return (self.directory / key).is_dir()  # another writer was first: equal content
+        return True
+
+    def trim(self) -> None:
+        """Remove least recently used entries above the limit, and scratch of killed writers."""
+        total = 0
+        for used, size, folder in sorted(self._entries(), reverse=True):
+            total += size
+            abandoned = folder.name.startswith(_SCRATCH) and used < time.time() - _ABANDONED_S
+            if total > self.limit_bytes or abandoned:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _entries(self) -> Iterator[tuple[float, int, Path]]:
+        """(time of last use, bytes, folder) of everything in the directory."""
+        with contextlib.suppress(OSError):
+            for folder in list(self.directory.iterdir()):
+                with contextlib.suppress(OSError):
+                    files = [file.stat() for file in folder.iterdir()]
+                    used = max((status.st_mtime for status in files), default=0.0)
+                    yield used, sum(status.st_size for status in files), folder
+
+
+def _arrays(trace: RankTrace) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    yield "strings/blob", trace.strings.blob
+    yield "strings/offsets", trace.strings.offsets
+    for group, events in trace.events.items():
+        for column, _ in Events.COLUMNS:
+            yield f"{group}/{column}", getattr(events, column)
+    for column, _ in CollectiveArgs.COLUMNS:
+        yield f"collectives/{column}", getattr(trace.collective_args, column)
+
+
+def _write(folder: Path, trace: RankTrace) -> None:
+    columns = []
+    offset = 0
+    with (folder / COLUMNS_NAME).open("wb") as file:
+        for name, array in _arrays(trace):
+            columns.append(_Column(name, array.dtype.str, len(array), offset))
+            file.write(np.ascontiguousarray(array).data)
+            padding = -array.nbytes % _ALIGNMENT
+            file.write(bytes(padding))
+            offset += array.nbytes + padding
+    facts = {name: getattr(trace, name) for name in _FACTS}
+    manifest = _Manifest(
+        version=STORE_VERSION,
+        columns=tuple(columns),
+        total_bytes=offset,
+        **{**facts, "counts": dict(trace.counts)},
+    )
+    (folder / MANIFEST_NAME).write_bytes(msgspec.json.encode(manifest))
+
+
+_FACTS = tuple(
+    name
+    for name in _Manifest.__struct_fields__
+    if name not in ("version", "columns", "total_bytes")
+)
+
+
+def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
+    """Columns as views of one mapping; raises ValueError when the file does not fit."""
+    if manifest.version != STORE_VERSION or path.stat().st_size != manifest.total_bytes:
+        raise ValueError(path)
+    data: npt.NDArray[np.uint8] = (
+        np.memmap(path, np.uint8, mode="r") if manifest.total_bytes else np.empty(0, np.uint8)
+    )
+    arrays = {
+        column.name: np.frombuffer(data, column.dtype, column.length, column.offset)
+        if column.length
+        else np.empty(0, column.dtype)
+        for column in manifest.columns
+    }
+    groups = {name.partition("/")[0]: None for name in arrays}
+    events: dict[Group, Events] = {}
+    for group in groups:
+        if group not in ("strings", "collectives"):
+            events[_group(group)] = Events(
+                **{column: arrays[f"{group}/{column}"] for column, _ in Events.COLUMNS}
+            )
+    return RankTrace(
+        strings=Strings(arrays["strings/blob"], arrays["strings/offsets"]),
+        events=events,
+        collective_args=CollectiveArgs(
+            **{column: arrays[f"collectives/{column}"] for column, _ in CollectiveArgs.COLUMNS}
+        ),
+        **{name: getattr(manifest, name) for name in _FACTS},
+    )
+
+
+def _group(name: str) -> Group:
+    group: Group = msgspec.convert(name, Literal[Group])
+    return group
