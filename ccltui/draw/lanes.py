@@ -1,0 +1,97 @@
+"""Busy time of one rank, sampled exactly at any zoom.
+
+A track keeps disjoint intervals and the sum of their lengths, so a cell costs two binary
+searches however many events lie under it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A track on a grid of W cells with W + 1 edges."""
+
+    busy: Bool  # [W + 1] busy at the edge (intervals are half-open)
+    transitions: I64  # [W] starts and ends strictly between the edges
+    first_ns: I64  # [W] time of the first transition; meaningless where there is none
+    covered_ns: I64  # [W] busy time inside the cell
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """Sorted, disjoint, half-open intervals in int64 ns; ``sum_ns[i]`` is the length before i."""
+
+    start_ns: I64
+    end_ns: I64
+    sum_ns: I64
+
+    @classmethod
+    def of(cls, start_ns: I64, end_ns: I64) -> Track:
+        """Track over intervals that are already sorted and disjoint."""
+        sums = np.zeros(len(start_ns) + 1, np.int64)
+        np.cumsum(end_ns - start_ns, out=sums[1:])
+        return cls(start_ns, end_ns, sums)
+
+    @classmethod
+    def empty(cls) -> Track:
+        """Never busy."""
+        return cls.of(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def sample(self, edges_ns: I64) -> Sample:
+        """Exact coverage of the cells between ascending ``edges_ns``."""
+        started = np.searchsorted(self.start_ns, edges_ns, side="right")
+        ended = np.searchsorted(self.end_ns, edges_ns, side="right")
+        busy = started > ended
+        covered = self.sum_ns[started]
+        if len(self.end_ns):
+            running = self.end_ns[np.maximum(started - 1, 0)] - edges_ns
+            covered = covered - np.where(busy, running, 0)
+        return Sample(
+            busy=busy,
+            transitions=_inside(self.start_ns, started, edges_ns)
+            + _inside(self.end_ns, ended, edges_ns),
+            first_ns=np.minimum(_at(self.start_ns, started[:-1]), _at(self.end_ns, ended[:-1])),
+            covered_ns=np.diff(covered),
+        )
+
+
+def _inside(times: I64, passed: npt.NDArray[np.intp], edges_ns: I64) -> I64:
+    """Times strictly between neighbouring edges, where ``passed`` counts those up to each edge."""
+    if not len(times):
+        return np.zeros(len(edges_ns) - 1, np.int64)
+    on_edge = (passed > 0) & (times[passed - 1] == edges_ns)
+    inside: I64 = np.diff(passed) - on_edge[1:]
+    return inside
+
+
+_NEVER = np.iinfo(np.int64).max
+
+
+def _at(times: I64, index: npt.NDArray[np.intp]) -> I64:
+    """``times[index]``, the end of time where the index is one past the last."""
+    if not len(times):
+        return np.full(len(index), _NEVER, np.int64)
+    inside = index < len(times)
+    return np.where(inside, times[np.minimum(index, len(times) - 1)], _NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One rank: when it computed, when its network was busy, and when both at once.
+
+    Times are on the rank's own clock; ``offset_ns`` is that clock minus the job's.
+    """
+
+    label: str
+    compute: Track
+    network: Track
+    both: Track
+    offset_ns: int = 0

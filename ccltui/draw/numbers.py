@@ -1,0 +1,82 @@
+"""Numbers as people read them: fixed digits, a unit always, thousands by comma."""
+
+from __future__ import annotations
+
+_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
+
+
+def duration(ns: int) -> str:
+    """A length of time in its natural unit, two decimals: ``20.29ms``, ``-3.10us``, ``17ns``."""
+    for factor, unit in _UNITS:
+        if abs(ns) >= factor:
+            return f"{ns / factor:.2f}{unit}"
+    return f"{ns}ns"
+
+
+def signed_duration(ns: int) -> str:
+    """A difference: ``+20.29ms``; zero has no sign."""
+    return duration(ns) if ns <= 0 else f"+{duration(ns)}"
+
+
+def short_duration(ns: int) -> str:
+    """A round length without needless digits, for ticks and thresholds: ``2ms``, ``1.5us``."""
+    for factor, unit in _UNITS:
+        if abs(ns) >= factor:
+            return f"{ns / factor:.6f}".rstrip("0").rstrip(".") + unit
+    return f"{ns}ns"
+
+
+def instant(ns: int, step_ns: int) -> str:
+    """A point in time with the digits that tell neighbours ``step_ns`` apart: ``1.2345s``."""
+    if ns == 0:
+        return "0"
+    for factor, unit in _UNITS:
+        if abs(ns) >= factor:
+            digits, size = 0, factor
+            while size > max(step_ns, 1) and digits < 9:
+                digits, size = digits + 1, size // 10
+            return f"{ns / factor:.{digits}f}{unit}"
+    return f"{ns}ns"
+
+
+def count(value: int) -> str:
+    """A whole number with commas."""
+    return f"{value:,}"
+
+
+def decimal_size(size_bytes: int) -> str:
+    """A file size in powers of 1000: ``41.0 GB``."""
+    value = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def binary_size(size_bytes: int) -> str:
+    """A message size in powers of 1024: ``256 MiB``, ``1.5 KiB``."""
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} TiB"
+
+
+def quantity(value: float | None) -> str:
+    """The value of a metric with four significant digits; ``--`` where there is none."""
+    if value is None:
+        return "--"
+    if isinstance(value, int):
+        return count(value)
+    size = abs(value)
+    if size >= 10_000:
+        return f"{value:,.0f}"
+    if size >= 1_000:
+        return f"{value:,.1f}"
+    if size >= 100:
+        return f"{value:.1f}"
+    if size >= 10:
+        return f"{value:.2f}"
+    return f"{value:.3f}" if size >= 0.001 or size == 0 else f"{value:.3g}"

@@ -1,0 +1,57 @@
+"""Aligned text rows: columns as wide as their content, dropped from the right when narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ccltui.draw.text import Align, clean, fit
+
+GAP = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its heading, its side, and the widest it may become."""
+
+    title: str
+    align: Align = "left"
+    widest: int = 40
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Heading and rows as lines of at most ``width`` cells.
+
+    The first column always stays; a later one is dropped when it does not fit, and so is
+    everything to the right of it. The last column that is kept may be cut.
+    """
+    cells = [[clean(cell) for cell in row] for row in rows]
+    widths = _widths(columns, cells)
+    kept = _kept(widths, width)
+    heading = [column.title for column in columns]
+    return [_line(row[:kept], columns[:kept], widths[:kept], width) for row in (heading, *cells)]
+
+
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
+    widths = []
+    for index, column in enumerate(columns):
+        content = max((len(row[index]) for row in cells), default=0)
+        widths.append(min(max(content, len(column.title)), column.widest))
+    return widths
+
+
+def _kept(widths: Sequence[int], width: int) -> int:
+    used = 0
+    for index, column in enumerate(widths):
+        used += column + (GAP if index else 0)
+        if used > width and index:
+            return index
+    return len(widths)
+
+
+def _line(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int], width: int) -> str:
+    parts = [
+        fit(cell, size, align=column.align)
+        for cell, column, size in zip(row, columns, widths, strict=True)
+    ]
+    return (" " * GAP).join(parts)[:width].rstrip()

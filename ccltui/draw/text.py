@@ -1,0 +1,61 @@
+"""Text that may reach a terminal: names from files are data, never escapes or markup."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Literal
+
+Align = Literal["left", "right"]
+
+_PLAIN = re.compile(r"[ -~\u2500-\u259f]*")
+_CONTROL_PICTURES = 0x2400
+_DELETE_PICTURE = "\u2421"
+_UNKNOWN = "?"
+ELLIPSIS = "…"
+
+
+def clean(text: str) -> str:
+    """The same text in cells of width one, with nothing a terminal would obey.
+
+    Control characters become their pictures (␛, ␊), so that they can be seen; characters that
+    are invisible, combine, change direction or take two cells become ``?``.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    return "".join(_clean_character(character) for character in text)
+
+
+def _clean_character(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(_CONTROL_PICTURES + code)
+    if code == 0x7F:
+        return _DELETE_PICTURE
+    category = unicodedata.category(character)
+    if category[0] in "CM" or category in ("Zl", "Zp"):
+        return _UNKNOWN
+    if category == "Zs":
+        return " "
+    return _UNKNOWN if unicodedata.east_asian_width(character) in "WF" else character
+
+
+def fit(text: str, width: int, *, align: Align = "left") -> str:
+    """Clean ``text`` in exactly ``width`` cells; what is cut off leaves an ellipsis."""
+    if width <= 0:
+        return ""
+    text = clean(text)
+    if len(text) > width:
+        return text[: width - 1] + ELLIPSIS
+    return text.rjust(width) if align == "right" else text.ljust(width)
+
+
+def fit_middle(text: str, width: int) -> str:
+    """Clean ``text`` in at most ``width`` cells, cut in the middle: both ends of a path matter."""
+    text = clean(text)
+    if len(text) <= width:
+        return text
+    if width <= 1:
+        return ELLIPSIS[:width]
+    tail = (width - 1) * 2 // 3
+    return text[: width - 1 - tail] + ELLIPSIS + text[len(text) - tail :]

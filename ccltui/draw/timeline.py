@@ -1,0 +1,169 @@
+"""Compute and network of the ranks against time.
+
+Cell rules: no transition, solid; one transition, the edge where it is; more, a height that is
+rounded up, so that any activity shows. A network cell is exposed or overlapped by majority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.draw import glyphs, numbers
+from ccltui.draw.glyphs import U32
+from ccltui.draw.lanes import I64, Bool, Lane, Sample
+from ccltui.draw.palette import CLASSES, MERGED, Ink
+from ccltui.draw.planes import U8, Planes
+from ccltui.draw.ruler import round_step, ticks
+
+NETWORK_LABEL = "net"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeGrid:
+    """Cells of ``cell_ns``; column 0 begins ``k0 * cell_ns`` after ``origin_ns``."""
+
+    k0: int
+    cell_ns: int
+    origin_ns: int
+
+    def edges_ns(self, cells: int, offset_ns: int = 0) -> I64:
+        """Edges of ``cells`` cells on a clock that is ``offset_ns`` ahead."""
+        steps = np.arange(self.k0, self.k0 + cells + 1, dtype=np.int64)
+        return steps * self.cell_ns + (self.origin_ns + offset_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The shared cursor as the timeline shows it: row in ``lanes`` and ns since the origin."""
+
+    row: int
+    time_ns: int | None
+
+
+def timeline(
+    lanes: Sequence[Lane],
+    grid: TimeGrid,
+    *,
+    height: int,
+    width: int,
+    gutter: int,
+    first: int,
+    selected: Selected,
+    merged: bool = False,
+) -> Planes:
+    """Ruler and as many ranks from ``first`` on as fit."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    cells = width - gutter
+    if cells < 1 or height < 1:
+        return planes
+    _ruler(planes, grid, gutter, cells, selected.time_ns)
+    rows = rows_per_lane(merged=merged)
+    for index, lane in enumerate(lanes[first : first + (height - 1) // rows]):
+        y = 1 + index * rows
+        chosen = first + index == selected.row
+        _label(planes, y, lane.label, gutter, chosen=chosen)
+        edges = grid.edges_ns(cells, lane.offset_ns)
+        if merged:
+            glyph, style = merged_row(lane, edges)
+            planes.glyph[y, gutter:], planes.style[y, gutter:] = glyph, style
+            continue
+        planes.put(y + 1, gutter - len(NETWORK_LABEL) - 1, NETWORK_LABEL, Ink.DIM)
+        _put_split(planes, y, gutter, lane, edges)
+    return planes
+
+
+def rows_per_lane(*, merged: bool) -> int:
+    """Screen rows of one rank."""
+    return 1 if merged else 2
+
+
+def _ruler(planes: Planes, grid: TimeGrid, gutter: int, cells: int, cursor: int | None) -> None:
+    planes.style[0] = Ink.RULER
+    start, end = grid.k0 * grid.cell_ns, (grid.k0 + cells) * grid.cell_ns
+    step = round_step(end - start, cells)
+    planes.put(0, 0, f"+{numbers.short_duration(step)}", Ink.RULER)
+    for at in ticks(start, end, step):
+        x = gutter + at // grid.cell_ns - grid.k0
+        planes.put(0, x, glyphs.TICK + numbers.instant(at, step), Ink.RULER)
+    if cursor is not None:
+        put_cursor(planes, gutter, cursor // grid.cell_ns - grid.k0, cells)
+
+
+def put_cursor(planes: Planes, gutter: int, column: int, cells: int) -> None:
+    """Mark a column on the ruler when it is in view."""
+    if 0 <= column < cells:
+        planes.put(0, gutter + column, glyphs.CURSOR, Ink.CURSOR)
+
+
+def _label(planes: Planes, y: int, label: str, gutter: int, *, chosen: bool) -> None:
+    text = (glyphs.POINTER if chosen else " ") + label
+    planes.put(y, 0, text[: gutter - 1].ljust(gutter - 1), Ink.LABEL_ON if chosen else Ink.LABEL)
+
+
+def _put_split(planes: Planes, y: int, x: int, lane: Lane, edges_ns: I64) -> None:
+    compute = lane.compute.sample(edges_ns)
+    network = lane.network.sample(edges_ns)
+    both = lane.both.sample(edges_ns)
+    planes.glyph[y, x:] = row_glyphs(compute, edges_ns)
+    planes.style[y, x:] = Ink.COMPUTE
+    planes.glyph[y + 1, x:] = row_glyphs(network, edges_ns)
+    hidden = 2 * both.covered_ns > network.covered_ns
+    style = np.where(hidden, Ink.OVERLAPPED, Ink.EXPOSED).astype(np.uint8)
+    planes.style[y + 1, x:] = _inherit(style, network.covered_ns == 0)
+
+
+def _inherit(style: U8, blank: Bool) -> U8:
+    """Blank cells take the style of their left neighbour: same look, longer runs."""
+    source = np.where(blank, 0, np.arange(len(style)))
+    np.maximum.accumulate(source, out=source)
+    return style[source]
+
+
+def row_glyphs(sample: Sample, edges_ns: I64) -> U32:
+    """Characters of one class of one rank, uint32 of the number of cells."""
+    cell = np.diff(edges_ns)
+    covered = sample.covered_ns
+    glyph = glyphs.HEIGHTS[-(-covered * 8 // cell)]
+    single = sample.transitions == 1
+    falling = single & sample.busy[:-1]
+    rising = single & ~sample.busy[:-1]
+    glyph[falling] = glyphs.LEFT[np.maximum(covered * 8 // cell, 1)[falling]]
+    glyph[rising] = glyphs.RIGHT[-(-covered * 8 // cell)[rising]]
+    glyph[covered == 0] = glyphs.BLANK
+    return glyph
+
+
+def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
+    """One row a rank: the two largest classes of each cell as foreground and background."""
+    compute, network = lane.compute.sample(edges_ns), lane.network.sample(edges_ns)
+    cell = np.diff(edges_ns)
+    glyph, foreground, background = _shares(
+        cell, compute.covered_ns, network.covered_ns, lane.both.sample(edges_ns).covered_ns
+    )
+    single = compute.transitions + network.transitions == 1
+    first = np.minimum(compute.first_ns, network.first_ns)
+    before = compute.busy[:-1] + 2 * network.busy[:-1].astype(np.uint8)
+    after = before ^ np.where(compute.transitions == 1, 1, 2)
+    glyph[single] = glyphs.LEFT[((first - edges_ns[:-1])[single] * 8) // cell[single]]
+    foreground[single], background[single] = before[single], after[single]
+    solid = (glyph == glyphs.FULL) | (glyph == glyphs.BLANK)
+    shown = np.where(glyph == glyphs.FULL, foreground, background)
+    glyph[solid] = glyphs.BLANK
+    foreground[solid] = background[solid] = shown[solid]
+    return glyph, (MERGED + foreground * CLASSES + background).astype(np.uint8)
+
+
+def _shares(
+    cell: I64, compute: I64, network: I64, both: I64
+) -> tuple[U32, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Height of the busier class over the other, and the two classes, by covered time."""
+    shares = np.stack([cell - compute - network + both, compute - both, network - both, both])
+    order = np.argsort(-shares, axis=0, kind="stable")[:2]
+    upper, lower = order.min(axis=0), order.max(axis=0)
+    columns = np.arange(len(cell))
+    below, above = shares[lower, columns], shares[upper, columns]
+    return glyphs.HEIGHTS[-(-below * 8 // (below + above))], lower, upper

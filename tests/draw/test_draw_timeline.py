@@ -1,0 +1,115 @@
+"""Cell rules of the timeline, and whole pictures at three sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import Golden, lane, track
+
+from ccltui.draw.lanes import Lane, Track
+from ccltui.draw.palette import MERGED, Ink
+from ccltui.draw.timeline import Selected, TimeGrid, merged_row, row_glyphs, timeline
+
+
+def glyphs_of(*intervals: tuple[int, int], cells: int = 4) -> str:
+    """Characters of one row at 80 ns a cell."""
+    edges = 80 * np.arange(cells + 1, dtype=np.int64)
+    return row_glyphs(track(*intervals).sample(edges), edges).tobytes().decode("utf-32-le")
+
+
+def test_no_transition_is_solid_or_blank() -> None:
+    assert glyphs_of((0, 160)) == "██  "
+    assert glyphs_of() == "    "
+
+
+def test_an_end_inside_a_cell_is_exact_to_an_eighth() -> None:
+    assert glyphs_of((0, 120)) == "█▌  "
+    assert glyphs_of((0, 81)) == "█▏  "
+    assert glyphs_of((0, 159)) == "█▉  "
+
+
+def test_a_start_inside_a_cell_takes_the_nearest_right_aligned_block() -> None:
+    assert glyphs_of((79, 160)) == "▕█  "
+    assert glyphs_of((40, 160)) == "▐█  "
+    assert glyphs_of((5, 160)) == "██  "
+
+
+def test_more_transitions_are_a_height_rounded_up() -> None:
+    assert glyphs_of((10, 11)) == "▁   "
+    assert glyphs_of((10, 30), (40, 61)) == "▅   "
+    assert glyphs_of((1, 79), (85, 87)) == "█▁  "
+
+
+def test_a_network_cell_is_overlapped_by_majority_and_blanks_inherit() -> None:
+    rank = Lane("0", track((0, 60)), track((20, 80), (160, 240)), track((20, 60)))
+
+    planes = timeline(
+        [rank],
+        TimeGrid(0, 40, 0),
+        height=3,
+        width=14,
+        gutter=6,
+        first=0,
+        selected=Selected(0, None),
+    )
+
+    assert planes.row_text(1) == "▶0    █▌      "
+    assert planes.row_text(2) == "  net ▐█  ██  "
+    expected = [Ink.OVERLAPPED, *[Ink.EXPOSED] * 7]
+    assert planes.style[2, 6:].tolist() == expected
+
+
+def test_merged_cells_show_the_two_largest_classes_and_solid_ones_are_blanks() -> None:
+    rank = Lane("0", track((0, 120)), track((80, 160)), track((80, 120)))
+    edges = 80 * np.arange(4, dtype=np.int64)
+
+    glyph, style = merged_row(rank, edges)
+
+    assert glyph.tobytes().decode("utf-32-le") == " ▌ "
+    idle, compute, exposed, both = range(4)
+    assert (style - MERGED).tolist() == [
+        compute * 4 + compute,
+        both * 4 + exposed,
+        idle * 4 + idle,
+    ]
+
+
+def test_a_clock_offset_moves_the_lane_not_the_ruler() -> None:
+    late = Lane("1", track((1000, 1080)), Track.empty(), Track.empty(), offset_ns=1000)
+    rank = Lane("0", track((0, 80)), Track.empty(), Track.empty())
+
+    planes = timeline(
+        [rank, late],
+        TimeGrid(0, 40, 0),
+        height=5,
+        width=12,
+        gutter=6,
+        first=0,
+        selected=Selected(0, 0),
+    )
+
+    assert planes.row_text(1)[6:] == planes.row_text(3)[6:] == "██    "
+
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("cell_ns", [90_000, 9_000])
+@pytest.mark.parametrize("merged", [False, True])
+def test_picture(width: int, height: int, cell_ns: int, merged: bool, golden: Golden) -> None:
+    lanes = [lane(str(rank), late_us=35 * rank % 200) for rank in range(16)]
+
+    planes = timeline(
+        lanes,
+        TimeGrid(600_000 // cell_ns, cell_ns, 0),
+        height=height,
+        width=width,
+        gutter=8,
+        first=2,
+        selected=Selected(4, 600_000 + 30 * cell_ns),
+        merged=merged,
+    )
+
+    kind = "merged" if merged else "split"
+    golden(f"timeline_{kind}_{cell_ns // 1000}us_{width}x{height}", planes)
