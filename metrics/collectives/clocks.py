@@ -1,0 +1,231 @@
+"""How far each rank's clock is from the others', told from when collectives end.
+
+A rank's time minus its offset is the time of the reference: the lowest rank of its component,
+which is the set of ranks that shared groups, or a common host, link to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.collectives.deviation import end_deviation, exchange, fully_dependent, nearest_rank
+from metrics.collectives.match import MEDIUM, GroupMatch, Matches, MatchInput, gather, taking_part
+from metrics.collectives.offsets import Observation, components, solve
+from metrics.collectives.theil_sen import certain_slopes
+from parsers.columns import I64, MISSING, Bool
+
+F64 = npt.NDArray[np.float64]
+
+HOST_TOLERANCE_NS = 100_000
+"""Ranks of one host share a clock; their collectives still end up to tens of µs apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """One rank's clock against the reference of its component.
+
+    ``offset_ns`` is own time minus reference time, 0 where it is not ``known``. The residuals
+    (how far single ends are from it) are its error bar, over ``n`` collectives; None without.
+    """
+
+    offset_ns: int = 0
+    residual_p50_ns: int | None = None
+    residual_p95_ns: int | None = None
+    n: int = 0
+    drift_ppb: int | None = None  # None: not distinguishable from no drift
+    component: int = MISSING  # lowest rank of the component
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClockModel:
+    """The clocks of all labels, from ``evidence``: what kind of collectives spoke."""
+
+    clocks: Mapping[str, Clock]
+    evidence: str  # "dependent collectives", "all-to-all", "uncertain matches", "none"
+    residual_p95_ns: int | None = None  # over all ranks and collectives
+    reference_ns: int = 0  # the time at which the offsets hold, where a clock drifts
+
+    @property
+    def offsets_ns(self) -> Mapping[str, int]:
+        """Offset of every label, 0 where it is not known."""
+        return {label: clock.offset_ns for label, clock in self.clocks.items()}
+
+    def comparable(self, labels: Sequence[str]) -> bool:
+        """Whether the clocks of ``labels`` are known against each other."""
+        clocks = [self.clocks[label] for label in labels]
+        return all(clock.known for clock in clocks) and (
+            len({clock.component for clock in clocks}) == 1
+        )
+
+    def corrected(self, label: str, times_ns: I64) -> I64:
+        """``times_ns`` of one rank (int64, any shape) on the reference's clock."""
+        clock = self.clocks[label]
+        offset = np.int64(clock.offset_ns)
+        if clock.drift_ppb is None:
+            return times_ns - offset
+        drifted = (times_ns - self.reference_ns) * (clock.drift_ppb / 1e9)
+        return times_ns - offset - np.rint(drifted).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Ends of the collectives of one group: deviations [n, m] at times [n] (s from reference)."""
+
+    members: I64
+    deviation: F64
+    time: F64
+
+    def observed(self, values: F64) -> Observation:
+        return Observation(self.members, values, float(len(self.time)))
+
+
+def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockModel:
+    """Offsets of all ranks from matched fully dependent collectives; ranks of a host pooled.
+
+    All-to-alls are asked only where nothing else exists; where every match is uncertain, only
+    residuals are given and no clock is called known.
+    """
+    part = [inputs[index] for index in taking_part(inputs)]
+    evidence, chosen = _evidence(matches)
+    reference_ns, samples = _samples(chosen, part)
+    count = len(part)
+    slopes = [s.observed(certain_slopes(s.time, s.deviation)) for s in samples]
+    drift = solve(slopes, count)
+    samples = [_without_drift(sample, drift) for sample in samples]
+    seen = [s.observed(np.median(s.deviation, axis=0)) for s in samples]
+    offsets = solve(seen, count)
+    spread = _residuals(samples, offsets, count)
+    if evidence == "uncertain matches":
+        offsets, joined = _pooled(part, np.zeros(count), np.arange(count), spread)
+        drift = np.zeros(count)
+    else:
+        linked = components([one.members for one in seen], count)
+        offsets, joined = _pooled(part, offsets, linked, spread)
+        spread = _residuals(samples, offsets, count)
+    clocks = {item.label: Clock() for item in inputs}
+    size = np.bincount(joined, minlength=count)
+    for index, item in enumerate(part):
+        lowest = part[joined[index]].rank
+        known = bool(size[joined[index]] > 1)
+        clocks[item.label] = _clock(offsets[index], spread[index], drift[index], lowest, known)
+    everything = np.concatenate([np.empty(0), *spread])
+    residual = round(nearest_rank(everything, 0.95)) if len(everything) else None
+    return ClockModel(clocks, evidence, residual, reference_ns)
+
+
+def _evidence(matches: Matches) -> tuple[str, list[tuple[GroupMatch, Bool]]]:
+    """The most trustworthy instances that exist, and what they are."""
+    choices = (
+        ("dependent collectives", MEDIUM, fully_dependent),
+        ("all-to-all", MEDIUM, exchange),
+        ("uncertain matches", 0, fully_dependent),
+        ("uncertain matches", 0, exchange),
+    )
+    for name, confidence, applies in choices:
+        found = [
+            (match, match.usable & (match.confidence >= confidence) & applies(match.kind))
+            for match in matches.groups
+        ]
+        found = [(match, chosen) for match, chosen in found if chosen.any()]
+        if found:
+            return name, found
+    return "none", []
+
+
+def _samples(
+    chosen: Sequence[tuple[GroupMatch, Bool]], part: Sequence[MatchInput]
+) -> tuple[int, list[_Sample]]:
+    by_label = {item.label: item for item in part}
+    index_of = {item.label: index for index, item in enumerate(part)}
+    ends = []
+    for match, rows in chosen:
+        some = replace(match, rows=match.rows[rows])
+        ends.append(gather(some, by_label, "start_ns") + gather(some, by_label, "dur_ns"))
+    if not ends:
+        return 0, []
+    first = min(int(end[:, 0].min()) for end in ends)
+    last = max(int(end[:, 0].max()) for end in ends)
+    reference_ns = (first + last) // 2
+    return reference_ns, [
+        _Sample(
+            np.array([index_of[label] for label in match.labels], np.int64),
+            end_deviation(end),
+            (end[:, 0] - reference_ns) / 1e9,
+        )
+        for (match, _), end in zip(chosen, ends, strict=True)
+    ]
+
+
+def _without_drift(sample: _Sample, drift: F64) -> _Sample:
+    """Deviations in ns with the drift (ns per s) of their ranks taken out."""
+    slopes = drift[sample.members]
+    if not slopes.any():
+        return sample
+    level = sample.deviation - sample.time[:, np.newaxis] * slopes
+    level -= np.median(level, axis=1, keepdims=True)
+    return replace(sample, deviation=level)
+
+
+def _residuals(samples: Sequence[_Sample], offsets: F64, count: int) -> list[F64]:
+    """Distances of the single ends of each rank from its offset, in ns."""
+    found: list[list[F64]] = [[] for _ in range(count)]
+    for sample in samples:
+        rest = sample.deviation - offsets[sample.members]
+        rest -= np.median(np.median(rest, axis=0))
+        for column, member in enumerate(sample.members.tolist()):
+            found[member].append(np.abs(rest[:, column]))
+    return [np.concatenate([np.empty(0), *parts]) for parts in found]
+
+
+def _pooled(
+    part: Sequence[MatchInput], offsets: F64, apart: I64, spread: Sequence[F64]
+) -> tuple[F64, I64]:
+    """Offsets with the ranks of one host made equal, and the components that hosts join.
+
+    A rank whose own offset disagrees with its host's beyond the tolerance keeps its own.
+    """
+    pooled = offsets.copy()
+    joined = apart.copy()
+    hosts = dict.fromkeys(item.host for item in part if item.host)
+    for host in hosts:
+        here = np.array([i for i, item in enumerate(part) if item.host == host], np.int64)
+        home = joined[here[0]]
+        middle = _pool(pooled, here[joined[here] == home], spread)
+        for component in dict.fromkeys(joined[here].tolist()):
+            if component == home:
+                continue
+            own = here[joined[here] == component]
+            moved = joined == component
+            pooled[moved] += middle - np.median(pooled[own])
+            joined[moved] = home
+            _pool(pooled, own, spread)
+    lowest = np.array([np.flatnonzero(joined == root)[0] for root in joined], np.int64)
+    return pooled - pooled[lowest], lowest
+
+
+def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
+    """Give members the median of their offsets, in place, where they agree with it."""
+    middle = float(np.median(offsets[members]))
+    for member in members.tolist():
+        own = nearest_rank(spread[member], 0.95) if len(spread[member]) else 0.0
+        if abs(offsets[member] - middle) <= max(own, HOST_TOLERANCE_NS):
+            offsets[member] = middle
+    return middle
+
+
+def _clock(offset: float, spread: F64, drift: float, lowest: int | None, known: bool) -> Clock:
+    drift_ppb = round(drift)
+    return Clock(
+        offset_ns=round(offset) if known else 0,
+        residual_p50_ns=round(float(np.median(spread))) if len(spread) else None,
+        residual_p95_ns=round(nearest_rank(spread, 0.95)) if len(spread) else None,
+        n=len(spread),
+        drift_ppb=drift_ppb if drift_ppb and known else None,
+        component=MISSING if lowest is None else lowest,
+        known=known,
+    )

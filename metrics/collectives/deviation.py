@@ -1,0 +1,70 @@
+"""When the members of one collective ended, relative to each other.
+
+A collective in which every rank needs every other ends on all of them nearly at once. What the
+ends differ by is therefore the difference of the clocks, plus little: the basis of both the
+clock estimate and the test whether a match can be right at all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.classify import TYPES
+from parsers.columns import I64, Bool
+
+F64 = npt.NDArray[np.float64]
+
+_DEPENDENT = np.array(
+    [name in ("AllReduce", "AllGather", "ReduceScatter", "Barrier") for name in TYPES]
+)
+_EXCHANGE = np.array([name in ("AllToAll", "SendRecv") for name in TYPES])
+
+
+def fully_dependent(kind: npt.ArrayLike) -> Bool:
+    """Whether no rank can finish before all have started: allreduce, allgather, …, barrier."""
+    return np.asarray(_DEPENDENT[np.asarray(kind, np.int64)])
+
+
+def exchange(kind: npt.ArrayLike) -> Bool:
+    """Whether the type is an all-to-all, or a SendRecv kernel that may be one."""
+    return np.asarray(_EXCHANGE[np.asarray(kind, np.int64)])
+
+
+def end_deviation(end_ns: I64) -> F64:
+    """Deviation of each end from the median end of its instance, float64 ns [n, m].
+
+    ``end_ns`` is int64 [n, m] with every member present. Differences are taken before the
+    median, so that times since the epoch lose nothing.
+    """
+    relative = (end_ns - end_ns[:, :1]).astype(np.float64)
+    return relative - np.median(relative, axis=1, keepdims=True)
+
+
+def nearest_rank(values: F64, share: float) -> float:
+    """The ceil(share * n)-th smallest of ``values``, which must not be empty."""
+    index = max(int(np.ceil(share * len(values) - 1e-9)) - 1, 0)
+    return float(np.partition(values, index)[index])
+
+
+def member_offsets(end_ns: I64) -> I64:
+    """Clock difference of each member to the middle of its group, int64 ns [m].
+
+    A difference that the scatter of the ends hides (below their p95 around it) is not taken
+    for one: it is 0. Without an instance all are 0.
+    """
+    if not len(end_ns):
+        return np.zeros(end_ns.shape[1], np.int64)
+    deviation = end_deviation(end_ns)
+    offsets = np.median(deviation, axis=0)
+    scatter = np.abs(deviation - offsets)
+    hidden = [
+        abs(offset) <= nearest_rank(column, 0.95)
+        for offset, column in zip(offsets, scatter.T, strict=True)
+    ]
+    return np.where(hidden, 0, np.rint(offsets)).astype(np.int64)
+
+
+def ends_after_all_started(start_ns: I64, end_ns: I64) -> Bool:
+    """The overlap test on one clock: whether max start <= min end, per instance of [n, m]."""
+    return np.asarray(start_ns.max(axis=1) <= end_ns.min(axis=1))

@@ -1,0 +1,210 @@
+"""The calls of one group lined up across its members, by key or by order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from metrics.calls import Calls
+from metrics.classify import TYPES
+from metrics.collectives.align import ordinals, place_gap, tabulate
+from parsers.columns import I8, I64, MISSING, Bool
+
+COMMUNICATOR, SEQUENCE, STEP, ORDER = 1, 2, 3, 4
+
+EQUAL_INPUTS = np.array(
+    [name in ("AllReduce", "ReduceScatter", "AllGather", "Broadcast", "Reduce") for name in TYPES]
+)
+"""Types of which every member gives as many elements as any other."""
+EQUAL_OUTPUTS = np.array([name in ("AllReduce", "ReduceScatter", "AllGather") for name in TYPES])
+
+
+@dataclass(frozen=True)
+class Member:
+    """The calls of one rank in one group, ascending in time; ``rows`` index its `Calls`."""
+
+    calls: Calls
+    rows: I64
+
+    def column(self, name: str) -> I64:
+        """One column of the calls, as int64."""
+        return np.asarray(getattr(self.calls, name)[self.rows], np.int64)
+
+    @cached_property
+    def start_ns(self) -> I64:
+        """When each call began, on the rank's own clock."""
+        return self.column("start_ns")
+
+    @cached_property
+    def end_ns(self) -> I64:
+        """When each call ended, on the rank's own clock."""
+        return self.start_ns + self.column("dur_ns")
+
+    @cached_property
+    def tokens(self) -> I64:
+        """One number for what a call is: type, dtype and the sizes its members share."""
+        kind = self.column("kind")
+        given = np.where(EQUAL_INPUTS[kind], self.column("in_elems"), 0)
+        produced = np.where(EQUAL_OUTPUTS[kind], self.column("out_elems"), 0)
+        what = self.column("dtype") * len(TYPES) + kind
+        return np.asarray((given * 1_000_003 + produced) * 4096 + what, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Positions in the members' rows, int64 [n, m], -1 for none; and the level of each line."""
+
+    positions: I64
+    level: I8
+
+    @classmethod
+    def joined(cls, lines: Sequence[Line], members: int) -> Line:
+        """Several lines one below the other."""
+        empty = np.empty((0, members), np.int64)
+        return cls(
+            np.concatenate([empty, *(line.positions for line in lines)]),
+            np.concatenate([np.empty(0, np.int8), *(line.level for line in lines)]),
+        )
+
+
+def pick(values: I64, positions: I64) -> I64:
+    """``values`` at ``positions``, -1 where the position is."""
+    if not len(values):
+        return np.full(positions.shape, MISSING, np.int64)
+    return np.where(positions >= 0, values[np.maximum(positions, 0)], MISSING)
+
+
+def line_up(members: Sequence[Member], *, by_type: bool) -> Line:
+    """Line up the calls of a group by the best evidence that all members carry.
+
+    ``by_type``: the group is only implied, so its types may belong to several communicators
+    and each is lined up for itself.
+    """
+    numbered = [np.flatnonzero(member.column("seq") >= 0) for member in members]
+    every = [np.arange(len(member.rows)) for member in members]
+    if not by_type and all(len(positions) for positions in numbered):
+        line = _by_sequence(members, numbered)
+        if _credible(members, line):
+            rest = [
+                np.setdiff1d(whole, part, assume_unique=True)
+                for whole, part in zip(every, numbered, strict=True)
+            ]
+            return Line.joined([line, _by_order(members, rest)], len(members))
+    if not by_type:
+        return _by_order(members, every)
+    kinds = [member.column("kind") for member in members]
+    return Line.joined(
+        [
+            _by_order(members, [np.flatnonzero(kind == one) for kind in kinds])
+            for one in np.unique(np.concatenate(kinds))
+        ],
+        len(members),
+    )
+
+
+def _by_sequence(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
+    seqs = [member.column("seq")[subset] for member, subset in zip(members, subsets, strict=True)]
+    ids = [
+        member.calls.comms_id[member.rows[subset]]
+        for member, subset in zip(members, subsets, strict=True)
+    ]
+    shared = set.intersection(*(set(np.unique(one).tolist()) for one in ids)) - {0}
+    level = SEQUENCE
+    if shared:
+        known = np.unique(np.concatenate(ids))
+        low = min(int(seq.min()) for seq in seqs)
+        span = max(int(seq.max()) for seq in seqs) - low + 1
+        seqs = [
+            np.searchsorted(known, one) * span + (seq - low)
+            for one, seq in zip(ids, seqs, strict=True)
+        ]
+        level = COMMUNICATOR
+    table = _lifted(tabulate(seqs), subsets)
+    return Line(table, np.full(len(table), level, np.int8))
+
+
+def _credible(members: Sequence[Member], line: Line) -> bool:
+    """Sequence numbers are no key where they pair calls that mostly are not the same thing."""
+    complete = line.positions[(line.positions >= 0).all(axis=1)]
+    if not len(complete):
+        return False
+    agree = np.ones(len(complete), np.bool_)
+    first = members[0].tokens[complete[:, 0]]
+    for index, member in enumerate(members[1:], start=1):
+        agree &= member.tokens[complete[:, index]] == first
+    return bool(agree.mean() >= 0.5)
+
+
+def _by_order(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
+    segments = [
+        _segments(member.column("step")[subset])
+        for member, subset in zip(members, subsets, strict=True)
+    ]
+    names = np.unique(np.concatenate(segments))
+    codes = [np.searchsorted(names, segment) for segment in segments]
+    counts = np.stack([np.bincount(code, minlength=len(names)) for code in codes], axis=1)
+    even = (counts == counts[:, :1]).all(axis=1)
+    lines = [_ordinal_line(names, codes, even, subsets)]
+    if not even.all():
+        lines += _uneven_lines(members, subsets, codes, np.flatnonzero(~even))
+    return Line.joined(lines, len(members))
+
+
+def _segments(step: I64) -> I64:
+    """An even number for a step, an odd one for the time after it and before the next."""
+    latest = np.maximum.accumulate(step) if len(step) else step
+    return np.where(step >= 0, 2 * step, 2 * latest + 1)
+
+
+def _ordinal_line(names: I64, codes: Sequence[I64], even: Bool, subsets: Sequence[I64]) -> Line:
+    """Steps with as many calls on every member: the k-th is the k-th."""
+    kept = [np.flatnonzero(even[code]) for code in codes]
+    widest = max((len(part) for part in kept), default=0) + 1
+    keys = [
+        code[part] * widest + ordinals(code[part]) for code, part in zip(codes, kept, strict=True)
+    ]
+    table = _lifted(tabulate(keys), kept)
+    segment = names[codes[0][table[:, 0]]] if len(table) else np.empty(0, np.int64)
+    level = np.where(segment % 2 == 0, STEP, ORDER).astype(np.int8)
+    return Line(_lifted(table, subsets), level)
+
+
+def _uneven_lines(
+    members: Sequence[Member], subsets: Sequence[I64], codes: Sequence[I64], uneven: I64
+) -> list[Line]:
+    """Stretches in which some member has fewer calls, each lined up for itself."""
+    orders = [np.argsort(code, kind="stable") for code in codes]
+    bounds = [
+        (np.searchsorted(code[order], uneven), np.searchsorted(code[order], uneven, "right"))
+        for code, order in zip(codes, orders, strict=True)
+    ]
+    return [
+        _uneven_line(
+            members,
+            [
+                subset[order[first[index] : stop[index]]]
+                for subset, order, (first, stop) in zip(subsets, orders, bounds, strict=True)
+            ],
+        )
+        for index in range(len(uneven))
+    ]
+
+
+def _uneven_line(members: Sequence[Member], parts: Sequence[I64]) -> Line:
+    """The longest part is the reference; in every other one the gap is looked for."""
+    fullest = int(np.argmax([len(part) for part in parts]))
+    tokens, ends = members[fullest].tokens[parts[fullest]], members[fullest].end_ns[parts[fullest]]
+    table = np.full((len(parts[fullest]), len(members)), MISSING, np.int64)
+    for index, (member, part) in enumerate(zip(members, parts, strict=True)):
+        place = place_gap(member.tokens[part], member.end_ns[part], tokens, ends)
+        table[place, index] = part
+    return Line(table, np.full(len(table), ORDER, np.int8))
+
+
+def _lifted(table: I64, subsets: Sequence[I64]) -> I64:
+    """Positions in subsets turned into positions in what the subsets were taken of."""
+    columns = [pick(subset, table[:, index]) for index, subset in enumerate(subsets)]
+    return np.stack(columns, axis=1)

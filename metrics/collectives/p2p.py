@@ -1,0 +1,107 @@
+"""Which send of one rank is which receive of another: by the pair of ranks, and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics.classify import TYPES
+from metrics.collectives.align import place_gap
+from metrics.collectives.lineup import Member
+from metrics.collectives.match import MatchInput, taking_part
+from metrics.groups import CommGroup
+from parsers.columns import I64
+
+SEND, RECV = TYPES.index("Send"), TYPES.index("Recv")
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Matched transfers, int64 arrays of one length, ordered by sender and its row.
+
+    ``sender`` and ``receiver`` index the inputs, the rows that rank's `Calls`.
+    """
+
+    sender: I64
+    send_row: I64
+    receiver: I64
+    recv_row: I64
+
+    def __len__(self) -> int:
+        return len(self.sender)
+
+
+def match_p2p(inputs: Sequence[MatchInput], groups: Sequence[CommGroup] = ()) -> Pairs:
+    """Pair the sends and receives of every (source, destination), first with first.
+
+    A call that does not state its peer has the other rank of its group, where that has two.
+    Where one side has fewer calls, the gap is put where sizes and ends agree best. Calls whose
+    peer stays unknown, or has no file, pair with nothing.
+    """
+    part = taking_part(inputs)
+    index_of = {inputs[index].rank: index for index in part}
+    received = {
+        (peer, index): rows
+        for index in part
+        for peer, rows in _by_peer(inputs[index], RECV, groups, index_of).items()
+    }
+    found: list[I64] = []
+    for sender in part:
+        for receiver, sent in _by_peer(inputs[sender], SEND, groups, index_of).items():
+            rows = received.get((sender, receiver))
+            if rows is not None:
+                found.append(_pair(inputs, sender, sent, receiver, rows))
+    table = np.concatenate([np.empty((0, 4), np.int64), *found])
+    table = table[np.lexsort((table[:, 1], table[:, 0]))]
+    return Pairs(*(np.ascontiguousarray(column) for column in table.T))
+
+
+def _by_peer(
+    item: MatchInput,
+    kind: int,
+    groups: Sequence[CommGroup],
+    index_of: dict[int | None, int],
+) -> dict[int, I64]:
+    """Rows of one kind by the input index of the other side, ascending in time."""
+    calls = item.calls
+    rows = np.flatnonzero(calls.kind == kind)
+    peers = np.asarray((calls.dst if kind == SEND else calls.src)[rows], np.int64)
+    other = np.array([_other_rank(group.ranks, item.rank) for group in groups] or [-1], np.int64)
+    group = calls.group[rows]
+    in_pair = (peers < 0) & (group >= 0) & bool(groups)
+    peers = np.where(in_pair, other[np.where(in_pair, group, 0)], peers)
+    return {
+        index_of[int(peer)]: rows[peers == peer]
+        for peer in np.unique(peers)
+        if int(peer) in index_of and int(peer) != item.rank
+    }
+
+
+def _other_rank(ranks: tuple[int, ...], rank: int | None) -> int:
+    if len(ranks) != 2 or rank not in ranks:
+        return -1
+    return ranks[0] if ranks[1] == rank else ranks[1]
+
+
+def _pair(
+    inputs: Sequence[MatchInput], sender: int, sent: I64, receiver: int, received: I64
+) -> I64:
+    send, recv = Member(inputs[sender].calls, sent), Member(inputs[receiver].calls, received)
+    if len(sent) <= len(received):
+        received = received[_place(send, recv)]
+    else:
+        sent = sent[_place(recv, send)]
+    count = len(sent)
+    return np.stack([np.full(count, sender), sent, np.full(count, receiver), received], axis=1)
+
+
+def _place(fewer: Member, more: Member) -> I64:
+    return place_gap(_sizes(fewer), fewer.end_ns, _sizes(more), more.end_ns)
+
+
+def _sizes(member: Member) -> I64:
+    """One number for what is moved: elements and dtype, the same on both sides."""
+    elements = np.maximum(member.column("in_elems"), member.column("out_elems"))
+    return elements * 4096 + member.column("dtype")

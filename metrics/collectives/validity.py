@@ -1,0 +1,129 @@
+"""Whether calls that were lined up can be one collective, and how far to believe it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics.collectives.deviation import (
+    ends_after_all_started,
+    exchange,
+    fully_dependent,
+    member_offsets,
+)
+from metrics.collectives.lineup import EQUAL_INPUTS, EQUAL_OUTPUTS, STEP, Line, Member, pick
+from parsers.columns import I8, I64, MISSING, Bool
+
+LOW, MEDIUM, HIGH = 0, 1, 2
+ENOUGH = 0.95
+"""Share of a type's instances that must pass the overlap test before order is believed."""
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of each line, arrays of length n; see `GroupMatch` for the meanings."""
+
+    kind: I8
+    step: I64
+    agrees: Bool
+    overlap: I8
+    confidence: I8
+    first_start_ns: I64  # earliest start of the members, on the middle clock of the group
+
+
+def judge(members: Sequence[Member], line: Line, *, stated: bool) -> Verdict:
+    """Test each line for agreement and overlap. ``stated``: the file names the group's ranks."""
+    kind = _first_known(members, line.positions, "kind")
+    agrees, sized = _agreement(members, line.positions, kind)
+    usable = agrees & (line.positions >= 0).all(axis=1)
+    overlap, offsets = _overlap(members, line.positions, kind, usable)
+    return Verdict(
+        kind=kind.astype(np.int8),
+        step=_first_known(members, line.positions, "step"),
+        agrees=agrees,
+        overlap=overlap,
+        confidence=_confidence(line.level, kind, usable & sized, usable, overlap, stated=stated),
+        first_start_ns=_first_start(members, line.positions, offsets),
+    )
+
+
+def _first_known(members: Sequence[Member], positions: I64, name: str) -> I64:
+    """The first member's value that is not -1."""
+    result = np.full(len(positions), MISSING, np.int64)
+    for index, member in enumerate(members):
+        value = pick(member.column(name), positions[:, index])
+        result = np.where(result < 0, value, result)
+    return result
+
+
+def _agreement(members: Sequence[Member], positions: I64, kind: I64) -> tuple[Bool, Bool]:
+    """Whether type, dtype and shared sizes are one where stated, and whether a size is stated."""
+    agrees = np.ones(len(positions), np.bool_)
+    sized = ~(EQUAL_INPUTS[kind] | EQUAL_OUTPUTS[kind])
+    everywhere = np.ones(len(kind), np.bool_)
+    for name, applies in (
+        ("kind", everywhere),
+        ("dtype", everywhere),
+        ("in_elems", EQUAL_INPUTS[kind]),
+        ("out_elems", EQUAL_OUTPUTS[kind]),
+    ):
+        low, high = _extremes(members, positions, name)
+        agrees &= ~applies | (high < 0) | (low == high)
+        if name.endswith("_elems"):
+            sized |= applies & (high >= 0)
+    return agrees, sized
+
+
+def _extremes(members: Sequence[Member], positions: I64, name: str) -> tuple[I64, I64]:
+    """Least and greatest value over the members that state one; the greatest is -1 if none."""
+    low = np.full(len(positions), _NEVER, np.int64)
+    high = np.full(len(positions), MISSING, np.int64)
+    for index, member in enumerate(members):
+        value = pick(member.column(name), positions[:, index])
+        np.minimum(low, np.where(value < 0, _NEVER, value), out=low)
+        np.maximum(high, value, out=high)
+    return low, high
+
+
+def _overlap(members: Sequence[Member], positions: I64, kind: I64, usable: Bool) -> tuple[I8, I64]:
+    """The overlap test of usable lines, and the clock differences it was done with."""
+    chosen = positions[usable]
+    start = np.stack([m.start_ns[chosen[:, i]] for i, m in enumerate(members)], axis=1)
+    end = np.stack([m.end_ns[chosen[:, i]] for i, m in enumerate(members)], axis=1)
+    dependent = fully_dependent(kind[usable])
+    offsets = member_offsets(end[dependent] if dependent.any() else end)
+    result = np.full(len(positions), -1, np.int8)
+    result[usable] = ends_after_all_started(start - offsets, end - offsets)
+    return result, offsets
+
+
+def _confidence(
+    level: I8, kind: I64, certain: Bool, usable: Bool, overlap: I8, *, stated: bool
+) -> I8:
+    """A key is believed; order only where the types it pairs overlap as they must."""
+    confidence = np.where(certain, HIGH, MEDIUM).astype(np.int8)
+    tested = usable & (level >= STEP)
+    dependent = fully_dependent(kind)
+    for one in np.unique(kind[tested]):
+        of_kind = tested & (kind == one)
+        in_step = stated & (level == STEP) & ~dependent
+        one_sided = not (dependent[of_kind] | exchange(kind[of_kind])).any()
+        witness = tested & dependent if one_sided and (tested & dependent).any() else of_kind
+        believed = (overlap[witness] == 1).mean() >= ENOUGH
+        confidence[of_kind] = MEDIUM if believed else LOW
+        confidence[of_kind & in_step] = MEDIUM
+    confidence[~usable] = LOW
+    return confidence
+
+
+def _first_start(members: Sequence[Member], positions: I64, offsets: I64) -> I64:
+    earliest = np.full(len(positions), _NEVER, np.int64)
+    for index, member in enumerate(members):
+        place = positions[:, index]
+        start = pick(member.start_ns, place) - offsets[index]
+        np.minimum(earliest, np.where(place < 0, _NEVER, start), out=earliest)
+    return earliest
