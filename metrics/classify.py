@@ -7,7 +7,7 @@ communication kernel; a substring such as "reduce" or "send" proves nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -127,6 +127,13 @@ def per_name(strings: Strings, names: I32, answer: Mapping[int, int], default: i
     return table[names]
 
 
+def any_name(strings: Strings, names: I32, chosen: Sequence[int]) -> Bool:
+    """Which events have one of the chosen name ids."""
+    table = np.zeros(len(strings) + 1, np.bool_)  # the last entry serves the id -1
+    table[list(chosen)] = True
+    return np.asarray(table[names])
+
+
 def distinct(ids: I32) -> list[int]:
     """The string ids in use, without -1."""
     if not len(ids):
@@ -144,8 +151,8 @@ def classes_of(trace: RankTrace) -> I8:
     named = {i: COMM for i in distinct(gpu.name) if is_collective_kernel(trace.text(i))}
     classes = per_name(trace.strings, gpu.name, named, COMP)
     classes[has_operation(trace, gpu)] = COMM
-    memory = {i: 1 for i in distinct(gpu.category) if trace.text(i).lower() in _MEMORY_CATEGORIES}
-    classes[per_name(trace.strings, gpu.category, memory, 0) == 1] = MEM
+    memory = [i for i in distinct(gpu.category) if trace.text(i).lower() in _MEMORY_CATEGORIES]
+    classes[any_name(trace.strings, gpu.category, memory)] = MEM
     return classes
 
 

@@ -102,8 +102,30 @@ def launch_times(trace: RankTrace) -> I64:
     return np.where(found, runtime.start_ns[known[order[at]]], unknown)
 
 
-def step_of_work(trace: RankTrace, steps: tuple[Step, ...]) -> tuple[I64, Bool]:
-    """Step id of each row of ``gpu`` (OUTSIDE where none) and whether its launch is unknown.
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """Which step each row of ``gpu`` belongs to, and the extent of each step on the device.
+
+    ``index`` counts into ``steps``, OUTSIDE where the work belongs to none. ``start_ns`` and
+    ``end_ns`` have one entry a step: first start and last end of its work, equal when it has
+    none.
+    """
+
+    steps: tuple[Step, ...]
+    index: I64
+    uncorrelated: Bool  # no launch record: placed by its start
+    start_ns: I64
+    end_ns: I64
+
+    @property
+    def ids(self) -> I64:
+        """Step id of each row, OUTSIDE where none."""
+        ids = np.array([step.id for step in self.steps] + [OUTSIDE], np.int64)
+        return ids[self.index]
+
+
+def step_of_work(trace: RankTrace, steps: tuple[Step, ...]) -> StepWork:
+    """Assign the rank's device work to its steps.
 
     Work with a launch record belongs to the marker that covers the launch. The rest is placed
     by its start: the device's part of a step begins with the first work that the step is known
@@ -113,31 +135,42 @@ def step_of_work(trace: RankTrace, steps: tuple[Step, ...]) -> tuple[I64, Bool]:
     launched = launch_times(trace)
     uncorrelated = launched == np.iinfo(np.int64).min
     if not steps:
-        return np.full(len(gpu), OUTSIDE, np.int64), uncorrelated
+        nothing = np.empty(0, np.int64)
+        return StepWork((), np.full(len(gpu), OUTSIDE), uncorrelated, nothing, nothing)
     index = covering(steps, launched)
-    index[uncorrelated] = _by_start(steps, gpu, index, uncorrelated)
-    ids = np.array([step.id for step in steps] + [OUTSIDE], np.int64)
-    return ids[index], uncorrelated
+    start, end = _extents(gpu, index, len(steps))
+    if uncorrelated.any():
+        index[uncorrelated] = _by_start(steps, start, end, gpu.start_ns[uncorrelated])
+        start, end = _extents(gpu, index, len(steps))
+    return StepWork(steps, index, uncorrelated, start, end)
 
 
 def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
-    """Index of the step whose marker covers each time, -1 where none does."""
+    """Index of the step whose marker covers each time, OUTSIDE where none does."""
     starts = np.array([step.start_ns for step in steps], np.int64)
     ends = np.array([step.end_ns for step in steps], np.int64)
     index = np.searchsorted(starts, times_ns, side="right") - 1
-    return np.where((index >= 0) & (times_ns < ends[index]), index, -1)
+    return np.where((index >= 0) & (times_ns < ends[index]), index, OUTSIDE)
 
 
-def _by_start(steps: tuple[Step, ...], gpu: Events, index: I64, uncorrelated: Bool) -> I64:
-    begin = np.array([step.start_ns for step in steps], np.int64)
-    end = np.array([step.end_ns for step in steps], np.int64)
-    for i in range(len(steps)):
-        mine = index == i
-        if mine.any():
-            first = int(gpu.start_ns[np.argmax(mine)])
-            begin[i] = min(begin[0], first) if i == 0 else first
-            end[i] = max(int(end[i]), int(gpu.end_ns[mine].max()))
+def _extents(gpu: Events, index: I64, num_steps: int) -> tuple[I64, I64]:
+    first = np.full(num_steps, np.iinfo(np.int64).max)
+    last = np.full(num_steps, np.iinfo(np.int64).min)
+    inside = index >= 0
+    np.minimum.at(first, index[inside], gpu.start_ns[inside])
+    np.maximum.at(last, index[inside], gpu.end_ns[inside])
+    empty = first > last
+    first[empty] = last[empty] = 0
+    return first, last
+
+
+def _by_start(steps: tuple[Step, ...], first: I64, last: I64, start_ns: I64) -> I64:
+    marker_start = np.array([step.start_ns for step in steps], np.int64)
+    marker_end = np.array([step.end_ns for step in steps], np.int64)
+    has_work = last > first
+    begin = np.where(has_work, first, marker_start)
+    begin[0] = min(int(begin[0]), int(marker_start[0]))
     begin = np.maximum.accumulate(begin)
-    start = gpu.start_ns[uncorrelated]
-    at = np.searchsorted(begin, start, side="right") - 1
-    return np.where((at >= 0) & (start < end[at]), at, -1)
+    end = np.where(has_work, np.maximum(marker_end, last), marker_end)
+    at = np.searchsorted(begin, start_ns, side="right") - 1
+    return np.where((at >= 0) & (start_ns < end[at]), at, OUTSIDE)

@@ -1,0 +1,300 @@
+"""Which events stand for the collectives of a rank: exactly one family, never two.
+
+Kernels where the device was recorded. Otherwise the recorded parameters, else the operators
+(with the times of gloo's annotations, whose threads do the work), else the annotations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.classify import (
+    COMM,
+    COMP,
+    OTHER,
+    TYPES,
+    any_name,
+    distinct,
+    is_call,
+    per_name,
+    type_of_kernel,
+    type_of_operation,
+)
+from metrics.steps import OUTSIDE, StepWork, covering
+from parsers.columns import I8, I32, I64, MISSING, Bool, Events, Group, RankTrace
+
+PARAMS: Final = "record_param_comms"
+_LAYERS: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")
+_BACKENDS: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:")
+_SOURCES: Final[dict[Group, str]] = {
+    "gpu": "kernel",
+    "cpu_ops": "cpu_op",
+    "annotations": "annotation",
+}
+_OUTPUT_FIRST = np.array(
+    [name in ("AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter") for name in TYPES]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The chosen events, one row a call; ``rows`` index ``event_group`` of the trace."""
+
+    source: str
+    event_group: Group
+    rows: I64
+    start_ns: I64
+    dur_ns: I64
+    kind: I8
+    args: I32
+    in_elems: I64
+    out_elems: I64
+    step: I64
+
+    def take(self, order: npt.NDArray[np.intp]) -> Family:
+        """The same rows in another order, or fewer."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        taken: dict[str, Any] = {k: v[order] for k, v in values if isinstance(v, np.ndarray)}
+        return replace(self, **taken)
+
+
+def choose_family(trace: RankTrace, work: StepWork, classes: I8) -> Family:
+    """The first family that can answer; gloo beside kernels of computation has no kernels.
+
+    ``classes`` is the class of each row of ``gpu``.
+    """
+    has_kernels = bool((classes <= COMP).any())
+    if has_kernels and ((classes == COMM).any() or not _backend_rows(trace, ("gloo:",)).any()):
+        return _kernels(trace, np.flatnonzero(classes == COMM), work)
+    for build in (_parameters, _operators, _annotations):
+        family = build(trace, work)
+        if len(family.rows):
+            return family
+    return _kernels(trace, np.empty(0, np.int64), work)
+
+
+def api_calls(trace: RankTrace) -> int | None:
+    """Collectives that the framework issued, from recorded parameters; None without them.
+
+    The wait for a collective is recorded in the same way and is not counted.
+    """
+    operators = trace.group("cpu_ops")
+    if trace.strings.find(PARAMS) < 0 or not (operators.name == trace.strings.find(PARAMS)).any():
+        return None
+    return len(_parameter_rows(trace)[0])
+
+
+def _kernels(trace: RankTrace, rows: I64, work: StepWork) -> Family:
+    gpu = trace.group("gpu")
+    stated = _operation_types(trace, gpu.args[rows])
+    by_name = {i: type_of_kernel(trace.text(i)) for i in distinct(gpu.name[rows])}
+    named = per_name(trace.strings, gpu.name[rows], by_name, OTHER)
+    kind = np.where(stated >= 0, stated, named).astype(np.int8)
+    family = _family(trace, work, "gpu", rows, kind)
+    return replace(family, step=work.ids[rows])
+
+
+def _parameters(trace: RankTrace, work: StepWork) -> Family:
+    rows, kind = _parameter_rows(trace)
+    return replace(_family(trace, work, "cpu_ops", rows, kind), source=PARAMS)
+
+
+def _parameter_rows(trace: RankTrace) -> tuple[I64, I8]:
+    """Rows of ``record_param_comms`` that are calls, and their types.
+
+    Old files do not name the operation: there a call holds an annotation of its backend, lies in
+    an operator, or has a tensor; a wait has none of them.
+    """
+    operators = trace.group("cpu_ops")
+    rows = np.flatnonzero(operators.name == trace.strings.find(PARAMS))
+    args = operators.args[rows]
+    kind = _operation_types(trace, args)
+    named = _has_text(trace, args)
+    inner = _type_inside(trace, operators, rows)
+    outer = _type_around(trace, operators, rows)
+    kind = np.where(kind >= 0, kind, np.where(inner >= 0, inner, outer)).astype(np.int8)
+    sized = _elements(trace, args)[0] >= 0
+    told = (inner >= 0) | (outer >= 0) | sized
+    call = np.where(named, _operation_is_call(trace, args), told | ~told.any())
+    kind[kind < 0] = OTHER
+    keep = call & ~_repeats(trace, rows)
+    return rows[keep], kind[keep]
+
+
+def _repeats(trace: RankTrace, rows: I64) -> Bool:
+    """Second records of one call: same thread, group, operation and sequence number in a row."""
+    operators, args = trace.group("cpu_ops"), trace.collective_args
+    same = np.zeros(len(rows), np.bool_)
+    row_args = operators.args[rows]
+    usable = np.flatnonzero(row_args >= 0)
+    a = row_args[usable]
+    keys = np.stack([operators.track[rows[usable]], args.group[a], args.op[a], args.seq[a]])
+    order = np.lexsort(keys[::-1])
+    equal = np.all(keys[:, order[1:]] == keys[:, order[:-1]], axis=0)
+    same[usable[order[1:]]] = equal & (args.seq[a][order[1:]] >= 0)
+    return same
+
+
+def _operators(trace: RankTrace, work: StepWork) -> Family:
+    operators = trace.group("cpu_ops")
+    for layer in _LAYERS:
+        names = {
+            i: type_of_operation(text.removeprefix(layer))
+            for i in distinct(operators.name)
+            if (text := trace.text(i)).startswith(layer)
+        }
+        kinds = per_name(trace.strings, operators.name, names, MISSING)
+        rows = np.flatnonzero((kinds >= 0) & (kinds != OTHER))
+        if len(rows):
+            family = _family(trace, work, "cpu_ops", rows, kinds[rows])
+            return _timed_by_gloo(trace, _output_first(family))
+    return _family(trace, work, "cpu_ops", np.empty(0, np.int64), np.empty(0, np.int8))
+
+
+def _output_first(family: Family) -> Family:
+    """Operators that take their output first: the one size that is kept is the output's."""
+    swap = _OUTPUT_FIRST[family.kind] & (family.out_elems < 0)
+    return replace(
+        family,
+        in_elems=np.where(swap, MISSING, family.in_elems),
+        out_elems=np.where(swap, family.in_elems, family.out_elems),
+    )
+
+
+def _timed_by_gloo(trace: RankTrace, family: Family) -> Family:
+    """The operators with start, duration and input size of gloo's work, matched in order.
+
+    gloo carries out a reduce-scatter as an all-reduce and annotates it so. A call without its
+    annotation keeps the times of the operator.
+    """
+    annotations = trace.group("annotations")
+    rows = np.flatnonzero(_backend_rows(trace, ("gloo:",)))
+    kinds = _annotation_types(trace, annotations.name[rows])
+    start, dur, given = family.start_ns.copy(), family.dur_ns.copy(), family.in_elems.copy()
+    elements = _elements(trace, annotations.args[rows])[0]
+    for kind in np.unique(kinds):
+        mine = family.kind == kind
+        if TYPES[kind] == "AllReduce" and TYPES.index("ReduceScatter") not in kinds:
+            mine |= family.kind == TYPES.index("ReduceScatter")
+        calls, done = np.flatnonzero(mine), np.flatnonzero(kinds == kind)
+        calls, done = _in_order(family.start_ns, calls, annotations.start_ns[rows], done)
+        start[calls] = annotations.start_ns[rows[done]]
+        dur[calls] = annotations.dur_ns[rows[done]]
+        given[calls] = np.where(elements[done] >= 0, elements[done], given[calls])
+    return replace(family, start_ns=start, dur_ns=dur, in_elems=given)
+
+
+def _in_order(issued_ns: I64, calls: I64, begun_ns: I64, done: I64) -> tuple[I64, I64]:
+    """First with first; work that began before any call was issued belongs to none of them."""
+    if not len(calls):
+        return calls, done[:0]
+    early = int(np.count_nonzero(begun_ns[done] < issued_ns[calls[0]]))
+    done = done[early:]
+    count = min(len(calls), len(done))
+    return calls[:count], done[:count]
+
+
+def _annotations(trace: RankTrace, work: StepWork) -> Family:
+    annotations = trace.group("annotations")
+    rows = np.flatnonzero(_backend_rows(trace, _BACKENDS))
+    kinds = _annotation_types(trace, annotations.name[rows])
+    kinds[kinds < 0] = OTHER
+    return _family(trace, work, "annotations", rows, kinds)
+
+
+def _family(trace: RankTrace, work: StepWork, group: Group, rows: I64, kind: I8) -> Family:
+    events = trace.group(group)
+    in_elems, out_elems = _elements(trace, events.args[rows])
+    start = events.start_ns[rows]
+    ids = np.array([step.id for step in work.steps] + [OUTSIDE], np.int64)
+    step = ids[covering(work.steps, start)] if work.steps else np.full(len(rows), OUTSIDE)
+    return Family(
+        source=_SOURCES[group],
+        event_group=group,
+        rows=rows.astype(np.int64),
+        start_ns=start,
+        dur_ns=events.dur_ns[rows],
+        kind=kind,
+        args=events.args[rows],
+        in_elems=in_elems,
+        out_elems=out_elems,
+        step=step,
+    )
+
+
+def _elements(trace: RankTrace, args: I32) -> tuple[I64, I64]:
+    table = trace.collective_args
+    return np.append(table.in_elems, MISSING)[args], np.append(table.out_elems, MISSING)[args]
+
+
+def _operations(trace: RankTrace, args: I32) -> I32:
+    return np.append(trace.collective_args.op, np.int32(MISSING))[args]
+
+
+def _has_text(trace: RankTrace, args: I32) -> Bool:
+    return _operations(trace, args) >= 0
+
+
+def _operation_types(trace: RankTrace, args: I32) -> I8:
+    """Type that the metadata names, -1 where it names none."""
+    ids = _operations(trace, args)
+    answer = {i: type_of_operation(trace.text(i)) for i in distinct(ids)}
+    return per_name(trace.strings, ids, answer, MISSING)
+
+
+def _operation_is_call(trace: RankTrace, args: I32) -> Bool:
+    ids = _operations(trace, args)
+    return any_name(trace.strings, ids, [i for i in distinct(ids) if is_call(trace.text(i))])
+
+
+def _backend_rows(trace: RankTrace, prefixes: tuple[str, ...]) -> Bool:
+    names = trace.group("annotations").name
+    backends = [i for i in distinct(names) if trace.text(i).startswith(prefixes)]
+    return any_name(trace.strings, names, backends)
+
+
+def _annotation_types(trace: RankTrace, names: I32) -> I8:
+    answer = {i: type_of_operation(trace.text(i).partition(":")[2]) for i in distinct(names)}
+    return per_name(trace.strings, names, answer, MISSING)
+
+
+def _type_inside(trace: RankTrace, operators: Events, rows: I64) -> I8:
+    """Type of the first backend annotation that starts inside each row on its thread, or -1."""
+    annotations = trace.group("annotations").take(_backend_rows(trace, _BACKENDS))
+    types = _annotation_types(trace, annotations.name)
+    found = np.full(len(rows), MISSING, np.int8)
+    for track in np.unique(operators.track[rows]):
+        mine = np.flatnonzero(operators.track[rows] == track)
+        there = np.flatnonzero(annotations.track == track)
+        starts = annotations.start_ns[there]
+        at = np.searchsorted(starts, operators.start_ns[rows[mine]])
+        inside = at < len(starts)
+        inside[inside] = starts[at[inside]] < operators.end_ns[rows[mine[inside]]]
+        found[mine[inside]] = types[there[at[inside]]]
+    return found
+
+
+def _type_around(trace: RankTrace, operators: Events, rows: I64) -> I8:
+    """Type of the latest operator of a process group that encloses each row, or -1."""
+    names = {
+        i: type_of_operation(text.removeprefix("c10d::"))
+        for i in distinct(operators.name)
+        if (text := trace.text(i)).startswith("c10d::")
+    }
+    kinds = per_name(trace.strings, operators.name, names, MISSING)
+    found = np.full(len(rows), MISSING, np.int8)
+    for track in np.unique(operators.track[rows]):
+        mine = np.flatnonzero(operators.track[rows] == track)
+        there = np.flatnonzero((operators.track == track) & (kinds >= 0))
+        if not len(there):
+            continue
+        at = np.searchsorted(operators.start_ns[there], operators.start_ns[rows[mine]], "right") - 1
+        around = (at >= 0) & (
+            operators.end_ns[there[np.maximum(at, 0)]] >= operators.end_ns[rows[mine]]
+        )
+        found[mine[around]] = kinds[there[at[around]]]
+    return found
