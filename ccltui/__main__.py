@@ -1,0 +1,31 @@
+"""Entry points of ``ccltui``, ``ccl-metrics`` and ``python -m ccltui``.
+
+A spawned worker process imports this module again: what stands at its top is done there too.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ccltui import guard
+
+guard.bind()
+
+
+def main() -> int:
+    """``ccltui``: explore a trace directory, or print its metrics."""
+    from ccltui import cli, process  # noqa: PLC0415  (a worker needs neither)
+
+    return process.run(cli.run, sys.argv[1:])
+
+
+def main_metrics() -> int:
+    """``ccl-metrics``: one metric of a trace directory as a JSON document."""
+    from ccltui import process  # noqa: PLC0415
+    from ccltui.commands import ccl_metrics  # noqa: PLC0415
+
+    return process.run(ccl_metrics.run, sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""What the exit status of ``ccltui`` and ``ccl-metrics`` means: the one place.
+
+When several apply, the first of INTERRUPTED, INPUT, GATE, REFUSED wins.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+OK: Final = 0
+"""Every metric is ok or partial, and no gate tripped."""
+
+INPUT: Final = 1
+"""The input could not be read at all, or an internal error."""
+
+USAGE: Final = 2
+"""The command line is wrong; nothing was computed."""
+
+REFUSED: Final = 3
+"""A metric or a gated value is unavailable; what could be computed is printed."""
+
+GATE: Final = 4
+"""A ``--fail-if`` condition holds."""
+
+INTERRUPTED: Final = 130
+"""Stopped by ctrl+c; what was loaded until then may have been printed."""
+
+BROKEN_PIPE: Final = 141
+"""The reader of our output went away, as with ``| head``."""
+
+MEANINGS: Final = (
+    (OK, "every metric is ok or partial, and no gate tripped"),
+    (INPUT, "the input could not be read at all, or an internal error"),
+    (USAGE, "the command line is wrong; nothing was computed"),
+    (REFUSED, "a metric or a gated value is unavailable; what could be computed is printed"),
+    (GATE, "a --fail-if condition holds"),
+    (INTERRUPTED, "stopped by ctrl+c; what was loaded until then may have been printed"),
+    (BROKEN_PIPE, "the reader of the output went away"),
+)
+
+
+def worst(*codes: int) -> int:
+    """The one exit status of a run in which all ``codes`` occurred."""
+    order = (INTERRUPTED, INPUT, GATE, REFUSED)
+    return next((code for code in order if code in codes), OK)

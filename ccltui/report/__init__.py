@@ -1,0 +1,1 @@
+"""Reports: results to bytes, one writer a format over the same rows. No screen, no colour."""

@@ -1,0 +1,122 @@
+"""Conditions of ``--fail-if``: ``METRIC[.KEY…] OPERATOR NUMBER``. A fixed grammar, no eval."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from metrics.result import Result
+from parsers.errors import GrammarError
+
+_OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
+    {
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+        "==": operator.eq,
+        "!=": operator.ne,
+    }
+)
+_CONDITION = re.compile(
+    r"(?P<metric>[A-Za-z0-9_-]+)(?:\.(?P<key>[^\s<>=!]+))?\s*"
+    r"(?P<operator><=|>=|==|!=|<|>)\s*"
+    r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+)
+_EXAMPLE = 'write for example "straggler_lag.mean_lag_us > 500" or "comm_comp_overlap < 0.5"'
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A condition that makes the run fail; ``key`` "" means the metric's headline value."""
+
+    text: str
+    metric: str
+    key: str
+    operator: str
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A gate and what became of it: ``tripped`` is None when ``problem`` says why not known."""
+
+    gate: Gate
+    value: float | None
+    tripped: bool | None
+    problem: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "condition": self.gate.text,
+            "value": self.value,
+            "tripped": self.tripped,
+            "problem": self.problem,
+        }
+
+
+def parse_gate(text: str) -> Gate:
+    """Gate of ``text``. Raises GrammarError with an example."""
+    match = _CONDITION.fullmatch(text.strip())
+    if match is None:
+        raise GrammarError(
+            f"Illegal condition {text[:80]!r}: it is not METRIC.KEY, an operator "
+            f"({' '.join(_OPERATORS)}) and a number; {_EXAMPLE}"
+        )
+    limit = float(match["number"])
+    if not math.isfinite(limit):
+        raise GrammarError(f"Illegal condition {text[:80]!r}: the number is too large; {_EXAMPLE}")
+    return Gate(text.strip(), match["metric"], match["key"] or "", match["operator"], limit)
+
+
+def judge(gate: Gate, result: Result) -> Verdict:
+    """Whether ``result`` trips ``gate``; a value that is absent gives a problem instead."""
+    if result.status == "unavailable":
+        why = "; ".join(f"{reason.code}: {reason.message}" for reason in result.reasons)
+        return Verdict(gate, None, None, f"{gate.metric} is unavailable ({why})")
+    value = result.value if not gate.key else _value_at(result.details, gate.key)
+    if isinstance(value, _Absent):
+        return Verdict(gate, None, None, f"{gate.metric} has no {gate.key}{value.hint}")
+    if value is None:
+        return Verdict(gate, None, None, f"{gate.key or gate.metric} is null in this trace")
+    if not isinstance(value, int | float):
+        return Verdict(gate, None, None, f"{gate.key} is not a number")
+    return Verdict(gate, float(value), _OPERATORS[gate.operator](value, gate.limit))
+
+
+@dataclass(frozen=True, slots=True)
+class _Absent:
+    hint: str
+
+
+def _value_at(details: Any, path: str) -> Any:
+    """Value below ``details``; names that hold points are tried whole before they are split."""
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        inner = _item(details, ".".join(parts[:length]))
+        if isinstance(inner, _Absent):
+            continue
+        rest = ".".join(parts[length:])
+        return _value_at(inner, rest) if rest else inner
+    return _Absent(_hint(details, parts[0]))
+
+
+def _item(details: Any, name: str) -> Any:
+    if isinstance(details, Mapping):
+        return details.get(name, _Absent(""))
+    if isinstance(details, Sequence) and not isinstance(details, str) and name.isdecimal():
+        return details[int(name)] if int(name) < len(details) else _Absent("")
+    return _Absent("")
+
+
+def _hint(details: Any, name: str) -> str:
+    names = [str(key) for key in details] if isinstance(details, Mapping) else []
+    near = difflib.get_close_matches(name, names, n=3)
+    return f"; near names: {', '.join(near)}" if near else ""

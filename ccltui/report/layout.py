@@ -1,0 +1,88 @@
+"""Aligned text, amounts for people, and names that cannot steer the terminal."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Final, Literal
+
+Align = Literal["left", "right"]
+
+GAP: Final = "  "
+EMPTY: Final = "-"
+"""How an empty cell of a table is shown, so that columns stay countable."""
+
+# C0, DEL and C1; bidirectional marks, embeddings and isolates; line separators; the byte
+# order mark; surrogates without a partner. All of them act on a terminal or break UTF-8.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def clean(text: str) -> str:
+    r"""``text`` with every control character written as its escape: ``\x1b``, ``\u202e``."""
+    return _UNSAFE.sub(lambda match: _escape(ord(match[0])), text)
+
+
+def text_width(text: str) -> int:
+    """Columns that ``text`` takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_width(char) for char in text)
+
+
+def table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    align: Sequence[Align] = (),
+) -> list[str]:
+    """Lines of a table; cells are cleaned, empty ones shown as EMPTY, the last is not padded."""
+    cells = [[clean(cell) or EMPTY for cell in row] for row in (header, *rows)]
+    widths = [max(text_width(row[column]) for row in cells) for column in range(len(header))]
+    sides: list[Align] = ["left"] * len(header)
+    sides[: len(align)] = align
+    return [_line(row, widths, sides) for row in cells]
+
+
+def bytes_text(count: float) -> str:
+    """An amount of bytes with a decimal prefix: 999 B, 1.5 MB, 41.2 GB."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        count /= 1000
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+    return f"{count / 1000:.4g} TB"
+
+
+def count_text(count: int, noun: str) -> str:
+    """``1 rank``, ``8 ranks``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _escape(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _line(row: Sequence[str], widths: Sequence[int], sides: Sequence[Align]) -> str:
+    last = len(row) - 1
+    padded = (
+        _pad(cell, width, side, is_last=column == last)
+        for column, (cell, width, side) in enumerate(zip(row, widths, sides, strict=True))
+    )
+    return GAP.join(padded)
+
+
+def _pad(cell: str, width: int, side: Align, *, is_last: bool) -> str:
+    blanks = " " * (width - text_width(cell))
+    if side == "right":
+        return blanks + cell
+    return cell if is_last else cell + blanks

@@ -1,0 +1,71 @@
+"""Where a report goes: standard output, or a file that appears whole or not at all.
+
+Both receive the same bytes, so that ``-o FILE`` equals ``> FILE``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+
+from ccltui.report.layout import clean
+
+
+def write_report(data: bytes, target: str | None) -> None:
+    """Write ``data`` to ``target``; None and ``-`` are standard output. Raises OSError."""
+    if target is None or target == "-":
+        _write_stdout(data)
+    elif _is_special(Path(target)):
+        Path(target).write_bytes(data)
+    else:
+        write_file(data, Path(target))
+
+
+def write_file(data: bytes, path: Path) -> None:
+    """Write a whole file beside ``path`` and rename it; a link keeps pointing to its target."""
+    final = path.resolve()
+    temporary = final.with_name(f".{final.name}.{os.getpid()}.{time.monotonic_ns()}.tmp")
+    mode = stat.S_IMODE(final.stat().st_mode) if final.exists() else None
+    with temporary.open("xb") as file:
+        try:
+            file.write(data)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.flush()
+            temporary.replace(final)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def check_target(target: str | None) -> str | None:
+    """Why nothing can be written to ``target``, found before any work is done; None if it can."""
+    if target is None or target == "-":
+        return None
+    path = Path(target)
+    if path.is_dir():
+        return f"{target} is a directory"
+    if not path.resolve().parent.is_dir():
+        return f"{target}: the folder {path.resolve().parent} does not exist"
+    return None
+
+
+def say(message: str) -> None:
+    """One line of talk on standard error, control characters made visible."""
+    if sys.stderr is not None:
+        print(f"ccltui: {clean(message)}", file=sys.stderr, flush=True)
+
+
+def _write_stdout(data: bytes) -> None:
+    if sys.stdout is None:
+        raise OSError("standard output is closed; use -o FILE")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not path.is_file()

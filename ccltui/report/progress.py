@@ -1,0 +1,96 @@
+"""Loading progress for people: one line on a terminal's standard error, nothing elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol, TextIO
+
+from ccltui.report.layout import bytes_text, count_text
+
+_PERIOD_S = 0.25
+_ERASE_LINE = "\r\x1b[K"
+
+
+class Meter(Protocol):
+    """Hears how far loading is."""
+
+    def update(self, path: str, done_bytes: int) -> None:
+        """``done_bytes`` of the file ``path`` have been read."""
+
+    def finish(self, path: str) -> None:
+        """The file ``path`` is loaded, or has failed."""
+
+    def close(self) -> None:
+        """Loading is over: leave no trace on the terminal."""
+
+
+class Silent:
+    """The meter where nobody watches."""
+
+    def update(self, path: str, done_bytes: int) -> None:
+        """Say nothing."""
+
+    def finish(self, path: str) -> None:
+        """Say nothing."""
+
+    def close(self) -> None:
+        """Say nothing."""
+
+
+class ProgressLine:
+    """``loading 29/64 ranks  18.2 GB/41 GB  1.1 GB/s  21 s left``.
+
+    Redrawn at most 4 times a second. ``sizes`` gives the bytes of every file that will be loaded.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        sizes: Mapping[str, int],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        self._sizes = sizes
+        self._clock = clock
+        self._started = self._drawn = clock()
+        self._done: dict[str, int] = {}
+        self._finished: set[str] = set()
+
+    def update(self, path: str, done_bytes: int) -> None:
+        """``done_bytes`` of the file ``path`` have been read."""
+        self._done[path] = done_bytes
+        self._draw()
+
+    def finish(self, path: str) -> None:
+        """The file ``path`` is loaded, or has failed."""
+        self._done[path] = self._sizes.get(path, 0)
+        self._finished.add(path)
+        self._draw()
+
+    def close(self) -> None:
+        """Erase the line."""
+        self._stream.write(_ERASE_LINE)
+        self._stream.flush()
+
+    @property
+    def text(self) -> str:
+        """The line as it stands now."""
+        done, total = sum(self._done.values()), sum(self._sizes.values())
+        elapsed = self._clock() - self._started
+        parts = [
+            f"loading {len(self._finished)}/{count_text(len(self._sizes), 'rank')}",
+            f"{bytes_text(done)}/{bytes_text(total)}",
+        ]
+        if elapsed > 0 and done:
+            speed = done / elapsed
+            parts += [f"{bytes_text(speed)}/s", f"{max(total - done, 0) / speed:.0f} s left"]
+        return "  ".join([*parts, "ctrl+c stops and keeps these"])
+
+    def _draw(self) -> None:
+        now = self._clock()
+        if now - self._drawn >= _PERIOD_S:
+            self._drawn = now
+            self._stream.write(f"{_ERASE_LINE}{self.text}")
+            self._stream.flush()

@@ -1,0 +1,115 @@
+"""Results as flat rows of text: what the table and the csv print, cell for cell.
+
+The key of a row is a path into the result's details (``wait_us.3``), the same that a
+``--fail-if`` condition names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ccltui.report.layout import clean
+from metrics.result import Result
+
+HEADER: Final = ("metric", "key", "value", "unit", "status", "reason")
+
+_UNITS: Final = (
+    ("_tokens_per_s", "tokens/s"),
+    ("_ns", "ns"),
+    ("_us", "us"),
+    ("_ms", "ms"),
+    ("_pct", "%"),
+    ("_bytes", "bytes"),
+    ("_gb_per_s", "GB/s"),
+    ("_per_s", "1/s"),
+    ("_s", "s"),
+    ("_ppb", "ppb"),
+    ("_ratio", "ratio"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a report; every field is text without control characters."""
+
+    metric: str
+    key: str
+    value: str
+    unit: str
+    status: str
+    reason: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The fields in the order of HEADER."""
+        return (self.metric, self.key, self.value, self.unit, self.status, self.reason)
+
+
+def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]:
+    """Rows of one result: the headline with the reason, then its other scalars.
+
+    ``headline`` is the key whose value is ``result.value``. ``detail`` adds what is kept per
+    rank, type, group or step: one row a leaf, lists of scalars in one cell.
+    """
+    pairs = [(key, value) for key, value in result.details.items() if key != headline]
+    leaves = _leaves(pairs) if detail else ((k, v) for k, v in pairs if _is_scalar(v))
+    first = Row(
+        clean(result.metric),
+        clean(headline),
+        cell_text(result.value),
+        result.unit,
+        result.status,
+        reason_text(result),
+    )
+    return [first] + [
+        Row(first.metric, clean(key), cell_text(value), unit_of(key), result.status, "")
+        for key, value in leaves
+    ]
+
+
+def reason_text(result: Result) -> str:
+    """``code: message`` of every reason, in one line; "" when all is well."""
+    return clean("; ".join(f"{reason.code}: {reason.message}" for reason in result.reasons))
+
+
+def cell_text(value: object) -> str:
+    """One value as text, floats so that they read back exactly; "" for None."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return clean(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def unit_of(key: str) -> str:
+    """Unit that the ending of any part of ``key`` states, the last part first; "" for none."""
+    for part in reversed(key.split(".")):
+        for ending, unit in _UNITS:
+            if part.endswith(ending) or part == ending[1:]:
+                return unit
+    return ""
+
+
+def _leaves(pairs: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    for key, value in pairs:
+        yield from _flat(key, value)
+
+
+def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from _leaves([(f"{key}.{inner}", item) for inner, item in value.items()])
+    elif isinstance(value, list | tuple) and not all(map(_is_scalar, value)):
+        yield from _leaves([(f"{key}.{index}", item) for index, item in enumerate(value)])
+    else:
+        yield key, value
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)

@@ -1,0 +1,136 @@
+"""The conditions of --fail-if."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccltui.report.gates import judge, parse_gate
+from metrics.result import Reason, Result
+from parsers.errors import GrammarError
+
+LAG = Result(
+    metric="straggler_lag",
+    unit="us",
+    definition="lag",
+    status="ok",
+    value=120.5,
+    details={
+        "mean_lag_us": 120.5,
+        "max_lag_us": 900,
+        "persistent": True,
+        "note": "text",
+        "absent": None,
+        "wait_us": {"0": 3.0, "1": 0.0},
+        "stages": [{"bubble_ratio": 0.25}, {"bubble_ratio": 0.5}],
+        "by.group": {"tp.0": {"n": 7}},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "straggler_lag.mean_lag_us > 500",
+            ("straggler_lag", "mean_lag_us", ">", 500.0),
+        ),
+        ("comm_comp_overlap < 0.5", ("comm_comp_overlap", "", "<", 0.5)),
+        ("a<=1e3", ("a", "", "<=", 1000.0)),
+        ("a>=-.5", ("a", "", ">=", -0.5)),
+        ("a == +2.", ("a", "", "==", 2.0)),
+        ("  a.b.0.c != 0  ", ("a", "b.0.c", "!=", 0.0)),
+    ],
+)
+def test_a_condition_is_metric_key_operator_number(
+    text: str, parts: tuple[str, str, str, float]
+) -> None:
+    gate = parse_gate(text)
+    assert (gate.metric, gate.key, gate.operator, gate.limit) == parts
+    assert gate.text == text.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a",
+        "a >",
+        "> 5",
+        "a > b",
+        "a = 5",
+        "a > 5us",
+        "a > nan",
+        "a > inf",
+        "a > 5 or True",
+        "__import__('os').system('x') > 0",
+        "a.b > 1; c > 2",
+        "a > 0x10",
+    ],
+)
+def test_anything_else_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(GrammarError, match=r'write for example "straggler_lag\.mean_lag_us > 500"'):
+        parse_gate(text)
+
+
+def test_a_number_beyond_any_float_is_refused() -> None:
+    with pytest.raises(GrammarError, match="the number is too large"):
+        parse_gate("a > 1e999")
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "tripped"),
+    [
+        ("> 100", 120.5, True),
+        ("> 120.5", 120.5, False),
+        (">= 120.5", 120.5, True),
+        ("< 100", 120.5, False),
+        ("<= 120.5", 120.5, True),
+        ("== 120.5", 120.5, True),
+        ("!= 120.5", 120.5, False),
+        (".max_lag_us > 899", 900, True),
+        (".wait_us.0 > 2", 3, True),
+        (".stages.1.bubble_ratio >= 0.5", 0.5, True),
+        (".by.group.tp.0.n == 7", 7, True),
+        (".persistent == 1", 1, True),
+    ],
+)
+def test_a_gate_compares_the_headline_or_a_key(condition: str, value: float, tripped: bool) -> None:
+    verdict = judge(parse_gate(f"straggler_lag{condition}"), LAG)
+    assert (verdict.value, verdict.tripped, verdict.problem) == (value, tripped, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        (".mean_lag", "straggler_lag has no mean_lag; near names: mean_lag_us"),
+        (".wait_us.7", "straggler_lag has no wait_us.7"),
+        (".stages.9.bubble_ratio", "straggler_lag has no stages.9.bubble_ratio"),
+        (".absent", "absent is null in this trace"),
+        (".note", "note is not a number"),
+        (".wait_us", "wait_us is not a number"),
+    ],
+)
+def test_a_value_that_is_not_there_is_a_problem_not_a_pass(key: str, problem: str) -> None:
+    verdict = judge(parse_gate(f"straggler_lag{key} > 1"), LAG)
+    assert verdict.tripped is None
+    assert verdict.problem is not None
+    assert verdict.problem.startswith(problem)
+
+
+def test_an_unavailable_metric_cannot_pass_a_gate() -> None:
+    reasons = (Reason("single_rank", "1 of 8 ranks found"),)
+    refused = Result("straggler_lag", "us", "lag", "unavailable", None, {}, reasons)
+
+    verdict = judge(parse_gate("straggler_lag > 1"), refused)
+
+    assert verdict.tripped is None
+    assert verdict.problem == "straggler_lag is unavailable (single_rank: 1 of 8 ranks found)"
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_finite_limit_can_be_written(limit: float) -> None:
+    assert math.isclose(parse_gate(f"m > {limit!r}").limit, limit, rel_tol=0, abs_tol=0)

@@ -1,0 +1,72 @@
+"""Aligned text that no name in a trace can break."""
+
+from __future__ import annotations
+
+import pytest
+
+from ccltui.report.layout import bytes_text, clean, count_text, table, text_width
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("a\nb\tc\r", r"a\x0ab\x09c\x0d"),
+        ("\x7f\x9b2J", r"\x7f\x9b2J"),  # DEL, and CSI in one byte
+        ("\u202eexe", r"\u202eexe"),
+        ("\u2028", r"\u2028"),
+        ("\ud800", r"\ud800"),
+        (r"C:\x", r"C:\x"),
+        ("größe █", "größe █"),
+    ],
+)
+def test_control_characters_become_visible(text: str, shown: str) -> None:
+    assert clean(text) == shown
+    assert clean(shown) == shown
+    clean(text).encode()
+
+
+def test_width_counts_columns_not_characters() -> None:
+    assert text_width("abc") == 3
+    assert text_width("日本") == 4
+    assert text_width("e\u0301") == 1
+
+
+def test_a_table_is_aligned_and_shows_empty_cells() -> None:
+    lines = table(
+        ("name", "n", "note"),
+        [("a", "1", "x"), ("日本", "100", ""), ("\x1b", "", "end")],
+        align=("left", "right"),
+    )
+    assert lines == [
+        "name    n  note",
+        "a       1  x",
+        "日本  100  -",
+        r"\x1b    -  end",
+    ]
+
+
+def test_a_table_without_rows_is_its_header() -> None:
+    assert table(("a", "b"), []) == ["a  b"]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (1_500_000, "1.5 MB"),
+        (999_600, "1 MB"),
+        (41_234_567_890, "41.2 GB"),
+        (5e15, "5000 TB"),
+    ],
+)
+def test_bytes_are_decimal(count: float, text: str) -> None:
+    assert bytes_text(count) == text
+
+
+def test_counts_agree_with_their_noun() -> None:
+    assert count_text(1, "rank") == "1 rank"
+    assert count_text(1024, "rank") == "1,024 ranks"
