@@ -12,16 +12,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from metrics.collectives.deviation import end_deviation, exchange, fully_dependent, nearest_rank
+from metrics.collectives.deviation import (
+    ONE_CLOCK_NS,
+    end_deviation,
+    exchange,
+    fully_dependent,
+    nearest_rank,
+)
 from metrics.collectives.match import MEDIUM, GroupMatch, Matches, MatchInput, gather, taking_part
 from metrics.collectives.offsets import Observation, components, solve
 from metrics.collectives.theil_sen import certain_slopes
 from parsers.columns import I64, MISSING, Bool
 
 F64 = npt.NDArray[np.float64]
-
-HOST_TOLERANCE_NS = 100_000
-"""Ranks of one host share a clock; their collectives still end up to tens of µs apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,9 @@ class ClockModel:
         clock = self.clocks[label]
         offset = np.int64(clock.offset_ns)
         if clock.drift_ppb is None:
-            return times_ns - offset
+            return np.asarray(times_ns - offset)
         drifted = (times_ns - self.reference_ns) * (clock.drift_ppb / 1e9)
-        return times_ns - offset - np.rint(drifted).astype(np.int64)
+        return np.asarray(times_ns - offset - np.rint(drifted).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,7 @@ def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
     middle = float(np.median(offsets[members]))
     for member in members.tolist():
         own = nearest_rank(spread[member], 0.95) if len(spread[member]) else 0.0
-        if abs(offsets[member] - middle) <= max(own, HOST_TOLERANCE_NS):
+        if abs(offsets[member] - middle) <= max(own, ONE_CLOCK_NS):
             offsets[member] = middle
     return middle
 

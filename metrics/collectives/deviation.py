@@ -15,6 +15,9 @@ from parsers.columns import I64, Bool
 
 F64 = npt.NDArray[np.float64]
 
+ONE_CLOCK_NS = 100_000
+"""Collectives end up to some tens of µs apart on ranks that share one clock."""
+
 _DEPENDENT = np.array(
     [name in ("AllReduce", "AllGather", "ReduceScatter", "Barrier") for name in TYPES]
 )
@@ -50,8 +53,8 @@ def nearest_rank(values: F64, share: float) -> float:
 def member_offsets(end_ns: I64) -> I64:
     """Clock difference of each member to the middle of its group, int64 ns [m].
 
-    A difference that the scatter of the ends hides (below their p95 around it) is not taken
-    for one: it is 0. Without an instance all are 0.
+    A difference that devices on one clock show too, or that the scatter of the ends hides
+    (below their p95 around it), is not taken for one: it is 0. Without an instance all are 0.
     """
     if not len(end_ns):
         return np.zeros(end_ns.shape[1], np.int64)
@@ -59,7 +62,7 @@ def member_offsets(end_ns: I64) -> I64:
     offsets = np.median(deviation, axis=0)
     scatter = np.abs(deviation - offsets)
     hidden = [
-        abs(offset) <= nearest_rank(column, 0.95)
+        abs(offset) <= max(nearest_rank(column, 0.95), ONE_CLOCK_NS)
         for offset, column in zip(offsets, scatter.T, strict=True)
     ]
     return np.where(hidden, 0, np.rint(offsets)).astype(np.int64)

@@ -89,7 +89,7 @@ class GroupArrivals:
     def first_start_ns(self) -> I64:
         """Start of the first member that is present, int64 [n]."""
         never = np.iinfo(np.int64).max
-        return np.where(self.match.rows >= 0, self.start_ns, never).min(axis=1)
+        return np.asarray(np.where(self.match.rows >= 0, self.start_ns, never).min(axis=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,12 +41,15 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool) -> Verdict:
     agrees, sized = _agreement(members, line.positions, kind)
     usable = agrees & (line.positions >= 0).all(axis=1)
     overlap, offsets = _overlap(members, line.positions, kind, usable)
+    certain, sound = usable & sized, agrees & (overlap == 1)
+    confidence = _confidence(line.level, kind, overlap >= 0, certain, sound, stated=stated)
+    confidence[~usable] = LOW
     return Verdict(
         kind=kind.astype(np.int8),
         step=_first_known(members, line.positions, "step"),
         agrees=agrees,
         overlap=overlap,
-        confidence=_confidence(line.level, kind, usable & sized, usable, overlap, stated=stated),
+        confidence=confidence,
         first_start_ns=_first_start(members, line.positions, offsets),
     )
 
@@ -90,33 +93,33 @@ def _extremes(members: Sequence[Member], positions: I64, name: str) -> tuple[I64
 
 
 def _overlap(members: Sequence[Member], positions: I64, kind: I64, usable: Bool) -> tuple[I8, I64]:
-    """The overlap test of usable lines, and the clock differences it was done with."""
-    chosen = positions[usable]
+    """The overlap test of complete lines, and the clock differences it was done with."""
+    complete = (positions >= 0).all(axis=1)
+    chosen = positions[complete]
     start = np.stack([m.start_ns[chosen[:, i]] for i, m in enumerate(members)], axis=1)
     end = np.stack([m.end_ns[chosen[:, i]] for i, m in enumerate(members)], axis=1)
-    dependent = fully_dependent(kind[usable])
-    offsets = member_offsets(end[dependent] if dependent.any() else end)
+    witness = usable[complete]
+    dependent = witness & fully_dependent(kind[complete])
+    offsets = member_offsets(end[dependent] if dependent.any() else end[witness])
     result = np.full(len(positions), -1, np.int8)
-    result[usable] = ends_after_all_started(start - offsets, end - offsets)
+    result[complete] = ends_after_all_started(start - offsets, end - offsets)
     return result, offsets
 
 
 def _confidence(
-    level: I8, kind: I64, certain: Bool, usable: Bool, overlap: I8, *, stated: bool
+    level: I8, kind: I64, complete: Bool, certain: Bool, sound: Bool, *, stated: bool
 ) -> I8:
-    """A key is believed; order only where the types it pairs overlap as they must."""
+    """A key is believed; order only where enough of what it pairs agrees and overlaps."""
     confidence = np.where(certain, HIGH, MEDIUM).astype(np.int8)
-    tested = usable & (level >= STEP)
+    tested = complete & (level >= STEP)
     dependent = fully_dependent(kind)
     for one in np.unique(kind[tested]):
         of_kind = tested & (kind == one)
-        in_step = stated & (level == STEP) & ~dependent
         one_sided = not (dependent[of_kind] | exchange(kind[of_kind])).any()
         witness = tested & dependent if one_sided and (tested & dependent).any() else of_kind
-        believed = (overlap[witness] == 1).mean() >= ENOUGH
-        confidence[of_kind] = MEDIUM if believed else LOW
-        confidence[of_kind & in_step] = MEDIUM
-    confidence[~usable] = LOW
+        confidence[of_kind] = MEDIUM if sound[witness].mean() >= ENOUGH else LOW
+        if stated:
+            confidence[of_kind & (level == STEP) & ~dependent] = MEDIUM
     return confidence
 
 
