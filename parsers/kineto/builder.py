@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.columns import GROUPS, MISSING, Events, Group, Track
-from parsers.kineto.collectives import CollectiveRows
+from parsers.columns import (
+    GROUPS,
+    I32,
+    MISSING,
+    CollectiveArgs,
+    Events,
+    Group,
+    ProcessGroup,
+    Strings,
+    Track,
+)
+from parsers.kineto.collectives import CollectiveRows, join_kernels
 from parsers.kineto.document import Batch, Notebook
 from parsers.kineto.event import Event, Scalar
+from parsers.kineto.ids import StringPool, in_order
 from parsers.kineto.times import nanoseconds
 
 _GROUP_OF_CATEGORY: dict[str, Group] = {
@@ -48,19 +59,6 @@ def group_of(category: Scalar) -> Group:
     return "other"
 
 
-class StringPool:
-    """Interns texts to ids in order of appearance."""
-
-    def __init__(self) -> None:
-        self.ids: dict[str, int] = {}
-
-    def id_of(self, text: Scalar) -> int:
-        """Id of ``text``; -1 for an absent one."""
-        if text is None:
-            return MISSING
-        return self.ids.setdefault(text if isinstance(text, str) else str(text), len(self.ids))
-
-
 class _GroupColumns:
     """Chunks of one group's columns, joined and sorted once at the end."""
 
@@ -71,14 +69,26 @@ class _GroupColumns:
         for name, dtype in Events.COLUMNS:
             self.chunks[name].append(np.fromiter(columns[name], dtype, count))
 
-    def finish(self, base_ns: int) -> Events:
+    def finish(self, base_ns: int, renumbered: dict[str, I32]) -> Events:
         start = np.concatenate(self.chunks.pop("start_ns")) + base_ns
         dur = np.concatenate(self.chunks.pop("dur_ns"))
         order = np.lexsort((-dur, start))
         columns: dict[str, Any] = {"start_ns": start[order], "dur_ns": dur[order]}
         for name, _ in Events.COLUMNS[2:]:
-            columns[name] = np.concatenate(self.chunks.pop(name))[order]
+            column = np.concatenate(self.chunks.pop(name))[order]
+            ids = renumbered.get(name)
+            columns[name] = column if ids is None else ids[column]
         return Events(**columns)
+
+
+class Columns(NamedTuple):
+    """What a builder leaves; see :class:`parsers.columns.RankTrace`."""
+
+    events: dict[Group, Events]
+    strings: Strings
+    tracks: tuple[Track, ...]
+    collective_args: CollectiveArgs
+    process_groups: tuple[ProcessGroup, ...]
 
 
 class Builder:
@@ -208,27 +218,42 @@ class Builder:
             thread = "" if event.name == "process_name" else str(event.tid)
             self._labels[str(event.pid), thread] = name
 
-    def finish(self, base_ns: int) -> dict[Group, Events]:
-        """Sorted columns with absolute times; begins that never ended are reported."""
+    def finish(self, base_ns: int, table: tuple[ProcessGroup, ...]) -> Columns:
+        """Everything read, sorted, with absolute times; ``table`` is the file's ``pg_config``.
+
+        Ids are given anew in an order that depends on the content alone, so that the same
+        bytes give the same columns whatever the chunk size. Begins that never ended are noted.
+        """
         open_begins = sum(len(stack) for stack in self._open.values())
         if open_begins:
             message = "begin events without an end are dropped"
             self._notebook.add("unmatched_begin", message, None, open_begins)
-        return {group: columns.finish(base_ns) for group, columns in self._groups.items()}
+        strings, text_ids = self.strings.finish()
+        tracks, track_ids = in_order(self._tracks, key=_track_order)
+        renumbered = {"name": text_ids, "category": text_ids, "track": track_ids}
+        events = {
+            group: columns.finish(base_ns, renumbered)
+            for group, columns in sorted(self._groups.items(), key=lambda item: item[0])
+        }
+        args, groups = self.collectives.finish(events, text_ids, table)
+        join_kernels(events, args, strings)
+        return Columns(events, strings, tuple(self._track(*key) for key in tracks), args, groups)
 
-    def tracks(self) -> tuple[Track, ...]:
-        """The rows of the file, in order of their ids."""
-        return tuple(
-            Track(
-                kind="stream" if kind == "stream" else "thread",
-                pid=str(pid),
-                tid=str(tid),
-                device=_small(pid) if kind == "stream" else MISSING,
-                stream=_small(tid) if kind == "stream" else MISSING,
-                label=self._labels.get((str(pid), str(tid)), ""),
-            )
-            for kind, pid, tid in self._tracks
+    def _track(self, kind: str, pid: Scalar, tid: Scalar) -> Track:
+        stream = kind == "stream"
+        return Track(
+            kind="stream" if stream else "thread",
+            pid=str(pid),
+            tid=str(tid),
+            device=_small(pid) if stream else MISSING,
+            stream=_small(tid) if stream else MISSING,
+            label=self._labels.get((str(pid), str(tid)), ""),
         )
+
+
+def _track_order(track: tuple[str, Scalar, Scalar]) -> tuple[str, ...]:
+    kind, pid, tid = track
+    return kind, str(pid).rjust(12), str(tid).rjust(12), type(pid).__name__, type(tid).__name__
 
 
 def _identifier(value: object) -> int:

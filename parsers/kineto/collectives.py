@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from parsers.columns import (
+    I32,
     I64,
     MISSING,
     Bool,
@@ -21,8 +22,8 @@ from parsers.columns import (
 from parsers.kineto.groups import GroupTable
 
 if TYPE_CHECKING:
-    from parsers.kineto.builder import StringPool
     from parsers.kineto.event import Args, Event
+    from parsers.kineto.ids import StringPool
 
 _SHAPED = re.compile(r"(?:_c10d_functional|c10d|nccl|gloo|mpi|ucc|hccl):|record_param_comms")
 _POINT_TO_POINT = re.compile(r"c10d::(send|recv)")
@@ -119,13 +120,27 @@ class CollectiveRows:
         )
 
     def finish(
-        self, table: tuple[ProcessGroup, ...]
+        self, events: dict[Group, Events], text_ids: I32, table: tuple[ProcessGroup, ...]
     ) -> tuple[CollectiveArgs, tuple[ProcessGroup, ...]]:
-        """The columns, and the process groups that their ``group`` column indexes."""
+        """The columns, and the process groups that their ``group`` column indexes.
+
+        Rows are put in the order of the events that refer to them (``events[...].args`` is
+        changed in place), groups in the order of their first row.
+        """
+        referred = [column.args[column.args >= 0] for column in events.values()]
+        order = np.concatenate([*referred, np.empty(0, np.int32)])
+        renumbered = np.full(len(self._rows) + 1, MISSING, np.int32)
+        renumbered[order] = np.arange(len(order))
+        for column in events.values():
+            column.args[:] = renumbered[column.args]
         columns: dict[str, Any] = {}
         for index, (name, dtype) in enumerate(CollectiveArgs.COLUMNS):
-            columns[name] = np.fromiter((row[index] for row in self._rows), dtype, len(self._rows))
-        return CollectiveArgs(**columns), self._groups.finish(table)
+            values = np.fromiter((row[index] for row in self._rows), dtype, len(self._rows))
+            columns[name] = values[order]
+        for name in ("op", "dtype", "in_split", "out_split"):
+            columns[name] = text_ids[columns[name]]
+        columns["group"], groups = self._groups.finish(columns["group"], table)
+        return CollectiveArgs(**columns), groups
 
 
 def join_kernels(events: dict[Group, Events], args: CollectiveArgs, strings: Strings) -> int:

@@ -102,7 +102,6 @@ class Document:
         self._notebook = notebook
         self._text = b""
         self._base = 0  # offset of _text[0] in the document
-        self._ended = False
         self.truncated = False
         self.found_events = False
 
@@ -132,7 +131,6 @@ class Document:
         while gained < at_least:
             chunk = next(self._chunks, None)
             if chunk is None:
-                self._ended = True
                 break
             parts.append(chunk)
             gained += len(chunk)
@@ -303,7 +301,7 @@ class Document:
         if damage is not None:
             self._resynchronise(damage)
         elif position == 0 and self._peek() == b"{":
-            self._complete_event()
+            self._complete_event(extent)
         return batch if events else None
 
     def _decode_single(self, text: bytes, position: int) -> Event | None:
@@ -320,17 +318,18 @@ class Document:
             )
         return event
 
-    def _complete_event(self) -> None:
+    def _complete_event(self, extent: Extent) -> None:
         """The buffer holds the beginning of one event: read on, or see that it never ends."""
-        if len(self._text) <= MAX_EVENT_BYTES and self._more(len(self._text)):
-            return
-        if _EVENT_START.search(self._text, 1) is not None:
+        if len(self._text) > MAX_EVENT_BYTES:
             self._resynchronise(1)
-        elif self._ended:
-            self._cut_off()
-            self._drop(len(self._text))
-        else:
-            self._resynchronise(1)
+        elif not self._more(len(self._text)):
+            opened = extent.open_string_at
+            swallowed = None if opened is None else _EVENT_START.search(self._text, opened)
+            if swallowed is not None:
+                self._resynchronise(swallowed.start())
+            else:
+                self._cut_off()
+                self._drop(len(self._text))
 
     def _resynchronise(self, damage: int) -> None:
         """Drop text, at least up to ``damage``, until something looks like an event again."""

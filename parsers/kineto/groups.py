@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from parsers.columns import MISSING, ProcessGroup
+import numpy as np
+
+from parsers.columns import I32, MISSING, ProcessGroup
 
 _NUMBERS = re.compile(r"\d+")
 MAX_RANKS = 1 << 20
@@ -57,15 +59,21 @@ class GroupTable:
         key = (_text(name), _text(description), numbers, whole, count)
         return self._ids.setdefault(key, len(self._ids))
 
-    def finish(self, table: Sequence[ProcessGroup]) -> tuple[ProcessGroup, ...]:
-        """Groups in order of their ids, then those of ``table`` that no event used."""
+    def finish(
+        self, used: I32, table: Sequence[ProcessGroup]
+    ) -> tuple[I32, tuple[ProcessGroup, ...]]:
+        """``used`` ids renumbered by first use, and the groups: those used, then of ``table``."""
         by_name: dict[str, ProcessGroup] = {}
         for group in table:
             by_name.setdefault(group.name, group)
-        groups = [_completed(key, by_name.get(key[0])) for key in self._ids]
-        used = {(group.name, group.ranks) for group in groups}
-        unused = [group for group in table if (group.name, group.ranks) not in used]
-        return (*groups, *dict.fromkeys(unused))
+        keys = list(self._ids)
+        order = [int(group) for group in dict.fromkeys(used.tolist()) if group >= 0]
+        renumbered = np.full(len(keys) + 1, MISSING, np.int32)
+        renumbered[order] = np.arange(len(order))
+        groups = [_completed(keys[index], by_name.get(keys[index][0])) for index in order]
+        known = {(group.name, group.ranks) for group in groups}
+        unused = [group for group in table if (group.name, group.ranks) not in known]
+        return renumbered[used], (*groups, *dict.fromkeys(unused))
 
 
 def groups_of_config(value: object) -> tuple[ProcessGroup, ...]:

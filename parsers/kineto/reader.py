@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from parsers.columns import MISSING, Device, RankTrace, SourceFile, Strings
+from parsers.columns import MISSING, Device, RankTrace, SourceFile
 from parsers.compression import TextChunks
 from parsers.errors import CancelledError, TraceError
 from parsers.kineto.builder import Builder
-from parsers.kineto.collectives import join_kernels
 from parsers.kineto.document import Batch, Document, Member, Notebook
 from parsers.kineto.groups import groups_of_config
 from parsers.kineto.tokens import drop_trailing_commas
@@ -82,10 +81,7 @@ def _assemble(
     """Everything that must wait for the end of the file: base time, groups, joins."""
     information = _mapping(members.get("distributedInfo"))
     base_ns = _base(members.get("baseTimeNanoseconds"), notebook)
-    events = builder.finish(base_ns)
-    args, groups = builder.collectives.finish(groups_of_config(information.get("pg_config")))
-    strings = Strings.of(list(builder.strings.ids))
-    join_kernels(events, args, strings)
+    columns = builder.finish(base_ns, groups_of_config(information.get("pg_config")))
     rank = _integer(information.get("rank"), _MAX_RANK)
     kept = f"; {builder.events_kept:,} events kept" if truncated else ""
     notes = [*chunks.notes, *notebook.notes]
@@ -93,11 +89,7 @@ def _assemble(
         source=source,
         rank=rank,
         rank_source="none" if rank is None else "distributedInfo",
-        strings=strings,
-        events=events,
-        collective_args=args,
-        tracks=builder.tracks(),
-        process_groups=groups,
+        **columns._asdict(),
         devices=_devices(members),
         world_size=_integer(information.get("world_size"), _MAX_RANK),
         backend=_word(information.get("backend")),

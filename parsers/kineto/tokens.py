@@ -10,6 +10,8 @@ TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++|"', re.DOTA
 
 _STRUCTURE = re.compile(rb'["{}\[\]]')
 _STRING_REST = re.compile(rb'(?:[^"\\]|\\.)*+"', re.DOTALL)
+_LITERAL = re.compile(rb"-?[0-9][0-9.eE+-]*|true|false|null|NaN|-?Infinity")
+_SIGNS = frozenset(b'",:')
 _OPEN = {ord("{"): ord("}"), ord("["): ord("]")}
 
 
@@ -17,17 +19,20 @@ _OPEN = {ord("{"): ord("}"), ord("["): ord("]")}
 class Extent:
     """Outcome of :func:`object_extent`: ``end`` (past the object), or the place of damage.
 
-    Both None: the text ends inside the object.
+    Both None: the text ends inside the object, perhaps in a string that opened at
+    ``open_string_at``.
     """
 
     end: int | None = None
     damaged_at: int | None = None
+    open_string_at: int | None = None
 
 
 def object_extent(text: bytes, start: int) -> Extent:
     """Where the object that opens at ``start`` ends, checking that its brackets pair.
 
-    An object that opens where a key must stand (two writers in one file) is damage there.
+    An object that opens where a key must stand, or a bare word, is damage at that place:
+    that is how two writers in one file look.
     """
     expected: list[int] = []
     previous = b""
@@ -44,7 +49,9 @@ def object_extent(text: bytes, start: int) -> Extent:
             if not expected:
                 return Extent(end=match.end())
         elif token == b'"':
-            break
+            return Extent(open_string_at=match.start())
+        elif first not in _SIGNS and match.end() < len(text) and not _LITERAL.fullmatch(token):
+            return Extent(damaged_at=match.start())
         previous = token
     return Extent()
 

@@ -1,0 +1,89 @@
+"""Every public and recorded trace, against a plain json reading with exact decimals."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections import Counter
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsers.columns import Group
+from parsers.errors import TraceError
+from parsers.kineto import read_kineto
+from parsers.kineto.builder import group_of
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = Path(os.environ.get("CCLTUI_SHARED", ROOT.parent / "shared"))
+FILES = sorted(
+    str(path.relative_to(SHARED))
+    for folder in ("traces", "recorded", "golden")
+    for path in (SHARED / folder).rglob("*.json*")
+    if path.is_file() and path.name not in ("golden.json", "training_metrics.json")
+    if not path.name.startswith(("launcher_metadata", "torch_et"))
+)
+
+
+def reference(path: Path) -> list[dict[str, Any]] | None:
+    """Events by the standard library, floats kept as text; None for what is no trace."""
+    data = path.read_bytes()
+    text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    try:
+        document = json.loads(text, parse_float=str)
+    except ValueError:
+        return None
+    events = document.get("traceEvents") if isinstance(document, dict) else document
+    return events if isinstance(events, list) else None
+
+
+def base_of(path: Path) -> int:
+    data = path.read_bytes()
+    text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    document = json.loads(text)
+    return int(document.get("baseTimeNanoseconds") or 0) if isinstance(document, dict) else 0
+
+
+def exact_ns(number: int | str) -> int:
+    return int((Decimal(number) * 1000).quantize(Decimal(1), rounding=ROUND_HALF_UP))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", FILES or ["absent"])
+def test_counts_and_times_equal_a_plain_reading(shared: Path, name: str) -> None:
+    path = shared / name
+    events = reference(path)
+    if events is None:
+        with pytest.raises(TraceError, match="no list of trace events"):
+            read_kineto(path)
+        return
+
+    trace = read_kineto(path)
+
+    counted = Counter(f"{e.get('ph') or ''}:{e.get('cat') or ''}" for e in events)
+    assert trace.counts == counted
+    assert not trace.truncated
+    base = base_of(path)
+    expected: dict[Group, list[tuple[int, int, str]]] = {}
+    for event in events:
+        if event.get("ph") == "X":
+            row = (
+                base + exact_ns(event["ts"]),
+                exact_ns(event["dur"]),
+                str(event["name"]),
+            )
+            expected.setdefault(group_of(event.get("cat")), []).append(row)
+    pairs = counted.total() - sum(n for key, n in counted.items() if key[:2] not in ("B:", "E:"))
+    if pairs:
+        assert len(trace.group("other")) == pairs // 2
+        return
+    assert set(trace.events) == set(expected)
+    for group, rows in expected.items():
+        columns = trace.group(group)
+        names = [trace.strings[i] for i in columns.name.tolist()]
+        read = list(zip(columns.start_ns.tolist(), columns.dur_ns.tolist(), names, strict=True))
+        assert read == sorted(read, key=lambda row: (row[0], -row[1]))
+        assert sorted(read) == sorted(rows)
