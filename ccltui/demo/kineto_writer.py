@@ -1,0 +1,178 @@
+"""Events and header as the text of a file, in each of the layouts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ccltui.demo.events import Event
+from ccltui.demo.legacy import to_2021
+from ccltui.demo.spec import Layout
+
+Header = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The text of a file (ASCII), the events in it, and where each of them ends."""
+
+    text: str
+    events: tuple[Event, ...]
+    ends: tuple[int, ...]
+
+    def cut(self, fraction: float) -> Written:
+        """The first part of the text and the events that are whole in it."""
+        length = int(len(self.text) * fraction)
+        count = sum(end <= length for end in self.ends)
+        return Written(self.text[:length], self.events[:count], self.ends[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a layout writes: what comes before, an event, between two events, after."""
+
+    head: Callable[[Header, str], str]
+    event: Callable[[dict[str, Any]], str]
+    between: str
+    tail: Callable[[Header, str], str]
+    whole_us: bool = False
+
+
+def write(
+    events: Sequence[Event], header: Header, *, base_ns: int, name: str, layout: Layout
+) -> Written:
+    """Text of one file; times are written relative to ``base_ns``."""
+    form = _FORMS[layout]
+    if layout == "old2021":
+        events = [old for event in events if (old := to_2021(event)) is not None]
+    parts = [form.head(header, name)]
+    ends: list[int] = []
+    length = len(parts[0])
+    for event in events:
+        piece = form.event(_fields(event, base_ns, whole_us=form.whole_us))
+        if ends:
+            piece = form.between + piece
+        length += len(piece)
+        parts.append(piece)
+        ends.append(length)
+    parts.append(form.tail(header, name))
+    return Written("".join(parts), tuple(events), tuple(ends))
+
+
+def _fields(event: Event, base_ns: int, *, whole_us: bool) -> dict[str, Any]:
+    """The JSON object of an event, its keys in the order that the profiler uses for its kind."""
+
+    def microseconds(time_ns: int) -> float:
+        return time_ns // 1_000 if whole_us else time_ns / 1_000
+
+    start = microseconds(event.start_ns - base_ns)
+    row = {"pid": event.pid, "tid": event.tid}
+    if event.ph == "X":
+        fields = {"ph": "X", "cat": event.cat, "name": event.name, **row, "ts": start}
+        fields["dur"] = microseconds(event.dur_ns)
+        return fields | {"args": event.args}
+    if event.ph == "M":
+        return {"name": event.name, "ph": "M", "ts": start, **row, "args": event.args}
+    if event.ph == "i":
+        return {"name": event.name, "ph": "i", "s": "g", **row, "ts": start}
+    fields = {"ph": event.ph, "id": event.flow, **row, "ts": start}
+    fields |= {"cat": event.cat, "name": event.name}
+    return fields | ({"bp": "e"} if event.ph == "f" else {})
+
+
+_BREAKS = {
+    "X": ("tid", "dur"),
+    "M": ("tid",),
+    "i": ("s",),
+    "s": ("ts",),
+    "f": ("ts",),
+}
+"""Keys after which the profiler's pretty print begins a new line."""
+
+
+def _pretty(fields: dict[str, Any], *, blank: str = "", breaks: dict[str, Any] = _BREAKS) -> str:
+    """Several keys a line; ``blank`` is what early versions left before a line's end."""
+    lines, line = [], []
+    ends = breaks[fields["ph"]]
+    for key, value in fields.items():
+        if key == "args":
+            inner = json.dumps(value)[1:-1]
+            line.append(f'"args": {{\n      {inner}\n    }}')
+            continue
+        text = f"{value:.3f}" if isinstance(value, float) else json.dumps(value)
+        line.append(f'"{key}": {text}')
+        if key in ends:
+            lines.append(", ".join(line))
+            line = []
+    lines += [", ".join(line)] if line else []
+    return "  {\n    " + f",{blank}\n    ".join(lines) + "\n  }"
+
+
+def _pretty_2021(fields: dict[str, Any]) -> str:
+    breaks = _BREAKS | {"X": ("cat", "tid", "dur")}
+    return _pretty(fields, blank=" ", breaks=breaks)
+
+
+def _top_level(header: Header) -> str:
+    """Lines of the header, each with its comma."""
+    return "".join(f'  "{key}": {json.dumps(value)},\n' for key, value in header.items())
+
+
+def _object_head(header: Header, _: str) -> str:
+    return "\n{\n" + _top_level(header) + '  "traceEvents": [\n'
+
+
+def _object_tail(_: Header, name: str) -> str:
+    return f'\n  ],\n  "traceName": {json.dumps(name)}\n}}'
+
+
+def _one_line_head(header: Header, _: str) -> str:
+    return json.dumps(header)[:-1] + ', "traceEvents": ['
+
+
+def _indented(value: Any, depth: int) -> str:
+    """``json.dumps(value, indent=4)`` as it looks ``depth`` levels inside a document."""
+    return json.dumps(value, indent=4).replace("\n", "\n" + "    " * depth)
+
+
+def _indent4_head(header: Header, _: str) -> str:
+    lines = (f"    {json.dumps(key)}: {_indented(value, 1)},\n" for key, value in header.items())
+    return "{\n" + "".join(lines) + '    "traceEvents": [\n'
+
+
+_FORMS: dict[Layout, _Form] = {
+    "native": _Form(_object_head, _pretty, ",\n", _object_tail),
+    "integer_us": _Form(_object_head, _pretty, ",\n", _object_tail, whole_us=True),
+    "metadata_last": _Form(
+        lambda header, name: '{\n  "traceEvents": [\n',
+        _pretty,
+        ",\n",
+        lambda header, name: (
+            "\n  ],\n" + _top_level(header) + f'  "traceName": {json.dumps(name)}\n}}\n'
+        ),
+    ),
+    "one_line": _Form(
+        _one_line_head,
+        json.dumps,
+        ", ",
+        lambda header, name: f'], "traceName": {json.dumps(name)}}}',
+    ),
+    "indent4": _Form(
+        _indent4_head,
+        lambda fields: "        " + _indented(fields, 2),
+        ",\n",
+        lambda header, name: f'\n    ],\n    "traceName": {json.dumps(name)}\n}}',
+    ),
+    "bare_list": _Form(
+        lambda header, name: "[\n\n", json.dumps, ",\n", lambda header, name: "\n]\n"
+    ),
+    "old2021": _Form(
+        lambda header, name: "\n{\n" + _top_level(header) + '  "traceEvents": [\n  \n',
+        _pretty_2021,
+        ",\n",
+        _object_tail,
+        whole_us=True,
+    ),
+}

@@ -1,0 +1,132 @@
+"""How the profiler calls things: kernels, operators, annotations, runtime calls."""
+
+from __future__ import annotations
+
+from ccltui.demo.program import Kind, Operation
+from ccltui.demo.spec import Library
+
+KERNELS: dict[Kind, str] = {
+    "gemm": (
+        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
+        "_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"
+    ),
+    "attention": (
+        "void flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, "
+        "cutlass::bfloat16_t>, false, true, false>(flash::Flash_fwd_params)"
+    ),
+    "elementwise": (
+        "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<"
+        "c10::BFloat16, c10::BFloat16, c10::BFloat16>, std::array<char*, 3ul> >"
+        "(int, at::native::BinaryFunctor<c10::BFloat16>, std::array<char*, 3ul>)"
+    ),
+    "norm": (
+        "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, "
+        "float>(int, float, c10::BFloat16 const*, c10::BFloat16 const*, float*, c10::BFloat16*)"
+    ),
+    "optimizer": (
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::"
+        "(anonymous namespace)::FusedOptimizerTensorListMetadata<4>, at::native::"
+        "(anonymous namespace)::FusedAdamMathFunctor<float, 4> >(float, double, double)"
+    ),
+    "copy_in": "Memcpy HtoD (Pinned -> Device)",
+    "copy_out": "Memcpy DtoH (Device -> Pageable)",
+    "memset": "Memset (Device)",
+}
+ATTENTION_BACKWARD_KERNEL = (
+    "void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<128, 64, 128, 8, "
+    "cutlass::bfloat16_t>, false, true, false>(flash::Flash_bwd_params)"
+)
+ROCM_GEMM = "Cijk_Ailk_Bljk_BBS_BH_MT256x128x64_MI32x32x8x1_SN_1LDSB1_GRVW8_GSU1_WG32_8_1"
+
+OPERATORS: dict[Kind, str] = {
+    "gemm": "aten::mm",
+    "attention": "aten::_flash_attention_forward",
+    "elementwise": "aten::mul",
+    "norm": "aten::native_layer_norm",
+    "optimizer": "aten::_fused_adamw_",
+    "copy_in": "aten::copy_",
+    "copy_out": "aten::_local_scalar_dense",
+    "memset": "aten::zero_",
+}
+ATTENTION_BACKWARD_OPERATOR = "aten::_flash_attention_backward"
+
+CALL_OPERATORS: dict[Operation, str] = {
+    "allreduce": "c10d::allreduce_",
+    "_allgather_base": "c10d::_allgather_base_",
+    "_reduce_scatter_base": "c10d::_reduce_scatter_base_",
+    "all_to_allv": "c10d::alltoall_base_",
+    "send": "c10d::send",
+    "recv": "c10d::recv_",
+}
+ANNOTATIONS: dict[Operation, str] = {
+    "allreduce": "nccl:all_reduce",
+    "_allgather_base": "nccl:_all_gather_base",
+    "_reduce_scatter_base": "nccl:_reduce_scatter_base",
+    "all_to_allv": "nccl:all_to_all",
+    "send": "nccl:send",
+    "recv": "nccl:recv",
+}
+TYPES: dict[Operation, str] = {
+    "allreduce": "AllReduce",
+    "_allgather_base": "AllGather",
+    "_reduce_scatter_base": "ReduceScatter",
+    "all_to_allv": "AllToAll",
+    "send": "Send",
+    "recv": "Recv",
+}
+
+NEW_ARGUMENTS = "(ncclDevKernelArgsStorage<4096ul>)"
+OLD_ARGUMENTS = "(ncclDevComm*, unsigned long, ncclWork*)"
+_SHORT = {"BFloat16": "bf16", "Float": "f32"}
+_LONG = {"BFloat16": "__nv_bfloat16", "Float": "float"}
+
+
+def kernel_type(operation: Operation, library: Library) -> str:
+    """The collective type that a kernel's name alone gives away."""
+    if library == "rccl":
+        return "Generic"
+    if operation in ("send", "recv", "all_to_allv"):
+        return "SendRecv"
+    return TYPES[operation]
+
+
+def call_kernel(operation: Operation, dtype: str, library: Library) -> str:
+    """Name of the kernel that carries a call out."""
+    kind = kernel_type(operation, library)
+    if library == "rccl":
+        return f"ncclDevKernel_Generic_4{NEW_ARGUMENTS}"
+    if library == "nccl_old":
+        if kind == "SendRecv":
+            return f"ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t{OLD_ARGUMENTS}"
+        element = "int8_t" if kind == "AllGather" else _LONG[dtype]
+        return f"ncclKernel_{kind}_RING_LL_Sum_{element}{OLD_ARGUMENTS}"
+    if kind == "SendRecv":
+        return f"ncclDevKernel_SendRecv{NEW_ARGUMENTS}"
+    if kind == "AllGather":
+        return f"ncclDevKernel_AllGather_RING_LL{NEW_ARGUMENTS}"
+    return f"ncclDevKernel_{kind}_Sum_{_SHORT[dtype]}_RING_LL{NEW_ARGUMENTS}"
+
+
+def kernel(kind: Kind, library: Library, *, backward: bool) -> str:
+    """Name of a compute kernel, copy or memset."""
+    if kind == "gemm" and library == "rccl":
+        return ROCM_GEMM
+    return ATTENTION_BACKWARD_KERNEL if kind == "attention" and backward else KERNELS[kind]
+
+
+def operator(kind: Kind, *, backward: bool) -> str:
+    """Name of the operator that launches it."""
+    return ATTENTION_BACKWARD_OPERATOR if kind == "attention" and backward else OPERATORS[kind]
+
+
+def launch(kind: str, library: Library) -> str:
+    """Name of the runtime call that launches it."""
+    prefix = "hip" if library == "rccl" else "cuda"
+    if kind in ("copy_in", "copy_out"):
+        return f"{prefix}MemcpyAsync"
+    return f"{prefix}MemsetAsync" if kind == "memset" else f"{prefix}LaunchKernel"
+
+
+def synchronize(library: Library) -> str:
+    """Name of the runtime call that waits for the main stream."""
+    return "hipStreamSynchronize" if library == "rccl" else "cudaStreamSynchronize"

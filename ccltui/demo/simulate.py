@@ -1,0 +1,334 @@
+"""Put the programs of all ranks on one true clock, in integer nanoseconds.
+
+Each rank has a host that launches without waiting, a main stream that runs in order, and one
+stream a communicator (four for p2p: to and from either neighbour). A call starts on a member
+when the member's main stream has reached it and its own stream is free, and it ends on all
+members at the latest of these starts plus the transfer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ccltui.demo.program import (
+    BYTES_PER_ELEMENT,
+    DATA_LOADING,
+    Await,
+    Communicate,
+    HostBusy,
+    Item,
+    Phase,
+    StepBegin,
+    StepEnd,
+    Work,
+    program,
+)
+from ccltui.demo.schedule import Activity, Call, Class, HostKind, HostRange, Schedule
+from ccltui.demo.spec import Spec
+from ccltui.demo.topology import DemoGroup, Topology, lay_out
+
+MAIN_STREAM = 7
+STREAMS = {"tp": 20, "dp_shard": 24, "dp_replicate": 28, "world": 32, "ep": 36}
+P2P_STREAMS = {("send", 1): 40, ("recv", -1): 44, ("send", -1): 48, ("recv", 1): 52}
+
+OPERATOR_NS = 9_000  # host time of an operator that launches a kernel
+CALL_NS = 40_000  # host time of a collective call
+LAUNCH_AT_NS = {"comp": 3_000, "mem": 3_000, "comm": 20_000}  # after the operator began
+LAUNCH_NS = 5_000
+LATENCY_NS = 4_000  # from the launch to the earliest start on the device
+WAIT_NS = 5_000
+BETWEEN_STEPS_NS = 2_000
+FIRST_SEQ = 101
+
+
+def simulate(spec: Spec) -> Schedule:
+    """Run the job; the first operation of every host starts at 0."""
+    topology = lay_out(spec)
+    calls = _Calls(spec, topology)
+    ranks = [_Rank(spec, topology, rank, calls) for rank in range(spec.world_size)]
+    waiting = list(ranks)
+    while waiting:
+        moved = [rank.advance() for rank in waiting]
+        assert any(moved), "the programs of the ranks wait for each other"
+        waiting = [rank for rank in waiting if not rank.done]
+    return Schedule(
+        spec,
+        topology,
+        tuple(tuple(_activity(record) for record in rank.records) for rank in ranks),
+        tuple(tuple(rank.host_ranges) for rank in ranks),
+        tuple(calls.finished()),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Record:
+    """An activity whose times may still be unknown."""
+
+    rank: int
+    kind: str
+    klass: Class
+    stream: int
+    host_ns: int
+    step: int
+    phase: Phase
+    ready_ns: int
+    size_bytes: int = 0
+    seq: int = -1
+    call: _OpenCall | None = None
+    after: tuple[_Record, ...] = ()
+    followers: list[_Record] = field(default_factory=list)
+    start_ns: int = -1
+    end_ns: int = -1
+
+    @property
+    def resolved(self) -> bool:
+        return self.end_ns >= 0
+
+
+@dataclass(slots=True, eq=False)
+class _OpenCall:
+    """A call that collects its members' records."""
+
+    index: int
+    item: Communicate
+    members: tuple[int, ...]
+    transfer_ns: int
+    step: int
+    records: dict[int, _Record] = field(default_factory=dict)
+
+
+class _Calls:
+    """All calls of the job, found by what makes them one."""
+
+    def __init__(self, spec: Spec, topology: Topology) -> None:
+        self.spec = spec
+        self.topology = topology
+        self.open: dict[tuple[object, ...], _OpenCall] = {}
+        self.counts: dict[tuple[object, ...], int] = {}
+        self.skew = random.Random(f"{spec.seed}/ends")
+
+    def join(self, item: Communicate, record: _Record) -> None:
+        """Enter a rank's record into its call and settle the times where all have come."""
+        members: tuple[int, ...] = item.group.ranks
+        if item.operation in ("send", "recv"):
+            pair = (record.rank, item.peer)
+            members = pair if item.operation == "send" else pair[::-1]
+        line = (item.group.index, members)
+        nth = self.counts.get((*line, record.rank), 0)
+        self.counts[(*line, record.rank)] = nth + 1
+        call = self.open.get((*line, nth))
+        if call is None:
+            transfer_ns = self._transfer_ns(item, members, record.step)
+            call = _OpenCall(len(self.open), item, members, transfer_ns, record.step)
+            self.open[(*line, nth)] = call
+        call.records[record.rank] = record
+        record.call = call
+        self._settle(call)
+
+    def _transfer_ns(self, item: Communicate, members: tuple[int, ...], step: int) -> int:
+        spec = self.spec
+        near = self.topology.within_host(members)
+        rate = spec.node_bytes_per_ns if near else spec.network_bytes_per_ns
+        extra = sum(
+            link.extra_ns
+            for link in spec.slow_links
+            if link.dimension == item.group.dimension and link.rank in members
+        )
+        return spec.link_latency_ns + _wire_bytes(item, len(members)) // rate + extra
+
+    def _settle(self, call: _OpenCall) -> None:
+        pending = [call]
+        while pending:
+            call = pending.pop()
+            records = [call.records.get(rank) for rank in call.members]
+            known = [record for record in records if record is not None]
+            if len(known) < len(records) or any(
+                not earlier.resolved for record in known for earlier in record.after
+            ):
+                continue
+            for record in known:
+                record.start_ns = max(
+                    record.ready_ns, *(earlier.end_ns for earlier in record.after), 0
+                )
+            end_ns = max(record.start_ns for record in known) + call.transfer_ns
+            for record in known:
+                late_ns = self.skew.randint(0, self.spec.end_skew_ns)
+                record.end_ns = end_ns + late_ns
+                pending += [other.call for other in record.followers if other.call is not None]
+
+    def finished(self) -> Iterator[Call]:
+        for call in self.open.values():
+            item = call.item
+            yield Call(
+                call.index,
+                item.group,
+                "send" if item.operation == "recv" else item.operation,
+                call.members,
+                item.in_elems,
+                item.out_elems,
+                item.dtype,
+                call.transfer_ns,
+                call.step,
+            )
+
+
+def _wire_bytes(item: Communicate, size: int) -> int:
+    whole = max(item.in_elems, item.out_elems) * BYTES_PER_ELEMENT[item.dtype]
+    if item.operation in ("send", "recv"):
+        return whole
+    return whole * (size - 1) // size * (2 if item.operation == "allreduce" else 1)
+
+
+class _Rank:
+    """Walks the program of one rank until it has to wait for a time that is not known yet."""
+
+    def __init__(self, spec: Spec, topology: Topology, rank: int, calls: _Calls) -> None:
+        self.rank = rank
+        self.calls = calls
+        self.stage = topology.places[rank].pp
+        self.places = topology.places
+        self.items = program(spec, topology, rank)
+        self.held: Item | None = next(self.items, None)
+        self.host_ns = 0
+        self.main_ns = 0
+        self.step = 0
+        self.step_began_ns = 0
+        self.last: dict[int, _Record] = {}  # on each communication stream
+        self.seqs: dict[tuple[int, bool], int] = {}
+        self.posted: _Record | None = None
+        self.records: list[_Record] = []
+        self.host_ranges: list[HostRange] = []
+
+    @property
+    def done(self) -> bool:
+        return self.held is None
+
+    def advance(self) -> bool:
+        """Run as far as possible; whether anything was run."""
+        moved = False
+        while self.held is not None and self.run(self.held):
+            moved = True
+            self.held = next(self.items, None)
+        return moved
+
+    def run(self, item: Item) -> bool:
+        """Run one operation, or return False and be asked again."""
+        match item:
+            case Work():
+                self.work(item)
+            case Communicate():
+                return self.communicate(item)
+            case Await(group):
+                return self.wait_for([self.last[key] for key in self.streams_of(group)])
+            case HostBusy():
+                self.host_busy(item)
+            case StepBegin(step):
+                self.step, self.step_began_ns = step, self.host_ns
+            case StepEnd(sync):
+                return self.end_step(sync=sync)
+        return True
+
+    def work(self, item: Work) -> None:
+        klass: Class = "mem" if item.kind in ("copy_in", "copy_out", "memset") else "comp"
+        record = self.record(item.kind, klass, MAIN_STREAM, item.phase, OPERATOR_NS)
+        record.size_bytes = item.size_bytes
+        record.start_ns = record.ready_ns
+        record.end_ns = self.main_ns = record.start_ns + item.dur_ns
+
+    def communicate(self, item: Communicate) -> bool:
+        """Post, once; a blocking call is then awaited until its end is known."""
+        if self.posted is None:
+            self.posted = self.post(item)
+        if item.blocking and not self.wait_for([self.posted]):
+            return False
+        self.posted = None
+        return True
+
+    def post(self, item: Communicate) -> _Record:
+        """Enter a call behind whatever its stream still has to do."""
+        stream = self.stream_of(item)
+        record = self.record(item.operation, "comm", stream, item.phase, CALL_NS)
+        line = (item.group.index, item.peer >= 0)  # p2p calls are numbered for themselves
+        record.seq = self.seqs.get(line, FIRST_SEQ)
+        self.seqs[line] = record.seq + 1
+        earlier = [self.last[stream]] if stream in self.last else []
+        if item.after is not None:
+            earlier += [self.last[key] for key in self.streams_of(item.after)]
+        record.after = tuple(earlier)
+        for other in earlier:
+            other.followers.append(record)
+        self.last[stream] = record
+        self.calls.join(item, record)
+        return record
+
+    def record(self, kind: str, klass: Class, stream: int, phase: Phase, host_ns: int) -> _Record:
+        """A new record at the host's present time; the host goes on."""
+        launched_ns = self.host_ns + LAUNCH_AT_NS[klass]
+        ready_ns = max(self.main_ns, launched_ns + LATENCY_NS)
+        record = _Record(self.rank, kind, klass, stream, self.host_ns, self.step, phase, ready_ns)
+        self.records.append(record)
+        self.host_ns += host_ns
+        return record
+
+    def wait_for(self, records: list[_Record]) -> bool:
+        """Let the main stream wait, where all ends are known."""
+        if not all(record.resolved for record in records):
+            return False
+        for record in records:
+            self.main_ns = max(self.main_ns, record.end_ns)
+            assert record.call is not None
+            self.host_range("wait", WAIT_NS, call=record.call.index)
+        return True
+
+    def host_busy(self, item: HostBusy) -> None:
+        if item.name == DATA_LOADING:
+            self.host_range("data_loading", item.dur_ns)
+        else:
+            self.host_ns += item.dur_ns
+
+    def end_step(self, *, sync: bool) -> bool:
+        if sync:
+            if not all(record.resolved for record in self.last.values()):
+                return False
+            drained_ns = max([self.main_ns, *(record.end_ns for record in self.last.values())])
+            self.host_range("sync", max(WAIT_NS, drained_ns - self.host_ns))
+        self.host_ranges.append(
+            HostRange(self.rank, "step", self.step_began_ns, self.host_ns, self.step)
+        )
+        self.host_ns += BETWEEN_STEPS_NS
+        return True
+
+    def host_range(self, kind: HostKind, dur_ns: int, *, call: int = -1) -> None:
+        start_ns = self.host_ns
+        self.host_ns += dur_ns
+        self.host_ranges.append(HostRange(self.rank, kind, start_ns, self.host_ns, self.step, call))
+
+    def stream_of(self, item: Communicate) -> int:
+        if item.peer < 0:
+            return STREAMS[item.group.dimension]
+        return P2P_STREAMS[item.operation, self.places[item.peer].pp - self.stage]
+
+    def streams_of(self, group: DemoGroup) -> list[int]:
+        """Streams of a group on which something has been posted."""
+        return [key for key in (STREAMS[group.dimension],) if key in self.last]
+
+
+def _activity(record: _Record) -> Activity:
+    return Activity(
+        record.rank,
+        record.kind,
+        record.klass,
+        record.stream,
+        record.start_ns,
+        record.end_ns,
+        record.host_ns,
+        record.host_ns + (CALL_NS if record.klass == "comm" else OPERATOR_NS),
+        record.host_ns + LAUNCH_AT_NS[record.klass],
+        record.step,
+        record.phase,
+        record.size_bytes,
+        -1 if record.call is None else record.call.index,
+        record.seq,
+    )

@@ -1,0 +1,222 @@
+"""Every parameter of a synthetic job; the defaults are the job of ``ccltui demo``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+Layout = Literal[
+    "native",  # the profiler's own pretty print, relative times with a base
+    "metadata_last",  # the same, everything but the events after them
+    "one_line",  # json.dumps
+    "indent4",  # json.dumps(indent=4)
+    "bare_list",  # a list of events: no rank, no base, no groups
+    "integer_us",  # 2023: whole microseconds since the epoch, no base, no group table
+    "old2021",  # 2021: capitalised categories, string threads, no rank
+]
+Metadata = Literal[
+    "comms_id",  # as "full", and the communicator's 64-bit id
+    "full",  # kernels carry sizes, group and sequence number
+    "no_seq",  # kernels carry sizes and group
+    "cpu_side",  # only record_param_comms carries them; kernels point to it by External id
+    "names_only",  # kernel and annotation names are all there is
+]
+Library = Literal["nccl", "nccl_old", "rccl"]
+Cause = Literal["compute", "data_loading", "host"]
+Dimension = Literal["world", "pp", "dp_replicate", "dp_shard", "tp", "ep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """A rank that is made late by ``extra_ns`` in each of ``steps`` (counted from 0; None: all).
+
+    ``compute`` spreads the time evenly over the rank's matrix products; ``data_loading``
+    prolongs the wait for the next batch at the start of the step; ``host`` is a silence of the
+    same kind that no CPU event explains.
+    """
+
+    rank: int
+    cause: Cause
+    extra_ns: int
+    steps: tuple[int, ...] | None = None
+
+    def acts_in(self, step: int) -> bool:
+        """Whether the rank is delayed in this step, counted from 0."""
+        return self.steps is None or step in self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class SlowLink:
+    """Every collective of the ``dimension`` group that holds ``rank`` transfers longer.
+
+    Nobody is late because of it: all members wait alike.
+    """
+
+    dimension: Dimension
+    rank: int
+    extra_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class LateStart:
+    """The profiler of ``rank`` starts when ``missing`` collectives are already launched.
+
+    Of those, the kernels of the last ``orphans`` are in the file without launch and metadata.
+    """
+
+    rank: int
+    missing: int
+    orphans: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The file of ``rank`` ends after ``fraction`` of its text, as if the job had been killed."""
+
+    rank: int
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A job: its shape, its speed, what goes wrong in it, and how its traces are written.
+
+    Ranks are laid out as TorchTitan does, outermost first: pp, dp_replicate, dp_shard, tp.
+    Degrees of 1 have no group. Times are int64 ns, sizes are bytes unless the name says more.
+    """
+
+    # shape
+    tp: int = 2
+    pp: int = 2
+    dp_replicate: int = 1
+    dp_shard: int = 2
+    experts: bool = False  # all-to-all of tokens over the dp_shard ranks in every layer
+    gpus_per_node: int = 4
+    # work
+    steps: int = 6
+    first_step: int = 10  # the N of the first ProfilerStep#N
+    micro_batches: int = 4
+    layers: int = 4
+    hidden: int = 4096
+    seq_len: int = 2048
+    micro_batch_size: int = 1
+    pipeline: Literal["1f1b", "gpipe"] = "1f1b"
+    sequence_parallel: bool = False  # all-gather and reduce-scatter in place of TP all-reduce
+    overlap_dp: bool = True  # gradients are reduced while the backward pass goes on
+    world_allreduce: bool = True  # gradient norm over all ranks, once a step
+    sync_each_step: bool = True  # the host waits for the device at the end of a step
+    # speed
+    gemm_ns: int = 318_517
+    attention_ns: int = 241_903
+    elementwise_ns: int = 23_011
+    optimizer_ns: int = 1_204_733
+    data_loading_ns: int = 402_300
+    node_bytes_per_ns: int = 200  # wire bytes a rank moves inside a host
+    network_bytes_per_ns: int = 25  # the same between hosts
+    link_latency_ns: int = 11_250
+    # what goes wrong
+    stragglers: tuple[Straggler, ...] = (
+        Straggler(rank=5, cause="compute", extra_ns=2_400_000),
+        Straggler(rank=2, cause="data_loading", extra_ns=12_000_000, steps=(3,)),
+    )
+    slow_links: tuple[SlowLink, ...] = ()
+    clock_offsets_ns: tuple[int, ...] = (0, 5_000_000)  # a host; hosts not named: 0
+    clock_drifts_ppb: tuple[int, ...] = ()
+    jitter_ns: int = 1_500  # each kernel is prolonged by 0 to this much
+    end_skew_ns: int = 0  # each member of a collective ends 0 to this much after its end
+    seed: int = 7
+    # how it is written
+    metadata: Metadata = "full"
+    layout: Layout = "native"
+    library: Library = "nccl"
+    local_group_names: bool = False  # group names repeat between ranks, as labels may
+    with_python: bool = False
+    with_sync_rows: bool = False  # cuda_sync rows on the device, which are not work
+    late_starts: tuple[LateStart, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    compress: bool = True
+
+    @classmethod
+    def quiet(cls, **changes: Any) -> Spec:
+        """The same job with nothing planted: no straggler, clock offset or jitter."""
+        calm: dict[str, Any] = {"stragglers": (), "clock_offsets_ns": (), "jitter_ns": 0}
+        return cls(**(calm | changes))
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.tp * self.pp * self.dp_replicate * self.dp_shard
+
+    @property
+    def num_hosts(self) -> int:
+        """Number of hosts, the last one possibly not full."""
+        return -(-self.world_size // self.gpus_per_node)
+
+    @property
+    def layers_per_stage(self) -> int:
+        """Layers that one pipeline stage holds."""
+        return self.layers // self.pp
+
+    @property
+    def global_batch(self) -> int:
+        """Sequences of one step over all data-parallel ranks."""
+        return self.local_batch * self.dp_replicate * self.dp_shard
+
+    @property
+    def local_batch(self) -> int:
+        """Sequences of one step on one data-parallel rank."""
+        return self.micro_batches * self.micro_batch_size
+
+    def __post_init__(self) -> None:
+        for name, kind in (("layout", Layout), ("metadata", Metadata), ("library", Library)):
+            if getattr(self, name) not in get_args(kind):
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; choose from {', '.join(get_args(kind))}"
+                )
+        for name in _AT_LEAST_ONE:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for field in fields(self):
+            if field.name.endswith("_ns") and field.type == "int" and getattr(self, field.name) < 0:
+                raise ValueError(f"{field.name} must not be negative")
+        self._check_shape()
+        self._check_ranks()
+
+    def _check_shape(self) -> None:
+        if self.layers % self.pp:
+            raise ValueError(f"{self.layers} layers do not divide into {self.pp} stages")
+        if self.experts and self.dp_shard == 1:
+            raise ValueError("experts are spread over the dp_shard ranks: set dp_shard above 1")
+        if self.layout == "old2021" and self.metadata != "names_only":
+            raise ValueError("layout old2021 knows no collective metadata: set names_only")
+
+    def _check_ranks(self) -> None:
+        planted: tuple[Straggler | SlowLink | LateStart | Cut, ...] = (
+            *self.stragglers,
+            *self.slow_links,
+            *self.late_starts,
+            *self.cuts,
+        )
+        for item in planted:
+            if not 0 <= item.rank < self.world_size:
+                raise ValueError(f"{item} names no rank of a job of {self.world_size}")
+        for name in ("clock_offsets_ns", "clock_drifts_ppb"):
+            if len(getattr(self, name)) > self.num_hosts:
+                raise ValueError(f"{name} names more than the {self.num_hosts} hosts of the job")
+
+
+_AT_LEAST_ONE = (
+    "tp",
+    "pp",
+    "dp_replicate",
+    "dp_shard",
+    "gpus_per_node",
+    "steps",
+    "micro_batches",
+    "layers",
+    "hidden",
+    "seq_len",
+    "micro_batch_size",
+    "node_bytes_per_ns",
+    "network_bytes_per_ns",
+)

@@ -1,0 +1,49 @@
+"""What was put into a job on purpose, in words."""
+
+from __future__ import annotations
+
+from ccltui.demo.spec import Spec, Straggler
+from ccltui.demo.topology import Topology
+
+
+def planted(spec: Spec, topology: Topology) -> tuple[str, ...]:
+    """What was put into the job on purpose, a sentence each."""
+    hosts = [topology.host_name(host * spec.gpus_per_node) for host in range(spec.num_hosts)]
+    return (
+        *(_delay(spec, straggler) for straggler in spec.stragglers),
+        *(
+            f"every {link.dimension} collective of rank {link.rank} transfers "
+            f"{link.extra_ns / 1e3:g} us longer, and nobody is late because of it"
+            for link in spec.slow_links
+        ),
+        *(
+            f"the clock of {name} is {abs(offset) / 1e6:g} ms {'ahead' if offset > 0 else 'behind'}"
+            for name, offset in zip(hosts, spec.clock_offsets_ns, strict=False)
+            if offset
+        ),
+        *(
+            f"the clock of {name} gains {drift / 1e3:g} us a second"
+            for name, drift in zip(hosts, spec.clock_drifts_ppb, strict=False)
+            if drift
+        ),
+        *(
+            f"rank {start.rank} lacks its first {start.missing} collectives"
+            for start in spec.late_starts
+        ),
+        *(f"the file of rank {cut.rank} is cut at {cut.fraction:.0%}" for cut in spec.cuts),
+    )
+
+
+_CAUSES = {
+    "compute": "spends {} more in its matrix products",
+    "data_loading": "waits {} longer for its data",
+    "host": "launches its work {} later, without a reason on its host rows",
+}
+
+
+def _delay(spec: Spec, straggler: Straggler) -> str:
+    what = _CAUSES[straggler.cause].format(f"{straggler.extra_ns / 1e6:g} ms")
+    if straggler.steps is None:
+        return f"rank {straggler.rank} {what} in every step"
+    steps = ", ".join(str(spec.first_step + step) for step in straggler.steps)
+    return f"rank {straggler.rank} {what} in step {steps}"
