@@ -24,6 +24,13 @@ _SNAPSHOT_SUFFIXES = (".pickle", ".pkl")
 _MEMBERS_LISTED = 6
 _ARCHIVE_BYTES_READ = 1 << 25
 
+_LISTING_ERRORS: tuple[type[Exception], ...] = (
+    tarfile.TarError,
+    RecursionError,
+    IndexError,
+    OverflowError,
+    *DECOMPRESSION_ERRORS,
+)
 _UNPACK = "unpack it first"
 _MAGIC: tuple[tuple[bytes, Kind, str], ...] = (
     (b"PK\x03\x04", "archive", f"a zip archive or PyTorch checkpoint; an archive: {_UNPACK}"),
@@ -110,7 +117,7 @@ def archive_problem(path: str, compression: Compression) -> str:
             ) as archive:
                 # extend() keeps what it got before an error ends the archive
                 names.extend(shown(entry.name[:120]) for entry in archive if entry.isfile())
-    except (tarfile.TarError, RecursionError, IndexError, OverflowError, *DECOMPRESSION_ERRORS):
+    except _LISTING_ERRORS:
         complete = False
     count = f"{len(names)}" if complete else f"at least {len(names)}"
     inside = f" ({listed(names, _MEMBERS_LISTED)})" if names else ""
