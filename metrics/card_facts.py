@@ -1,0 +1,65 @@
+"""What the workload card states, or the user in its place, and which of the two it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from metrics.dimensions import Degrees
+from metrics.refusal import refuse
+
+if TYPE_CHECKING:
+    from parsers.workload_card import Card
+
+DEGREES = ("dp_replicate", "dp_shard", "tp", "pp", "cp", "ep")
+
+
+class CardFacts:
+    """Fields of the card with the user's overrides on top."""
+
+    def __init__(
+        self, card: Card | None, problem: str | None, overrides: Mapping[str, object]
+    ) -> None:
+        self.card = card
+        self.problem = problem
+        self.overrides = overrides
+
+    def value(self, name: str) -> object | None:
+        """The override, else what the card states, else None."""
+        if name in self.overrides:
+            return self.overrides[name]
+        return getattr(self.card, name, None)
+
+    def number(self, name: str) -> int | None:
+        """A whole number. Refuses an override that is none."""
+        value = self.value(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if name not in self.overrides or value is None:
+            return None
+        try:
+            return int(str(value))
+        except ValueError:
+            raise refuse("card_invalid", f"{name} = {value!r} is not a whole number") from None
+
+    def text(self, name: str) -> str:
+        """A text, "" where absent."""
+        value = self.value(name)
+        return "" if value is None else str(value)
+
+    def origin(self, name: str) -> str | None:
+        """Who states the field: "override", "card", or None where nobody does."""
+        if name in self.overrides:
+            return "override"
+        return None if self.value(name) is None else "card"
+
+    def provenance(self, *names: str) -> dict[str, str]:
+        """Origin of each field that is stated."""
+        found = {name: self.origin(name) for name in names}
+        return {name: origin for name, origin in found.items() if origin is not None}
+
+    @cached_property
+    def degrees(self) -> Degrees:
+        """Parallel degrees, None where not stated."""
+        return Degrees(**{name: self.number(name) for name in DEGREES})

@@ -1,0 +1,184 @@
+"""What every result carries beside its number: inputs, basis, reasons, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from metrics.groups import format_ranks
+from metrics.refusal import Refusal, refuse
+from metrics.result import Reason, Result
+
+if TYPE_CHECKING:
+    from metrics.registry import Metric
+    from metrics.view import View
+
+_MAX_NAMED = 16
+
+
+def answer(
+    metric: Metric,
+    view: View,
+    details: Mapping[str, Any],
+    *,
+    source: str | None,
+    basis: Mapping[str, str] | None = None,
+    reasons: Sequence[Reason] = (),
+    warnings: Sequence[str] = (),
+) -> Result:
+    """The result of a metric that has one; any reason makes it partial.
+
+    Reasons that hold for every metric of the job (missing ranks, truncated files) are added.
+    """
+    every = (*reasons, *common_reasons(view))
+    return Result(
+        metric=metric.name,
+        unit=metric.unit,
+        definition=metric.definition,
+        status="partial" if every else "ok",
+        value=details[metric.headline],
+        details=details,
+        reasons=every,
+        warnings=(*warnings, *common_warnings(view)),
+        source=source,
+        basis={**window_basis(view), **(basis or {})},
+        inputs=view.inputs,
+    )
+
+
+def require_traces(view: View) -> None:
+    """Refuse where the profile mode finds no files, no rank is chosen, or no group is meant."""
+    other = [f.path for f in view.job.discovery.files if f.kind.startswith("nsys")]
+    mode = view.options.profile_mode
+    if mode == "nsys":
+        here = _named(other) if other else f"{len(view.job.ranks)} Kineto traces"
+        raise refuse(
+            "mode_mismatch",
+            f"profile mode nsys was asked for; this version computes from Kineto traces, "
+            f"and here is {here}",
+        )
+    if not view.job.ranks:
+        if view.job.failures:
+            raise Refusal(*_failures(view))
+        if other:
+            raise refuse("mode_mismatch", f"no Kineto trace, only nsys files: {_named(other)}")
+        raise refuse("no_trace", f"no Kineto trace in {view.job.path}")
+    if not view.ranks:
+        wanted = format_ranks(sorted(view.options.ranks or ()))
+        here = ", ".join(trace.label for trace in view.job.ranks[:_MAX_NAMED])
+        raise refuse("missing_ranks", f"none of the ranks {wanted} is here; ranks here: {here}")
+    view.require_group()
+
+
+def inputs_of(view: View) -> dict[str, Any]:
+    """Files, ranks, steps, card and overrides that the numbers of a view rest on."""
+    traces = [rank.trace for rank in view.ranks]
+    steps = sorted({step.id for rank in view.ranks for step in rank.steps})
+    inputs: dict[str, Any] = {
+        "files": [trace.source.path for trace in traces],
+        "ranks": [trace.label if trace.rank is None else trace.rank for trace in traces],
+        "world_size": view.job.world_size,
+        "missing_ranks": missing_ranks(view),
+        "steps": steps,
+        "profile_mode": "torch",
+        "duplicates": _duplicates(view),
+    }
+    if view.job.capture.name:
+        inputs["capture"] = view.job.capture.name
+    if view.job.card is not None:
+        inputs["card"] = view.job.card.path
+    if view.options.overrides:
+        inputs["overrides"] = {k: str(v) for k, v in view.options.overrides.items()}
+    return inputs
+
+
+def missing_ranks(view: View) -> list[int]:
+    """Ranks that were asked for, or that the world has, without a trace."""
+    missing = view.job.missing_ranks
+    chosen = view.options.ranks
+    if chosen is None:
+        return list(missing)
+    present = {trace.rank for trace in view.job.ranks}
+    return sorted(rank for rank in chosen if rank not in present)
+
+
+def common_reasons(view: View) -> list[Reason]:
+    """What makes any number of this view cover only a part of the job."""
+    reasons = _failures(view)
+    missing = missing_ranks(view)
+    if missing:
+        present = len({rank.rank for rank in view.ranks if rank.rank is not None})
+        total = present + len(missing)
+        text = f"{present} of {total} ranks found; missing {_some(missing)}"
+        reasons.append(Reason("missing_ranks", text))
+    claims: dict[int, list[str]] = {}
+    for rank in view.ranks:
+        if rank.rank is not None:
+            claims.setdefault(rank.rank, []).append(rank.trace.source.path)
+        if rank.trace.truncated:
+            path = rank.trace.source.path
+            text = f"{path} ends early; what could be read is counted"
+            reasons.append(Reason("truncated_trace", text, rank=rank.label, file=path))
+    for number, paths in claims.items():
+        if len(paths) > 1:
+            text = f"rank {number} is claimed by {', '.join(paths)}"
+            reasons.append(Reason("rank_conflict", text, rank=str(number)))
+    return reasons
+
+
+def common_warnings(view: View) -> list[str]:
+    """What a reader of any number of this view should know."""
+    warnings = [f"{path} repeats another file and is counted once" for path in _duplicates(view)]
+    if view.card.problem is not None:
+        warnings.append(f"the workload card is not used: {view.card.problem}")
+    return warnings
+
+
+def window_basis(view: View) -> dict[str, str]:
+    """How the measured time was chosen."""
+    markers = sorted({rank.marker for rank in view.ranks if rank.marker is not None})
+    by_steps = [rank.by_steps for rank in view.ranks]
+    basis = {"window": "step" if all(by_steps) else "mixed" if any(by_steps) else "trace"}
+    if markers and any(by_steps):
+        basis["step_marker"] = ", ".join(markers)
+    if view.options.span == "inner":
+        basis["steps"] = "inner: without the first and the last of more than two"
+    if view.options.window is not None:
+        clock = "raw" if view.options.raw_clocks else _clock_basis(view)
+        basis["clipped"] = f"to the window, from the job's start on {clock} clocks"
+    if view.options.group is not None:
+        basis["group"] = view.options.group
+    return basis
+
+
+def _clock_basis(view: View) -> str:
+    labels = [rank.label for rank in view.ranks]
+    if len(view.job.ranks) < 2:
+        return "its own"
+    known = (
+        view.clocks.comparable(labels) if len(labels) > 1 else view.clocks.clocks[labels[0]].known
+    )
+    return "corrected" if known else "partly uncorrected"
+
+
+def _failures(view: View) -> list[Reason]:
+    return [
+        Reason("no_trace", f"could not be read: {failure.error}", file=failure.path)
+        for failure in view.job.failures
+    ]
+
+
+def _duplicates(view: View) -> list[str]:
+    files = view.job.discovery.files
+    return [f.path for f in files if f.kind == "kineto" and f.duplicate_of is not None]
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = len(paths) - 4
+    return ", ".join(paths[:4]) + (f" and {more} more" if more > 0 else "")
+
+
+def _some(ranks: Sequence[int]) -> str:
+    if len(ranks) <= _MAX_NAMED:
+        return format_ranks(ranks)
+    return f"{format_ranks(ranks[:4])} … {ranks[-1]} ({len(ranks)} ranks)"

@@ -1,0 +1,90 @@
+"""What follows from the traces of a job alone, whatever the view: computed once, shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from metrics.calls import Calls, calls_of
+from metrics.collectives.clocks import ClockModel, estimate_clocks
+from metrics.collectives.match import Matches, MatchInput, match_calls
+from metrics.collectives.stragglers import Arrivals, arrivals
+from metrics.dimensions import Degrees, with_dimensions
+from metrics.groups import CommGroup, GroupTable, group_table
+from metrics.rank_view import RankFacts
+
+if TYPE_CHECKING:
+    from parsers.job import Job
+
+
+class JobFacts:
+    """The groups, collectives, matches and clocks of all ranks of a job.
+
+    What was known of a trace in ``previous`` is kept, so that a job that grows by one rank does
+    not classify the others again.
+    """
+
+    def __init__(self, job: Job, degrees: Degrees, previous: JobFacts | None = None) -> None:
+        self.job = job
+        self.degrees = degrees
+        kept = {} if previous is None else {id(f.trace.events): f for f in previous.ranks.values()}
+        self.ranks: Mapping[str, RankFacts] = {
+            trace.label: kept[id(trace.events)].relabelled(trace)
+            if id(trace.events) in kept
+            else RankFacts(trace)
+            for trace in job.ranks
+        }
+
+    @cached_property
+    def _table(self) -> GroupTable:
+        return group_table(self.job.ranks, self.job.world_size)
+
+    @cached_property
+    def groups(self) -> tuple[CommGroup, ...]:
+        """All communicators of the job, with their dimension."""
+        return with_dimensions(self._table.groups, self.degrees, self.job.world_size)
+
+    @cached_property
+    def calls(self) -> Mapping[str, Calls]:
+        """Collectives of every rank by label."""
+        return {
+            label: calls_of(
+                facts.trace,
+                work=facts.work,
+                classes=facts.classes,
+                group_index=self._table.index[label],
+                groups=self.groups,
+            )
+            for label, facts in self.ranks.items()
+        }
+
+    @cached_property
+    def match_inputs(self) -> tuple[MatchInput, ...]:
+        """What the matching across ranks starts from."""
+        return tuple(
+            MatchInput(
+                label=label, rank=facts.trace.rank, host=facts.trace.host, calls=self.calls[label]
+            )
+            for label, facts in self.ranks.items()
+        )
+
+    @cached_property
+    def matches(self) -> Matches:
+        """Which calls of different ranks are one collective."""
+        return match_calls(self.match_inputs, self.groups)
+
+    @cached_property
+    def clocks(self) -> ClockModel:
+        """How far each rank's clock is from the others'."""
+        return estimate_clocks(self.matches, self.match_inputs)
+
+    @cached_property
+    def arrivals(self) -> Arrivals:
+        """Arrivals, lags and waits, starts on corrected clocks."""
+        return arrivals(self.matches, self.match_inputs, self.clocks)
+
+    @cached_property
+    def raw_arrivals(self) -> Arrivals:
+        """The same with starts as recorded."""
+        return arrivals(self.matches, self.match_inputs, self.clocks, raw_clocks=True)

@@ -1,0 +1,171 @@
+"""Which metrics there are, and the one way to run one.
+
+Built-in metrics enter through the entry-point group ``ccltui.metrics``, as those of other
+packages do. An entry names a `Metric`; one that cannot be loaded is listed, never fatal.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Final
+
+from metrics.refusal import Refusal
+from metrics.result import Reason, Result
+
+if TYPE_CHECKING:
+    from metrics.view import View
+
+ENTRY_POINTS: Final = "ccltui.metrics"
+SEED_ORDER: Final = (
+    "coll_call_num",
+    "throughput_tokens",
+    "iter_time",
+    "comm_comp_overlap",
+    "pipeline_bubble",
+    "traffic_distribution",
+    "straggler_lag",
+)
+
+
+class UnknownMetricError(KeyError):
+    """No metric has this name or alias; lists those that come near."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        self.near = tuple(difflib.get_close_matches(name, self.known, n=3, cutoff=0.5))
+        super().__init__(name)
+
+    def __str__(self) -> str:
+        near = f"did you mean {' or '.join(self.near)}? " if self.near else ""
+        return f"unknown metric {self.name!r}: {near}there are {', '.join(self.known)}"
+
+
+UnknownMetric = UnknownMetricError
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A quantity with a name, and how to compute it from a view of a job."""
+
+    name: str
+    unit: str
+    definition: str  # one sentence: what, and over what
+    needs: tuple[str, ...]  # plain words: "GPU kernels", "step markers", "workload card"
+    keys: tuple[str, ...]  # top-level keys of its details, null when unavailable
+    headline: str  # the key that is the result's value
+    compute: Callable[[View], Result]
+    aliases: tuple[str, ...] = ()
+    label: str = ""  # short title; the name where empty
+    higher_is_better: bool | None = None
+
+    @property
+    def title(self) -> str:
+        """What to call the metric on a screen."""
+        return self.label or self.name.replace("_", " ")
+
+    def run(self, view: View) -> Result:
+        """The metric under a view; a refusal or a failure is a result too, with its reason."""
+        try:
+            view.require_traces()
+            return self.compute(view)
+        except Refusal as refusal:
+            return self._unavailable(view, refusal.reasons)
+        except Exception as error:
+            message = f"internal error: {type(error).__name__}: {error}"
+            return self._unavailable(view, (Reason("internal_error", message),))
+
+    def unavailable(self, *reasons: Reason, inputs: Mapping[str, Any] | None = None) -> Result:
+        """The result that says why there is none, every key null."""
+        return Result(
+            metric=self.name,
+            unit=self.unit,
+            definition=self.definition,
+            status="unavailable",
+            value=None,
+            details=dict.fromkeys(self.keys),
+            reasons=reasons,
+            inputs=inputs or {},
+        )
+
+    def _unavailable(self, view: View, reasons: Iterable[Reason]) -> Result:
+        return self.unavailable(*reasons, inputs=view.inputs)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The metrics that load, and the entries that do not with the reason."""
+
+    metrics: Mapping[str, Metric]
+    broken: tuple[tuple[str, str], ...]
+
+
+def load(entries: Iterable[EntryPoint] | None = None) -> Loaded:
+    """Load every entry point (those installed, unless given): seed metrics first, then by name."""
+    found: dict[str, Metric] = {}
+    broken: list[tuple[str, str]] = []
+    names: set[str] = set()
+    for entry in _ordered(entry_points(group=ENTRY_POINTS) if entries is None else entries):
+        metric = _loaded(entry)
+        if isinstance(metric, str):
+            broken.append((entry.name, metric))
+            continue
+        taken = names & {metric.name, *metric.aliases}
+        if taken:
+            broken.append((entry.name, f"the name {sorted(taken)[0]!r} is already taken"))
+            continue
+        names |= {metric.name, *metric.aliases}
+        found[metric.name] = metric
+    return Loaded(found, tuple(broken))
+
+
+def _ordered(entries: Iterable[EntryPoint]) -> list[EntryPoint]:
+    seed = {name: index for index, name in enumerate(SEED_ORDER)}
+    unique = dict.fromkeys(entries)  # an editable install may list a distribution twice
+    return sorted(
+        unique,
+        key=lambda e: (not e.value.startswith("metrics."), seed.get(e.name, len(seed)), e.name),
+    )
+
+
+def _loaded(entry: EntryPoint) -> Metric | str:
+    """The metric of an entry point, or why there is none."""
+    try:
+        metric = entry.load()
+    except Exception as error:
+        return f"{entry.value}: {type(error).__name__}: {error}"
+    if not isinstance(metric, Metric):
+        return f"{entry.value} is a {type(metric).__name__}, not a Metric"
+    if metric.headline not in metric.keys:
+        return f"{entry.value}: its headline {metric.headline!r} is none of its keys"
+    return metric
+
+
+@cache
+def _installed() -> Loaded:
+    return load()
+
+
+def metrics() -> Mapping[str, Metric]:
+    """Installed metrics by name: those of the seed in its order, then the others by name."""
+    return _installed().metrics
+
+
+def broken() -> tuple[tuple[str, str], ...]:
+    """Entries that could not be loaded: name and reason."""
+    return _installed().broken
+
+
+def find(name: str) -> Metric:
+    """Metric of a name or alias. Raises UnknownMetricError with near names."""
+    known = metrics()
+    if name in known:
+        return known[name]
+    for metric in known.values():
+        if name in metric.aliases:
+            return metric
+    raise UnknownMetricError(name, known)

@@ -1,0 +1,190 @@
+"""A job under a choice of time, steps, ranks and group: what metrics and panes ask.
+
+Everything is lazy and computed once. What follows from the traces alone is shared between the
+views of one job, so that a new window costs only what it changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from metrics import card_facts, envelope
+from metrics.calls import Calls
+from metrics.collectives.clocks import ClockModel
+from metrics.collectives.match import Matches, MatchInput
+from metrics.collectives.stragglers import Arrivals
+from metrics.dimensions import DIMS, Degrees, dims_of_calls
+from metrics.groups import CommGroup
+from metrics.job_facts import JobFacts
+from metrics.rank_view import FOREVER_NS, RankView, Selection
+from metrics.refusal import refuse
+from parsers.columns import I8, Bool
+
+if TYPE_CHECKING:
+    from parsers.job import Job
+    from parsers.window import Window
+
+Span = Literal["steps", "inner", "trace"]
+ProfileMode = Literal["auto", "torch", "nsys"]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """What of a job counts.
+
+    ``window`` is in ns from the job's origin on the corrected clock; ``steps`` an inclusive
+    range of step ids; ``group`` a group's label, description or name, or a dimension.
+    ``span`` says what is measured: the steps (the whole trace where none are marked), the steps
+    without the first and the last, or the whole trace. ``overrides`` replace fields of the card.
+    """
+
+    window: Window | None = None
+    steps: tuple[int, int] | None = None
+    ranks: frozenset[int] | None = None
+    group: str | None = None
+    profile_mode: ProfileMode = "auto"
+    raw_clocks: bool = False
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    span: Span = "steps"
+
+
+class View:
+    """A job under options. Hand a new one its ``previous``, to keep what is known of each rank."""
+
+    def __init__(
+        self, job: Job, options: ViewOptions | None = None, *, previous: View | None = None
+    ) -> None:
+        self.job = job
+        self.options = options or ViewOptions()
+        self.card = card_facts.CardFacts(job.card, job.card_problem, self.options.overrides)
+        degrees = self.card.degrees
+        facts = None if previous is None else previous.facts
+        if facts is None or facts.job is not job or facts.degrees != degrees:
+            facts = JobFacts(job, degrees, facts)
+        self.facts: JobFacts = facts
+
+    def with_options(self, **changes: Any) -> View:
+        """The same job under changed options."""
+        return View(self.job, dataclasses.replace(self.options, **changes), previous=self)
+
+    def require_traces(self) -> None:
+        """Raise the refusal that applies when there is nothing to compute from."""
+        envelope.require_traces(self)
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Any]:
+        """What the numbers came from: files, ranks, steps, card, overrides, profile mode."""
+        return envelope.inputs_of(self)
+
+    @cached_property
+    def ranks(self) -> tuple[RankView, ...]:
+        """The chosen ranks, in the job's order."""
+        chosen = self.options.ranks
+        return tuple(
+            RankView(facts, self._lazy_calls(label), self._selection(label))
+            for label, facts in self.facts.ranks.items()
+            if chosen is None or facts.trace.rank in chosen
+        )
+
+    def _lazy_calls(self, label: str) -> Callable[[], Calls]:
+        return lambda: self.facts.calls[label]
+
+    @property
+    def degrees(self) -> Degrees:
+        """Parallel degrees of the card or the user."""
+        return self.facts.degrees
+
+    @property
+    def groups(self) -> tuple[CommGroup, ...]:
+        """All communicators of the job."""
+        return self.facts.groups
+
+    @property
+    def match_inputs(self) -> tuple[MatchInput, ...]:
+        """The unfiltered collectives of every rank."""
+        return self.facts.match_inputs
+
+    @property
+    def matches(self) -> Matches:
+        """Which unfiltered calls of different ranks are one collective."""
+        return self.facts.matches
+
+    @property
+    def clocks(self) -> ClockModel:
+        """The clocks of all ranks, from unfiltered calls."""
+        return self.facts.clocks
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """Arrivals at all unfiltered collectives."""
+        return self.facts.raw_arrivals if self.options.raw_clocks else self.facts.arrivals
+
+    @cached_property
+    def offsets_ns(self) -> Mapping[str, int]:
+        """Own clock minus reference of every rank; 0 where unknown or raw clocks are asked for."""
+        if self.options.raw_clocks or len(self.job.ranks) < 2:
+            return {trace.label: 0 for trace in self.job.ranks}
+        return self.clocks.offsets_ns
+
+    @property
+    def world_size(self) -> int | None:
+        """Largest world size that a trace states, else what the card counts."""
+        return self.job.world_size or self.card.number("total_count")
+
+    def dims_of(self, calls: Calls) -> tuple[I8, I8]:
+        """Index into DIMS and MODES of each call."""
+        return dims_of_calls(calls, self.groups, self.degrees)
+
+    def group_label(self, index: int) -> str:
+        """Label of a group index; calls that name no group are "unknown"."""
+        return self.groups[index].label if index >= 0 else "unknown"
+
+    def _selection(self, label: str) -> Selection:
+        window, options = self.options.window, self.options
+        start, end = -FOREVER_NS, FOREVER_NS
+        if window is not None:
+            zero = self.job.origin_ns + self.offsets_ns.get(label, 0)
+            start = start if window.start_ns is None else zero + window.start_ns
+            end = end if window.end_ns is None else zero + window.end_ns
+        return Selection(start, end, options.steps, options.span, self._chosen)
+
+    @cached_property
+    def _chosen_groups(self) -> list[int]:
+        text = (self.options.group or "").lower()
+        return [
+            index
+            for index, group in enumerate(self.groups)
+            if text in (group.label.lower(), group.description.lower(), group.name.lower())
+            or text == group.axis
+        ]
+
+    @property
+    def _chosen(self) -> Callable[[Calls], Bool] | None:
+        """Mask of the calls that the group option names."""
+        if self.options.group is None:
+            return None
+        return self._is_chosen
+
+    def _is_chosen(self, calls: Calls) -> Bool:
+        text = (self.options.group or "").lower()
+        chosen = np.isin(calls.group, self._chosen_groups)
+        return chosen | self._has_dim(calls, text) if text in DIMS else chosen
+
+    def require_group(self) -> None:
+        """Refuse a group option that names neither a group nor a dimension."""
+        wanted = self.options.group
+        if wanted is not None and wanted.lower() not in DIMS and not self._chosen_groups:
+            labels = ", ".join(group.label for group in self.groups[:12]) or "none"
+            raise refuse("no_process_groups", f"no group {wanted!r}; groups here: {labels}")
+
+    def _has_dim(self, calls: Calls, dim: str) -> Bool:
+        return np.asarray(self.dims_of(calls)[0] == DIMS.index(dim))
+
+
+__all__ = ["Degrees", "Span", "View", "ViewOptions"]
