@@ -12,14 +12,14 @@ from parsers.sniff.heads import read_head
 
 
 def find_card(discovery: Discovery, capture: Capture | None = None) -> str | None:
-    """Path, as discovery shows it, of the card that describes ``capture``; None without one.
+    """Path to open of the card that describes ``capture``; None without one.
 
     The nearest folder that holds the capture's traces and a card decides; failing that, the card
     nearest to the root. Of several cards in one place, the one with both ``workload:`` and
     ``metric_source:``. Raises CardError when several remain.
     """
     found = card_file(discovery, capture)
-    return None if found is None else found.path
+    return None if found is None else found.real_path
 
 
 def card_file(discovery: Discovery, capture: Capture | None = None) -> FoundFile | None:

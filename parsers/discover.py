@@ -173,7 +173,7 @@ def _digest_if_needed(trace: _Candidate, others: list[_Candidate]) -> bytes | No
         for other in others
     ):
         return None
-    return content_digest(trace.entry.real_path, trace.sniffed.compression)
+    return content_digest(trace.entry.real_path)
 
 
 def _mapped(rank_map: Mapping[str, int], traces: list[_Candidate]) -> Mapping[str, int]:

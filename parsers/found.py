@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from parsers.columns import Note, RankSource
+from parsers.compression import Compression
 from parsers.errors import NotFoundError
 from parsers.names import listed
 
@@ -31,8 +32,6 @@ Kind = Literal[
     "tpu_trace",
     "unknown",
 ]
-
-Compression = Literal["none", "gzip", "zstd"]
 
 
 class FoundFile(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from parsers.found import Compression, Kind
+from parsers.compression import Compression
+from parsers.found import Kind
 from parsers.names import shown
 from parsers.sniff.binary import (
     SQLITE_MAGIC,
@@ -51,14 +52,16 @@ def sniff(path: str, name: str, size_bytes: int) -> Sniffed:
     if size_bytes == 0:
         return Sniffed("unknown", "an empty file")
     try:
-        head = read_head(path)
+        return _sniff_text(path, name, read_head(path))
     except OSError as error:
         return Sniffed("unknown", f"cannot be read: {error.strerror or error}")
     except MemoryError:
         return Sniffed("unknown", "cannot be read: not enough memory")
+
+
+def _sniff_text(path: str, name: str, head: Head) -> Sniffed:
     if not head.data:
-        why = f"damaged {head.compression} data: {shown(head.error)}" if head.error else "no data"
-        return Sniffed("unknown", why, head.compression)
+        return Sniffed("unknown", shown(head.error or "no text at all"), head.compression)
     return _classify(path, name, head)
 
 
@@ -75,7 +78,7 @@ def _classify(path: str, name: str, head: Head) -> Sniffed:
             return Sniffed("unknown", "a compressed SQLite file: unpack it first", head.compression)
         return Sniffed(*classify_sqlite(path))
     if is_tar(head.data):
-        return Sniffed("archive", archive_problem(path, head.compression), head.compression)
+        return Sniffed("archive", archive_problem(path), head.compression)
     known = classify_binary(head.data)
     if known is not None:
         return Sniffed(*known, head.compression)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import tarfile
+from collections.abc import Iterator
 from contextlib import closing
-from io import RawIOBase
 from typing import BinaryIO, cast
 from urllib.parse import quote
 
-from parsers.found import Compression, Kind
+from parsers.found import Kind
 from parsers.names import listed, shown
-from parsers.sniff.heads import DECOMPRESSION_ERRORS, open_regular, text_of
+from parsers.sniff.heads import text_pieces
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -23,13 +23,16 @@ _REPORT_SUFFIXES = (".nsys-rep", ".qdrep", ".qdstrm")
 _SNAPSHOT_SUFFIXES = (".pickle", ".pkl")
 _MEMBERS_LISTED = 6
 _ARCHIVE_BYTES_READ = 1 << 25
+_PIECE_BYTES = 1 << 16
 
 _LISTING_ERRORS: tuple[type[Exception], ...] = (
     tarfile.TarError,
     RecursionError,
     IndexError,
     OverflowError,
-    *DECOMPRESSION_ERRORS,
+    OSError,
+    EOFError,
+    ValueError,
 )
 _UNPACK = "unpack it first"
 _MAGIC: tuple[tuple[bytes, Kind, str], ...] = (
@@ -105,18 +108,19 @@ def is_tar(data: bytes) -> bool:
     return True
 
 
-def archive_problem(path: str, compression: Compression) -> str:
+def archive_problem(path: str) -> str:
     """One sentence that names the first members of a tar archive; nothing is unpacked."""
     names: list[str] = []
     complete = True
     try:
-        with open_regular(path) as handle:
-            reader = _Limited(text_of(handle, compression))
-            with tarfile.open(
-                fileobj=cast(BinaryIO, reader), mode="r|", errors="surrogateescape"
-            ) as archive:
-                # extend() keeps what it got before an error ends the archive
-                names.extend(shown(entry.name[:120]) for entry in archive if entry.isfile())
+        with (
+            closing(text_pieces(path, _PIECE_BYTES)) as pieces,
+            tarfile.open(
+                fileobj=cast(BinaryIO, _Limited(pieces)), mode="r|", errors="surrogateescape"
+            ) as archive,
+        ):
+            # extend() keeps what it got before an error ends the archive
+            names.extend(shown(entry.name[:120]) for entry in archive if entry.isfile())
     except _LISTING_ERRORS:
         complete = False
     count = f"{len(names)}" if complete else f"at least {len(names)}"
@@ -124,17 +128,20 @@ def archive_problem(path: str, compression: Compression) -> str:
     return f"an archive of {count} file{'' if len(names) == 1 else 's'}{inside}: {_UNPACK}"
 
 
-class _Limited(RawIOBase):
+class _Limited:
     """A reader that fails after a fixed number of bytes: a listing must not cost minutes."""
 
-    def __init__(self, inner: BinaryIO) -> None:
-        super().__init__()
-        self._inner = inner
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._held = b""
         self._left = _ARCHIVE_BYTES_READ
 
-    def read(self, size: int = -1) -> bytes:
-        part = self._inner.read(size if 0 <= size <= self._left else self._left + 1)
-        self._left -= len(part)
+    def read(self, size: int) -> bytes:
+        """Exactly ``size`` bytes, fewer at the end only."""
+        self._left -= size
         if self._left < 0:
             raise OSError("the archive is longer than what is read for a listing")
+        while len(self._held) < size and (piece := next(self._pieces, b"")):
+            self._held += piece
+        part, self._held = self._held[:size], self._held[size:]
         return part

@@ -1,50 +1,34 @@
-"""The first and last bytes of a file, decompressed; nothing here ever waits on a device."""
+"""The first and last bytes of a file's text; nothing here ever waits on a device."""
 
 from __future__ import annotations
 
 import os
 import stat
-import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, BinaryIO, cast
+from pathlib import Path
+from typing import BinaryIO
 
-import zstandard
-from isal import igzip, isal_zlib
-
-from parsers.found import Compression
+from parsers.compression import Compression, TextChunks
 
 HEAD_BYTES = 1 << 16
 LONG_HEAD_BYTES = 1 << 22
 TAIL_BYTES = 1 << 16
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_SKIPPABLE = tuple(bytes([0x50 + n, 0x2A, 0x4D, 0x18]) for n in range(16))
-_LARGEST_ZSTD_WINDOW = 1 << 27
-_HIGHEST_RATIO = 1100  # gzip cannot exceed 1032; beyond it a zstd stream is a bomb
+_HIGHEST_RATIO = 1100  # gzip cannot exceed 1032; a zstd stream beyond it is a bomb
 _STEP = 1 << 20
-
-DECOMPRESSION_ERRORS: tuple[type[Exception], ...] = (
-    OSError,
-    EOFError,
-    ValueError,
-    zlib.error,
-    cast(type[Exception], isal_zlib.IsalError),
-    zstandard.ZstdError,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
     """The first bytes of a file's text.
 
-    ``whole``: there is no more text. ``error``: why decompression stopped, None when it did not.
+    ``whole``: there is no more text. ``error``: why decompression stopped early, else None.
     """
 
     data: bytes
-    raw: bytes
     compression: Compression
     whole: bool
     error: str | None = None
@@ -63,48 +47,15 @@ def open_regular(path: str) -> BinaryIO:
         raise
 
 
-def compression_of(raw: bytes) -> Compression:
-    """Compression by magic bytes, whatever the name says."""
-    if raw.startswith(_GZIP_MAGIC):
-        return "gzip"
-    if raw.startswith((_ZSTD_MAGIC, *_ZSTD_SKIPPABLE)):
-        return "zstd"
-    return "none"
-
-
-def text_of(handle: BinaryIO, compression: Compression) -> BinaryIO:
-    """A reader of the decompressed text; several members or frames are one text."""
-    if compression == "gzip":
-        open_gzip: Any = igzip.IGzipFile  # untyped
-        return cast(BinaryIO, open_gzip(fileobj=handle, mode="rb"))
-    if compression == "zstd":
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_LARGEST_ZSTD_WINDOW)
-        reader = decompressor.stream_reader(handle, read_across_frames=True, closefd=False)
-        return cast(BinaryIO, reader)
-    return handle
-
-
 def read_head(path: str, limit: int = HEAD_BYTES) -> Head:
-    """The first ``limit`` bytes of text; OSError when the file cannot be opened."""
+    """The first ``limit`` bytes of text; OSError when the file cannot be read."""
     with open_regular(path) as handle:
-        raw = handle.read(512)
-        handle.seek(0)
-        compression = compression_of(raw)
-        reader = text_of(handle, compression)
-        data, error = _read_up_to(reader, limit + 1)
-    return Head(data[:limit], raw, compression, len(data) <= limit and error is None, error)
-
-
-def _read_up_to(reader: BinaryIO, limit: int) -> tuple[bytes, str | None]:
-    parts: list[bytes] = []
-    missing = limit
-    try:
-        while missing > 0 and (part := reader.read(min(missing, _STEP))):
-            parts.append(part)
-            missing -= len(part)
-    except DECOMPRESSION_ERRORS as error:
-        return b"".join(parts), str(error) or type(error).__name__
-    return b"".join(parts), None
+        handle.read(1)  # what would block or fail does so here, where it cannot wait
+    chunks = TextChunks(Path(path), limit + 1)
+    with closing(_pieces(chunks)) as pieces:
+        data = next(pieces, b"")
+    error = chunks.notes[0].message if chunks.notes and len(data) <= limit else None
+    return Head(data[:limit], chunks.compression, len(data) <= limit and error is None, error)
 
 
 def read_tail(path: str, compression: Compression, limit: int = TAIL_BYTES) -> bytes:
@@ -113,36 +64,45 @@ def read_tail(path: str, compression: Compression, limit: int = TAIL_BYTES) -> b
     A compressed file is decompressed from its start, so ask this of small ones only.
     """
     try:
-        with open_regular(path) as handle:
-            if compression == "none":
-                handle.seek(max(0, os.fstat(handle.fileno()).st_size - limit))
-                return handle.read(limit)
+        if compression != "none":
             tail = b""
-            for part in _parts(handle, compression):
+            for part in _whole_text(path):
                 tail = (tail + part)[-limit:]
             return tail
-    except DECOMPRESSION_ERRORS:
+        with open_regular(path) as handle:
+            handle.seek(max(0, os.fstat(handle.fileno()).st_size - limit))
+            return handle.read(limit)
+    except (OSError, ValueError):
         return b""
 
 
-def content_digest(path: str, compression: Compression) -> bytes | None:
+def content_digest(path: str) -> bytes | None:
     """Digest of the whole decompressed text, None when it cannot be read to its end."""
     digest = blake2b(digest_size=16)
     try:
-        with open_regular(path) as handle:
-            for part in _parts(handle, compression):
-                digest.update(part)
-    except DECOMPRESSION_ERRORS:
+        for part in _whole_text(path):
+            digest.update(part)
+    except (OSError, ValueError):
         return None
     return digest.digest()
 
 
-def _parts(handle: BinaryIO, compression: Compression) -> Iterator[bytes]:
-    """The text in parts; ValueError when it grows beyond what honest compression yields."""
-    allowed = os.fstat(handle.fileno()).st_size * _HIGHEST_RATIO + _STEP
-    reader = text_of(handle, compression)
-    while part := reader.read(_STEP):
-        allowed -= len(part)
-        if allowed < 0:
+def text_pieces(path: str, size: int) -> Generator[bytes]:
+    """The text in pieces of ``size`` bytes, up to its end or the first damage."""
+    return _pieces(TextChunks(Path(path), size))
+
+
+def _pieces(chunks: TextChunks) -> Generator[bytes]:
+    yield from chunks
+
+
+def _whole_text(path: str) -> Generator[bytes]:
+    """The text in parts; ValueError when it is damaged, or grows beyond honest compression."""
+    allowed = Path(path).stat().st_size * _HIGHEST_RATIO + _STEP
+    chunks = TextChunks(Path(path), _STEP)
+    for part in chunks:
+        if chunks.text_bytes > allowed:
             raise ValueError("decompresses to far more than its size allows")
         yield part
+    if chunks.notes:
+        raise ValueError(chunks.notes[0].message)
