@@ -83,7 +83,16 @@ class _Sample:
     deviation: F64
     time: F64
 
+    def levelled(self, drift: F64, offsets: F64) -> F64:
+        """Deviations left over, [n, m], once drift (ns per s) and offsets (ns) are taken out."""
+        rest = self.deviation - offsets[self.members]
+        slopes = drift[self.members]
+        if slopes.any():
+            rest -= self.time[:, np.newaxis] * slopes
+        return np.asarray(rest - np.median(rest, axis=1, keepdims=True))
+
     def observed(self, values: F64) -> Observation:
+        """What the group tells of its members, weighted by its instances."""
         return Observation(self.members, values, float(len(self.time)))
 
 
@@ -97,19 +106,16 @@ def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockMode
     evidence, chosen = _evidence(matches)
     reference_ns, samples = _samples(chosen, part)
     count = len(part)
-    slopes = [s.observed(certain_slopes(s.time, s.deviation)) for s in samples]
-    drift = solve(slopes, count)
-    samples = [_without_drift(sample, drift) for sample in samples]
-    seen = [s.observed(np.median(s.deviation, axis=0)) for s in samples]
-    offsets = solve(seen, count)
-    spread = _residuals(samples, offsets, count)
+    drift = solve([s.observed(certain_slopes(s.time, s.deviation)) for s in samples], count)
+    offsets = _offsets(samples, drift, count)
+    spread = _residuals(samples, drift, offsets)
     if evidence == "uncertain matches":
         offsets, joined = _pooled(part, np.zeros(count), np.arange(count), spread)
         drift = np.zeros(count)
     else:
-        linked = components([one.members for one in seen], count)
+        linked = components([sample.members for sample in samples], count)
         offsets, joined = _pooled(part, offsets, linked, spread)
-        spread = _residuals(samples, offsets, count)
+        spread = _residuals(samples, drift, offsets)
     clocks = {item.label: Clock() for item in inputs}
     size = np.bincount(joined, minlength=count)
     for index, item in enumerate(part):
@@ -164,24 +170,26 @@ def _samples(
     ]
 
 
-def _without_drift(sample: _Sample, drift: F64) -> _Sample:
-    """Deviations in ns with the drift (ns per s) of their ranks taken out."""
-    slopes = drift[sample.members]
-    if not slopes.any():
-        return sample
-    level = sample.deviation - sample.time[:, np.newaxis] * slopes
-    level -= np.median(level, axis=1, keepdims=True)
-    return replace(sample, deviation=level)
+def _offsets(samples: Sequence[_Sample], drift: F64, count: int) -> F64:
+    """Offsets in ns, float64 [count], 0 for the lowest rank of every component.
+
+    The second pass takes its medians over ends that are on one clock but for a rest, so that a
+    clock far off does not shift the middle of its group.
+    """
+    offsets = np.zeros(count)
+    for _ in range(2):
+        rest = [s.observed(np.median(s.levelled(drift, offsets), axis=0)) for s in samples]
+        offsets += solve(rest, count)
+    return offsets
 
 
-def _residuals(samples: Sequence[_Sample], offsets: F64, count: int) -> list[F64]:
-    """Distances of the single ends of each rank from its offset, in ns."""
-    found: list[list[F64]] = [[] for _ in range(count)]
+def _residuals(samples: Sequence[_Sample], drift: F64, offsets: F64) -> list[F64]:
+    """How far the single ends of each rank are from the middle of their instance, in ns."""
+    found: list[list[F64]] = [[] for _ in offsets]
     for sample in samples:
-        rest = sample.deviation - offsets[sample.members]
-        rest -= np.median(np.median(rest, axis=0))
+        rest = np.abs(sample.levelled(drift, offsets))
         for column, member in enumerate(sample.members.tolist()):
-            found[member].append(np.abs(rest[:, column]))
+            found[member].append(rest[:, column])
     return [np.concatenate([np.empty(0), *parts]) for parts in found]
 
 
