@@ -1,0 +1,177 @@
+"""Command-line arguments shared by the commands, and how their help is laid out.
+
+Nothing here imports numpy: a command line is checked before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NoReturn, TypeVar
+
+from ccltui import __version__
+from parsers.errors import GrammarError
+from parsers.window import parse_ranks, parse_steps, parse_window
+
+PROFILE_MODES: Final = ("auto", "torch", "nsys")
+_HELP_WIDTH = 92
+
+T = TypeVar("T")
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help of one width and one style, whatever the terminal and the Python version."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30, width=_HELP_WIDTH)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings:
+            return str(action.metavar or action.dest)
+        names = ", ".join(action.option_strings)
+        return names if action.nargs == 0 else f"{names} {self._value_name(action)}"
+
+    def _value_name(self, action: argparse.Action) -> str:
+        if action.metavar is not None:
+            return str(action.metavar)
+        if action.choices is not None:
+            return "{" + ",".join(str(choice) for choice in action.choices) + "}"
+        return action.dest.upper()
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises GrammarError; abbreviated options are errors."""
+
+    def __init__(
+        self, *, prog: str, usage: str, description: str, epilog: str | None = None
+    ) -> None:
+        super().__init__(
+            prog=prog,
+            usage=usage,
+            description=description,
+            epilog=epilog,
+            formatter_class=HelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong, with where to read more."""
+        raise GrammarError(f"{message}; see {self.prog} --help")
+
+
+def grammar(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """``parse`` as an argparse type that shows the reason of a GrammarError."""
+
+    def convert(text: str) -> T:
+        try:
+            return parse(text)
+        except GrammarError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 18 or int(text) == 0:
+        raise GrammarError(f"{text[:40]!r} is not a whole number above 0")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    """A whole number, 0 included."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise GrammarError(f"{text[:40]!r} is not a whole number")
+    return int(text)
+
+
+def add_general(parser: argparse.ArgumentParser) -> None:
+    """``--debug`` and ``--version``."""
+    parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"%(prog)s {__version__}",
+        help="print the version and leave",
+    )
+
+
+def add_capture(parser: argparse.ArgumentParser) -> None:
+    """What to open below the trace directory, and how files are given their rank."""
+    group = parser.add_argument_group("what to open")
+    group.add_argument(
+        "--iteration",
+        type=grammar(natural),
+        metavar="N",
+        help="the capture of the folder iteration_N; default: the last complete one",
+    )
+    group.add_argument("--capture", metavar="NAME", help="the capture of that name (see doctor)")
+    group.add_argument(
+        "--rank-map",
+        metavar="MAP",
+        help='ranks of files that state none: "0=a.json,1=b.json", or @FILE with lines "0 a.json"',
+    )
+
+
+def add_loading(parser: argparse.ArgumentParser) -> None:
+    """Worker processes and the column cache."""
+    group = parser.add_argument_group("loading")
+    group.add_argument(
+        "--jobs",
+        type=grammar(positive),
+        metavar="N",
+        help="worker processes; default: one a CPU allowed, at most 8",
+    )
+    group.add_argument(
+        "--cache-dir",
+        type=Path,
+        metavar="DIR",
+        help="where columns are kept for the next time; default: CCLTUI_CACHE_DIR, else ccltui in "
+        "the user's cache directory",
+    )
+    group.add_argument(
+        "--no-cache", action="store_true", help="read the files again and keep nothing"
+    )
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """What the numbers and panes are restricted to."""
+    group = parser.add_argument_group("selection")
+    group.add_argument(
+        "--window",
+        type=grammar(parse_window),
+        metavar="A/B",
+        help="time window since the earliest event, in the grammar of nsys --filter-time: "
+        "4s420ms/35s390ms; either side may be empty. Write --window=-5ms/1s for a leading minus",
+    )
+    group.add_argument(
+        "--steps", type=grammar(parse_steps), metavar="I-J", help="steps I to J, both included"
+    )
+    group.add_argument(
+        "--ranks", type=grammar(parse_ranks), metavar="LIST", help="only these ranks: 0-7,16"
+    )
+    group.add_argument("--group", metavar="NAME", help="only the collectives of this process group")
+    group.add_argument(
+        "--profile-mode",
+        choices=PROFILE_MODES,
+        default="auto",
+        help="which traces to use: torch (Kineto), nsys, or auto: Kineto where it can answer",
+    )
+    group.add_argument(
+        "--raw-clocks",
+        action="store_true",
+        help="leave the clocks of the hosts as they are instead of aligning them",
+    )
+    group.add_argument(
+        "--batch-size",
+        type=grammar(positive),
+        metavar="N",
+        help="sequences in a step, instead of the workload card's batch_size",
+    )
+    group.add_argument(
+        "--seq-len",
+        type=grammar(positive),
+        metavar="N",
+        help="tokens in a sequence, instead of the workload card's seq_len",
+    )

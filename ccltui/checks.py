@@ -1,0 +1,205 @@
+"""What ``doctor`` checks: whether a directory can answer, and why not. One function a check.
+
+Each takes the loaded job and returns one finding; nothing here computes a metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from ccltui.report.layout import count_text
+from metrics.card_check import check_card
+from metrics.classify import COMM, classes_of
+from metrics.steps import steps_of
+from parsers.job import Job
+from parsers.names import listed
+
+State = Literal["ok", "warning", "problem", "unknown"]
+
+_NSYS_KINDS = ("nsys_sqlite", "nsys_report", "nsys_text")
+_NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check; ``message`` is one sentence."""
+
+    check: str
+    state: State
+    message: str
+
+
+Check = Callable[[Job], Finding]
+
+
+def ranks(job: Job) -> Finding:
+    """Ranks found against the world size that the files state."""
+    found = len({trace.rank for trace in job.ranks if trace.rank is not None})
+    if job.conflicting_ranks:
+        claims = listed([str(rank) for rank in job.conflicting_ranks])
+        return Finding("ranks", "problem", f"several files claim rank {claims}")
+    if job.world_size is None:
+        return Finding(
+            "ranks", "unknown", f"{count_text(found, 'rank')}; no file states the world size"
+        )
+    if job.missing_ranks:
+        missing = listed([str(rank) for rank in job.missing_ranks])
+        message = f"{found} of {count_text(job.world_size, 'rank')}; missing {missing}"
+        return Finding("ranks", "warning", message)
+    return Finding("ranks", "ok", f"all {count_text(job.world_size, 'rank')}")
+
+
+def rank_identity(job: Job) -> Finding:
+    """How the files were given their rank."""
+    nameless = [trace.source.path for trace in job.ranks if trace.rank is None]
+    by_name = [trace.source.path for trace in job.ranks if trace.rank_source == "file name"]
+    if nameless:
+        message = f"{listed(nameless)} state no rank; name them with --rank-map"
+        return Finding("rank identity", "warning", message)
+    if by_name:
+        message = f"the file name alone gives the rank of {listed(by_name)}"
+        return Finding("rank identity", "warning", message)
+    sources = listed(sorted({trace.rank_source for trace in job.ranks}))
+    return Finding("rank identity", "ok", f"from {sources}")
+
+
+def files_read(job: Job) -> Finding:
+    """Files that gave nothing, or only their beginning."""
+    truncated = [trace.source.path for trace in job.ranks if trace.truncated]
+    if job.failures:
+        first = job.failures[0].error
+        message = f"{count_text(len(job.failures), 'file')} could not be read; {first}"
+        return Finding("files", "problem", message)
+    if truncated:
+        return Finding("files", "warning", f"cut off before their end: {listed(truncated)}")
+    noted = sum(bool(trace.notes) for trace in job.ranks)
+    hint = f"; {count_text(noted, 'file')} with notes, see below" if noted else ""
+    return Finding("files", "ok", f"{count_text(len(job.ranks), 'file')} read whole{hint}")
+
+
+def gpu_events(job: Job) -> Finding:
+    """Whether the device was traced."""
+    without = [trace.label for trace in job.ranks if not len(trace.group("gpu"))]
+    if not without:
+        total = sum(len(trace.group("gpu")) for trace in job.ranks)
+        return Finding("GPU events", "ok", f"{total:,} on {count_text(len(job.ranks), 'rank')}")
+    message = f"CPU-only trace: {_ranks_text(without)}"
+    state: State = "problem" if len(without) == len(job.ranks) else "warning"
+    return Finding("GPU events", state, message)
+
+
+def step_markers(job: Job) -> Finding:
+    """Whether every rank has steps, and the same ones."""
+    steps = {trace.label: steps_of(trace) for trace in job.ranks}
+    without = [label for label, (found, _) in steps.items() if not found]
+    if without:
+        message = f"none on {_ranks_text(without)}: no step times, no throughput"
+        return Finding("step markers", "warning", message)
+    common = set.intersection(*({step.id for step in found} for found, _ in steps.values()))
+    markers = listed(sorted({marker for _, marker in steps.values() if marker}))
+    longest = max(len(found) for found, _ in steps.values())
+    if len(common) < longest:
+        message = f"{markers}: only {len(common)} of {count_text(longest, 'step')} on every rank"
+        return Finding("step markers", "warning", message)
+    return Finding("step markers", "ok", f"{markers}: {count_text(longest, 'step')} on every rank")
+
+
+def collective_metadata(job: Job) -> Finding:
+    """Share of the collective kernels that state their operation, size and group."""
+    total = stated = 0
+    for trace in job.ranks:
+        gpu = trace.group("gpu")
+        kernels = classes_of(trace) == COMM
+        total += int(np.count_nonzero(kernels))
+        stated += int(np.count_nonzero(kernels & (gpu.args >= 0)))
+    if not total:
+        return Finding("collective metadata", "unknown", "no collective kernel in these traces")
+    message = f"{stated:,} of {total:,} collective kernels state size and group"
+    state: State = "ok" if stated == total else "warning"
+    return Finding("collective metadata", state, message)
+
+
+def process_groups(job: Job) -> Finding:
+    """Whether the groups say which ranks they hold and what they are for."""
+    groups = [group for trace in job.ranks for group in trace.process_groups]
+    if not groups:
+        message = "no table of process groups: parallel dimensions are guessed or unknown"
+        return Finding("process groups", "warning", message)
+    described = sum(group.description not in {"", "undefined"} for group in groups)
+    with_ranks = sum(bool(group.ranks) for group in groups)
+    message = f"of {len(groups):,} entries {with_ranks:,} list ranks, {described:,} say their role"
+    state: State = "ok" if with_ranks == described == len(groups) else "warning"
+    return Finding("process groups", state, message)
+
+
+def workload_card(job: Job) -> Finding:
+    """The card, and where the trace contradicts it."""
+    if job.card_problem is not None:
+        return Finding("workload card", "problem", job.card_problem)
+    if job.card is None:
+        return Finding("workload card", "warning", "none: no throughput, no model FLOPs")
+    contradictions = check_card(job)
+    if contradictions:
+        return Finding("workload card", "warning", "; ".join(contradictions))
+    return Finding("workload card", "ok", f"{job.card.path} agrees with the traces")
+
+
+def profilers(job: Job) -> Finding:
+    """Two profilers in one process: the second to ask for CUPTI gets no GPU events."""
+    kinds = {str(found.kind) for found in job.discovery.files}
+    nsys = sorted(kinds.intersection(_NSYS_KINDS))
+    if not nsys or not job.ranks:
+        return Finding("profilers", "ok", "one kind of trace")
+    without = [trace.label for trace in job.ranks if not len(trace.group("gpu"))]
+    if without:
+        message = (
+            f"nsys and PyTorch traced together and {_ranks_text(without)} has no GPU events: "
+            "CUPTI serves one profiler; record them in two runs"
+        )
+        return Finding("profilers", "problem", message)
+    return Finding("profilers", "ok", f"Kineto beside {listed(nsys)}; Kineto is used")
+
+
+def capture_windows(job: Job) -> Finding:
+    """Whether all ranks were traced at the same time, on their clocks as they are."""
+    spans = [(trace.first_ns, trace.last_ns) for trace in job.ranks]
+    known = [(start, end) for start, end in spans if start is not None and end is not None]
+    if len(known) < 2:
+        return Finding("capture windows", "unknown", "fewer than two ranks with events")
+    latest_start = max(start for start, _ in known)
+    earliest_end = min(end for _, end in known)
+    longest = max(end - start for start, end in known)
+    common = earliest_end - latest_start
+    if common <= 0:
+        message = f"no instant that all ranks share; {-common / _NS_PER_MS:,.1f} ms apart"
+        return Finding("capture windows", "problem", message)
+    message = f"{common / _NS_PER_MS:,.1f} ms of at most {longest / _NS_PER_MS:,.1f} ms are shared"
+    return Finding("capture windows", "ok" if common >= longest / 2 else "warning", message)
+
+
+CHECKS: Final[Sequence[Check]] = (
+    files_read,
+    ranks,
+    rank_identity,
+    capture_windows,
+    gpu_events,
+    step_markers,
+    collective_metadata,
+    process_groups,
+    workload_card,
+    profilers,
+)
+
+
+def check(job: Job) -> tuple[Finding, ...]:
+    """All findings of a job in which at least one rank is loaded."""
+    return tuple(one(job) for one in CHECKS)
+
+
+def _ranks_text(labels: Iterable[str]) -> str:
+    names = list(labels)
+    return f"rank {names[0]}" if len(names) == 1 else f"ranks {listed(names)}"

@@ -1,0 +1,150 @@
+"""``ccltui``: verbs, and everything else is a trace directory.
+
+Light on purpose: a wrong command line is refused before numpy is imported, and neither
+textual nor rich is imported unless the explorer opens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands import demo, doctor, explore, list_metrics, print_metrics
+from ccltui.commands.loading import LoadOptions
+from ccltui.report.envelope import Selection
+from ccltui.report.gates import parse_gate
+from parsers.errors import GrammarError
+
+PROG: Final = "ccltui"
+_USAGE = """\
+ccltui DIR [options]                   explore
+       ccltui DIR --metric NAME [options]     print metrics
+       ccltui --list-metrics
+       ccltui demo [DIR] [options]            a made-up job
+       ccltui doctor DIR [options]            what is in DIR"""
+_DESCRIPTION = """\
+All ranks of a training job at once, on one clock. DIR is a directory of traces, or one trace
+file. A first argument that is no verb is a directory; for one called like a verb: ./demo"""
+_EPILOG = "\n".join(
+    [
+        "Data goes to standard output, everything else to standard error. Exit status:",
+        *(f"{code:>5}  {meaning}" for code, meaning in exit_codes.MEANINGS),
+    ]
+)
+
+Verb = Callable[[Sequence[str]], int]
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType({"demo": demo.run, "doctor": doctor.run})
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui`` with its command-line arguments; the exit status."""
+    verb = VERBS.get(arguments[0]) if arguments else None
+    if verb is not None:
+        return verb(arguments[1:])
+    options = parser().parse_args(arguments)
+    if options.list_metrics:
+        return list_metrics.run()
+    if options.trace is None:
+        raise GrammarError(
+            f"which trace directory? {PROG} DIR opens one, {PROG} demo makes one up; "
+            f"see {PROG} --help"
+        )
+    if options.metric or options.fail_if:
+        return _print_metrics(options)
+    return _explore(options)
+
+
+def parser() -> args.Parser:
+    """The arguments of ``ccltui DIR``."""
+    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
+    _add_report(result)
+    args.add_selection(result)
+    args.add_capture(result)
+    args.add_loading(result)
+    explore.add_arguments(result)
+    args.add_general(result)
+    return result
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("metrics without the explorer")
+    group.add_argument(
+        "--list-metrics", action="store_true", help="print name, unit, definition and needs"
+    )
+    group.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="compute and print this metric; may be repeated; all: every metric",
+    )
+    group.add_argument(
+        "--format", choices=print_metrics.FORMATS, help="of what is printed; default: table"
+    )
+    group.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
+    group.add_argument(
+        "--detail",
+        action="store_true",
+        help="rows per rank, type, group and step in table and csv too (JSON always has them)",
+    )
+    group.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        type=args.grammar(parse_gate),
+        metavar="EXPR",
+        help='exit with 4 if it holds: "straggler_lag.mean_lag_us > 500"; without a key the '
+        "metric's headline is meant; may be repeated",
+    )
+
+
+def _print_metrics(options: argparse.Namespace) -> int:
+    return print_metrics.run(
+        print_metrics.PrintOptions(
+            metrics=options.metric,
+            gates=options.fail_if,
+            format=options.format or "table",
+            output=options.output,
+            detail=options.detail,
+            debug=options.debug,
+        ),
+        LoadOptions.of(options.trace, options),
+        selection_of(options),
+    )
+
+
+def _explore(options: argparse.Namespace) -> int:
+    headless = {
+        "--format": options.format is not None,
+        "--output": options.output is not None,
+        "--detail": options.detail,
+    }
+    for name, given in headless.items():
+        if given:
+            raise GrammarError(f"{name} needs --metric NAME: the explorer prints nothing")
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+        raise GrammarError(
+            "the explorer needs a terminal; for numbers without one add --metric NAME, "
+            "or --metric all"
+        )
+    return explore.run(options, LoadOptions.of(options.trace, options), selection_of(options))
+
+
+def selection_of(options: argparse.Namespace) -> Selection:
+    """What the command line restricts the numbers to."""
+    stated = {"batch_size": options.batch_size, "seq_len": options.seq_len}
+    return Selection(
+        window=options.window,
+        steps=options.steps,
+        ranks=options.ranks,
+        group=options.group,
+        profile_mode=options.profile_mode,
+        raw_clocks=options.raw_clocks,
+        overrides={name: value for name, value in stated.items() if value is not None},
+    )

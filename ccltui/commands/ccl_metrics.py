@@ -1,0 +1,103 @@
+"""``ccl-metrics``: metrics of a trace directory as one JSON document.
+
+The interface of the metric tool that this one takes over from, exactly: one metric gives
+one object; several give an object keyed by canonical name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ccltui.arguments import PROFILE_MODES, Parser, add_general
+from ccltui.commands import list_metrics
+from ccltui.commands.loading import LoadOptions
+from ccltui.commands.measure import Measured, choose_metrics, measure
+from ccltui.report.envelope import Selection
+from ccltui.report.output import say, write_report
+from parsers.errors import GrammarError
+
+PROG = "ccl-metrics"
+_USAGE = "ccl-metrics --trace DIR --metric NAME [--profile-mode MODE] [--output-json]"
+_DESCRIPTION = """\
+Compute metrics of a trace directory and print them as JSON. One --metric prints its
+dictionary; several print an object that maps each name to its dictionary."""
+
+
+def parser() -> Parser:
+    """The arguments of ``ccl-metrics``."""
+    result = Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
+    result.add_argument("--trace", metavar="DIR", help="trace directory, or one trace file")
+    result.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="name or alias of a metric; may be repeated; all: every metric",
+    )
+    result.add_argument(
+        "--list-metrics", action="store_true", help="print the names of the metrics and leave"
+    )
+    result.add_argument(
+        "--profile-mode",
+        choices=PROFILE_MODES,
+        default="auto",
+        help="which traces to use: torch (Kineto), nsys, or auto: Kineto where it can answer",
+    )
+    result.add_argument(
+        "--output-json",
+        action="store_true",
+        help="print a JSON document also when the command line is wrong",
+    )
+    add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccl-metrics`` with its command-line arguments; the exit status."""
+    try:
+        return _run(arguments)
+    except GrammarError as error:
+        if "--output-json" in arguments:
+            _print(_usage_document(error))
+        raise
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    if options.list_metrics:
+        return list_metrics.run_names()
+    if options.trace is None:
+        raise GrammarError("--trace DIR is missing: the trace directory")
+    if not options.metric:
+        raise GrammarError("--metric NAME is missing; --list-metrics shows the names")
+    metrics = choose_metrics(options.metric)
+    selection = Selection(profile_mode=options.profile_mode)
+    measured = measure(metrics, LoadOptions(options.trace), selection, debug=options.debug)
+    _print(_document(measured, keyed=len(metrics) > 1))
+    if measured.problem is not None:
+        say(measured.problem)
+    return measured.exit_status
+
+
+def _document(measured: Measured, *, keyed: bool) -> dict[str, Any]:
+    documents = {result.metric: result.to_document() for _, result in measured.results}
+    return dict(documents) if keyed else next(iter(documents.values()))
+
+
+def _usage_document(error: GrammarError) -> dict[str, Any]:
+    return {
+        "metric": None,
+        "schema": 1,
+        "status": "unavailable",
+        "reason": "usage",
+        "reasons": [{"code": "usage", "message": str(error)}],
+        "inputs": {},
+        "warnings": [],
+    }
+
+
+def _print(value: Any) -> None:
+    from ccltui.report.writers import json_bytes  # noqa: PLC0415
+
+    write_report(json_bytes(value, indent=True), None)

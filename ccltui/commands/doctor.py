@@ -1,0 +1,148 @@
+"""``ccltui doctor DIR``: what was found, what each file is, and whether it can answer."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadedJob, LoadOptions, load_job, look_at
+from ccltui.report.envelope import SCHEMA_VERSION
+from ccltui.report.layout import bytes_text, table
+from ccltui.report.output import check_target, write_report
+from parsers.errors import GrammarError
+
+if TYPE_CHECKING:
+    from ccltui.checks import Finding
+    from parsers.discover import FoundFile
+
+PROG = "ccltui doctor"
+_USAGE = "ccltui doctor DIR [options]"
+_DESCRIPTION = """\
+List every file of a trace directory with what it was taken for, read the traces, and check
+whether the metrics can be computed from them."""
+FILE_HEADER = ("path", "kind", "rank", "rank source", "capture", "size", "problem")
+CHECK_HEADER = ("check", "state", "finding")
+
+
+def parser() -> args.Parser:
+    """The arguments of ``ccltui doctor``."""
+    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
+    result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
+    result.add_argument(
+        "--format", choices=("table", "json"), default="table", help="default: table"
+    )
+    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    result.add_argument(
+        "--files-only", action="store_true", help="list the files and read no trace"
+    )
+    args.add_capture(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui doctor`` with its arguments; the exit status.
+
+    Findings do not change the status: they are what was asked for.
+    """
+    options = parser().parse_args(arguments)
+    problem = check_target(options.output)
+    if problem is not None:
+        raise GrammarError(problem)
+    loaded = _load(options)
+    findings = _findings(loaded)
+    write = _json if options.format == "json" else _table
+    write_report(write(loaded, findings), options.output)
+    if not loaded.complete and not options.files_only:
+        return exit_codes.INTERRUPTED
+    return exit_codes.OK if loaded.job.discovery.captures else exit_codes.INPUT
+
+
+def _load(options: argparse.Namespace) -> LoadedJob:
+    loading = LoadOptions.of(options.trace, options)
+    if options.files_only:
+        return LoadedJob(look_at(loading), complete=False)
+    return load_job(loading)
+
+
+def _findings(loaded: LoadedJob) -> tuple[Finding, ...]:
+    if not loaded.job.ranks and not loaded.job.failures:
+        return ()
+    from ccltui import checks  # noqa: PLC0415  (numpy)
+
+    return checks.check(loaded.job)
+
+
+def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
+    files = [_file_cells(found) for found in loaded.job.discovery.files]
+    align: tuple[Any, ...] = ("left", "left", "right", "left", "left", "right")
+    blocks = [table(FILE_HEADER, files, align=align)]
+    if findings:
+        cells = [(finding.check, finding.state, finding.message) for finding in findings]
+        blocks.append(table(CHECK_HEADER, cells))
+    notes = _notes(loaded)
+    if notes:
+        blocks.append(table(("note", "where", "message"), notes))
+    return "\n\n".join("\n".join(block) for block in blocks).encode() + b"\n"
+
+
+def _file_cells(found: FoundFile) -> tuple[str, ...]:
+    return (
+        found.path,
+        found.kind,
+        "" if found.rank is None else str(found.rank),
+        "" if found.rank is None else found.rank_source,
+        found.capture,
+        bytes_text(found.size_bytes),
+        _problem(found),
+    )
+
+
+def _problem(found: FoundFile) -> str:
+    parts = [f"repeats {found.duplicate_of}"] if found.duplicate_of else []
+    return "; ".join(parts + ([found.problem] if found.problem else []))
+
+
+def _notes(loaded: LoadedJob) -> list[tuple[str, str, str]]:
+    of_job = [(note.code, "", note.message) for note in loaded.job.notes]
+    of_ranks = [
+        (note.code, trace.source.path, note.message)
+        for trace in loaded.job.ranks
+        for note in trace.notes
+    ]
+    return of_job + of_ranks
+
+
+def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
+    from ccltui.report.writers import json_bytes  # noqa: PLC0415  (orjson)
+
+    job = loaded.job
+    files = [
+        {
+            "path": found.path,
+            "kind": found.kind,
+            "rank": found.rank,
+            "rank_source": found.rank_source,
+            "capture": found.capture,
+            "size_bytes": found.size_bytes,
+            "duplicate_of": found.duplicate_of,
+            "problem": found.problem,
+        }
+        for found in job.discovery.files
+    ]
+    notes = [{"code": c, "where": where or None, "message": m} for c, where, m in _notes(loaded)]
+    checks = [{"check": f.check, "state": f.state, "message": f.message} for f in findings]
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "path": job.path,
+        "capture": job.capture.name,
+        "captures": [capture.name for capture in job.discovery.captures],
+        "files": files,
+        "checks": checks,
+        "notes": notes,
+    }
+    return json_bytes(document, indent=True)

@@ -1,0 +1,39 @@
+"""``--list-metrics`` of both commands."""
+
+from __future__ import annotations
+
+from ccltui.report.layout import table
+from ccltui.report.output import say, write_report
+
+HEADER = ("name", "unit", "needs", "definition")
+
+
+def run() -> int:
+    """Print name, unit, definition and needs of every metric; tell which plug-ins are broken."""
+    from metrics import registry  # noqa: PLC0415
+
+    rows = [
+        (metric.name, metric.unit, ", ".join(metric.needs), metric.definition)
+        for metric in registry.metrics().values()
+    ]
+    write_report("\n".join(table(HEADER, rows)).encode() + b"\n", None)
+    tell_broken()
+    return 0
+
+
+def run_names() -> int:
+    """Print the names only, in the form that ``ccl-metrics`` promises."""
+    from metrics import registry  # noqa: PLC0415
+
+    lines = ["Available metrics:", *(f"  - {name}" for name in registry.metrics())]
+    write_report("\n".join(lines).encode() + b"\n", None)
+    tell_broken()
+    return 0
+
+
+def tell_broken() -> None:
+    """One line on standard error for each plug-in that could not be loaded."""
+    from metrics import registry  # noqa: PLC0415
+
+    for name, problem in registry.broken():
+        say(f"metric plug-in {name} is skipped: {problem}")

@@ -1,0 +1,142 @@
+"""Load a job for a command: progress on a terminal, and ctrl+c that keeps what is there."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from ccltui.report.progress import Meter, ProgressLine, Silent
+
+if TYPE_CHECKING:
+    from parsers.ingest import LoadEvent
+    from parsers.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """What to open and with how many processes; ``cache_dir`` None is the user's cache."""
+
+    path: str
+    rank_map: str | None = None
+    iteration: int | None = None
+    capture: str | None = None
+    cache_dir: Path | None = None
+    no_cache: bool = False
+    jobs: int | None = None
+
+    @classmethod
+    def of(cls, path: str, arguments: argparse.Namespace) -> LoadOptions:
+        """Options of a parsed command line."""
+        return cls(
+            path,
+            arguments.rank_map,
+            arguments.iteration,
+            arguments.capture,
+            arguments.cache_dir,
+            arguments.no_cache,
+            arguments.jobs,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedJob:
+    """A job, and whether everything was loaded (False: ctrl+c stopped it)."""
+
+    job: Job
+    complete: bool
+
+
+def look_at(options: LoadOptions) -> Job:
+    """The job with nothing loaded yet. Raises TraceError where there is nothing to open."""
+    from parsers.job import start_job  # noqa: PLC0415
+
+    return start_job(
+        options.path,
+        rank_map=rank_map_of(options),
+        iteration=options.iteration,
+        capture=options.capture,
+    )
+
+
+def rank_map_of(options: LoadOptions) -> Mapping[str, int] | None:
+    """The ranks that the user gives to files. Raises GrammarError."""
+    from parsers.discover import parse_rank_map  # noqa: PLC0415
+
+    return None if options.rank_map is None else parse_rank_map(options.rank_map)
+
+
+def load_job(options: LoadOptions) -> LoadedJob:
+    """The job with every rank that can be read; files that cannot are its failures.
+
+    Raises TraceError where there is nothing to open.
+    """
+    job = look_at(options)
+    watched = sys.stderr is not None and sys.stderr.isatty()
+    sizes = {found.path: found.size_bytes for found in job.capture.files}
+    meter: Meter = ProgressLine(sys.stderr, sizes) if watched else Silent()
+    with cache_directory(options) as cache_dir, _stoppable(active=watched) as stopped:
+        try:
+            return _load(job, cache_dir, options.jobs, meter, stopped)
+        finally:
+            meter.close()
+
+
+def _load(
+    job: Job, cache_dir: Path | None, jobs: int | None, meter: Meter, stopped: Callable[[], bool]
+) -> LoadedJob:
+    from parsers.ingest import load  # noqa: PLC0415
+
+    capture = job.capture
+    for event in load(capture, cache_dir=cache_dir, jobs=jobs, inline=True, cancelled=stopped):
+        job = job.with_event(event)
+        _show(meter, event)
+    expected = len(capture.files)
+    return LoadedJob(job, complete=len(job.ranks) + len(job.failures) >= expected)
+
+
+def _show(meter: Meter, event: LoadEvent) -> None:
+    from parsers.ingest import Progress  # noqa: PLC0415
+
+    if isinstance(event, Progress):
+        meter.update(event.path, event.done_bytes)
+    else:
+        meter.finish(event.path)
+
+
+@contextlib.contextmanager
+def cache_directory(options: LoadOptions) -> Iterator[Path | None]:
+    """Where columns go; without a cache a folder that is gone afterwards (mappings outlive it)."""
+    if not options.no_cache:
+        yield options.cache_dir
+        return
+    with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
+        yield Path(scratch)
+
+
+@contextlib.contextmanager
+def _stoppable(*, active: bool) -> Iterator[Callable[[], bool]]:
+    """Turn the first ctrl+c into a request to stop; the second interrupts as usual."""
+    stopped = False
+
+    def on_interrupt(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stopped
+        if stopped:
+            raise KeyboardInterrupt
+        stopped = True
+
+    if not active:
+        yield lambda: False
+        return
+    previous = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield lambda: stopped
+    finally:
+        signal.signal(signal.SIGINT, previous)

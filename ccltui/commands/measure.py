@@ -1,0 +1,151 @@
+"""Metrics of a trace directory, computed once for whoever prints them."""
+
+from __future__ import annotations
+
+import dataclasses
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
+from ccltui.report.envelope import Selection, TraceSummary
+from ccltui.report.output import say
+from metrics.result import Reason, Result
+from parsers.errors import GrammarError, TraceError
+from parsers.names import listed
+
+if TYPE_CHECKING:
+    from metrics.registry import Metric
+    from metrics.view import View
+
+ALL_METRICS = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Results in the order asked for; ``problem`` says why nothing could be opened."""
+
+    trace: TraceSummary
+    results: tuple[tuple[Metric, Result], ...]
+    problem: str | None = None
+
+    @property
+    def exit_status(self) -> int:
+        """Exit status of the results alone, gates aside."""
+        if not self.trace.complete:
+            return exit_codes.INTERRUPTED
+        reasons = {result.reason for _, result in self.results if result.status == "unavailable"}
+        if self.problem is not None or "internal_error" in reasons:
+            return exit_codes.INPUT
+        if not self.trace.ranks and "no_trace" in reasons:
+            return exit_codes.INPUT
+        return exit_codes.REFUSED if reasons else exit_codes.OK
+
+
+def choose_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
+    """The metrics of ``names`` (or aliases), each once, in that order; ``all`` is every one.
+
+    Raises GrammarError for an unknown name, with near ones and the list.
+    """
+    from metrics import registry  # noqa: PLC0415
+
+    chosen: dict[str, Metric] = {}
+    for name in names:
+        found = registry.metrics().values() if name == ALL_METRICS else [find_metric(name)]
+        chosen.update((metric.name, metric) for metric in found)
+    return tuple(chosen.values())
+
+
+def find_metric(name: str) -> Metric:
+    """The metric of a name or alias. Raises GrammarError with near names and the list."""
+    from metrics import registry  # noqa: PLC0415
+
+    try:
+        return registry.find(name)
+    except KeyError as error:
+        raise GrammarError(str(error)) from None
+
+
+def measure(
+    metrics: Sequence[Metric],
+    loading: LoadOptions,
+    selection: Selection,
+    *,
+    debug: bool = False,
+) -> Measured:
+    """Results of ``metrics`` for what ``loading`` opens; problems are told on standard error.
+
+    Where nothing can be opened every result is unavailable for the reason ``no_trace``.
+    Raises GrammarError for a rank map or a selection that cannot be meant.
+    """
+    try:
+        loaded = load_job(loading)
+    except GrammarError:
+        raise
+    except (TraceError, OSError) as error:
+        return _nothing(metrics, loading.path, str(error))
+    trace = summary_of(loaded)
+    for _, error_text in trace.failures:
+        say(error_text)
+    view = view_of(loaded, selection)
+    results = ((metric, _run(metric, view, debug=debug)) for metric in metrics)
+    if not loaded.complete:
+        say(_stopped_text(loaded))
+        results = ((metric, _stopped(result, loaded)) for metric, result in results)
+    return Measured(trace, tuple(results))
+
+
+def view_of(loaded: LoadedJob, selection: Selection) -> View:
+    """The view that every metric of a run shares."""
+    from metrics.view import View, ViewOptions  # noqa: PLC0415
+
+    names = [field.name for field in dataclasses.fields(selection)]
+    return View(loaded.job, ViewOptions(**{name: getattr(selection, name) for name in names}))
+
+
+def summary_of(loaded: LoadedJob) -> TraceSummary:
+    """What a report says about the trace itself."""
+    job = loaded.job
+    return TraceSummary(
+        path=job.path,
+        ranks=len(job.ranks),
+        world_size=job.world_size,
+        sources=tuple(sorted({trace.source.format for trace in job.ranks})),
+        capture=job.capture.name,
+        missing_ranks=job.missing_ranks,
+        failures=tuple((failure.path, failure.error) for failure in job.failures),
+        complete=loaded.complete,
+    )
+
+
+def _nothing(metrics: Sequence[Metric], path: str, problem: str) -> Measured:
+    results = tuple((m, m.unavailable(Reason("no_trace", problem))) for m in metrics)
+    return Measured(TraceSummary(path), results, problem)
+
+
+def _run(metric: Metric, view: View, *, debug: bool) -> Result:
+    """The metric's result; with ``debug`` the traceback of an internal error is shown too."""
+    result = metric.run(view)
+    if debug and result.reason == "internal_error":
+        try:
+            metric.compute(view)
+        except Exception:
+            traceback.print_exc()
+    return result
+
+
+def _stopped(result: Result, loaded: LoadedJob) -> Result:
+    """A result of what was loaded before ctrl+c, marked as such."""
+    text = _stopped_text(loaded)
+    if result.status == "unavailable":
+        return dataclasses.replace(result, warnings=(*result.warnings, text))
+    reasons = (*result.reasons, Reason("missing_ranks", text))
+    return dataclasses.replace(result, status="partial", reasons=reasons)
+
+
+def _stopped_text(loaded: LoadedJob) -> str:
+    labels = listed([trace.label for trace in loaded.job.ranks])
+    files = len(loaded.job.capture.files)
+    return f"stopped after {len(loaded.job.ranks)} of {files} files; loaded: {labels or 'none'}"

@@ -1,0 +1,88 @@
+"""``ccltui DIR --metric NAME``: results on standard output or in a file, gates as exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadOptions
+from ccltui.commands.measure import Measured, choose_metrics, find_metric, measure
+from ccltui.report.envelope import Entry, Report, Selection
+from ccltui.report.gates import Gate, Verdict, judge
+from ccltui.report.output import check_target, say, write_report
+from parsers.errors import GrammarError
+
+FORMATS = ("table", "json", "jsonl", "csv")
+
+
+@dataclass(frozen=True, slots=True)
+class PrintOptions:
+    """What to compute, where to print it, and when to fail."""
+
+    metrics: Sequence[str]
+    gates: Sequence[Gate] = ()
+    format: str = "table"
+    output: str | None = None
+    detail: bool = False
+    debug: bool = False
+
+
+def run(options: PrintOptions, loading: LoadOptions, selection: Selection) -> int:
+    """Compute, print, judge the gates; the exit status.
+
+    Raises GrammarError for what is wrong with the command line, before anything is loaded.
+    """
+    metrics = choose_metrics([*options.metrics, *(gate.metric for gate in options.gates)])
+    problem = check_target(options.output)
+    if problem is not None:
+        raise GrammarError(problem)
+    measured = measure(metrics, loading, selection, debug=options.debug)
+    verdicts = [_judged(gate, measured) for gate in options.gates]
+    _print(measured, verdicts, options, selection)
+    for line in _talk(measured, verdicts, options):
+        say(line)
+    return exit_codes.worst(measured.exit_status, *(_status(verdict) for verdict in verdicts))
+
+
+def _print(
+    measured: Measured, verdicts: Sequence[Verdict], options: PrintOptions, selection: Selection
+) -> None:
+    """Write the report; rows of a trace that could not be opened would only be noise."""
+    # orjson is needed from here on only.
+    from ccltui.report.writers import WRITERS  # noqa: PLC0415
+
+    if measured.problem is not None and options.format in {"table", "csv"}:
+        return
+    entries = [Entry(result, metric.headline) for metric, result in measured.results]
+    report = Report(measured.trace, selection, entries, verdicts, detail=options.detail)
+    write_report(WRITERS[options.format](report), options.output)
+
+
+def _judged(gate: Gate, measured: Measured) -> Verdict:
+    name = find_metric(gate.metric).name
+    result = next(result for metric, result in measured.results if metric.name == name)
+    return judge(gate, result)
+
+
+def _status(verdict: Verdict) -> int:
+    if verdict.tripped is None:
+        return exit_codes.REFUSED
+    return exit_codes.GATE if verdict.tripped else exit_codes.OK
+
+
+def _talk(measured: Measured, verdicts: Sequence[Verdict], options: PrintOptions) -> Iterator[str]:
+    if measured.problem is not None:
+        yield measured.problem
+        return
+    for _, result in measured.results:
+        if options.format in {"table", "csv"}:
+            yield from (f"{result.metric}: {warning}" for warning in result.warnings)
+        if result.status == "unavailable":
+            why = "; ".join(reason.message for reason in result.reasons)
+            yield f"{result.metric} is unavailable: {why}"
+    for verdict in verdicts:
+        if verdict.tripped:
+            yield f"gate tripped: {verdict.gate.text} (it is {verdict.value!r})"
+        elif verdict.problem is not None:
+            yield f"gate not decided: {verdict.gate.text}: {verdict.problem}"
