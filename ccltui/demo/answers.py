@@ -20,7 +20,8 @@ def answers(true: Schedule, seen: Schedule) -> Truth:
     spec, topology = true.spec, true.topology
     found = _found(seen)
     starts = _true_starts(true)
-    calls = [_call(true, call, found, starts[call.index]) for call in true.calls]
+    in_order = sorted(true.calls, key=lambda call: (min(starts[call.index].values()), call.index))
+    calls = [_call(true, call, found, starts[call.index]) for call in in_order]
     offsets = [offset_ns(spec, topology.host_of(rank)) for rank in range(spec.world_size)]
     message: Counter[str] = Counter()
     wire: Counter[str] = Counter()

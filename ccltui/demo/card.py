@@ -6,6 +6,7 @@ from ccltui.demo.header import NCCL_VERSIONS
 from ccltui.demo.spec import Library, Spec
 
 DESCRIPTION = "Synthetic job with known answers, written by ccltui demo"
+VOCABULARY = 32_768
 _MODELS: dict[Library, str] = {
     "nccl": "nvidia_h100",
     "nccl_old": "nvidia_h100",
@@ -16,6 +17,7 @@ _MODELS: dict[Library, str] = {
 def card(spec: Spec) -> str:
     """Text of ``workload_card.yaml``; the batch is the global one and says so."""
     heads = max(1, spec.hidden // 128)
+    embedding = VOCABULARY * spec.hidden
     return f"""version: 1
 description: "{DESCRIPTION}"
 hf_url: null
@@ -33,8 +35,8 @@ workload:
     epochs: 1
     iteration: {spec.first_step + spec.steps}
     model_arch:
-      num_params: {12 * spec.hidden**2 * spec.layers}
-      num_params_embedding: 0
+      num_params: {12 * spec.hidden**2 * spec.layers + embedding}
+      num_params_embedding: {embedding}
       num_layers: {spec.layers}
       num_heads: {heads}
       head_dim: {spec.hidden // heads}

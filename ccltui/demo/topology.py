@@ -100,13 +100,17 @@ def lay_out(spec: Spec) -> Topology:
     for dimension, axis in axes:
         if getattr(spec, axis) > 1:
             rank_sets += [(dimension, ranks) for ranks in _lines(places, axis)]
-    groups = []
-    for index, (dimension, ranks) in enumerate(rank_sets):
-        label = index
-        if spec.local_group_names:
-            label = sorted({kind for kind, _ in rank_sets}).index(dimension)
-        groups.append(DemoGroup(index, dimension, str(label), ranks))
-    return Topology(places, tuple(groups), spec.gpus_per_node)
+    kinds = list(dict.fromkeys(dimension for dimension, _ in rank_sets))
+    groups = tuple(
+        DemoGroup(
+            index,
+            dimension,
+            str(kinds.index(dimension) if spec.local_group_names else index),
+            ranks,
+        )
+        for index, (dimension, ranks) in enumerate(rank_sets)
+    )
+    return Topology(places, groups, spec.gpus_per_node)
 
 
 def _lines(places: tuple[Place, ...], axis: str) -> list[tuple[int, ...]]:

@@ -124,7 +124,10 @@ class CallTruth:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Everything that is known about a job before any of it is measured."""
+    """Everything that is known about a job before any of it is measured.
+
+    ``collectives`` and ``transfers`` are in the order of their first arrival.
+    """
 
     spec: Spec
     ranks: tuple[RankTruth, ...]
