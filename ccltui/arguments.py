@@ -56,8 +56,8 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raise what is wrong, with where to read more."""
-        raise GrammarError(f"{message}; see {self.prog} --help")
+        """Raise what is wrong instead of printing the usage."""
+        raise GrammarError(message)
 
 
 def grammar(parse: Callable[[str], T]) -> Callable[[str], T]:

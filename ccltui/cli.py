@@ -7,8 +7,9 @@ textual nor rich is imported unless the explorer opens.
 from __future__ import annotations
 
 import argparse
-import sys
+import difflib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -18,7 +19,7 @@ from ccltui.commands import demo, doctor, explore, list_metrics, print_metrics
 from ccltui.commands.loading import LoadOptions
 from ccltui.report.envelope import Selection
 from ccltui.report.gates import parse_gate
-from parsers.errors import GrammarError
+from parsers.errors import GrammarError, NotFoundError
 
 PROG: Final = "ccltui"
 _USAGE = """\
@@ -128,12 +129,22 @@ def _explore(options: argparse.Namespace) -> int:
     for name, given in headless.items():
         if given:
             raise GrammarError(f"{name} needs --metric NAME: the explorer prints nothing")
-    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+    _check_exists(options.trace)
+    if not explore.has_terminal():
         raise GrammarError(
             "the explorer needs a terminal; for numbers without one add --metric NAME, "
             "or --metric all"
         )
     return explore.run(options, LoadOptions.of(options.trace, options), selection_of(options))
+
+
+def _check_exists(path: str) -> None:
+    """Refuse a path that is not there before a screen opens for it."""
+    if Path(path).exists():
+        return
+    near = difflib.get_close_matches(path, VERBS, n=1)
+    hint = f"; for the verb: {PROG} {near[0]} …, before any option" if near else ""
+    raise NotFoundError(f"no such file or directory{hint}", path=path)
 
 
 def selection_of(options: argparse.Namespace) -> Selection:

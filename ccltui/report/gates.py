@@ -48,7 +48,7 @@ class Verdict:
     """A gate and what became of it: ``tripped`` is None when ``problem`` says why not known."""
 
     gate: Gate
-    value: float | None
+    value: float | int | None
     tripped: bool | None
     problem: str | None = None
 
@@ -88,7 +88,8 @@ def judge(gate: Gate, result: Result) -> Verdict:
         return Verdict(gate, None, None, f"{gate.key or gate.metric} is null in this trace")
     if not isinstance(value, int | float):
         return Verdict(gate, None, None, f"{gate.key} is not a number")
-    return Verdict(gate, float(value), _OPERATORS[gate.operator](value, gate.limit))
+    number = int(value) if isinstance(value, bool) else value
+    return Verdict(gate, number, _OPERATORS[gate.operator](number, gate.limit))
 
 
 @dataclass(frozen=True, slots=True)

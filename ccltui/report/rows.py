@@ -51,11 +51,10 @@ class Row:
 def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]:
     """Rows of one result: the headline with the reason, then its other scalars.
 
-    ``headline`` is the key whose value is ``result.value``. ``detail`` adds what is kept per
+    An unavailable result is one row. ``headline`` is the key whose value is ``result.value``.
+    ``detail`` adds what is kept per
     rank, type, group or step: one row a leaf, lists of scalars in one cell.
     """
-    pairs = [(key, value) for key, value in result.details.items() if key != headline]
-    leaves = _leaves(pairs) if detail else ((k, v) for k, v in pairs if _is_scalar(v))
     first = Row(
         clean(result.metric),
         clean(headline),
@@ -64,6 +63,10 @@ def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]
         result.status,
         reason_text(result),
     )
+    if result.status == "unavailable":
+        return [first]
+    pairs = [(key, value) for key, value in result.details.items() if key != headline]
+    leaves = _leaves(pairs) if detail else ((k, v) for k, v in pairs if _is_scalar(v))
     return [first] + [
         Row(first.metric, clean(key), cell_text(value), unit_of(key), result.status, "")
         for key, value in leaves

@@ -74,7 +74,6 @@ def test_table_golden() -> None:
         "\n"
         "pipeline_bubble  bubble_ratio                              -  ratio  unavailable  "
         "not_applicable: pp = 1\n"
-        "pipeline_bubble  bubble_time_ms                            -  ms     unavailable  -\n"
     )
 
 
@@ -93,7 +92,6 @@ def test_csv_golden() -> None:
         "straggler_lag,stages.0.stage,0,,partial,\n"
         "straggler_lag,stages.0.idle_ms,0.5,ms,partial,\n"
         "pipeline_bubble,bubble_ratio,,ratio,unavailable,not_applicable: pp = 1\n"
-        "pipeline_bubble,bubble_time_ms,,ms,unavailable,\n"
     )
 
 

@@ -1,0 +1,67 @@
+"""How a command may end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ccltui import exit_codes
+from ccltui.process import run
+from parsers.errors import CardError, GrammarError, NotFoundError
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (NotFoundError("no such directory", path="x"), 1, "ccltui: x: no such directory\n"),
+        (CardError("bad", path="c.yaml", line=3, column=7), 1, "ccltui: c.yaml:3:7: bad\n"),
+        (GrammarError("Illegal window"), 2, "ccltui: Illegal window\n"),
+        (
+            PermissionError(13, "Permission denied", "f"),
+            1,
+            "ccltui: f: Permission denied\n",
+        ),
+        (OSError("standard output is closed"), 1, "ccltui: standard output is closed\n"),
+        (
+            ValueError("shape\n(3,)"),
+            1,
+            "ccltui: internal error: ValueError: shape\\x0a(3,); --debug shows where, "
+            "please report it\n",
+        ),
+        (KeyboardInterrupt(), 130, "ccltui: interrupted\n"),
+        (SystemExit(0), 0, ""),
+        (SystemExit(2), 2, ""),
+    ],
+)
+def test_every_error_is_one_line_and_a_status(
+    error: BaseException, status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(_: Sequence[str]) -> int:
+        raise error
+
+    assert run(command, []) == status
+    assert capsys.readouterr().err == message
+
+
+def test_debug_adds_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    def command(_: Sequence[str]) -> int:
+        raise ValueError("here")
+
+    assert run(command, ["DIR", "--debug"]) == 1
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("codes", "status"),
+    [
+        ((), 0),
+        ((0, 0), 0),
+        ((0, 3), 3),
+        ((3, 4), 4),
+        ((4, 1, 3), 1),
+        ((1, 130), 130),
+    ],
+)
+def test_the_worst_status_wins(codes: tuple[int, ...], status: int) -> None:
+    assert exit_codes.worst(*codes) == status
