@@ -77,15 +77,15 @@ def choose_family(trace: RankTrace, work: StepWork, classes: I8) -> Family:
     return _kernels(trace, np.empty(0, np.int64), work)
 
 
-def api_calls(trace: RankTrace) -> int | None:
-    """Collectives that the framework issued, from recorded parameters; None without them.
+def api_call_times(trace: RankTrace) -> I64 | None:
+    """Starts of the collectives that the framework issued, None where it did not record them.
 
-    The wait for a collective is recorded in the same way and is not counted.
+    The wait for a collective is recorded in the same way and does not count.
     """
-    operators = trace.group("cpu_ops")
-    if trace.strings.find(PARAMS) < 0 or not (operators.name == trace.strings.find(PARAMS)).any():
+    operators, name = trace.group("cpu_ops"), trace.strings.find(PARAMS)
+    if name < 0 or not (operators.name == name).any():
         return None
-    return len(_parameter_rows(trace)[0])
+    return operators.start_ns[_parameter_rows(trace)[0]]
 
 
 def _kernels(trace: RankTrace, rows: I64, work: StepWork) -> Family:

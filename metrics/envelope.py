@@ -10,6 +10,7 @@ from metrics.refusal import Refusal, refuse
 from metrics.result import Reason, Result
 
 if TYPE_CHECKING:
+    from metrics.rank_view import RankView
     from metrics.registry import Metric
     from metrics.view import View
 
@@ -46,6 +47,18 @@ def answer(
     )
 
 
+def source_of(ranks: Sequence[RankView]) -> tuple[str, list[str]]:
+    """The family of events that the collectives come from, and a warning if ranks differ."""
+    by_source: dict[str, list[str]] = {}
+    for rank in ranks:
+        by_source.setdefault(rank.calls.source, []).append(rank.label)
+    if len(by_source) < 2:
+        return next(iter(by_source), "kernel"), []
+    parts = [f"{source} on rank {_named(labels)}" for source, labels in by_source.items()]
+    usual = max(by_source, key=lambda source: len(by_source[source]))
+    return usual, [f"collectives come from different events: {'; '.join(parts)}"]
+
+
 def require_traces(view: View) -> None:
     """Refuse where the profile mode finds no files, no rank is chosen, or no group is meant."""
     other = [f.path for f in view.job.discovery.files if f.kind.startswith("nsys")]
@@ -67,7 +80,20 @@ def require_traces(view: View) -> None:
         wanted = format_ranks(sorted(view.options.ranks or ()))
         here = ", ".join(trace.label for trace in view.job.ranks[:_MAX_NAMED])
         raise refuse("missing_ranks", f"none of the ranks {wanted} is here; ranks here: {here}")
+    if all(rank.is_empty for rank in view.ranks):
+        raise _nothing_selected(view)
     view.require_group()
+
+
+def _nothing_selected(view: View) -> Refusal:
+    """Why no rank has anything in the steps or the window that were asked for."""
+    if view.options.steps is None:
+        return refuse("window_empty", "no rank has an event in the window")
+    marked = sorted({step.id for rank in view.ranks for step in rank.facts.marked_steps[0]})
+    if not marked:
+        return refuse("no_step_markers", "steps were asked for, and no rank marks any")
+    first, last = view.options.steps
+    return refuse("window_empty", f"no step {first}-{last}; steps here: {format_ranks(marked)}")
 
 
 def inputs_of(view: View) -> dict[str, Any]:

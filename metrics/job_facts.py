@@ -12,7 +12,7 @@ from metrics.collectives.match import Matches, MatchInput, match_calls
 from metrics.collectives.stragglers import Arrivals, arrivals
 from metrics.dimensions import Degrees, with_dimensions
 from metrics.groups import CommGroup, GroupTable, group_table
-from metrics.rank_view import RankFacts
+from metrics.rank_facts import RankFacts
 
 if TYPE_CHECKING:
     from parsers.job import Job

@@ -10,84 +10,14 @@ from typing import Final
 import numpy as np
 
 from metrics.calls import Calls
-from metrics.classify import COMM, COMP, MEM, any_name, classes_of, distinct, is_named_compute
+from metrics.classify import COMM
 from metrics.intervals import Intervals, union
-from metrics.steps import Step, StepWork, step_of_work, steps_of
-from parsers.columns import I8, I64, Bool, RankTrace
+from metrics.rank_facts import RankFacts
+from metrics.steps import Step, covering
+from parsers.columns import I64, Bool
 
 FOREVER_NS: Final = np.iinfo(np.int64).max // 2
 """An open side of a window: beyond any time, with room to add to it."""
-
-
-class RankFacts:
-    """What follows from a trace alone, computed once however often the view changes."""
-
-    def __init__(self, trace: RankTrace) -> None:
-        self.trace = trace
-
-    def relabelled(self, trace: RankTrace) -> RankFacts:
-        """The same facts of the same columns under another label."""
-        if trace is self.trace:
-            return self
-        facts = RankFacts(trace)
-        facts.__dict__.update({k: v for k, v in self.__dict__.items() if k != "trace"})
-        return facts
-
-    @cached_property
-    def classes(self) -> I8:
-        """COMM, COMP or MEM for each row of ``gpu``."""
-        return classes_of(self.trace)
-
-    @cached_property
-    def marked_steps(self) -> tuple[tuple[Step, ...], str | None]:
-        """All steps and the marker that tells them."""
-        return steps_of(self.trace)
-
-    @cached_property
-    def work(self) -> StepWork:
-        """Step of each row of ``gpu``."""
-        return step_of_work(self.trace, self.marked_steps[0])
-
-    @property
-    def has_device(self) -> bool:
-        """Whether any device work was recorded."""
-        return len(self.trace.group("gpu")) > 0
-
-    @cached_property
-    def has_kernels(self) -> bool:
-        """Whether kernels were recorded: a trace of the CPU alone has none."""
-        return bool((self.classes <= COMP).any())
-
-    @cached_property
-    def busy(self) -> tuple[Intervals, Intervals, Intervals]:
-        """Merged intervals of COMM, COMP and MEM over all streams."""
-        return self._merged(COMM), self._merged(COMP), self._merged(MEM)
-
-    @cached_property
-    def named_compute(self) -> Bool:
-        """Rows of ``gpu`` in the narrow compute set."""
-        gpu = self.trace.group("gpu")
-        named = [i for i in distinct(gpu.name) if is_named_compute(self.trace.text(i))]
-        chosen = any_name(self.trace.strings, gpu.name, named)
-        return np.asarray(chosen & (self.classes == COMP))
-
-    @cached_property
-    def extent(self) -> Intervals:
-        """First start to last end of device work; of host events where no device was recorded."""
-        gpu = self.trace.group("gpu")
-        if self.has_device:
-            return Intervals.of(int(gpu.start_ns[0]), int(gpu.end_ns.max()))
-        groups = [self.trace.group(name) for name in ("cpu_ops", "annotations")]
-        found = [events for events in groups if len(events)]
-        if not found:
-            return Intervals.empty()
-        first = min(int(events.start_ns[0]) for events in found)
-        return Intervals.of(first, max(int(events.end_ns.max()) for events in found))
-
-    def _merged(self, kind: int) -> Intervals:
-        gpu = self.trace.group("gpu")
-        rows = self.classes == kind
-        return union(gpu.start_ns[rows], gpu.end_ns[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +83,15 @@ class RankView:
         )
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the selection leaves nothing of this rank, before any event is looked at."""
+        select, trace = self.selection, self.trace
+        if select.steps is not None and not self._is_measured.any():
+            return True
+        first, last = trace.first_ns, trace.last_ns
+        return first is None or last is None or first >= select.end_ns or last < select.start_ns
+
+    @property
     def by_steps(self) -> bool:
         """Whether the measured time is that of steps, not of the whole trace."""
         return self.selection.span != "trace" and bool(self.facts.marked_steps[0])
@@ -165,6 +104,8 @@ class RankView:
         extent as step -1 where no steps are measured.
         """
         select = self.selection
+        if self.is_empty:
+            return ()
         clipped = [
             (step, max(start, select.start_ns), min(end, select.end_ns))
             for step, start, end in self._whole_windows()
@@ -195,11 +136,21 @@ class RankView:
         """Length of the time that is measured."""
         return self.windows.total_ns
 
+    def holds(self, times_ns: I64) -> Bool:
+        """Which times on the host lie in the selection, steps by their markers."""
+        select, steps = self.selection, self.facts.marked_steps[0]
+        inside: Bool = (times_ns >= select.start_ns) & (times_ns < select.end_ns)
+        if self.is_empty:
+            return np.zeros_like(inside)
+        if not self._is_measured.all():
+            inside &= np.append(self._is_measured, select.steps is None)[covering(steps, times_ns)]
+        return inside
+
     @cached_property
     def selected_calls(self) -> Calls:
         """Calls of the selection: by their start, their step and their group."""
         calls, select = self.calls, self.selection
-        keep = np.ones(len(calls), np.bool_)
+        keep = np.full(len(calls), not self.is_empty)
         if not select.is_whole:
             keep &= (calls.start_ns >= select.start_ns) & (calls.start_ns < select.end_ns)
             if not self._is_measured.all():
@@ -212,23 +163,32 @@ class RankView:
         return calls if keep.all() else calls.take(keep)
 
     @cached_property
+    def comm_rows(self) -> Bool:
+        """Rows of ``gpu`` that are collective kernels of the chosen groups."""
+        if self.selection.chosen is None or self.calls.event_group != "gpu":
+            return np.asarray(self.facts.classes == COMM)
+        rows = np.zeros(len(self.facts.classes), np.bool_)
+        rows[self.calls.row[self.selection.chosen(self.calls)]] = True
+        return rows
+
+    @cached_property
     def comm(self) -> Intervals:
         """Time in collective kernels of the chosen groups."""
-        if self.calls.event_group != "gpu":
-            return Intervals.empty()
         if self.selection.chosen is None:
             return self.facts.busy[0] & self.windows
-        return self.comm_of(self.selection.chosen(self.calls))
-
-    def comm_of(self, rows: Bool) -> Intervals:
-        """Time in the kernels of some of ``calls`` (mask), inside the windows."""
-        calls = self.calls
-        return union(calls.start_ns[rows], calls.end_ns[rows]) & self.windows
+        gpu = self.trace.group("gpu")
+        return union(gpu.start_ns[self.comm_rows], gpu.end_ns[self.comm_rows]) & self.windows
 
     @cached_property
     def comp(self) -> Intervals:
         """Time in computing kernels."""
         return self.facts.busy[1] & self.windows
+
+    @cached_property
+    def named_comp(self) -> Intervals:
+        """Time in the kernels of the narrow compute set."""
+        gpu, rows = self.trace.group("gpu"), self.facts.named_compute
+        return union(gpu.start_ns[rows], gpu.end_ns[rows]) & self.windows
 
     @cached_property
     def mem(self) -> Intervals:
@@ -237,12 +197,20 @@ class RankView:
 
     @cached_property
     def occupied(self) -> Intervals:
-        """Time in any work of the device, of every group."""
-        return (self.facts.busy[0] & self.windows) | self.comp | self.mem
+        """Time in any work of the device, of every group, in the windows."""
+        return self.facts.device_work & self.windows
 
-    def in_windows(self, rows: Bool) -> Bool:
-        """Of the rows of ``gpu`` (mask), those that start inside the windows."""
-        return rows & self.windows.contains(self.trace.group("gpu").start_ns)
+    @cached_property
+    def span(self) -> Intervals:
+        """From the start of the first window to the end of the last."""
+        windows = self.windows
+        if not len(windows):
+            return windows
+        return Intervals.of(int(windows.start_ns[0]), int(windows.end_ns[-1]))
+
+    def num_started(self, rows: Bool) -> int:
+        """How many rows of ``gpu`` (mask) start inside the windows."""
+        return int(self.windows.contains(self.trace.group("gpu").start_ns[rows]).sum())
 
     def summed_ns(self, rows: Bool) -> int:
         """Sum of the durations of rows of ``gpu`` (mask), clipped to the windows."""

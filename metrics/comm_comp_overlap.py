@@ -1,0 +1,251 @@
+"""How much communication is hidden behind computation, and how much is exposed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metrics.classify import COMP, TYPES
+from metrics.dimensions import DIMS
+from metrics.directory import metric_cal as metric_cal_of
+from metrics.envelope import answer
+from metrics.intervals import union
+from metrics.refusal import refuse
+from metrics.registry import Metric
+from metrics.result import Reason, Result
+from metrics.statistics import milliseconds, over_ranks, ratio
+
+if TYPE_CHECKING:
+    from metrics.rank_view import RankView
+    from metrics.view import View
+    from parsers.columns import Bool
+
+NOTE = (
+    "time in collective kernels includes waiting for the other ranks: "
+    "a high overlap may hide a straggler, see straggler_lag"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Lengths in ns over the windows of one rank, exact."""
+
+    window: int
+    comm: int
+    comp: int
+    mem: int
+    overlap: int
+    idle: int
+    comm_sum: int
+    comp_sum: int
+    span: int  # first start to last end, gaps between steps included
+    span_idle: int
+    num_comm: int
+    num_comp: int
+
+    @property
+    def exposed(self) -> int:
+        """Communication while nothing is computed."""
+        return self.comm - self.overlap
+
+
+def compute(view: View) -> Result:
+    """Overlap of the two sets of intervals, per rank and over ranks."""
+    named = view.card.text("compute_set") == "named"
+    ranks = [rank for rank in view.ranks if rank.facts.has_kernels]
+    if not ranks:
+        raise refuse("no_gpu_events", "CPU-only trace: no kernel was recorded on any rank")
+    if not any(rank.window_ns for rank in ranks):
+        raise refuse("window_empty", "no device work in the steps or the window")
+    parts = {rank.label: measure(rank, named=named) for rank in ranks}
+    if not any(part.num_comm or part.comm for part in parts.values()):
+        raise refuse("no_collectives", "no collective kernel in the measured time")
+    total = {
+        name: sum(getattr(part, name) for part in parts.values())
+        for name in (*Overlap.__slots__, "exposed")
+    }
+    means = {name: milliseconds(value) / len(parts) for name, value in total.items()}
+    details = {
+        "comm_time_ms": means["comm"],
+        "comp_time_ms": means["comp"],
+        "overlap_time_ms": means["overlap"],
+        "overlap_ratio_of_comm": ratio(total["overlap"], total["comm"]),
+        "overlap_ratio_of_comp": ratio(total["overlap"], total["comp"]),
+        "exposed_comm_ms": means["exposed"],
+        "exposed_comm_pct_of_step": 100 * total["exposed"] / total["window"],
+        "mem_time_ms": means["mem"],
+        "idle_ms": means["idle"],
+        "window_ms": means["window"],
+        "span_ms": means["span"],
+        "span_idle_ms": means["span_idle"],
+        "comm_sum_ms": means["comm_sum"],
+        "comp_sum_ms": means["comp_sum"],
+        "num_comm_kernels": total["num_comm"],
+        "num_comp_kernels": total["num_comp"],
+        "compute_set": "named" if named else "all",
+        "per_rank": {label: _row(part) for label, part in parts.items()},
+        "across_ranks": _across_ranks(parts),
+        **_breakdowns(view, ranks, named=named),
+        "uncorrelated": sum(rank.num_uncorrelated for rank in ranks),
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={"aggregate": "mean over ranks; ratios from sums", "note": NOTE},
+        reasons=_cpu_only(view),
+    )
+
+
+def measure(rank: RankView, *, named: bool = False) -> Overlap:
+    """Communication, computation and their overlap on one rank, over its windows."""
+    comp = rank.named_comp if named else rank.comp
+    comm_rows = rank.comm_rows
+    comp_rows = rank.facts.named_compute if named else rank.facts.classes == COMP
+    return Overlap(
+        window=rank.window_ns,
+        comm=rank.comm.total_ns,
+        comp=comp.total_ns,
+        mem=rank.mem.total_ns,
+        overlap=(rank.comm & comp).total_ns,
+        idle=rank.window_ns - rank.occupied.total_ns,
+        comm_sum=rank.summed_ns(comm_rows),
+        comp_sum=rank.summed_ns(comp_rows),
+        span=rank.span.total_ns,
+        span_idle=(rank.span - rank.facts.device_work).total_ns,
+        num_comm=rank.num_started(comm_rows),
+        num_comp=rank.num_started(comp_rows),
+    )
+
+
+def _row(part: Overlap) -> dict[str, Any]:
+    return {
+        "comm_time_ms": milliseconds(part.comm),
+        "comp_time_ms": milliseconds(part.comp),
+        "overlap_time_ms": milliseconds(part.overlap),
+        "overlap_ratio_of_comm": ratio(part.overlap, part.comm),
+        "overlap_ratio_of_comp": ratio(part.overlap, part.comp),
+        "exposed_comm_ms": milliseconds(part.exposed),
+        "mem_time_ms": milliseconds(part.mem),
+        "idle_ms": milliseconds(part.idle),
+        "window_ms": milliseconds(part.window),
+        "span_ms": milliseconds(part.span),
+        "span_idle_ms": milliseconds(part.span_idle),
+        "comm_sum_ms": milliseconds(part.comm_sum),
+        "comp_sum_ms": milliseconds(part.comp_sum),
+        "num_comm_kernels": part.num_comm,
+        "num_comp_kernels": part.num_comp,
+    }
+
+
+def _across_ranks(parts: Mapping[str, Overlap]) -> dict[str, Any]:
+    return {
+        f"{name}_ms": over_ranks({k: milliseconds(getattr(part, of)) for k, part in parts.items()})
+        for name, of in (
+            ("comm_time", "comm"),
+            ("comp_time", "comp"),
+            ("overlap_time", "overlap"),
+            ("exposed_comm", "exposed"),
+        )
+    }
+
+
+def _breakdowns(view: View, ranks: Sequence[RankView], *, named: bool) -> dict[str, Any]:
+    """The same by type, group and dimension; the parts may overlap, they do not add up."""
+
+    def by_type(rank: RankView) -> Iterator[tuple[str, Bool]]:
+        for kind in np.unique(rank.selected_calls.kind):
+            yield TYPES[kind], rank.selected_calls.kind == kind
+
+    def by_group(rank: RankView) -> Iterator[tuple[str, Bool]]:
+        for group in np.unique(rank.selected_calls.group):
+            yield view.group_label(int(group)), rank.selected_calls.group == group
+
+    def by_dim(rank: RankView) -> Iterator[tuple[str, Bool]]:
+        dims, _ = view.dims_of(rank.selected_calls)
+        for dim in np.unique(dims):
+            yield DIMS[dim], dims == dim
+
+    keys = {"by_type": by_type, "by_group": by_group, "by_dim": by_dim}
+    return {name: _breakdown(ranks, split, named=named) for name, split in keys.items()}
+
+
+def _breakdown(
+    ranks: Sequence[RankView],
+    split: Callable[[RankView], Iterator[tuple[str, Bool]]],
+    *,
+    named: bool,
+) -> dict[str, Any]:
+    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for rank in ranks:
+        comp = rank.named_comp if named else rank.comp
+        for name, rows in split(rank):
+            calls = rank.selected_calls
+            comm = union(calls.start_ns[rows], calls.end_ns[rows]) & rank.windows
+            parts = (comm.total_ns, (comm & comp).total_ns, int(rows.sum()))
+            sums[name] = [known + part for known, part in zip(sums[name], parts, strict=True)]
+    return {
+        name: {
+            "comm_time_ms": milliseconds(comm) / len(ranks),
+            "overlap_time_ms": milliseconds(overlap) / len(ranks),
+            "exposed_comm_ms": milliseconds(comm - overlap) / len(ranks),
+            "overlap_ratio_of_comm": ratio(overlap, comm),
+            "num_comm_kernels": count,
+        }
+        for name, (comm, overlap, count) in sorted(sums.items())
+    }
+
+
+def _cpu_only(view: View) -> list[Reason]:
+    return [
+        Reason("no_gpu_events", f"rank {rank.label} is a CPU-only trace", rank=rank.label)
+        for rank in view.ranks
+        if not rank.facts.has_kernels
+    ]
+
+
+METRIC = Metric(
+    name="comm_comp_overlap",
+    unit="ratio",
+    definition=(
+        "Share of the communication time during which a computing kernel runs: "
+        "|C and K| / |C| from unions over all streams in the step windows, summed over ranks."
+    ),
+    needs=("GPU kernels", "collective kernels"),
+    keys=(
+        "comm_time_ms",
+        "comp_time_ms",
+        "overlap_time_ms",
+        "overlap_ratio_of_comm",
+        "overlap_ratio_of_comp",
+        "exposed_comm_ms",
+        "exposed_comm_pct_of_step",
+        "mem_time_ms",
+        "idle_ms",
+        "window_ms",
+        "span_ms",
+        "span_idle_ms",
+        "comm_sum_ms",
+        "comp_sum_ms",
+        "num_comm_kernels",
+        "num_comp_kernels",
+        "compute_set",
+        "per_rank",
+        "across_ranks",
+        "by_type",
+        "by_group",
+        "by_dim",
+        "uncorrelated",
+    ),
+    headline="overlap_ratio_of_comm",
+    compute=compute,
+    aliases=("comm_comp_overlap_16",),
+    label="communication hidden",
+    higher_is_better=True,
+)
+metric_cal = metric_cal_of(METRIC.name)

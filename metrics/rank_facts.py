@@ -1,0 +1,89 @@
+"""What follows from one trace alone: classes, steps, and the time in each kind of work."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from metrics.classify import COMM, COMP, MEM, any_name, classes_of, distinct, is_named_compute
+from metrics.intervals import Intervals, union
+from metrics.steps import Step, StepWork, step_of_work, steps_of
+from parsers.columns import I8, Bool, RankTrace
+
+
+class RankFacts:
+    """What follows from a trace alone, computed once however often the view changes."""
+
+    def __init__(self, trace: RankTrace) -> None:
+        self.trace = trace
+
+    def relabelled(self, trace: RankTrace) -> RankFacts:
+        """The same facts of the same columns under another label."""
+        if trace is self.trace:
+            return self
+        facts = RankFacts(trace)
+        facts.__dict__.update({k: v for k, v in self.__dict__.items() if k != "trace"})
+        return facts
+
+    @cached_property
+    def classes(self) -> I8:
+        """COMM, COMP or MEM for each row of ``gpu``."""
+        return classes_of(self.trace)
+
+    @cached_property
+    def marked_steps(self) -> tuple[tuple[Step, ...], str | None]:
+        """All steps and the marker that tells them."""
+        return steps_of(self.trace)
+
+    @cached_property
+    def work(self) -> StepWork:
+        """Step of each row of ``gpu``."""
+        return step_of_work(self.trace, self.marked_steps[0])
+
+    @property
+    def has_device(self) -> bool:
+        """Whether any device work was recorded."""
+        return len(self.trace.group("gpu")) > 0
+
+    @cached_property
+    def has_kernels(self) -> bool:
+        """Whether kernels were recorded: a trace of the CPU alone has none."""
+        return bool((self.classes <= COMP).any())
+
+    @cached_property
+    def busy(self) -> tuple[Intervals, Intervals, Intervals]:
+        """Merged intervals of COMM, COMP and MEM over all streams."""
+        return self._merged(COMM), self._merged(COMP), self._merged(MEM)
+
+    @cached_property
+    def device_work(self) -> Intervals:
+        """Time in any work of the device."""
+        gpu = self.trace.group("gpu")
+        return union(gpu.start_ns, gpu.end_ns)
+
+    @cached_property
+    def named_compute(self) -> Bool:
+        """Rows of ``gpu`` in the narrow compute set."""
+        gpu = self.trace.group("gpu")
+        named = [i for i in distinct(gpu.name) if is_named_compute(self.trace.text(i))]
+        chosen = any_name(self.trace.strings, gpu.name, named)
+        return np.asarray(chosen & (self.classes == COMP))
+
+    @cached_property
+    def extent(self) -> Intervals:
+        """First start to last end of device work; of host events where no device was recorded."""
+        gpu = self.trace.group("gpu")
+        if self.has_device:
+            return Intervals.of(int(gpu.start_ns[0]), int(gpu.end_ns.max()))
+        groups = [self.trace.group(name) for name in ("cpu_ops", "annotations")]
+        found = [events for events in groups if len(events)]
+        if not found:
+            return Intervals.empty()
+        first = min(int(events.start_ns[0]) for events in found)
+        return Intervals.of(first, max(int(events.end_ns.max()) for events in found))
+
+    def _merged(self, kind: int) -> Intervals:
+        gpu = self.trace.group("gpu")
+        rows = self.classes == kind
+        return union(gpu.start_ns[rows], gpu.end_ns[rows])
