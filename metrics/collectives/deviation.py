@@ -44,7 +44,7 @@ def end_deviation(end_ns: I64) -> F64:
     return relative - np.median(relative, axis=1, keepdims=True)
 
 
-def nearest_rank(values: F64, share: float) -> float:
+def nearest_rank(values: F64 | I64, share: float) -> float:
     """The ceil(share * n)-th smallest of ``values``, which must not be empty."""
     index = max(int(np.ceil(share * len(values) - 1e-9)) - 1, 0)
     return float(np.partition(values, index)[index])

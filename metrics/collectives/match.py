@@ -135,14 +135,15 @@ def gather(match: GroupMatch, inputs: Mapping[str, MatchInput], column: str) -> 
 
 
 def disagreements(
-    matches: Matches, groups: Sequence[CommGroup], *, limit: int = 8
+    matches: Matches, groups: Sequence[CommGroup], *, limit: int = 8, incomplete: bool = True
 ) -> tuple[str, ...]:
-    """One sentence for each incomplete or mismatched instance, at most ``limit``."""
+    """One sentence for each mismatched and each incomplete instance, at most ``limit``."""
     sentences: list[str] = []
     for match in matches.groups:
         name = "all ranks" if match.group < 0 else groups[match.group].label
-        doubtful = np.flatnonzero(~match.usable)[: limit - len(sentences)]
-        sentences += [_disagreement(match, int(index), name) for index in doubtful]
+        doubtful = ~match.usable if incomplete else match.complete & ~match.agrees
+        rows = np.flatnonzero(doubtful)[: limit - len(sentences)]
+        sentences += [_disagreement(match, int(index), name) for index in rows]
     return tuple(sentences)
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metrics.classify import TYPES
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.deviation import exchange, fully_dependent
-from metrics.collectives.match import MEDIUM, GroupMatch, Matches, MatchInput, gather
+from metrics.collectives.match import HIGH, LOW, MEDIUM, GroupMatch, Matches, MatchInput, gather
 from parsers.columns import I8, I32, I64, MISSING, Bool
 
 MIN_FLOOR_NS = 10_000
@@ -49,7 +50,7 @@ class GroupArrivals:
     ``by_start`` is the other measure, None where the members' clocks are not known.
     ``eligible`` marks instances that can blame a rank: complete, agreeing, and of a type in
     which every rank waits for every other; ``confidence`` is that of the match, at most medium
-    for an all-to-all.
+    for an all-to-all and low for a SendRecv kernel, which may be none.
     """
 
     match: GroupMatch
@@ -160,16 +161,21 @@ def _arrivals(
     dur = gather(match, inputs, "dur_ns")
     usable = match.usable
     starts_known = raw_clocks or clocks.comparable(match.labels)
-    swap = exchange(match.kind)
     return GroupArrivals(
         match=match,
         start_ns=start,
         dur_ns=dur,
         clock_free=_spread(clock_free(dur[usable], floor_ns), usable),
         by_start=_spread(by_start(start[usable], floor_ns), usable) if starts_known else None,
-        eligible=usable & (fully_dependent(match.kind) | swap),
-        confidence=np.where(swap, np.minimum(match.confidence, MEDIUM), match.confidence),
+        eligible=usable & (fully_dependent(match.kind) | exchange(match.kind)),
+        confidence=_capped(match),
     )
+
+
+def _capped(match: GroupMatch) -> I8:
+    limit = np.where(exchange(match.kind), MEDIUM, HIGH)
+    limit[match.kind == TYPES.index("SendRecv")] = LOW
+    return np.minimum(match.confidence, limit).astype(np.int8)
 
 
 def _spread(part: Lateness, usable: Bool) -> Lateness:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics.collectives.clocks import estimate_clocks
-from metrics.collectives.match import HIGH, MEDIUM, MatchInput, match_calls
+from metrics.collectives.match import HIGH, LOW, MEDIUM, MatchInput, match_calls
 from metrics.collectives.stragglers import Arrivals, GroupArrivals, arrivals, blame_floor
 from metrics.groups import CommGroup
 
@@ -104,12 +104,12 @@ def test_one_sided_and_unknown_types_are_measured_but_blame_nobody(kind: str) ->
     assert found.last.tolist() == [-1]
 
 
-@pytest.mark.parametrize("kind", ["AllToAll", "SendRecv"])
-def test_an_all_to_all_blames_with_medium_confidence_at_most(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "confidence"), [("AllToAll", MEDIUM), ("SendRecv", LOW)])
+def test_an_all_to_all_blames_with_less_confidence(kind: str, confidence: int) -> None:
     found = only(arrived(one_allreduce(kind), group(0, 1, 2)))
 
     assert found.match.confidence.tolist() == [HIGH]
-    assert found.confidence.tolist() == [MEDIUM]
+    assert found.confidence.tolist() == [confidence]
     assert found.eligible.tolist() == [True]
     assert found.last.tolist() == [2]
 

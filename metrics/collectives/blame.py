@@ -1,0 +1,105 @@
+"""Lag, wait and blame summed over the instances and ranks that were chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.collectives.stragglers import GroupArrivals, Lateness, by_start, clock_free
+from parsers.columns import I8, I64, Bool
+
+MIN_TIMES_LAST = 3
+SHARE_OF_EVEN = 1.5
+"""A straggler is last this many times as often as chance would have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Eligible instances of one group: n rows, m members that index the ``labels`` of the job.
+
+    Times are int64 ns; ``step`` is -1 outside steps. ``aligned`` is the measure by starts, None
+    where the members' clocks are not known.
+    """
+
+    group: int
+    members: I64
+    kind: I8
+    confidence: I8
+    step: I64
+    start_ns: I64  # [n, m]
+    dur_ns: I64
+    lateness: Lateness
+    aligned: Lateness | None
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def choose(arrived: GroupArrivals, rows: Bool, columns: I64, members: I64, floor_ns: int) -> Chosen:
+    """Rows (mask) and member columns of a group, lateness taken among those columns alone."""
+    start, dur = arrived.start_ns[rows][:, columns], arrived.dur_ns[rows][:, columns]
+    return Chosen(
+        group=arrived.match.group,
+        members=members,
+        kind=arrived.match.kind[rows],
+        confidence=arrived.confidence[rows],
+        step=arrived.match.step[rows],
+        start_ns=start,
+        dur_ns=dur,
+        lateness=clock_free(dur, floor_ns),
+        aligned=None if arrived.by_start is None else by_start(start, floor_ns),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Sums per label, arrays of one length; times in ns."""
+
+    wait_ns: I64  # waited for others, ties included
+    last_count: I64  # blamed instances in which it came last
+    caused_wait_ns: I64  # waits of all members of those instances
+    took_part: I64  # blamed instances that it was a member of
+    even_share: npt.NDArray[np.float64]  # last_count / took_part if all were last equally often
+
+    @property
+    def last_share(self) -> npt.NDArray[np.float64]:
+        """Share of the blamed instances it took part in that it was last in; 0 of none."""
+        return self.last_count / np.maximum(self.took_part, 1)
+
+    def stragglers(self) -> list[int]:
+        """Labels that are last in at least three blamed instances, and well above chance.
+
+        Those that caused the most waiting come first.
+        """
+        often = self.last_share > SHARE_OF_EVEN * self.even_share
+        found = np.flatnonzero(often & (self.last_count >= MIN_TIMES_LAST))
+        order = np.lexsort((found, -self.caused_wait_ns[found]))
+        return [int(label) for label in found[order]]
+
+
+def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
+    """Add up who waited and who was blamed."""
+    wait, last, caused, part = (np.zeros(num_labels, np.int64) for _ in range(4))
+    expected = np.zeros(num_labels)
+    for one in chosen:
+        blamed = one.lateness.last >= 0
+        who = one.members[one.lateness.last[blamed]]
+        wait[one.members] += one.lateness.wait_ns.sum(axis=0)
+        np.add.at(last, who, 1)
+        np.add.at(caused, who, one.lateness.wait_ns[blamed].sum(axis=1))
+        part[one.members] += int(blamed.sum())
+        expected[one.members] += blamed.sum() / len(one.members)
+    return Tally(wait, last, caused, part, expected / np.maximum(part, 1))
+
+
+def is_persistent(chosen: Sequence[Chosen], label: int) -> bool:
+    """Whether a label is last most often in the first and in the second half of the blamed."""
+    times = [one.start_ns.min(axis=1)[one.lateness.last >= 0] for one in chosen]
+    who = [one.members[one.lateness.last[one.lateness.last >= 0]] for one in chosen]
+    order = np.argsort(np.concatenate(times), kind="stable")
+    ordered = np.concatenate(who)[order]
+    halves = (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :])
+    return all(len(half) > 0 and np.bincount(half).argmax() == label for half in halves)

@@ -1,0 +1,170 @@
+"""The tables of `straggler_lag`, JSON-ready, from the chosen instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from metrics.collectives.blame import Chosen, Tally
+from metrics.collectives.clocks import ClockModel
+from metrics.collectives.deviation import nearest_rank
+from metrics.collectives.match import HIGH, LOW, MEDIUM
+from metrics.collectives.stragglers import GroupArrivals
+from metrics.statistics import microseconds, ratio
+from parsers.columns import I64, Bool
+
+Table = list[dict[str, Any]]
+
+LEVELS = ("high", "medium", "low")
+
+
+def summary(lag_ns: I64) -> dict[str, Any]:
+    """Mean, median, p95, extremes in µs, and n, of at least one lag."""
+    return {
+        "mean_lag_us": microseconds(int(lag_ns.sum())) / len(lag_ns),
+        "p50_lag_us": microseconds(float(np.median(lag_ns))),
+        "p95_lag_us": microseconds(nearest_rank(lag_ns, 0.95)),
+        "min_lag_us": microseconds(int(lag_ns.min())),
+        "max_lag_us": microseconds(int(lag_ns.max())),
+        "n": len(lag_ns),
+    }
+
+
+def last_counts(one: Chosen, rows: Bool, labels: Sequence[str]) -> dict[str, int]:
+    """How often each rank was blamed for some rows (mask), most often first."""
+    last = one.lateness.last[rows]
+    counts = np.bincount(last[last >= 0], minlength=len(one.members))
+    order = np.argsort(-counts, kind="stable")
+    return {labels[one.members[i]]: int(counts[i]) for i in order if counts[i]}
+
+
+def by_group(
+    chosen: Sequence[Chosen], labels: Sequence[str], describe: Callable[[int], Mapping[str, Any]]
+) -> Table:
+    """One row a group: its lags and whom they blame."""
+    rows = []
+    for one in chosen:
+        everything = np.ones(len(one), np.bool_)
+        numbers = summary(one.lateness.lag_ns)
+        rows.append(
+            {
+                **describe(one.group),
+                "members": [labels[index] for index in one.members],
+                "num_collectives": numbers.pop("n"),
+                **numbers,
+                "last": last_counts(one, everything, labels),
+                "ties": int((one.lateness.last < 0).sum()),
+                "confidence": confidence_counts([one]),
+            }
+        )
+    return rows
+
+
+def per_step(
+    chosen: Sequence[Chosen], labels: Sequence[str], step_time_ns: Mapping[int, int]
+) -> Table:
+    """One row a step: its lags, whom they blame, and what share of the step they are.
+
+    ``lag_us`` is the sum over the group in which it is largest: groups wait side by side.
+    """
+    steps = sorted({int(step) for one in chosen for step in np.unique(one.step) if step >= 0})
+    rows = []
+    for step in steps:
+        parts = [(one, one.step == step) for one in chosen]
+        lags = [one.lateness.lag_ns[rows] for one, rows in parts]
+        worst = max(int(lag.sum()) for lag in lags)
+        together = np.concatenate(lags)
+        length = step_time_ns.get(step)
+        rows.append(
+            {
+                "step": step,
+                "num_collectives": len(together),
+                "lag_us": microseconds(worst),
+                "mean_lag_us": microseconds(int(together.sum())) / len(together),
+                "max_lag_us": microseconds(int(together.max())),
+                "last": _merged([last_counts(one, mask, labels) for one, mask in parts]),
+                "step_time_us": None if length is None else microseconds(length),
+                "lag_fraction": None if length is None else ratio(worst, length),
+            }
+        )
+    return rows
+
+
+def _merged(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in counts:
+        for label, count in part.items():
+            total[label] = total.get(label, 0) + count
+    return dict(sorted(total.items(), key=lambda item: -item[1]))
+
+
+def blame(found: Tally, labels: Sequence[str], present: Sequence[int]) -> dict[str, Any]:
+    """Times last, share of the blamed instances it took part in, and wait caused, by rank."""
+    return {
+        labels[i]: {
+            "last_count": int(found.last_count[i]),
+            "last_share": float(found.last_share[i]),
+            "caused_wait_us": microseconds(int(found.caused_wait_ns[i])),
+        }
+        for i in present
+    }
+
+
+def clock_table(clocks: ClockModel, labels: Sequence[str]) -> dict[str, Any]:
+    """Offset, error bar and number of collectives behind it, by rank; null where not known."""
+    table = {}
+    for label in labels:
+        clock = clocks.clocks[label]
+        table[label] = {
+            "offset_us": microseconds(clock.offset_ns) if clock.known else None,
+            "residual_p50_us": _us(clock.residual_p50_ns),
+            "residual_p95_us": _us(clock.residual_p95_ns),
+            "n": clock.n,
+            "drift_ppm": None if clock.drift_ppb is None else clock.drift_ppb / 1000,
+        }
+    return table
+
+
+def _us(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else microseconds(nanoseconds)
+
+
+def confidence_counts(chosen: Sequence[Chosen]) -> dict[str, int]:
+    """Instances by confidence."""
+    values = np.concatenate([one.confidence for one in chosen])
+    counts = np.bincount(values, minlength=3)
+    return {
+        name: int(counts[value]) for name, value in zip(LEVELS, (HIGH, MEDIUM, LOW), strict=True)
+    }
+
+
+def match_table(
+    chosen: Sequence[Chosen], matched: Sequence[tuple[GroupArrivals, Bool]]
+) -> dict[str, Any]:
+    """How the instances were matched, and what was left out (``matched``: rows as masks)."""
+    level = np.concatenate([one.match.level[rows & one.eligible] for one, rows in matched])
+    overlap = np.concatenate([one.match.overlap[rows & one.eligible] for one, rows in matched])
+    counts = np.bincount(level, minlength=5)
+    return {
+        "level": int(counts.argmax()),
+        "levels": {str(i): int(counts[i]) for i in range(1, 5) if counts[i]},
+        **confidence_counts(chosen),
+        "mismatched": sum(
+            int((one.match.complete & ~one.match.agrees)[rows].sum()) for one, rows in matched
+        ),
+        "incomplete": sum(int((~one.match.complete)[rows].sum()) for one, rows in matched),
+        "overlap_pass_ratio": float((overlap == 1).mean()),
+    }
+
+
+def end_times(chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, float]:
+    """When each rank's last collective ended, µs after the first of all began."""
+    first = min(int(one.start_ns.min()) for one in chosen)
+    ends: dict[str, int] = {}
+    for one in chosen:
+        last = (one.start_ns + one.dur_ns).max(axis=0)
+        for index, end in zip(one.members.tolist(), last.tolist(), strict=True):
+            ends[labels[index]] = max(ends.get(labels[index], end), end)
+    return {label: microseconds(end - first) for label, end in ends.items()}
