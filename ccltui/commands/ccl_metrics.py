@@ -14,7 +14,7 @@ from ccltui.commands import list_metrics
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import Measured, choose_metrics, measure
 from ccltui.report.envelope import Selection
-from ccltui.report.output import say, write_report
+from ccltui.report.output import write_report
 from parsers.errors import GrammarError
 
 PROG = "ccl-metrics"
@@ -75,8 +75,7 @@ def _run(arguments: Sequence[str]) -> int:
     selection = Selection(profile_mode=options.profile_mode)
     measured = measure(metrics, LoadOptions(options.trace), selection, debug=options.debug)
     _print(_document(measured, keyed=len(metrics) > 1))
-    if measured.problem is not None:
-        say(measured.problem)
+    measured.tell(warnings=False)
     return measured.exit_status
 
 

@@ -39,9 +39,19 @@ class Measured:
         reasons = {result.reason for _, result in self.results if result.status == "unavailable"}
         if self.problem is not None or "internal_error" in reasons:
             return exit_codes.INPUT
-        if not self.trace.ranks and "no_trace" in reasons:
-            return exit_codes.INPUT
         return exit_codes.REFUSED if reasons else exit_codes.OK
+
+    def tell(self, *, warnings: bool) -> None:
+        """Say on standard error why numbers are missing, and the results' warnings if asked."""
+        if self.problem is not None:
+            say(self.problem)
+            return
+        for _, result in self.results:
+            for warning in result.warnings if warnings else ():
+                say(f"{result.metric}: {warning}")
+            if result.status == "unavailable":
+                why = "; ".join(reason.message for reason in result.reasons)
+                say(f"{result.metric} is unavailable: {why}")
 
 
 def choose_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
@@ -94,7 +104,8 @@ def measure(
     if not loaded.complete:
         say(_stopped_text(loaded))
         results = ((metric, _stopped(result, loaded)) for metric, result in results)
-    return Measured(trace, tuple(results))
+    measured = Measured(trace, tuple(results))
+    return dataclasses.replace(measured, problem=_nothing_read(measured))
 
 
 def view_of(loaded: LoadedJob, selection: Selection) -> View:
@@ -123,6 +134,14 @@ def summary_of(loaded: LoadedJob) -> TraceSummary:
 def _nothing(metrics: Sequence[Metric], path: str, problem: str) -> Measured:
     results = tuple((m, m.unavailable(Reason("no_trace", problem))) for m in metrics)
     return Measured(TraceSummary(path), results, problem)
+
+
+def _nothing_read(measured: Measured) -> str | None:
+    """Why there is not one trace, None when there is or when other files explain it."""
+    if measured.trace.ranks:
+        return None
+    reasons = [reason for _, result in measured.results for reason in result.reasons]
+    return next((reason.message for reason in reasons if reason.code == "no_trace"), None)
 
 
 def _run(metric: Metric, view: View, *, debug: bool) -> Result:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ccltui import exit_codes
@@ -40,8 +40,8 @@ def run(options: PrintOptions, loading: LoadOptions, selection: Selection) -> in
     measured = measure(metrics, loading, selection, debug=options.debug)
     verdicts = [_judged(gate, measured) for gate in options.gates]
     _print(measured, verdicts, options, selection)
-    for line in _talk(measured, verdicts, options):
-        say(line)
+    measured.tell(warnings=options.format in {"table", "csv"})
+    _tell_gates(verdicts)
     return exit_codes.worst(measured.exit_status, *(_status(verdict) for verdict in verdicts))
 
 
@@ -71,18 +71,9 @@ def _status(verdict: Verdict) -> int:
     return exit_codes.GATE if verdict.tripped else exit_codes.OK
 
 
-def _talk(measured: Measured, verdicts: Sequence[Verdict], options: PrintOptions) -> Iterator[str]:
-    if measured.problem is not None:
-        yield measured.problem
-        return
-    for _, result in measured.results:
-        if options.format in {"table", "csv"}:
-            yield from (f"{result.metric}: {warning}" for warning in result.warnings)
-        if result.status == "unavailable":
-            why = "; ".join(reason.message for reason in result.reasons)
-            yield f"{result.metric} is unavailable: {why}"
+def _tell_gates(verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         if verdict.tripped:
-            yield f"gate tripped: {verdict.gate.text} (it is {verdict.value!r})"
+            say(f"gate tripped: {verdict.gate.text} (it is {verdict.value!r})")
         elif verdict.problem is not None:
-            yield f"gate not decided: {verdict.gate.text}: {verdict.problem}"
+            say(f"gate not decided: {verdict.gate.text}: {verdict.problem}")

@@ -13,7 +13,7 @@ from ccltui.demo import Spec, write_job
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four ranks on two hosts, pipeline and data parallel, three steps."""
     directory = tmp_path_factory.mktemp("jobs") / "small"
-    write_job(directory, Spec(tp=1, steps=3, layers=1, gpus_per_node=2, stragglers=()))
+    write_job(directory, Spec(tp=1, steps=3, layers=2, gpus_per_node=2, stragglers=()))
     return directory
 
 
