@@ -80,8 +80,7 @@ def _has_unusable_degree(card: Card) -> bool:
 
 
 def _count_and_world(card: Card, job: Job) -> Iterator[str]:
-    total = card.total_count
-    world = job.capture.world_size if job.world_size is None else job.world_size
+    total, world = card.total_count, job.world_size
     if total is None:
         return
     says = _says(card, "total_count", f"{total} devices")

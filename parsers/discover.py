@@ -23,6 +23,7 @@ from parsers.walk import Entry, Walk, entry_of, walk
 __all__ = ["Capture", "Discovery", "FoundFile", "Kind", "discover", "parse_rank_map"]
 
 _JUST_WRITTEN_NS = 120 * 10**9
+_TRACE_SUFFIXES = (".json", ".gz", ".zst")
 _NAMED_BY_RANK: frozenset[Kind] = frozenset(
     {"kineto", "execution_trace", "nsys_sqlite", "nsys_report", "memory_snapshot", "expert_stats"}
 )
@@ -118,26 +119,30 @@ def _real_files(entries: Iterable[Entry]) -> list[_Candidate]:
 def _follow_stored_links(candidates: list[_Candidate], base: str, *, single: bool) -> None:
     """Give every symlink that was stored as text the file it means, where that is here."""
     by_real_path = {candidate.entry.real_path: candidate for candidate in candidates}
-    for candidate in list(candidates):
-        link = candidate.sniffed.link
-        if link is None:
-            continue
-        folder = os.path.dirname(candidate.entry.real_path)  # noqa: PTH120 - bytes-safe text
-        target = os.path.realpath(os.path.join(folder, link))  # noqa: PTH118
+    for candidate in [candidate for candidate in candidates if candidate.sniffed.link is not None]:
+        target = _stored_target(candidate, by_real_path)
         meant = by_real_path.get(target)
-        if meant is not None and meant is not candidate:
-            candidate.repeats = meant
+        if meant is not None and meant.sniffed.link is None:
             meant.aliases.append(candidate.entry)
             candidates.remove(candidate)
         elif single and target.startswith(base.rstrip("/") + "/") and Path(target).is_file():
             entry = entry_of(target, candidate.path)
             candidate.entry = entry
             candidate.sniffed = sniff(target, Path(target).name, entry.size_bytes)
-        elif candidate.sniffed.kind == "unknown" and candidate.path.endswith(
-            (".json", ".gz", ".zst")
-        ):
-            why = f"a symlink stored as text; {shown(link)} is not among the files here"
+        elif candidate.sniffed.kind == "unknown" and candidate.path.endswith(_TRACE_SUFFIXES):
+            link = shown(candidate.sniffed.link or "")
+            why = f"a symlink stored as text; {link} is not among the files here"
             candidate.sniffed = replace(candidate.sniffed, problem=why)
+
+
+def _stored_target(candidate: _Candidate, by_real_path: Mapping[str, _Candidate]) -> str:
+    """Where a stored link leads, through further ones; a circle ends where it began."""
+    target = candidate.entry.real_path
+    seen: set[str] = set()
+    while target not in seen and (link := by_real_path.get(target)) and link.sniffed.link:
+        seen.add(target)
+        target = os.path.realpath(f"{target.rpartition('/')[0]}/{link.sniffed.link}")
+    return target
 
 
 def _mark_equal_content(traces: list[_Candidate]) -> None:
