@@ -68,7 +68,7 @@ def choose_family(trace: RankTrace, work: StepWork, classes: I8) -> Family:
     ``classes`` is the class of each row of ``gpu``.
     """
     has_kernels = bool((classes <= COMP).any())
-    if has_kernels and ((classes == COMM).any() or not _backend_rows(trace, ("gloo:",)).any()):
+    if has_kernels and ((classes == COMM).any() or not runs_on_gloo(trace)):
         return _kernels(trace, np.flatnonzero(classes == COMM), work)
     for build in (_parameters, _operators, _annotations):
         family = build(trace, work)
@@ -86,6 +86,11 @@ def api_call_times(trace: RankTrace) -> I64 | None:
     if name < 0 or not (operators.name == name).any():
         return None
     return operators.start_ns[_parameter_rows(trace)[0]]
+
+
+def runs_on_gloo(trace: RankTrace) -> bool:
+    """Whether gloo did the communication: on the CPU, without kernels."""
+    return bool(_backend_rows(trace, ("gloo:",)).any())
 
 
 def _kernels(trace: RankTrace, rows: I64, work: StepWork) -> Family:

@@ -212,14 +212,17 @@ def _collect(
 def dims_of_calls(calls: Calls, groups: Sequence[CommGroup], degrees: Degrees) -> tuple[I8, I8]:
     """Index into DIMS and into MODES of each call, int8.
 
-    Where a group's description or ranks do not tell, the operation does if its metadata names
-    it: send and receive are pipeline traffic, all-to-all expert traffic (context traffic if
-    there are no experts). The operation never tells data from tensor parallelism.
+    Where a group's description or ranks do not tell, the operation does if it is named (by a
+    kernel's metadata, or as an operator): send and receive are pipeline traffic, all-to-all
+    expert traffic (context traffic if there are no experts). It never tells data from tensor
+    parallelism.
     """
     of_group = np.array([DIMS.index(g.dim) for g in groups] + [_UNKNOWN_DIM], np.int8)
     by_rule = np.array([MODES.index(g.mode) for g in groups] + [_UNKNOWN_MODE], np.int8)
     dims, modes = of_group[calls.group], by_rule[calls.group]
-    open_calls = ((dims == _UNKNOWN_DIM) | (dims == DIMS.index("world"))) & calls.has_metadata
+    open_calls = (dims == _UNKNOWN_DIM) | (dims == DIMS.index("world"))
+    if calls.source == "kernel":
+        open_calls &= calls.has_metadata
     exchange = "cp" if (degrees.cp or 1) > 1 and degrees.ep == 1 else "ep"
     for kinds, dim in ((("Send", "Recv"), "pp"), (("AllToAll",), exchange)):
         told = open_calls & _is_one_of(calls.kind, kinds)
