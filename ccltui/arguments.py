@@ -167,11 +167,11 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "--batch-size",
         type=grammar(positive),
         metavar="N",
-        help="sequences in a step, instead of the workload card's batch_size",
+        help="sequences that the whole job takes in a step, whatever the workload card says",
     )
     group.add_argument(
         "--seq-len",
         type=grammar(positive),
         metavar="N",
-        help="tokens in a sequence, instead of the workload card's seq_len",
+        help="tokens in a sequence, whatever the workload card says",
     )

@@ -22,6 +22,7 @@ State = Literal["ok", "warning", "problem", "unknown"]
 
 _NSYS_KINDS = ("nsys_sqlite", "nsys_report", "nsys_text")
 _NS_PER_MS = 1_000_000
+_METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +110,20 @@ def step_markers(job: Job) -> Finding:
 
 
 def collective_metadata(job: Job) -> Finding:
-    """Share of the collective kernels that state their operation, size and group."""
-    total = stated = 0
+    """How many collective kernels state their operation, their size and their group."""
+    stated = np.zeros(len(_METADATA), np.int64)
+    total = 0
     for trace in job.ranks:
-        gpu = trace.group("gpu")
-        kernels = classes_of(trace) == COMM
-        total += int(np.count_nonzero(kernels))
-        stated += int(np.count_nonzero(kernels & (gpu.args >= 0)))
+        gpu, args = trace.group("gpu"), trace.collective_args
+        rows = gpu.args[classes_of(trace) == COMM]
+        total += len(rows)
+        rows = rows[rows >= 0]
+        stated += [np.count_nonzero(getattr(args, column)[rows] >= 0) for column, _ in _METADATA]
     if not total:
         return Finding("collective metadata", "unknown", "no collective kernel in these traces")
-    message = f"{stated:,} of {total:,} collective kernels state size and group"
-    state: State = "ok" if stated == total else "warning"
-    return Finding("collective metadata", state, message)
+    parts = [f"{noun} {count:,}" for count, (_, noun) in zip(stated, _METADATA, strict=True)]
+    message = f"of {count_text(total, 'collective kernel')} state: {listed(parts)}"
+    return Finding("collective metadata", "ok" if stated.min() == total else "warning", message)
 
 
 def process_groups(job: Job) -> Finding:

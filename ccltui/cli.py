@@ -149,7 +149,11 @@ def _check_exists(path: str) -> None:
 
 def selection_of(options: argparse.Namespace) -> Selection:
     """What the command line restricts the numbers to."""
-    stated = {"batch_size": options.batch_size, "seq_len": options.seq_len}
+    overrides: dict[str, object] = {}
+    if options.batch_size is not None:
+        overrides |= {"batch_size": options.batch_size, "batch_size_scope": "global"}
+    if options.seq_len is not None:
+        overrides["seq_len"] = options.seq_len
     return Selection(
         window=options.window,
         steps=options.steps,
@@ -157,5 +161,5 @@ def selection_of(options: argparse.Namespace) -> Selection:
         group=options.group,
         profile_mode=options.profile_mode,
         raw_clocks=options.raw_clocks,
-        overrides={name: value for name, value in stated.items() if value is not None},
+        overrides=overrides,
     )

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
     with cache_directory(loading) as cache_dir:
         return run_explorer(
             loading.path,
-            ExplorerOptions(
+            options=ExplorerOptions(
                 rank_map=rank_map_of(loading),
                 iteration=loading.iteration,
                 capture=loading.capture,

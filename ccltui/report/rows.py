@@ -7,6 +7,7 @@ The key of a row is a path into the result's details (``wait_us.3``), the same t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,18 +17,20 @@ from metrics.result import Result
 
 HEADER: Final = ("metric", "key", "value", "unit", "status", "reason")
 
-_UNITS: Final = (
-    ("_tokens_per_s", "tokens/s"),
-    ("_ns", "ns"),
-    ("_us", "us"),
-    ("_ms", "ms"),
-    ("_pct", "%"),
-    ("_bytes", "bytes"),
-    ("_gb_per_s", "GB/s"),
-    ("_per_s", "1/s"),
-    ("_s", "s"),
-    ("_ppb", "ppb"),
-    ("_ratio", "ratio"),
+_UNITS: Final = tuple(
+    (re.compile(rf"(?:.*_)?{pattern}"), unit)
+    for pattern, unit in (
+        ("tokens_per_s(?:_per_.*)?", "tokens/s"),
+        ("per_s", "1/s"),
+        ("ns", "ns"),
+        ("us", "us"),
+        ("ms", "ms"),
+        ("s", "s"),
+        ("bytes", "bytes"),
+        ("ppb", "ppb"),
+        ("pct(?:_of_.*)?", "%"),
+        ("(?:ratio|fraction)(?:_of_.*)?", "ratio"),
+    )
 )
 
 
@@ -79,7 +82,7 @@ def reason_text(result: Result) -> str:
 
 
 def cell_text(value: object) -> str:
-    """One value as text, floats so that they read back exactly; "" for None."""
+    """One value as text, floats with the 15 digits that are always exact; "" for None."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -87,15 +90,15 @@ def cell_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return repr(value)
+        return format(value, ".15g") if isinstance(value, float) else str(value)
     return clean(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def unit_of(key: str) -> str:
     """Unit that the ending of any part of ``key`` states, the last part first; "" for none."""
     for part in reversed(key.split(".")):
-        for ending, unit in _UNITS:
-            if part.endswith(ending) or part == ending[1:]:
+        for pattern, unit in _UNITS:
+            if pattern.fullmatch(part):
                 return unit
     return ""
 

@@ -12,7 +12,7 @@ import pytest
 from ccltui.report.envelope import Entry, Report, Selection, TraceSummary
 from ccltui.report.gates import judge, parse_gate
 from ccltui.report.layout import EMPTY
-from ccltui.report.rows import rows_of, unit_of
+from ccltui.report.rows import cell_text, rows_of, unit_of
 from ccltui.report.writers import WRITERS, json_bytes, write_csv, write_json, write_table
 from metrics.result import Reason, Result
 from parsers.window import parse_window
@@ -208,6 +208,13 @@ def test_the_headline_is_not_repeated() -> None:
         ("throughput_tokens_per_s", "tokens/s"),
         ("measured_duration_s", "s"),
         ("exposed_comm_pct", "%"),
+        ("exposed_comm_pct_of_step", "%"),
+        ("overlap_ratio_of_comp", "ratio"),
+        ("lag_fraction_of_step", "ratio"),
+        ("tokens_per_s_per_gpu", "tokens/s"),
+        ("tokens_per_step", ""),
+        ("bytes_basis", ""),
+        ("s", "s"),
         ("total_calls", ""),
         ("focus", ""),
     ],
@@ -229,3 +236,22 @@ def test_the_ending_of_a_key_is_its_unit(key: str, unit: str) -> None:
 )
 def test_json_holds_no_byte_that_a_terminal_acts_on(value: Any, text: str) -> None:
     assert json_bytes(value).decode() == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (True, "true"),
+        (0, "0"),
+        (2**63, "9223372036854775808"),
+        (0.1, "0.1"),
+        (58.734328500000004, "58.7343285"),
+        (1 / 3, "0.333333333333333"),
+        (60.0, "60"),
+        (1e-07, "1e-07"),
+        ([1, None, "a"], '[1, null, "a"]'),
+    ],
+)
+def test_cells_are_plain_text(value: object, text: str) -> None:
+    assert cell_text(value) == text
