@@ -120,3 +120,9 @@ def is_known(key: str) -> bool:
         or any(key == name or key.startswith(f"{name}.") for name in _FREE_MAPS)
         or any(key in keys for keys in FIELDS.values())
     )
+
+
+def is_section(key: str) -> bool:
+    """True for a normalised dotted key that holds known keys: ``workload.data``."""
+    known = (*_OTHER_KNOWN, *_FREE_MAPS, *(key for keys in FIELDS.values() for key in keys))
+    return any(name.startswith(f"{key}.") for name in known)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from parsers import safe_yaml
 from parsers.card import Card, Place, as_count, as_text
-from parsers.card_keys import COUNTS, FIELDS, PERSONAL, is_known
+from parsers.card_keys import COUNTS, FIELDS, PERSONAL, is_known, is_section
 from parsers.card_search import card_file, find_card
 from parsers.columns import Note
 from parsers.errors import CardError
@@ -72,7 +72,7 @@ class _Reading:
                 self.walk(pair.node, f"{name}.", f"{written}.")
             elif name in _SECTIONS and not _is_empty(pair.node):
                 self._fail(f"`{shown(pair.key)}:` holds no keys", pair)
-            else:
+            elif not (_is_empty(pair.node) and is_section(name)):
                 self._put(name, written, pair)
 
     def _put(self, name: str, written: str, pair: Pair) -> None:
