@@ -51,6 +51,7 @@ class Family:
     dur_ns: I64
     kind: I8
     args: I32
+    dtype: I32  # string id of the element type, -1 where not recorded
     in_elems: I64
     out_elems: I64
     step: I64
@@ -171,7 +172,7 @@ def _output_first(family: Family) -> Family:
 
 
 def _timed_by_gloo(trace: RankTrace, family: Family) -> Family:
-    """The operators with start, duration and input size of gloo's work, matched in order.
+    """The operators with start, duration, input size and type of gloo's work, matched in order.
 
     gloo carries out a reduce-scatter as an all-reduce and annotates it so. A call without its
     annotation keeps the times of the operator.
@@ -181,6 +182,7 @@ def _timed_by_gloo(trace: RankTrace, family: Family) -> Family:
     kinds = _annotation_types(trace, annotations.name[rows])
     start, dur, given = family.start_ns.copy(), family.dur_ns.copy(), family.in_elems.copy()
     elements = _elements(trace, annotations.args[rows])[0]
+    types, dtype = _dtypes(trace, annotations.args[rows]), family.dtype.copy()
     for kind in np.unique(kinds):
         mine = family.kind == kind
         if TYPES[kind] == "AllReduce" and TYPES.index("ReduceScatter") not in kinds:
@@ -190,7 +192,8 @@ def _timed_by_gloo(trace: RankTrace, family: Family) -> Family:
         start[calls] = annotations.start_ns[rows[done]]
         dur[calls] = annotations.dur_ns[rows[done]]
         given[calls] = np.where(elements[done] >= 0, elements[done], given[calls])
-    return replace(family, start_ns=start, dur_ns=dur, in_elems=given)
+        dtype[calls] = np.where(dtype[calls] >= 0, dtype[calls], types[done])
+    return replace(family, start_ns=start, dur_ns=dur, in_elems=given, dtype=dtype)
 
 
 def _in_order(issued_ns: I64, calls: I64, begun_ns: I64, done: I64) -> tuple[I64, I64]:
@@ -225,6 +228,7 @@ def _family(trace: RankTrace, work: StepWork, group: Group, rows: I64, kind: I8)
         dur_ns=events.dur_ns[rows],
         kind=kind,
         args=events.args[rows],
+        dtype=_dtypes(trace, events.args[rows]),
         in_elems=in_elems,
         out_elems=out_elems,
         step=step,
@@ -234,6 +238,10 @@ def _family(trace: RankTrace, work: StepWork, group: Group, rows: I64, kind: I8)
 def _elements(trace: RankTrace, args: I32) -> tuple[I64, I64]:
     table = trace.collective_args
     return np.append(table.in_elems, MISSING)[args], np.append(table.out_elems, MISSING)[args]
+
+
+def _dtypes(trace: RankTrace, args: I32) -> I32:
+    return np.append(trace.collective_args.dtype, np.int32(MISSING))[args]
 
 
 def _operations(trace: RankTrace, args: I32) -> I32:

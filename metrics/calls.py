@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics.call_families import Family, choose_family
-from metrics.classify import TYPES, distinct
+from metrics.classify import TYPES, distinct, reduced_dtype
 from metrics.collectives.bandwidth import message_bytes, wire_factor
 from metrics.groups import CommGroup
 from metrics.steps import StepWork
@@ -44,6 +44,7 @@ _BY_LOWER = {
 }
 
 _SPLITTING: Final = [TYPES.index("AllGather"), TYPES.index("ReduceScatter")]
+_TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,11 @@ def calls_of(
     family = family.take(order)
     args = _with_absent_row(trace.collective_args)
     group = np.append(group_index, np.int32(MISSING))[args.group[family.args]]
+    src, dst = args.src[family.args], args.dst[family.args]
     if family.source != "kernel":
-        group = _implied(trace, family, group, group_index)
-    dtype = _dtypes(trace, args.dtype[family.args])
+        group = _implied(trace, family, group=group, group_index=group_index, groups=groups)
+        src, dst = _global_ranks(src, group, groups), _global_ranks(dst, group, groups)
+    dtype = _dtypes(trace, family)
     size = _group_sizes(args.group_size[family.args], group, groups)
     in_elems, out_elems = family.in_elems, family.out_elems
     width = np.append(DTYPE_BYTES, MISSING)[dtype]
@@ -128,8 +131,8 @@ def calls_of(
         seq=args.seq[family.args],
         comms_id=args.comms_id[family.args],
         step=family.step,
-        src=args.src[family.args],
-        dst=args.dst[family.args],
+        src=src,
+        dst=dst,
         row=family.rows,
         has_metadata=args.op[family.args] >= 0,
         event_group=family.event_group,
@@ -153,34 +156,65 @@ def _with_absent_row(args: CollectiveArgs) -> CollectiveArgs:
     return CollectiveArgs(**columns)
 
 
-def _implied(trace: RankTrace, family: Family, group: I32, group_index: I32) -> I32:
+def _implied(
+    trace: RankTrace,
+    family: Family,
+    *,
+    group: I32,
+    group_index: I32,
+    groups: Sequence[CommGroup],
+) -> I32:
     """Groups of operators, which do not name theirs: the only one of the rank that fits.
 
     The rank's own table lists all its groups. A gather or a reduce-scatter shows the size of its
-    group by its two sizes; where one group alone has that size, or exists, it is the one.
+    group by its two sizes, a send or receive belongs to the pipeline; where one group alone fits,
+    or exists, it is the one.
     """
-    listed = {
-        int(index): known.size
-        for index, known in zip(group_index, trace.process_groups, strict=True)
-        if known.backend and known.size > 1
-    }
+    listed = sorted(
+        {
+            int(index)
+            for index, known in zip(group_index, trace.process_groups, strict=True)
+            if known.backend and known.size > 1
+        }
+    )
     if len(listed) == 1:
-        return np.where(group < 0, np.int32(next(iter(listed))), group)
-    sizes = list(listed.values())
+        return np.where(group < 0, np.int32(listed[0]), group)
     whole = np.maximum(family.in_elems, family.out_elems)
     part = np.minimum(family.in_elems, family.out_elems)
     split = np.isin(family.kind, _SPLITTING) & (part > 0)
-    for index, size in listed.items():
+    sizes = [groups[index].size for index in listed]
+    for index, size in zip(listed, sizes, strict=True):
         if sizes.count(size) == 1:
             group = np.where((group < 0) & split & (whole == part * size), np.int32(index), group)
+    stages = [index for index in listed if groups[index].dim == "pp"]
+    if len({groups[index].ranks for index in stages}) == 1:
+        transfer = np.isin(family.kind, _TRANSFERS)
+        group = np.where((group < 0) & transfer, np.int32(stages[0]), group)
     return group
 
 
-def _dtypes(trace: RankTrace, ids: I32) -> I32:
+def _global_ranks(peer: I64, group: I32, groups: Sequence[CommGroup]) -> I64:
+    """Operators count their peer inside the group; -1 where the group is not known."""
+    known = np.full(len(peer), MISSING, np.int64)
+    for index in np.unique(group[(peer >= 0) & (group >= 0)]):
+        ranks = np.array(groups[index].ranks, np.int64)
+        rows = np.flatnonzero((group == index) & (peer >= 0) & (peer < len(ranks)))
+        known[rows] = ranks[peer[rows]]
+    return known
+
+
+def _dtypes(trace: RankTrace, family: Family) -> I32:
+    """Element types as recorded, else as the kernel of a reduction names it."""
     table = np.full(len(trace.strings) + 1, MISSING, np.int32)
-    for i in distinct(ids):
+    for i in distinct(family.dtype):
         table[i] = dtype_index(trace.text(i))
-    return table[ids]
+    stated = table[family.dtype]
+    if family.source != "kernel":
+        return stated
+    names = trace.group("gpu").name[family.rows]
+    for i in distinct(names):
+        table[i] = dtype_index(reduced_dtype(trace.text(i)))
+    return np.where(stated >= 0, stated, table[names])
 
 
 def _group_sizes(stated: I64, group: I32, groups: Sequence[CommGroup]) -> I64:

@@ -53,6 +53,34 @@ _NCCL_TYPE = re.compile(
 )
 _TEXT_BEFORE_ARGUMENTS = re.compile(r"(?:void )?(?:\(anonymous namespace\)::)?([^(<]*)")
 
+_REDUCTION_DTYPE = re.compile(
+    r"nccl(?:Dev)?Kernel_(?:AllReduce|ReduceScatter|Reduce)_(?:\w+_)?"
+    r"(b?f(?:16|32|64)|[iu](?:8|16|32|64)|half|float|double|u?int(?:8|32|64)_t|__nv_bfloat16)"
+    r"(?:_|\(|$)"
+)
+_KERNEL_DTYPES: Final = {
+    "f16": "Half",
+    "half": "Half",
+    "bf16": "BFloat16",
+    "__nv_bfloat16": "BFloat16",
+    "f32": "Float",
+    "float": "Float",
+    "f64": "Double",
+    "double": "Double",
+    "i8": "Char",
+    "int8_t": "Char",
+    "u8": "Byte",
+    "uint8_t": "Byte",
+    "i32": "Int",
+    "int32_t": "Int",
+    "u32": "UInt32",
+    "uint32_t": "UInt32",
+    "i64": "Long",
+    "int64_t": "Long",
+    "u64": "UInt64",
+    "uint64_t": "UInt64",
+}
+
 # Longest first, so that "reducescatter" is not taken for "scatter" or "reduce".
 _OPERATIONS: Final = {
     "reducescatter": "ReduceScatter",
@@ -117,6 +145,15 @@ def type_of_kernel(name: str) -> int:
         return TYPES.index("AllReduce")
     found = _NCCL_TYPE.search(text)
     return TYPES.index(found.group()) if found else type_of_operation(text)
+
+
+def reduced_dtype(name: str) -> str:
+    """Element type that the kernel of a reduction is compiled for, "" for all others.
+
+    Kernels that only move data are compiled for bytes, whatever the tensors hold.
+    """
+    found = _REDUCTION_DTYPE.match(name)
+    return _KERNEL_DTYPES.get(found.group(1).lower(), "") if found else ""
 
 
 def per_name(strings: Strings, names: I32, answer: Mapping[int, int], default: int) -> I8:

@@ -40,6 +40,12 @@ _SHORT: Final = {
     "cp": "cp",
     "ep": "ep",
 }
+_MESH: Final = {  # TorchTitan's own, only in "mesh_…"
+    "batch": "dp",
+    "loss": "dp",
+    "efsdp": "dp",
+    "etp": "tp",
+}
 _LONG: Final = {  # only beside the word "parallel"
     "data": "dp",
     "tensor": "tp",
@@ -124,7 +130,7 @@ def axis_of_description(description: str) -> str:
     ``EXPERT_DATA_PARALLEL_GROUP`` dp.
     """
     words = [word for word in re.split(r"[^a-z0-9]+", description.lower()) if word]
-    known = _SHORT | _LONG if "parallel" in words else _SHORT
+    known = _SHORT | (_LONG if "parallel" in words else {}) | (_MESH if "mesh" in words else {})
     dims = {known[word] for word in words if word in known}
     if "and" in words and len(dims) > 1:
         return ""
@@ -138,7 +144,7 @@ def axis_of_description(description: str) -> str:
 def _data_axis(words: Sequence[str]) -> str:
     if "replicate" in words:
         return "dp_replicate"
-    return "dp_shard" if "shard" in words or "fsdp" in words else "dp"
+    return "dp_shard" if {"shard", "fsdp", "efsdp"} & set(words) else "dp"
 
 
 def _dim(axis: str) -> str:

@@ -34,6 +34,7 @@ class Traffic:
     calls: int = 0
     message_bytes: int = 0
     wire_bytes: int = 0
+    wired: int = 0  # of the sized calls, those whose group size is known
     sized: int = 0  # calls that count bytes and know them
     time_ns: int = 0  # union per rank, summed over ranks
     ranks: set[str] = field(default_factory=set)
@@ -46,17 +47,18 @@ class Traffic:
         clipped = busy.clip(rank.selection.start_ns, rank.selection.end_ns)
         self.calls += int(rows.sum())
         self.sized += int(known.sum())
+        self.wired += int(wired.sum())
         self.message_bytes += int(calls.message_bytes[known].sum())
         self.wire_bytes += int(calls.wire_bytes[wired].sum())
         self.time_ns += clipped.total_ns
         self.ranks.add(rank.label)
 
     def row(self, *, has_sizes: bool) -> dict[str, Any]:
-        """JSON form; bytes are null where no call of the job has a size."""
+        """JSON form; bytes are null where no call of the job, or not every call, tells them."""
         return {
             "calls": self.calls,
             "message_bytes": self.message_bytes if has_sizes else None,
-            "wire_bytes": self.wire_bytes if has_sizes else None,
+            "wire_bytes": self.wire_bytes if has_sizes and self.wired == self.sized else None,
             "time_ms": milliseconds(self.time_ns) / len(self.ranks),
             "ranks": sorted(self.ranks, key=lambda label: (len(label), label)),
         }
