@@ -125,9 +125,13 @@ def align(
     gutter: int,
     floor_ns: int,
     selected: tuple[int, int],
+    order: Sequence[int] | None = None,
     colour: bool = True,
 ) -> Planes:
-    """Ruler and one heat row for one rank or more; ``selected`` is (rank row, collective)."""
+    """Ruler and one heat row for one rank or more; ``selected`` is (rank row, collective).
+
+    ``order`` gives the rows of the matrix that belong to ``labels``, all of them if left out.
+    """
     planes = Planes.blank(height, width, Ink.TEXT)
     cells = width - gutter
     if cells < 1 or height < 2:
@@ -136,7 +140,9 @@ def align(
     _ruler(planes, columns, gutter, cells, heat.late_ns.shape[1])
     put_cursor(planes, gutter, columns.column(k), cells)
     rows = Rows.of(len(labels), height - 1)
-    upper, lower = _halves(levels(heat.cells(columns, cells), floor_ns), rows)
+    late = heat.cells(columns, cells)
+    chosen = late if order is None else late[list(order)]
+    upper, lower = _halves(levels(chosen, floor_ns), rows)
     glyph, style = _paint(upper, lower) if colour else _density(upper, lower)
     planes.glyph[1 : 1 + rows.rows, gutter:] = glyph
     planes.style[1 : 1 + rows.rows, gutter:] = style

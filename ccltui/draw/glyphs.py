@@ -29,9 +29,3 @@ ABSENT: Final = ord("·")
 CURSOR: Final = "▼"
 TICK: Final = "╷"
 POINTER: Final = "▶"
-
-ASCII: Final = str.maketrans(
-    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀·▼╷▶…─│±",
-    " ..::==##|||||##||^.v'>~-|~",
-)
-"""Translation for terminals that cannot show the above."""

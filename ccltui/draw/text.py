@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Literal
+from typing import Final, Literal
 
 Align = Literal["left", "right"]
 
@@ -13,6 +13,12 @@ _CONTROL_PICTURES = 0x2400
 _DELETE_PICTURE = "\u2421"
 _UNKNOWN = "?"
 ELLIPSIS = "…"
+
+ASCII: Final = str.maketrans(
+    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀·▼╷▶◀…─│±×←↑→↓",
+    " ..::==##|||||##||^.v'><~-|~x<^>v",
+)
+"""Translation for terminals that cannot show the above."""
 
 
 def clean(text: str) -> str:

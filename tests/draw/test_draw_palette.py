@@ -6,6 +6,7 @@ import pytest
 
 from ccltui.draw import glyphs
 from ccltui.draw.palette import HEAT, LEVELS, MERGED, STYLES, Depth, Ink, looks
+from ccltui.draw.text import ASCII
 
 
 def test_the_ramp_and_the_states_are_those_of_the_search() -> None:
@@ -45,4 +46,4 @@ def test_every_glyph_has_an_ascii_form() -> None:
     drawn = [*glyphs.HEIGHTS, *glyphs.LEFT, *glyphs.RIGHT, glyphs.UPPER_HALF, glyphs.ABSENT]
     text = "".join(map(chr, drawn)) + glyphs.CURSOR + glyphs.TICK + glyphs.POINTER + "…"
 
-    assert text.translate(glyphs.ASCII).isascii()
+    assert text.translate(ASCII).isascii()

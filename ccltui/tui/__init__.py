@@ -1,0 +1,60 @@
+"""The explorer in the terminal. Importing this imports no Textual: `run` does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from ccltui.draw.text import clean
+from ccltui.tui.options import ExplorerOptions
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+
+__all__ = ["ExplorerOptions", "run"]
+
+_ENVIRONMENT: Final = {
+    "TEXTUAL_ANIMATIONS": "none",
+    "TEXTUAL_SMOOTH_SCROLL": "0",
+    "TEXTUAL_FPS": "30",
+}
+_COLOR_SYSTEMS: Final = {"truecolor": "truecolor", "256": "256", "16": "standard"}
+
+
+def run(path: str, *, options: ExplorerOptions) -> int:
+    """Open the explorer on a directory or file; returns the exit code when the user leaves."""
+    _prepare_environment(options)
+    splash = f"ccltui: opening {clean(PurePath(path).name or path)}"
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{splash}")
+        sys.stderr.flush()
+    from ccltui.tui.app import Explorer  # noqa: PLC0415  (slow: the splash comes first)
+
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{' ' * len(splash)}\r")
+        sys.stderr.flush()
+    app = Explorer(path, options, _driver(options))
+    code = app.run(mouse=False)
+    return app.return_code or 0 if code is None else code
+
+
+def _prepare_environment(options: ExplorerOptions) -> None:
+    """Say what Textual reads once, when it is imported."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    if options.color == "never":
+        os.environ["NO_COLOR"] = "1"
+    elif options.color in _COLOR_SYSTEMS:
+        os.environ["TEXTUAL_COLOR_SYSTEM"] = _COLOR_SYSTEMS[options.color]
+        os.environ.pop("NO_COLOR", None)
+
+
+def _driver(options: ExplorerOptions) -> type[Driver] | None:
+    """The slim driver, or None for Textual's own."""
+    if options.driver == "plain" or sys.platform == "win32":
+        return None
+    from ccltui.tui.driver import SlimDriver  # noqa: PLC0415
+
+    return SlimDriver

@@ -1,0 +1,245 @@
+"""Every key of the explorer, once: id, keys, help, where it acts, and why it cannot.
+
+The dispatcher, the help screen, the key line and the documentation all read this registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from ccltui.tui import moves
+from ccltui.tui.moves import Move
+from ccltui.tui.scene import Scene
+from ccltui.tui.viewstate import Pane
+
+ANYWHERE: Final = frozenset(Pane)
+CHARTS: Final = frozenset({Pane.ALIGNMENT, Pane.TIMELINE})
+ALIGNMENT: Final = frozenset({Pane.ALIGNMENT})
+TIMELINE: Final = frozenset({Pane.TIMELINE})
+SUMMARY: Final = frozenset({Pane.SUMMARY})
+
+GROUPS: Final = ("panes", "stragglers", "move", "zoom", "events", "filter", "view", "app")
+
+WhyNot = Callable[[Scene], str | None]
+
+
+class Effect(Enum):
+    """What an action asks of the application beyond another view."""
+
+    PROMPT_WINDOW = auto()
+    CLEAR_WINDOW = auto()
+    BACK = auto()
+    HELP = auto()
+    INTERRUPT = auto()
+    REPAINT = auto()
+    QUIT = auto()
+
+
+def possible(_: Scene) -> str | None:
+    """Nothing stands in the way."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing the user can do. ``why_not`` says in a sentence what stands in the way.
+
+    ``hint`` puts the action on the key line, together with the key of its ``twin``.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    help: str
+    group: str
+    act: Move | Effect
+    panes: frozenset[Pane] = ANYWHERE
+    why_not: WhyNot = possible
+    hint: str = ""
+    twin: str = ""
+
+
+def no_collectives(scene: Scene) -> str | None:
+    """Whether there are collectives to move between."""
+    communicators = scene.findings.communicators
+    if communicators is None:
+        return "the collectives are not matched yet" if scene.session.busy else "still matching"
+    if not communicators:
+        result = scene.findings.results.get("straggler_lag")
+        reason = result.reasons[0].message if result is not None and result.reasons else ""
+        return f"no collective is matched across ranks{': ' if reason else ''}{reason}"
+    communicator = scene.communicator
+    if communicator is not None and not len(communicator):
+        return "no collective in the window: ctrl+t clears it"
+    return None
+
+
+def _no_time(scene: Scene) -> str | None:
+    return None if scene.findings.span is not None else "no rank is loaded yet"
+
+
+def _chart_is_empty(scene: Scene) -> str | None:
+    return _no_time(scene) if scene.state.pane is Pane.TIMELINE else no_collectives(scene)
+
+
+def _no_rows(scene: Scene) -> str | None:
+    return None if moves.rows_of(scene) else "nothing is loaded yet"
+
+
+def _no_worst(scene: Scene) -> str | None:
+    communicator = scene.communicator
+    if communicator is None or not len(communicator):
+        return no_collectives(scene)
+    if not len(communicator.by_harm):
+        return f"no rank is late by more than the clocks are sure of in {communicator.name}"
+    return None
+
+
+def _no_other_communicator(scene: Scene) -> str | None:
+    communicators = scene.findings.communicators
+    if communicators is not None and len(communicators) == 1:
+        return f"{communicators[0].name} is the only communicator"
+    return None if communicators else no_collectives(scene)
+
+
+def _none_over_floor(direction: int) -> WhyNot:
+    def why_not(scene: Scene) -> str | None:
+        empty = no_collectives(scene)
+        if empty is not None or moves.next_over_floor(scene, direction) is not None:
+            return empty
+        return f"no {'later' if direction > 0 else 'earlier'} lag over the floor: < lowers it"
+
+    return why_not
+
+
+def _no_event(direction: int) -> WhyNot:
+    def why_not(scene: Scene) -> str | None:
+        empty = no_collectives(scene)
+        if empty is not None or moves.has_event(scene, direction):
+            return empty
+        return f"no {'later' if direction > 0 else 'earlier'} matched collective on this rank"
+
+    return why_not
+
+
+def _no_iteration(direction: int) -> WhyNot:
+    def why_not(scene: Scene) -> str | None:
+        if not scene.findings.steps:
+            return "the traces have no step markers"
+        if moves.next_iteration(scene, direction) is None:
+            return f"no {'later' if direction > 0 else 'earlier'} iteration"
+        return None
+
+    return why_not
+
+
+def _no_window(scene: Scene) -> str | None:
+    return None if scene.session.filter.limits_time else "no window is set: t sets one"
+
+
+def _nothing_to_go_back(scene: Scene) -> str | None:
+    if scene.state.table_open or scene.session.busy:
+        return None
+    return "nothing is open: q quits"
+
+
+ACTIONS: Final[tuple[Action, ...]] = (
+    Action("pane.summary", ("1",), "Summary", "panes", moves.open_pane(Pane.SUMMARY)),
+    Action("pane.alignment", ("2",), "Alignment", "panes", moves.open_pane(Pane.ALIGNMENT)),
+    Action("pane.timeline", ("3",), "Timeline", "panes", moves.open_pane(Pane.TIMELINE)),
+    Action("pane.next", ("tab",), "next pane", "panes", moves.next_pane(1)),
+    Action("pane.previous", ("shift+tab",), "previous pane", "panes", moves.next_pane(-1)),
+    Action(
+        "open.ranks", ("enter",), "this metric rank by rank", "panes", moves.follow, SUMMARY,
+        _no_rows, "ranks",
+    ),
+    Action(
+        "open.timeline", ("enter",), "same moment on the timeline", "panes", moves.follow,
+        ALIGNMENT, no_collectives, "timeline",
+    ),
+    Action(
+        "open.alignment", ("enter",), "same moment in the alignment", "panes", moves.follow,
+        TIMELINE, no_collectives, "alignment",
+    ),
+    Action("app.back", ("escape",), "back; stop loading and keep what is there", "panes",
+           Effect.BACK, why_not=_nothing_to_go_back),
+    Action("stragglers.next", ("]",), "next worst, at the rank to blame", "stragglers",
+           moves.worst(1), why_not=_no_worst, hint="worst", twin="stragglers.previous"),
+    Action("stragglers.previous", ("[",), "previous worst", "stragglers",
+           moves.worst(-1), why_not=_no_worst),
+    Action("stragglers.next_over", ("}",), "next over the floor, in time", "stragglers",
+           moves.over_floor(1), why_not=_none_over_floor(1)),
+    Action("stragglers.previous_over", ("{",), "previous over the floor", "stragglers",
+           moves.over_floor(-1), why_not=_none_over_floor(-1)),
+    Action("stragglers.raise_floor", (">",), "floor x2: less counts as late", "stragglers",
+           moves.floor(higher=True), ALIGNMENT),
+    Action("stragglers.lower_floor", ("<",), "floor /2: more counts as late", "stragglers",
+           moves.floor(higher=False), ALIGNMENT),
+    Action("move.left", ("h", "left"), "one cell or collective left", "move", moves.across(-1),
+           CHARTS, _chart_is_empty),
+    Action("move.right", ("l", "right"), "one cell or collective right", "move", moves.across(1),
+           CHARTS, _chart_is_empty),
+    Action("move.down", ("j", "down"), "one row down", "move", moves.down(1), why_not=_no_rows),
+    Action("move.up", ("k", "up"), "one row up", "move", moves.down(-1), why_not=_no_rows),
+    Action("move.page_left", ("H", "shift+left"), "a page left", "move", moves.page_across(-1),
+           CHARTS, _chart_is_empty),
+    Action("move.page_right", ("L", "shift+right"), "a page right", "move", moves.page_across(1),
+           CHARTS, _chart_is_empty),
+    Action("move.page_down", ("J", "pagedown", "shift+down"), "a page of rows down", "move",
+           moves.page_down(1), why_not=_no_rows),
+    Action("move.page_up", ("K", "pageup", "shift+up"), "a page of rows up", "move",
+           moves.page_down(-1), why_not=_no_rows),
+    Action("move.first_row", ("g g", "home"), "first row", "move", moves.first_row,
+           why_not=_no_rows),
+    Action("move.last_row", ("G", "end"), "last row", "move", moves.last_row, why_not=_no_rows),
+    Action("move.pan_left", ("a",), "pan 10 % left", "move", moves.pan(-1), CHARTS,
+           _chart_is_empty, "pan", "move.pan_right"),
+    Action("move.pan_right", ("d",), "pan 10 % right", "move", moves.pan(1), CHARTS,
+           _chart_is_empty),
+    Action("move.pan_page_left", ("A",), "pan 90 % left", "move", moves.pan(-9), CHARTS,
+           _chart_is_empty),
+    Action("move.pan_page_right", ("D",), "pan 90 % right", "move", moves.pan(9), CHARTS,
+           _chart_is_empty),
+    Action("zoom.in", ("w", "+", "="), "in, at the cursor", "zoom", moves.zoom(inwards=True),
+           CHARTS, _chart_is_empty, "zoom", "zoom.out"),
+    Action("zoom.out", ("s", "-"), "out", "zoom", moves.zoom(inwards=False), CHARTS,
+           _chart_is_empty),
+    Action("zoom.fit", ("0",), "the whole window", "zoom", moves.fit, CHARTS, _chart_is_empty,
+           "all"),
+    Action("zoom.centre", ("f",), "the cursor in the middle", "zoom", moves.centre, CHARTS,
+           _chart_is_empty),
+    Action("events.next", (".",), "next collective", "events", moves.event(1), CHARTS,
+           _no_event(1), "step", "events.previous"),
+    Action("events.previous", (",",), "previous collective", "events", moves.event(-1), CHARTS,
+           _no_event(-1)),
+    Action("events.next_iteration", ("i",), "next iteration", "events", moves.iteration(1),
+           CHARTS, _no_iteration(1)),
+    Action("events.previous_iteration", ("I",), "previous iteration", "events",
+           moves.iteration(-1), CHARTS, _no_iteration(-1)),
+    Action("filter.window", ("t",), "window: 4s420ms/35s390ms, iter 12-98, +2s", "filter",
+           Effect.PROMPT_WINDOW, why_not=_no_time, hint="window"),
+    Action("filter.clear", ("ctrl+t",), "clear the window", "filter", Effect.CLEAR_WINDOW,
+           why_not=_no_window),
+    Action("filter.communicator", ("c",), "next communicator", "filter",
+           moves.next_communicator(1), CHARTS, _no_other_communicator, "comm"),
+    Action("view.order", ("o",), "order of ranks: by rank, by harm", "view", moves.order, CHARTS,
+           _chart_is_empty),
+    Action("view.merge", ("b",), "one row a rank, or compute and net apart", "view", moves.merge,
+           TIMELINE),
+    Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),
+    Action("app.repaint", ("ctrl+l",), "repaint the screen", "app", Effect.REPAINT),
+    Action("app.interrupt", ("ctrl+c",), "stop loading; then quit", "app", Effect.INTERRUPT),
+    Action("app.quit", ("q",), "quit", "app", Effect.QUIT),
+)  # fmt: skip
+
+
+def active(pane: Pane) -> tuple[Action, ...]:
+    """Actions that a pane knows."""
+    return tuple(action for action in ACTIONS if pane in action.panes)
+
+
+def by_id(action_id: str) -> Action:
+    """The action of that id; KeyError when there is none."""
+    return {action.id: action for action in ACTIONS}[action_id]

@@ -1,0 +1,209 @@
+"""From a job to what the panes show: lanes, communicators and metric results, stage by stage.
+
+Runs in a thread. All numbers come from the metrics' view of the job; here they only change
+their shape.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from ccltui.draw import numbers
+from ccltui.draw.lanes import Lane, Track
+from ccltui.tui.communicator import Communicator, calls_by_rank, harm_by_rank
+from ccltui.tui.messages import Fact, FindingsReady
+from ccltui.tui.scene import Findings, Span, Step
+from ccltui.tui.session import Filter, Session
+from metrics.calls import Calls
+from metrics.classify import TYPES
+from metrics.collectives.stragglers import GroupArrivals
+from metrics.intervals import Intervals, union
+from metrics.rank_facts import RankFacts
+from metrics.registry import metrics
+from metrics.view import ProfileMode, View, ViewOptions
+from parsers.columns import I64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.tui.options import ExplorerOptions
+
+
+class Analyst:
+    """Computes findings, one session at a time; what a newer session can keep is kept."""
+
+    def __init__(self, options: ExplorerOptions) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        self._view: View | None = None
+        self._findings = Findings()
+
+    def run(
+        self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
+    ) -> None:
+        """Tell the findings of a session as they come, until they are complete or stale."""
+        with self._lock:  # a run that is being cancelled ends first: never two at a time
+            if session.job is None or cancelled():
+                return
+            self._view = View(session.job, self._chosen(session.filter), previous=self._view)
+            start = replace(self._findings, generation=session.generation, complete=False)
+            for findings in stages(self._view, session.filter, start):
+                self._findings = findings
+                if cancelled():
+                    return
+                post(FindingsReady(findings))
+
+    def _chosen(self, chosen: Filter) -> ViewOptions:
+        return ViewOptions(
+            window=chosen.window,
+            steps=chosen.steps,
+            ranks=chosen.ranks,
+            profile_mode=cast("ProfileMode", self._options.profile_mode),
+            raw_clocks=self._options.raw_clocks,
+        )
+
+
+def stages(view: View, chosen: Filter, findings: Findings) -> Iterator[Findings]:
+    """Findings growing: lanes and steps, then collectives, then one metric after another."""
+    found = tuple(metrics().values())
+    steps = steps_of_job(view)
+    lanes = lanes_of(view)
+    findings = replace(
+        findings, metrics=found, lanes=lanes, steps=steps, span=span_of(view, chosen, steps)
+    )
+    yield findings
+    communicators = communicators_of(view, chosen)
+    findings = replace(
+        findings,
+        communicators=communicators,
+        calls=calls_by_rank(communicators),
+        harm_ns=harm_by_rank(communicators),
+        clock=clock_of(view),
+    )
+    yield findings
+    for metric in found:
+        results = {**findings.results, metric.name: metric.run(view)}
+        findings = replace(findings, results=results)
+        yield findings
+    yield replace(findings, complete=True)
+
+
+def lanes_of(view: View) -> dict[str, Lane]:
+    """Busy time of every chosen rank, whatever the window, by label."""
+    return {
+        rank.label: _lane(rank.label, rank.facts, view, rank.calls.event_group)
+        for rank in view.ranks
+    }
+
+
+def _lane(label: str, facts: RankFacts, view: View, event_group: str) -> Lane:
+    network, compute, _ = facts.busy
+    if event_group != "gpu":  # no kernels: the collectives the host recorded
+        calls = view.facts.calls[label]
+        network = union(calls.start_ns, calls.end_ns)
+    both = compute & network
+    offset = view.offsets_ns.get(label, 0)
+    return Lane(label, _track(compute), _track(network), _track(both), offset)
+
+
+def _track(busy: Intervals) -> Track:
+    return Track.of(busy.start_ns, busy.end_ns)
+
+
+def steps_of_job(view: View) -> tuple[Step, ...]:
+    """Every step from its first start to its last end on any rank, in order of start."""
+    extents: dict[int, tuple[int, int]] = {}
+    for rank in view.ranks:
+        zero = view.job.origin_ns + view.offsets_ns.get(rank.label, 0)
+        for step in rank.facts.marked_steps[0]:
+            start, end = step.start_ns - zero, step.end_ns - zero
+            known = extents.get(step.id, (start, end))
+            extents[step.id] = (min(known[0], start), max(known[1], end))
+    steps = [Step(number, start, end) for number, (start, end) in extents.items()]
+    return tuple(sorted(steps, key=lambda step: step.start_ns))
+
+
+def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
+    """What the timeline can show: the window or the chosen steps, else all device work."""
+    starts, ends = [], []
+    for rank in view.ranks:
+        extent = rank.facts.extent
+        if len(extent):
+            zero = view.job.origin_ns + view.offsets_ns.get(rank.label, 0)
+            starts.append(int(extent.start_ns[0]) - zero)
+            ends.append(int(extent.end_ns[0]) - zero)
+    if not starts:
+        return None
+    start, end = min(starts), max(ends)
+    if chosen.steps is not None:
+        first, last = chosen.steps
+        inside = [step for step in steps if first <= step.id <= last]
+        start = min((step.start_ns for step in inside), default=start)
+        end = max((step.end_ns for step in inside), default=end)
+    if chosen.window is not None:
+        start = start if chosen.window.start_ns is None else chosen.window.start_ns
+        end = end if chosen.window.end_ns is None else chosen.window.end_ns
+    return Span(start, max(end, start + 1))
+
+
+def communicators_of(view: View, chosen: Filter) -> tuple[Communicator, ...]:
+    """Matched collectives of every communicator, that with the most harm first."""
+    found = [_communicator(view, group) for group in view.arrivals.groups]
+    if chosen.limits_time:
+        found = [item.take(_chosen_rows(item, chosen)) for item in found]
+    for item in found:
+        _ = item.heat, item.by_harm, item.first_ns  # computed here, not in the user's way
+    return tuple(sorted(found, key=lambda item: -int(item.harm_ns.sum())))
+
+
+def _chosen_rows(item: Communicator, chosen: Filter) -> Bool:
+    keep = np.ones(len(item), np.bool_)
+    if chosen.window is not None:
+        start, end = chosen.window.start_ns, chosen.window.end_ns
+        keep &= True if start is None else item.first_ns >= start
+        keep &= True if end is None else item.first_ns < end
+    if chosen.steps is not None:
+        keep &= (item.step >= chosen.steps[0]) & (item.step <= chosen.steps[1])
+    return keep
+
+
+def _communicator(view: View, group: GroupArrivals) -> Communicator:
+    match = group.match
+    return Communicator(
+        name="all ranks" if match.group < 0 else view.groups[match.group].label,
+        labels=group.labels,
+        start_ns=group.start_ns - view.job.origin_ns,
+        dur_ns=group.dur_ns,
+        present=match.rows >= 0,
+        late_ns=group.late_ns,
+        wait_ns=group.wait_ns,
+        lag_ns=group.lag_ns,
+        last=group.last,
+        kind=TYPES,
+        kind_id=match.kind,
+        message_bytes=_message_bytes(view.facts.calls, group),
+        step=match.step,
+        confidence=group.confidence,
+    )
+
+
+def _message_bytes(calls: Mapping[str, Calls], group: GroupArrivals) -> I64:
+    """Size of each collective as any of its members states it, -1 where none does."""
+    rows = group.match.rows
+    size = np.full(len(rows), -1, np.int64)
+    for member, label in enumerate(group.labels):
+        stated = calls[label].message_bytes
+        known = (size < 0) & (rows[:, member] >= 0)
+        size[known] = stated[rows[known, member]]
+    return size
+
+
+def clock_of(view: View) -> str:
+    """How far times of different ranks can be trusted against each other."""
+    if view.options.raw_clocks:
+        return "raw clocks"
+    residual = view.clocks.residual_p95_ns
+    return "clocks unknown" if residual is None else f"clock ±{numbers.duration(residual)}"

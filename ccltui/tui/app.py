@@ -1,0 +1,315 @@
+"""The explorer: owns the one scene, hands it to the panes, and turns keys into new ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.containers import Vertical
+from textual.driver import Driver
+from textual.worker import Worker, WorkerState, get_current_worker
+
+from ccltui.tui import compat, lines, moves
+from ccltui.tui.actions import Action, Effect
+from ccltui.tui.adopt import adopt
+from ccltui.tui.keymap import Keymap
+from ccltui.tui.loader import run_load
+from ccltui.tui.messages import (
+    Fact,
+    FindingsReady,
+    JobOpened,
+    LoadEnded,
+    LoadProgress,
+    OpenFailed,
+    RankFailed,
+    RankLoaded,
+    Report,
+)
+from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.panes.gutter import gutter
+from ccltui.tui.scene import Findings, Scene
+from ccltui.tui.screens.help import HelpScreen
+from ccltui.tui.screens.prompt import PromptScreen
+from ccltui.tui.session import Filter, Session
+from ccltui.tui.theme import Appearance
+from ccltui.tui.viewstate import Pane
+from ccltui.tui.widgets.canvas import CellCanvas
+from ccltui.tui.widgets.loadbar import LoadBar
+from ccltui.tui.widgets.textline import TextLines
+
+LEAST_WIDTH, LEAST_HEIGHT = 70, 18
+WIDE = 160
+_SETTLE_S = 0.2
+"""While ranks pour in, numbers are computed at most this often."""
+
+
+class Explorer(App[int], inherit_bindings=False):
+    """Three panes over one job, with one cursor."""
+
+    CSS_PATH = "styles/explorer.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = None
+    TITLE = "ccltui"
+
+    def __init__(
+        self,
+        path: str,
+        options: ExplorerOptions,
+        driver_class: type[Driver] | None = None,
+    ) -> None:
+        appearance = Appearance.before_start(options.color)
+        super().__init__(driver_class=driver_class, ansi_color=True)
+        self._look = appearance.for_terminal(self.console.color_system)
+        chosen = Filter(window=options.window, ranks=options.ranks)
+        self.scene = Scene(Session(path, filter=chosen), colour=self._look.depth != "mono")
+        self._options = options
+        self._key_lookup = Keymap()
+        self._pending = ""
+        self._loading: Worker[None] | None = None
+        self._settling = False
+        self._prepared = False
+
+    def compose(self) -> ComposeResult:
+        """Lines above and below the panes; nothing here needs numpy."""
+        look = (self._look.styles, self._look.ascii_table)
+        yield TextLines(*look, id="header")
+        yield TextLines(*look, id="tabs")
+        yield LoadBar(*look, id="loadbar")
+        with Vertical(id="panes"):
+            for pane in Pane:
+                yield CellCanvas(*look, id=pane.name.lower())
+        yield TextLines(*look, id="status")
+        yield TextLines(*look, id="keys")
+        yield TextLines(*look, id="small")
+
+    def on_mount(self) -> None:
+        """Paint the skeleton first, then look at the directory."""
+        self._show()
+        self.call_after_refresh(self._start_loading)
+
+    def _start_loading(self) -> None:
+        self._loading = self.run_worker(self._load, thread=True, group="load", exit_on_error=False)
+
+    def _load(self) -> None:
+        worker = get_current_worker()
+        compat.prepare_for_processes()
+        run_load(self.scene.session.path, self._options, self._post, lambda: worker.is_cancelled)
+
+    def _post(self, fact: Fact) -> None:
+        self.post_message(Report(fact))
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A worker that breaks says so; it must not just fall silent."""
+        if event.state is WorkerState.ERROR:
+            error = event.worker.error
+            problem = f"internal error: {type(error).__name__}: {error}"
+            if event.worker.group == "load":
+                self._post(OpenFailed(problem))
+            else:
+                self.scene = replace(self.scene, notice=problem)
+                self._show()
+
+    # Facts from workers
+
+    def on_report(self, message: Report) -> None:
+        """Make the next session or scene of a fact, and show it."""
+        session = self.scene.session
+        match message.fact:
+            case JobOpened(job):
+                self._prepare_panes()
+                self._replace_session(session.opened(job))
+            case LoadProgress(done_bytes):
+                self._replace_session(session.progressed(done_bytes))
+            case RankLoaded(job, path):
+                self._replace_session(session.with_job(job, path))
+            case RankFailed(job, path, problem):
+                self._replace_session(session.with_job(job, path, problem))
+            case LoadEnded(stopped):
+                self._replace_session(session.finished(stopped=stopped))
+            case OpenFailed(problem):
+                self._prepare_panes()
+                self._replace_session(session.failed(problem))
+            case FindingsReady(findings):
+                self._adopt(findings)
+
+    def _prepare_panes(self) -> None:
+        """Give the panes their painters, now that numpy is there anyway."""
+        if self._prepared:
+            return
+        from ccltui.tui.analysis import Analyst  # noqa: PLC0415
+        from ccltui.tui.panes import alignment, summary, timeline  # noqa: PLC0415
+
+        self._prepared = True
+        self._analyst = Analyst(self._options)
+        self._canvas(Pane.SUMMARY).paint_with(summary.paint)
+        self._canvas(Pane.ALIGNMENT).paint_with(alignment.paint, alignment.shift)
+        self._canvas(Pane.TIMELINE).paint_with(timeline.paint, timeline.shift)
+
+    def _replace_session(self, session: Session) -> None:
+        stale = session.generation != self.scene.session.generation
+        self.scene = replace(self.scene, session=session)
+        self._show()
+        if stale and not self._settling:
+            self._settling = True
+            self.set_timer(_SETTLE_S if session.busy else 0.001, self._analyse)
+
+    def _analyse(self) -> None:
+        self._settling = False
+        self.run_worker(
+            partial(self._run_analysis, self.scene.session),
+            thread=True,
+            exclusive=True,
+            group="analysis",
+            exit_on_error=False,
+        )
+
+    def _run_analysis(self, session: Session) -> None:
+        worker = get_current_worker()
+        self._analyst.run(session, self._post, lambda: worker.is_cancelled)
+
+    def _adopt(self, findings: Findings) -> None:
+        if findings.generation == self.scene.session.generation:
+            self.scene = adopt(self.scene, findings)
+            self._show()
+
+    # Keys
+
+    def on_key(self, event: events.Key) -> None:
+        """Look the key up, unless help or a prompt is in front."""
+        if len(self.screen_stack) > 1:
+            return
+        event.stop()
+        event.prevent_default()
+        key = event.character if event.is_printable and event.character else event.key
+        pressed = self._key_lookup.press(self.scene.state.pane, self._pending, key)
+        self._pending = pressed.pending
+        notice = pressed.problem or (f"{pressed.pending} …" if pressed.pending else "")
+        self.scene = replace(self.scene, notice=notice)
+        if pressed.action is not None:
+            self.perform(pressed.action)
+        self._show()
+
+    def perform(self, action: Action) -> None:
+        """Do what an action does, or say why it cannot."""
+        why = action.why_not(self.scene)
+        if why is not None:
+            self.scene = replace(self.scene, notice=why)
+        elif isinstance(action.act, Effect):
+            self._take_effect(action.act)
+        else:
+            self.scene = self.scene.with_state(action.act(self.scene))
+
+    def _take_effect(self, effect: Effect) -> None:
+        match effect:
+            case Effect.PROMPT_WINDOW:
+                self._ask_window()
+            case Effect.CLEAR_WINDOW:
+                cleared = replace(self.scene.session.filter, window=None, steps=None)
+                self._replace_session(self.scene.session.filtered(cleared))
+            case Effect.BACK:
+                self._back()
+            case Effect.HELP:
+                look = self._look
+                pane = self.scene.state.pane
+                self.push_screen(HelpScreen(pane, look.styles, look.ascii_table))
+            case Effect.INTERRUPT:
+                if not self._stop_loading():
+                    self.exit(self.exit_code)
+            case Effect.REPAINT:
+                compat.forget_screen(self)
+                self.screen.refresh()
+            case Effect.QUIT:
+                self.exit(self.exit_code)
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 1 when nothing could be opened."""
+        return 1 if self.scene.session.phase == "failed" else 0
+
+    def _back(self) -> None:
+        if self.scene.state.table_open:
+            self.scene = self.scene.with_state(moves.back(self.scene))
+        else:
+            self._stop_loading()
+
+    def _stop_loading(self) -> bool:
+        """Stop loading, if it goes on; what is there stays."""
+        if not self.scene.session.busy or self._loading is None or self._loading.is_cancelled:
+            return False
+        self._loading.cancel()
+        self.scene = replace(self.scene, notice="stopping: what is loaded stays")
+        return True
+
+    def _ask_window(self) -> None:
+        from ccltui.tui import filters  # noqa: PLC0415  (keeps the readers out of the start)
+
+        scene = self.scene
+        prompt = PromptScreen(
+            filters.TITLE,
+            filters.filter_text(scene.session.filter),
+            lambda text: filters.problem_with(text, scene),
+        )
+
+        def answered(text: str | None) -> None:
+            if text is not None:
+                chosen = filters.parse_filter(text, scene)
+                self._replace_session(self.scene.session.filtered(chosen))
+
+        self.push_screen(prompt, answered)
+
+    # Showing
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Choose the layout by size alone."""
+        width, height = event.size
+        screen = self.screen_stack[0]
+        screen.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "too-small")
+        screen.set_class(width >= WIDE, "wide")
+        self.call_after_refresh(self._show)
+
+    def _canvas(self, pane: Pane) -> CellCanvas:
+        return self.screen_stack[0].query_one(f"#{pane.name.lower()}", CellCanvas)
+
+    def _lines(self, name: str) -> TextLines:
+        return self.screen_stack[0].query_one(f"#{name}", TextLines)
+
+    def _visible(self) -> tuple[Pane, ...]:
+        """Panes on the screen: a wide one shows both charts, with their one cursor."""
+        pane = self.scene.state.pane
+        charts = (Pane.ALIGNMENT, Pane.TIMELINE)
+        return charts if self.size.width >= WIDE and pane in charts else (pane,)
+
+    def _show(self) -> None:
+        """Bring everything on the screen up to the scene."""
+        width, height = self.size
+        visible = self._visible()
+        for pane in Pane:
+            self._canvas(pane).display = pane in visible
+        gutter = self._fit_state()
+        scene = self.scene
+        self._lines("header").show([lines.header(scene, width)])
+        self._lines("tabs").show([lines.tabs(scene, width)])
+        self._lines("status").show(lines.status(scene, width))
+        self._lines("keys").show([lines.keys(scene, width)])
+        self._lines("small").show(lines.too_small(scene, width, height))
+        loadbar = self.screen_stack[0].query_one(LoadBar)
+        loadbar.show_session(scene.session, width, height)
+        for pane in visible:
+            self._canvas(pane).show(scene, gutter)
+
+    def _fit_state(self) -> int:
+        """Tell the state how many cells its panes have; returns the width of the labels."""
+        labels = gutter(self.scene)
+        cells = max(self.size.width - labels, 1)
+        state = self.scene.state
+        fitted = replace(
+            state,
+            time=state.time.resized(cells),
+            columns=state.columns.resized(cells),
+            rows=max(self._canvas(state.pane).size.height - 1, 1),
+        )
+        if fitted != state:
+            self.scene = self.scene.with_state(fitted)
+        return labels

@@ -1,0 +1,169 @@
+"""The collectives of one communicator, ready to be drawn and walked through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.draw.align import ABSENT, Heat
+from parsers.columns import I8, I32, I64, Bool
+
+NOBODY = -1
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """n collectives of m ranks in order of time; times in ns since the job's origin.
+
+    ``late_ns`` [n, m] is how long after the first each rank arrived, ``wait_ns`` [n, m] how
+    long it waited for the last; both are ``ABSENT`` where that cannot be told. ``last`` [n] is
+    the rank that is blamed, ``NOBODY`` for a tie.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    start_ns: I64
+    dur_ns: I64
+    present: Bool
+    late_ns: I64
+    wait_ns: I64
+    lag_ns: I64
+    last: I32
+    kind: tuple[str, ...]
+    kind_id: I8
+    message_bytes: I64
+    step: I64
+    confidence: I8
+
+    def __len__(self) -> int:
+        return len(self.lag_ns)
+
+    @cached_property
+    def heat(self) -> Heat:
+        """Lateness as ranks × collectives."""
+        return Heat(np.ascontiguousarray(self.late_ns.T))
+
+    @cached_property
+    def harm_ns(self) -> I64:
+        """Time that all ranks together waited, int64 [n]; 0 where nobody is to blame."""
+        waits = np.where(self.wait_ns > 0, self.wait_ns, 0).sum(axis=1)
+        harm: I64 = np.where(self.last != NOBODY, waits, 0)
+        return harm
+
+    @cached_property
+    def by_harm(self) -> npt.NDArray[np.intp]:
+        """Collectives that harm, the worst first."""
+        order = np.argsort(-self.harm_ns, kind="stable")
+        return order[self.harm_ns[order] > 0]
+
+    @cached_property
+    def first_ns(self) -> I64:
+        """When the first rank arrived, int64 [n], ascending but for ties of unsure clocks."""
+        never = np.iinfo(np.int64).max
+        first: I64 = np.where(self.present, self.start_ns, never).min(axis=1)
+        return first
+
+    def moment_ns(self, k: int) -> int:
+        """Where to look on a timeline: the arrival of the last rank, else of the first."""
+        last = int(self.last[k])
+        return int(self.first_ns[k] if last == NOBODY else self.start_ns[k, last])
+
+    def culprit(self, k: int) -> str | None:
+        """Label of the rank that arrived last, None in a tie."""
+        last = int(self.last[k])
+        return None if last == NOBODY else self.labels[last]
+
+    def nearest(self, time_ns: int) -> int | None:
+        """The collective that began last before a time, else the first."""
+        if not len(self):
+            return None
+        return max(int(np.searchsorted(self.first_ns, time_ns, side="right")) - 1, 0)
+
+    def place_of(self, k: int) -> int | None:
+        """Place of a collective by harm, None when it harms nobody."""
+        found = np.flatnonzero(self.by_harm == k)
+        return int(found[0]) if len(found) else None
+
+    def next_over(self, floor_ns: int, k: int | None, forward: bool) -> int | None:
+        """Next collective in time whose lag is above a floor."""
+        over = np.flatnonzero((self.lag_ns >= floor_ns) & (self.last != NOBODY))
+        if k is not None:
+            over = over[over > k] if forward else over[over < k]
+        if not len(over):
+            return None
+        return int(over[0] if forward else over[-1])
+
+    def lag_of(self, k: int, label: str) -> int | None:
+        """How late a rank was, None when that cannot be told."""
+        late = int(self.late_ns[k, self.labels.index(label)])
+        return None if late == ABSENT else late
+
+    def take(self, rows: npt.NDArray[np.intp] | Bool) -> Communicator:
+        """The same communicator with some of its collectives."""
+        return Communicator(
+            self.name,
+            self.labels,
+            self.start_ns[rows],
+            self.dur_ns[rows],
+            self.present[rows],
+            self.late_ns[rows],
+            self.wait_ns[rows],
+            self.lag_ns[rows],
+            self.last[rows],
+            self.kind,
+            self.kind_id[rows],
+            self.message_bytes[rows],
+            self.step[rows],
+            self.confidence[rows],
+        )
+
+
+@dataclass(frozen=True)
+class RankCalls:
+    """Matched collectives of one rank in order of start, over all communicators."""
+
+    start_ns: I64
+    communicator: I32
+    k: I64
+
+    def after(self, time_ns: int) -> int | None:
+        """Row of the first collective that starts later."""
+        row = int(np.searchsorted(self.start_ns, time_ns, side="right"))
+        return row if row < len(self.start_ns) else None
+
+    def before(self, time_ns: int) -> int | None:
+        """Row of the last collective that starts earlier."""
+        row = int(np.searchsorted(self.start_ns, time_ns, side="left")) - 1
+        return row if row >= 0 else None
+
+
+def calls_by_rank(communicators: Sequence[Communicator]) -> dict[str, RankCalls]:
+    """For every rank its collectives in all communicators."""
+    parts: dict[str, list[tuple[I64, I32, I64]]] = {}
+    for index, communicator in enumerate(communicators):
+        for member, label in enumerate(communicator.labels):
+            rows = np.flatnonzero(communicator.present[:, member])
+            starts = communicator.start_ns[rows, member]
+            owner = np.full(len(rows), index, np.int32)
+            parts.setdefault(label, []).append((starts, owner, rows.astype(np.int64)))
+    return {label: _sorted_calls(columns) for label, columns in parts.items()}
+
+
+def _sorted_calls(columns: list[tuple[I64, I32, I64]]) -> RankCalls:
+    starts, owners, rows = (np.concatenate(part) for part in zip(*columns, strict=True))
+    order = np.argsort(starts, kind="stable")
+    return RankCalls(starts[order], owners[order], rows[order])
+
+
+def harm_by_rank(communicators: Sequence[Communicator]) -> dict[str, int]:
+    """Time that others waited for each rank, over all communicators."""
+    harm: dict[str, int] = {}
+    for communicator in communicators:
+        for member, label in enumerate(communicator.labels):
+            caused = communicator.harm_ns[communicator.last == member].sum()
+            harm[label] = harm.get(label, 0) + int(caused)
+    return harm

@@ -1,0 +1,48 @@
+"""The only place that touches names Textual keeps private; checked against 8.2."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from multiprocessing import resource_tracker
+from typing import TYPE_CHECKING, Any
+
+from textual.geometry import Region
+
+from ccltui.tui.terminal import Shift
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.drivers.linux_driver import LinuxDriver
+
+
+def terminal_size(driver: LinuxDriver) -> tuple[int, int]:
+    """Columns and rows of the terminal now, which the layout may not know yet."""
+    return driver._get_terminal_size()
+
+
+def prepare_for_processes() -> None:
+    """Start what multiprocessing keeps beside spawned processes.
+
+    It hands on the descriptor of stderr, and Textual's stand-in for stderr has none.
+    """
+    with contextlib.redirect_stderr(sys.__stderr__):
+        resource_tracker.ensure_running()
+
+
+def forget_screen(app: App[Any]) -> None:
+    """Make the driver send every cell again."""
+    forget = getattr(app._driver, "forget", None)
+    if forget is not None:
+        forget()
+
+
+def expect_shift(app: App[Any], region: Region, left: int, columns: int) -> None:
+    """Hint that the cells of ``region`` from column ``left`` on have moved by ``columns``.
+
+    Rows are moved to the terminal's right edge, so a region that ends before it is left alone.
+    """
+    expect = getattr(app._driver, "expect", None)
+    if expect is None or region.right != app.size.width or not columns:
+        return
+    expect(Shift(region.y, region.bottom, region.x + left, columns))

@@ -1,0 +1,285 @@
+"""The lines around the panes: header, tabs, loading, status, keys. Text in, pieces out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import HEAT, LEVELS, Ink
+from ccltui.draw.spark import bar
+from ccltui.draw.text import clean, fit, fit_middle
+from ccltui.tui.actions import active, by_id
+from ccltui.tui.keymap import shown
+from ccltui.tui.scene import Scene, rank_name
+from ccltui.tui.session import FileState, Filter, Session
+from ccltui.tui.viewstate import Pane
+
+Piece = tuple[str, int]
+"""Cleaned text and its style id."""
+Line = list[Piece]
+
+NARROW = 100
+_GAP = "   "
+_BAR = 24
+
+
+def cut(pieces: Sequence[Piece], width: int, fill: int) -> Line:
+    """Pieces in exactly ``width`` cells."""
+    line: Line = []
+    left = width
+    for text, style in pieces:
+        shown = clean(text)[:left]
+        if shown:
+            line.append((shown, style))
+            left -= len(shown)
+    if left:
+        line.append((" " * left, fill))
+    return line
+
+
+def spread(left: Sequence[Piece], right: Sequence[Piece], width: int, fill: int) -> Line:
+    """Left pieces, cut where the right ones begin, and those at the right edge."""
+    size = sum(len(clean(text)) for text, _ in right)
+    return cut([*cut(left, max(width - size, 0), fill), *right], width, fill)
+
+
+def header(scene: Scene, width: int) -> Line:
+    """What is open, how much of it, and which part is shown."""
+    session = scene.session
+    name = PurePath(session.path).name or session.path
+    left: Line = [(" ccltui ", Ink.HEADER_DIM), (fit_middle(name, width // 3), Ink.HEADER)]
+    if session.job is not None:
+        facts = [
+            f"{session.ranks_expected} ranks",
+            numbers.decimal_size(session.total_bytes),
+            session.job.capture.name,
+            describe(session.filter),
+        ]
+        left.append((_GAP + _GAP.join(fact for fact in facts if fact), Ink.HEADER_DIM))
+    return spread(left, [(_loaded(session), Ink.HEADER_DIM)], width, Ink.HEADER_DIM)
+
+
+def _loaded(session: Session) -> str:
+    if session.phase == "opening":
+        return " opening "
+    if session.phase == "failed":
+        return " nothing to show "
+    stopped = " stopped" if session.phase == "stopped" else ""
+    return f" {session.ranks_loaded}/{session.ranks_expected}{stopped} "
+
+
+def describe(chosen: Filter) -> str:
+    """The filter as the user would type it; nothing when everything is shown."""
+    parts = []
+    if chosen.window is not None:
+        parts.append(f"window {_window_text(chosen)}")
+    if chosen.steps is not None:
+        first, last = chosen.steps
+        parts.append(f"it {first}" if first == last else f"it {first}-{last}")
+    if chosen.ranks is not None:
+        parts.append(f"ranks {','.join(map(str, sorted(chosen.ranks)))}")
+    return " ".join(parts)
+
+
+def _window_text(chosen: Filter) -> str:
+    window = chosen.window
+    sides = (None, None) if window is None else (window.start_ns, window.end_ns)
+    return "/".join("" if side is None else numbers.short_duration(side) for side in sides)
+
+
+def tabs(scene: Scene, width: int) -> Line:
+    """The panes, and the legend of the one in view."""
+    left: Line = [(" ", Ink.TAB)]
+    for pane in Pane:
+        title = pane.short_title if width < NARROW else pane.title
+        on = pane is scene.state.pane
+        text = f"[{pane.value} {title}]" if on else f" {pane.value} {title} "
+        left.append((text, Ink.TAB_ON if on else Ink.TAB))
+    return spread(left, _legend(scene), width, Ink.TAB)
+
+
+def _legend(scene: Scene) -> Line:
+    if scene.state.pane is Pane.TIMELINE:
+        return [
+            ("█", Ink.COMPUTE),
+            (" compute  ", Ink.TAB),
+            ("█", Ink.EXPOSED),
+            (" exposed net  ", Ink.TAB),
+            ("█", Ink.OVERLAPPED),
+            (" overlapped ", Ink.TAB),
+        ]
+    if scene.state.pane is Pane.ALIGNMENT:
+        return _lag_legend(scene)
+    steps = scene.findings.steps
+    if not steps:
+        return []
+    first, last = steps[0].id, steps[-1].id
+    return [(f"iterations {first}-{last} (n={len(steps)}) ", Ink.TAB)]
+
+
+def _lag_legend(scene: Scene) -> Line:
+    floor = scene.state.floor_ns
+    if scene.colour:
+        ramp: Line = [("  ", HEAT + level * LEVELS + level) for level in range(1, LEVELS)]
+    else:
+        ramp = [(".:-=+*#", Ink.TEXT)]
+    communicator = scene.communicator
+    name = (
+        "" if communicator is None else f"{communicator.name}  {numbers.count(len(communicator))}"
+    )
+    return [
+        (f"{fit_middle(name, 40)}  lag {numbers.short_duration(floor)} ", Ink.TAB),
+        *ramp,
+        (f" {numbers.short_duration(floor * 100)} ", Ink.TAB),
+    ]
+
+
+def load_total(session: Session, width: int) -> Line:
+    """All files together."""
+    if session.phase == "opening":
+        return cut([(" looking for traces", Ink.TEXT)], width, Ink.TEXT)
+    share = session.done_bytes / max(session.total_bytes, 1)
+    done = numbers.decimal_size(session.done_bytes)
+    total = numbers.decimal_size(session.total_bytes)
+    left: Line = [
+        (" loading ", Ink.TEXT),
+        (bar(share, _BAR), Ink.COMPUTE),
+        (f"  {session.ranks_loaded}/{session.ranks_expected} ranks  {done} of {total}", Ink.TEXT),
+    ]
+    return spread(left, [("esc stops and keeps what is there ", Ink.DIM)], width, Ink.TEXT)
+
+
+def load_files(session: Session, width: int, rows: int) -> list[Line]:
+    """A bar for each file, those being read first, as many as there is room for."""
+    rank = {"reading": 0, "queued": 1, "failed": 2, "done": 3}
+    files = sorted(session.files.values(), key=lambda state: rank[state.status])
+    cell = 18
+    per_row = max((width - 1) // cell, 1)
+    lines = []
+    for start in range(0, min(len(files), rows * per_row), per_row):
+        pieces: Line = [(" ", Ink.TEXT)]
+        for state in files[start : start + per_row]:
+            pieces += _file_cell(state, cell)
+        lines.append(cut(pieces, width, Ink.TEXT))
+    return lines
+
+
+def _file_cell(state: FileState, width: int) -> Line:
+    name = fit(rank_name(state.label), 6)
+    if state.status == "failed":
+        return [(f"{name} ", Ink.TEXT), (fit("x failed", width - 7), Ink.ERROR)]
+    share = 1.0 if state.status == "done" else state.done_bytes / max(state.total_bytes, 1)
+    return [(f"{name} ", Ink.TEXT), (bar(share, width - 9), Ink.COMPUTE), ("  ", Ink.TEXT)]
+
+
+def status(scene: Scene, width: int) -> list[Line]:
+    """Two lines about the cursor; a notice takes the second."""
+    above, below = _status(scene)
+    if scene.notice:
+        below = [(f" ! {scene.notice}", Ink.WARNING)]
+    waiting = not scene.findings.complete and scene.session.ranks_loaded > 0
+    right: Line = [("computing ", Ink.DIM)] if waiting else []
+    return [cut(above, width, Ink.TEXT), spread(below, right, width, Ink.TEXT)]
+
+
+def _status(scene: Scene) -> tuple[Line, Line]:
+    if scene.session.phase == "failed":
+        return [(f" x {scene.session.problem}", Ink.ERROR)], []
+    if scene.state.pane is Pane.SUMMARY:
+        return _definition(scene)
+    collective: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
+    if scene.state.pane is Pane.TIMELINE:
+        return [(f" {_time_text(scene)}", Ink.TEXT)], collective
+    floor = numbers.short_duration(scene.state.floor_ns)
+    order = f"ranks by {scene.state.order.value}"
+    parts = [_match_text(scene), scene.findings.clock, f"floor {floor}", order]
+    return collective, [(f" {_GAP.join(part for part in parts if part)}", Ink.DIM)]
+
+
+def _definition(scene: Scene) -> tuple[Line, Line]:
+    metrics = scene.findings.metrics
+    if not metrics:
+        return [], []
+    metric = metrics[min(scene.state.metric, len(metrics) - 1)]
+    result = scene.findings.results.get(metric.name)
+    above: Line = [(f" {metric.title}: {metric.definition}", Ink.TEXT)]
+    if result is None:
+        return above, []
+    if result.reasons:
+        return above, [(f" {result.status}: {result.reasons[0].message}", Ink.WARNING)]
+    if result.warnings:
+        return above, [(f" ! {result.warnings[0]}", Ink.WARNING)]
+    basis = _GAP.join(f"{key}: {value}" for key, value in result.basis.items())
+    return above, [(f" {basis}", Ink.DIM)]
+
+
+def collective_text(scene: Scene) -> str:
+    """The selected collective in words."""
+    communicator, k = scene.communicator, scene.state.selection.k
+    if communicator is None or k is None or k >= len(communicator):
+        return ""
+    size, step = int(communicator.message_bytes[k]), int(communicator.step[k])
+    lag, culprit = int(communicator.lag_ns[k]), communicator.culprit(k)
+    place = scene.state.worst
+    parts = [
+        f"{communicator.name} {communicator.kind[communicator.kind_id[k]]} #{numbers.count(k)}",
+        numbers.binary_size(size) if size >= 0 else "",
+        f"it {step}" if step >= 0 else "",
+        f"max lag {numbers.duration(lag)}" if lag >= 0 else "not matched on all ranks",
+        f"last {rank_name(culprit)}" if culprit is not None else "",
+        f"worst {place + 1}/{len(communicator.by_harm)}" if place is not None else "",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def _match_text(scene: Scene) -> str:
+    communicator, k = scene.communicator, scene.state.selection.k
+    if communicator is None or k is None or k >= len(communicator):
+        return ""
+    return f"match {('low', 'medium', 'high')[communicator.confidence[k]]}"
+
+
+def _time_text(scene: Scene) -> str:
+    view, selection = scene.state.time, scene.state.selection
+    cursor = "--" if selection.time_ns is None else numbers.instant(selection.time_ns, view.cell_ns)
+    parts = [
+        f"at {cursor}",
+        f"view {numbers.instant(view.left_ns, view.cell_ns)} "
+        f"+{numbers.duration(view.cells * view.cell_ns)}",
+        f"cell {numbers.duration(view.cell_ns)}",
+        rank_name(selection.rank) if selection.rank is not None else "",
+        f"worst {scene.state.worst + 1}" if scene.state.worst is not None else "",
+        scene.findings.clock,
+    ]
+    return _GAP.join(part for part in parts if part)
+
+
+def too_small(scene: Scene, width: int, height: int) -> list[Line]:
+    """Instead of a broken layout."""
+    path = scene.session.path
+    return [
+        cut([(f" Terminal is {width}x{height}; ccltui needs 70x18.", Ink.TEXT)], width, Ink.TEXT),
+        cut([(f" Headless: ccltui {path} --metric all", Ink.TEXT)], width, Ink.TEXT),
+    ]
+
+
+def keys(scene: Scene, width: int) -> Line:
+    """Keys of the pane that are worth a reminder; help always fits."""
+    help_line = _hint_pieces("app.help")
+    pieces: Line = [(" ", Ink.TEXT)]
+    for action in active(scene.state.pane):
+        if not action.hint or action.id == "app.help":
+            continue
+        hint = _hint_pieces(action.id)
+        if sum(len(text) for text, _ in (*pieces, *hint, *help_line)) < width:
+            pieces += hint
+    return cut([*pieces, *help_line], width, Ink.TEXT)
+
+
+def _hint_pieces(action_id: str) -> Line:
+    action = by_id(action_id)
+    label = shown(action.keys[0])
+    if action.twin:
+        label += f"/{shown(by_id(action.twin).keys[0])}"
+    return [(label, Ink.KEY), (f" {action.hint}  ", Ink.DIM)]

@@ -1,0 +1,78 @@
+"""Loading, as seen from the application: one thread that waits for worker processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ccltui.tui.messages import (
+    Fact,
+    JobOpened,
+    LoadEnded,
+    LoadProgress,
+    OpenFailed,
+    RankFailed,
+    RankLoaded,
+)
+from ccltui.tui.options import ExplorerOptions
+
+PERIOD_S = 0.25
+"""Progress is told at most so often."""
+
+
+def run_load(
+    path: str,
+    options: ExplorerOptions,
+    post: Callable[[Fact], object],
+    cancelled: Callable[[], bool],
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Open a directory and tell what comes in; runs in a thread, parses nothing itself."""
+    # numpy and the readers take longer to import than the first screen takes to paint.
+    from parsers.errors import TraceError  # noqa: PLC0415
+    from parsers.ingest import Failed, Loaded, load  # noqa: PLC0415
+    from parsers.job import start_job  # noqa: PLC0415
+
+    try:
+        job = start_job(
+            path,
+            rank_map=options.rank_map,
+            iteration=options.iteration,
+            capture=options.capture,
+        )
+    except (TraceError, OSError) as error:
+        post(OpenFailed(str(error)))
+        return
+    post(JobOpened(job))
+    progress = _Progress(post, clock)
+    cache = None if options.cache_dir is None else Path(options.cache_dir)
+    for event in load(job.capture, cache_dir=cache, jobs=options.jobs, cancelled=cancelled):
+        if isinstance(event, Loaded):
+            job = job.with_rank(event.trace)
+            post(RankLoaded(job, event.path))
+        elif isinstance(event, Failed):
+            job = job.with_failure(event)
+            post(RankFailed(job, event.path, event.error))
+        else:
+            progress.add(event.path, event.done_bytes)
+    post(LoadEnded(stopped=cancelled()))
+
+
+class _Progress:
+    """Gathers bytes read and tells them from time to time."""
+
+    def __init__(self, post: Callable[[Fact], object], clock: Callable[[], float]) -> None:
+        self._post = post
+        self._clock = clock
+        self._told = clock() - PERIOD_S
+        self._bytes: dict[str, int] = {}
+
+    def add(self, path: str, done_bytes: int) -> None:
+        self._bytes[path] = done_bytes
+        now = self._clock()
+        if now - self._told >= PERIOD_S:
+            self._told = now
+            self._post(LoadProgress(dict(self._bytes)))
+            self._bytes.clear()

@@ -1,0 +1,84 @@
+"""What workers tell the application: frozen facts, carried by one message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from ccltui.tui.scene import Findings
+    from parsers.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class JobOpened:
+    """Discovery is done; no rank is loaded yet."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """Bytes read so far, by path."""
+
+    done_bytes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RankLoaded:
+    """One more rank can be looked at."""
+
+    job: Job
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankFailed:
+    """One file gave nothing, and why."""
+
+    job: Job
+    path: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadEnded:
+    """Nothing more will come: all is loaded, or the user stopped it."""
+
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFailed:
+    """There is nothing to look at, and why."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingsReady:
+    """More of what is computed for a generation."""
+
+    findings: Findings
+
+
+Fact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | OpenFailed | FindingsReady
+
+
+class Report(Message, bubble=False):
+    """Carries a fact from a worker to the application; a newer progress replaces an older."""
+
+    def __init__(self, fact: Fact) -> None:
+        super().__init__()
+        self.fact = fact
+
+    def can_replace(self, message: Message) -> bool:
+        """Whether ``message``, still queued, may be dropped for this one."""
+        return (
+            isinstance(message, Report)
+            and isinstance(self.fact, LoadProgress)
+            and isinstance(message.fact, LoadProgress)
+        )

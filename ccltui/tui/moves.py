@@ -1,0 +1,358 @@
+"""What keys do to the view: functions from a scene to its next state, without a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ccltui.tui.scene import Scene
+from ccltui.tui.viewstate import Pane, ViewState
+
+Move = Callable[[Scene], ViewState]
+PAGE = 9  # tenths of a page
+_FLOOR_LIMITS_NS = (1_000, 10_000_000_000)
+
+
+def open_pane(pane: Pane) -> Move:
+    """Show a pane; the shared cursor comes into view there."""
+
+    def move(scene: Scene) -> ViewState:
+        return in_view(replace(scene.state, pane=pane, table_open=False))
+
+    return move
+
+
+def next_pane(step: int) -> Move:
+    """Show the pane after or before this one."""
+
+    def move(scene: Scene) -> ViewState:
+        panes = list(Pane)
+        at = panes.index(scene.state.pane) + step
+        return open_pane(panes[at % len(panes)])(scene)
+
+    return move
+
+
+def in_view(state: ViewState) -> ViewState:
+    """Scroll both viewports so that they hold the cursor."""
+    selection = state.selection
+    time = state.time if selection.time_ns is None else state.time.showing(selection.time_ns)
+    columns = state.columns if selection.k is None else state.columns.showing(selection.k)
+    return replace(state, time=time, columns=columns)
+
+
+def to_collective(scene: Scene, k: int, *, culprit: bool = False) -> ViewState:
+    """Put the cursor on a collective, and on the rank that came last if asked."""
+    communicator = scene.communicator
+    if communicator is None:
+        return scene.state
+    rank = communicator.culprit(k) if culprit else None
+    state = scene.state.select(k=k, rank=rank, time_ns=communicator.moment_ns(k))
+    return in_view(replace(state, worst=communicator.place_of(k)))
+
+
+def to_time(scene: Scene, time_ns: int) -> ViewState:
+    """Put the cursor on a time and on the collective that runs there."""
+    state = scene.state
+    time_ns = min(max(time_ns, state.time.start_ns), state.time.end_ns - 1)
+    communicator = scene.communicator
+    k = None if communicator is None else communicator.nearest(time_ns)
+    return in_view(replace(state.select(time_ns=time_ns, k=k), worst=None))
+
+
+def across(cells: int) -> Move:
+    """One cell or collective to the right (negative: left)."""
+
+    def move(scene: Scene) -> ViewState:
+        if scene.state.pane is Pane.TIMELINE:
+            view = scene.state.time
+            at = scene.state.selection.time_ns
+            at = view.left_ns if at is None else at
+            return to_time(scene, (at // view.cell_ns + cells) * view.cell_ns)
+        return step_collective(cells * scene.state.columns.per_cell)(scene)
+
+    return move
+
+
+def page_across(direction: int) -> Move:
+    """90 % of a page to the right or left, the cursor along with it."""
+
+    def move(scene: Scene) -> ViewState:
+        view = scene.state.time if scene.state.pane is Pane.TIMELINE else scene.state.columns
+        repeat = 1 if scene.state.pane is Pane.TIMELINE else scene.state.columns.repeat
+        return across(direction * max(view.cells * PAGE // 10 // repeat, 1))(scene)
+
+    return move
+
+
+def pan(tenths: int) -> Move:
+    """Move the view by tenths of a page; the cursor stays where it is."""
+
+    def move(scene: Scene) -> ViewState:
+        state = scene.state
+        if state.pane is Pane.TIMELINE:
+            return replace(state, time=state.time.pan(_tenths(state.time.cells, tenths)))
+        return replace(state, columns=state.columns.pan(_tenths(state.columns.cells, tenths)))
+
+    return move
+
+
+def _tenths(cells: int, tenths: int) -> int:
+    size = max(cells * abs(tenths) // 10, 1)
+    return size if tenths > 0 else -size
+
+
+def zoom(*, inwards: bool) -> Move:
+    """Twice or half the scale around the cursor, or around the middle when it is out of view."""
+
+    def move(scene: Scene) -> ViewState:
+        state = scene.state
+        if state.pane is Pane.TIMELINE:
+            view, at = state.time, state.selection.time_ns
+            if at is None or not 0 <= view.column(at) < view.cells:
+                at = (view.left_ns + view.right_ns) // 2
+            return replace(state, time=view.zoom_in(at) if inwards else view.zoom_out(at))
+        columns, k = state.columns, state.selection.k
+        if k is None or columns.showing(k) != columns:
+            k = columns.first + columns.shown // 2
+        return replace(state, columns=columns.zoom_in(k) if inwards else columns.zoom_out(k))
+
+    return move
+
+
+def fit(scene: Scene) -> ViewState:
+    """Everything in view."""
+    state = scene.state
+    if state.pane is Pane.TIMELINE:
+        return replace(state, time=state.time.fit())
+    return replace(state, columns=state.columns.fit())
+
+
+def centre(scene: Scene) -> ViewState:
+    """The cursor in the middle."""
+    state = scene.state
+    selection = state.selection
+    if state.pane is Pane.TIMELINE:
+        at = selection.time_ns
+        return state if at is None else replace(state, time=state.time.centred(at))
+    k = selection.k
+    return state if k is None else replace(state, columns=state.columns.centred(k))
+
+
+def rows_of(scene: Scene) -> tuple[str, ...]:
+    """What j and k walk through in the pane: ranks, or metrics in the summary."""
+    if scene.state.pane is Pane.SUMMARY:
+        if scene.state.table_open:
+            return tuple(scene.findings.lanes)
+        return tuple(metric.name for metric in scene.findings.metrics)
+    return scene.members if scene.state.pane is Pane.ALIGNMENT else scene.ranks
+
+
+def row_of(scene: Scene) -> int:
+    """Index of the cursor among the rows of the pane."""
+    if scene.state.pane is Pane.SUMMARY:
+        return scene.state.first_rank if scene.state.table_open else scene.state.metric
+    rows = rows_of(scene)
+    rank = scene.state.selection.rank
+    return rows.index(rank) if rank in rows else 0
+
+
+def to_row(scene: Scene, row: int) -> ViewState:
+    """Put the cursor on a row of the pane, the nearest one that exists."""
+    state, rows = scene.state, rows_of(scene)
+    row = max(min(row, len(rows) - 1), 0)
+    if state.pane is Pane.SUMMARY:
+        return replace(state, first_rank=row) if state.table_open else replace(state, metric=row)
+    return state.select(rank=rows[row]) if rows else state
+
+
+def down(rows: int) -> Move:
+    """Some rows down (negative: up)."""
+
+    def move(scene: Scene) -> ViewState:
+        return to_row(scene, row_of(scene) + rows)
+
+    return move
+
+
+def page_down(direction: int) -> Move:
+    """90 % of a page down or up."""
+
+    def move(scene: Scene) -> ViewState:
+        return down(direction * max(scene.state.rows * PAGE // 10, 1))(scene)
+
+    return move
+
+
+def first_row(scene: Scene) -> ViewState:
+    """The first row."""
+    return to_row(scene, 0)
+
+
+def last_row(scene: Scene) -> ViewState:
+    """The last row."""
+    return to_row(scene, len(rows_of(scene)) - 1)
+
+
+def step_collective(step: int) -> Move:
+    """Some collectives on in the communicator (negative: back)."""
+
+    def move(scene: Scene) -> ViewState:
+        communicator = scene.communicator
+        if not communicator:
+            return scene.state
+        k = scene.state.selection.k
+        k = 0 if k is None else k + step
+        return to_collective(scene, max(min(k, len(communicator) - 1), 0))
+
+    return move
+
+
+def event(direction: int) -> Move:
+    """The rank's next or previous collective in time, whichever communicator it is of."""
+
+    def move(scene: Scene) -> ViewState:
+        if scene.state.pane is not Pane.TIMELINE:
+            return step_collective(direction)(scene)
+        row = _event_row(scene, direction)
+        if row is None:
+            return scene.state
+        calls = scene.findings.calls[str(scene.state.selection.rank)]
+        owner, k = int(calls.communicator[row]), int(calls.k[row])
+        state = scene.state
+        if owner != state.selection.communicator:
+            state = show_communicator(scene, owner)
+        state = state.select(k=k, time_ns=int(calls.start_ns[row]))
+        return in_view(replace(state, worst=None))
+
+    return move
+
+
+def _event_row(scene: Scene, direction: int) -> int | None:
+    selection = scene.state.selection
+    calls = scene.findings.calls.get(selection.rank or "")
+    if calls is None:
+        return None
+    at = scene.state.time.left_ns if selection.time_ns is None else selection.time_ns
+    return calls.after(at) if direction > 0 else calls.before(at)
+
+
+def has_event(scene: Scene, direction: int) -> bool:
+    """Whether there is a further collective in that direction."""
+    if scene.state.pane is Pane.TIMELINE:
+        return _event_row(scene, direction) is not None
+    return True
+
+
+def worst(step: int) -> Move:
+    """The next or previous collective by harm, and the rank to blame."""
+
+    def move(scene: Scene) -> ViewState:
+        communicator = scene.communicator
+        if communicator is None or not len(communicator.by_harm):
+            return scene.state
+        place = scene.state.worst
+        first = 0 if step > 0 else len(communicator.by_harm) - 1
+        place = first if place is None else (place + step) % len(communicator.by_harm)
+        return to_collective(scene, int(communicator.by_harm[place]), culprit=True)
+
+    return move
+
+
+def over_floor(direction: int) -> Move:
+    """The next or previous collective in time whose lag is above the floor."""
+
+    def move(scene: Scene) -> ViewState:
+        k = next_over_floor(scene, direction)
+        return scene.state if k is None else to_collective(scene, k, culprit=True)
+
+    return move
+
+
+def next_over_floor(scene: Scene, direction: int) -> int | None:
+    """Where :func:`over_floor` leads, None when there is no further one."""
+    communicator, state = scene.communicator, scene.state
+    if communicator is None:
+        return None
+    return communicator.next_over(state.floor_ns, state.selection.k, forward=direction > 0)
+
+
+def floor(*, higher: bool) -> Move:
+    """Twice or half the lag that counts as noise."""
+
+    def move(scene: Scene) -> ViewState:
+        low, high = _FLOOR_LIMITS_NS
+        wanted = scene.state.floor_ns * 2 if higher else scene.state.floor_ns // 2
+        return replace(scene.state, floor_ns=max(min(wanted, high), low))
+
+    return move
+
+
+def iteration(direction: int) -> Move:
+    """The start of the next or previous iteration."""
+
+    def move(scene: Scene) -> ViewState:
+        at = next_iteration(scene, direction)
+        return scene.state if at is None else to_time(scene, at)
+
+    return move
+
+
+def next_iteration(scene: Scene, direction: int) -> int | None:
+    """Where :func:`iteration` leads, ns since the origin; None when there is no further one."""
+    at = scene.state.selection.time_ns
+    at = scene.state.time.left_ns - 1 if at is None else at
+    starts = [step.start_ns for step in scene.findings.steps]
+    if direction > 0:
+        return next((start for start in starts if start > at), None)
+    return next((start for start in reversed(starts) if start < at), None)
+
+
+def show_communicator(scene: Scene, index: int) -> ViewState:
+    """Another communicator, at the same moment."""
+    communicators = scene.findings.communicators or ()
+    chosen = communicators[index]
+    state = scene.state
+    time_ns = state.selection.time_ns
+    k = chosen.nearest(0 if time_ns is None else time_ns)
+    view = type(state.columns).whole(len(chosen), state.columns.cells)
+    state = replace(state.select(communicator=index, k=k), columns=view, worst=None)
+    if state.selection.rank not in chosen.labels and chosen.labels:
+        state = state.select(rank=chosen.labels[0])
+    return in_view(state)
+
+
+def next_communicator(step: int) -> Move:
+    """The next or previous communicator."""
+
+    def move(scene: Scene) -> ViewState:
+        count = len(scene.findings.communicators or ())
+        if not count:
+            return scene.state
+        return show_communicator(scene, (scene.state.selection.communicator + step) % count)
+
+    return move
+
+
+def order(scene: Scene) -> ViewState:
+    """The next order of ranks."""
+    return replace(scene.state, order=scene.state.order.following())
+
+
+def merge(scene: Scene) -> ViewState:
+    """One row a rank, or two."""
+    return replace(scene.state, merged=not scene.state.merged)
+
+
+def follow(scene: Scene) -> ViewState:
+    """Go where the selected thing can be seen in detail."""
+    state = scene.state
+    if state.pane is Pane.SUMMARY:
+        return replace(state, table_open=True, first_rank=0)
+    pane = Pane.TIMELINE if state.pane is Pane.ALIGNMENT else Pane.ALIGNMENT
+    return centre(scene.with_state(open_pane(pane)(scene)))
+
+
+def back(scene: Scene) -> ViewState:
+    """Close what was opened last."""
+    return replace(scene.state, table_open=False)

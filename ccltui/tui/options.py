@@ -1,0 +1,31 @@
+"""How the explorer is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from parsers.window import Window
+
+DriverName = Literal["slim", "plain"]
+ColorName = Literal["auto", "truecolor", "256", "16", "never"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplorerOptions:
+    """What to open and how to show it; all of it has a default."""
+
+    rank_map: Mapping[str, int] | None = None
+    iteration: int | None = None
+    capture: str | None = None
+    window: Window | None = None
+    ranks: frozenset[int] | None = None
+    cache_dir: Path | None = None
+    jobs: int | None = None
+    driver: DriverName = "slim"
+    color: ColorName = "auto"
+    profile_mode: str = "auto"
+    raw_clocks: bool = False

@@ -1,0 +1,1 @@
+"""What each pane draws: from a scene to cells."""

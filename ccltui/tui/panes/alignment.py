@@ -1,0 +1,104 @@
+"""Ranks against the collectives of one communicator, and who came when to the selected one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ccltui.draw import numbers
+from ccltui.draw.align import ABSENT, Columns, Rows, align
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.table import Column, table
+from ccltui.tui.actions import no_collectives
+from ccltui.tui.panes.gutter import gutter
+from ccltui.tui.scene import Scene, rank_name
+
+if TYPE_CHECKING:
+    from ccltui.tui.communicator import Communicator
+
+_DETAIL = (
+    Column("rank", widest=24),
+    Column("arrived", "right"),
+    Column("waited", "right"),
+    Column("duration", "right"),
+    Column("", widest=8),
+)
+_LEAST_DETAIL = 5
+
+
+def paint(scene: Scene, height: int, width: int) -> Planes:
+    """Heat above, the selected collective by rank below where there is room."""
+    communicator = scene.communicator
+    empty = no_collectives(scene)
+    if communicator is None or empty is not None:
+        planes = Planes.blank(height, width, Ink.TEXT)
+        planes.put(1, 1, f"No collectives: {empty}", Ink.DIM)
+        return planes
+    members = scene.members
+    rows = Rows.of(len(members), height - 1).rows + 1
+    order = [communicator.labels.index(label) for label in members]
+    selection = scene.state.selection
+    view = scene.state.columns
+    planes = align(
+        communicator.heat,
+        [rank_name(label) for label in members],
+        Columns(view.first, view.per_cell, view.repeat),
+        height=height,
+        width=width,
+        gutter=gutter(scene),
+        floor_ns=scene.state.floor_ns,
+        selected=(
+            members.index(selection.rank) if selection.rank in members else -1,
+            -1 if selection.k is None else selection.k,
+        ),
+        order=order,
+        colour=scene.colour,
+    )
+    if height - rows > _LEAST_DETAIL and selection.k is not None:
+        planes.paste(
+            _detail(scene, communicator, selection.k, height - rows - 1, width), rows + 1, 0
+        )
+    return planes
+
+
+def _detail(scene: Scene, communicator: Communicator, k: int, height: int, width: int) -> Planes:
+    """Every rank of one collective in order of arrival, the last first."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    late = communicator.late_ns[k]
+    order = np.argsort(-late, kind="stable").tolist()
+    rows = [_arrival(communicator, k, member) for member in order]
+    lines = table(_DETAIL, rows, width - 2)
+    kind = communicator.kind[communicator.kind_id[k]]
+    planes.put(0, 1, f"{communicator.name} {kind} #{numbers.count(k)}, by arrival", Ink.STRONG)
+    planes.put(1, 1, lines[0], Ink.DIM)
+    for index, (member, line) in enumerate(zip(order, lines[1:], strict=True)):
+        on = communicator.labels[member] == scene.state.selection.rank
+        planes.put(2 + index, 0, ("▶" if on else " ") + line, Ink.LABEL_ON if on else Ink.TEXT)
+    hidden = len(order) - (height - 2)
+    if hidden > 0:
+        planes.put(height - 1, 1, f"… {hidden + 1} more ranks".ljust(width - 1), Ink.DIM)
+    return planes
+
+
+def _arrival(communicator: Communicator, k: int, member: int) -> list[str]:
+    name = rank_name(communicator.labels[member])
+    if not communicator.present[k, member]:
+        return [name, "absent", "", "", ""]
+    late, wait = int(communicator.late_ns[k, member]), int(communicator.wait_ns[k, member])
+    return [
+        name,
+        "--" if late == ABSENT else numbers.signed_duration(late),
+        "--" if wait == ABSENT else numbers.duration(wait),
+        numbers.duration(int(communicator.dur_ns[k, member])),
+        "◀ last" if member == communicator.last[k] else "",
+    ]
+
+
+def shift(before: Scene, after: Scene) -> int:
+    """By how many columns the picture moved, 0 when it is another picture."""
+    old, new = before.state.columns, after.state.columns
+    if (old.per_cell, old.repeat, old.cells) != (new.per_cell, new.repeat, new.cells):
+        return 0
+    return (old.first - new.first) // new.per_cell * new.repeat

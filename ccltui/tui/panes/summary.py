@@ -1,0 +1,181 @@
+"""The summary: every metric with its unit, why one is absent, and one of them rank by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.spark import spark
+from ccltui.draw.table import Column, table
+from ccltui.draw.text import fit_middle
+from ccltui.tui.scene import Scene, rank_name
+from ccltui.tui.summary_rows import Number, RankColumns, extremes, leading, rank_columns
+
+if TYPE_CHECKING:
+    from metrics.registry import Metric
+    from metrics.result import Result
+
+WIDE = 160
+_SIDE = 64
+_SPARK = 20
+_COLUMNS = (
+    Column("metric", widest=26),
+    Column("value", "right"),
+    Column("unit", widest=12),
+    Column("min", "right"),
+    Column("max", "right"),
+    Column("by rank", widest=_SPARK),
+)
+
+
+def paint(scene: Scene, height: int, width: int) -> Planes:
+    """Metrics above; below (or beside, when wide) the selected one by rank, then notes."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    findings = scene.findings
+    if not findings.metrics:
+        planes.put(1, 1, _waiting(scene), Ink.DIM)
+        _put_notes(planes, notes(scene), 3)
+        return planes
+    metric = findings.metrics[min(scene.state.metric, len(findings.metrics) - 1)]
+    if scene.state.table_open:
+        planes.paste(_by_rank(scene, metric, height, width), 0, 0)
+        return planes
+    side = width >= WIDE
+    y = _put_metrics(planes, scene, width - _SIDE if side else width)
+    remarks = notes(scene)
+    if side:
+        planes.paste(_by_rank(scene, metric, height, _SIDE), 0, width - _SIDE)
+    else:
+        room = height - y - min(len(remarks), 4) - 2
+        if room >= 4:
+            planes.paste(_by_rank(scene, metric, room, width), y + 1, 0)
+            y = height - min(len(remarks), 4) - 1
+    _put_notes(planes, remarks, y + 1)
+    return planes
+
+
+def _waiting(scene: Scene) -> str:
+    if scene.session.phase == "failed":
+        return "Nothing can be shown."
+    if scene.session.phase in ("ready", "stopped"):
+        return "No rank was loaded."
+    return "Numbers appear as soon as the first rank is read."
+
+
+def _put_metrics(planes: Planes, scene: Scene, width: int) -> int:
+    rows = [_row(scene, metric) for metric in scene.findings.metrics]
+    lines = table(_COLUMNS, [row.cells for row in rows], width - 2)
+    planes.put(0, 1, lines[0], Ink.DIM)
+    for index, (row, line) in enumerate(zip(rows, lines[1:], strict=True)):
+        on = index == scene.state.metric
+        y = 1 + index
+        planes.put(y, 0, "▶" if on else " ", Ink.LABEL_ON if on else Ink.TEXT)
+        planes.put(y, 1, line.ljust(width - 1), row.ink if not on else Ink.LABEL_ON)
+        if row.reason:
+            at = 1 + len(row.title) + 2
+            planes.put(y, at, row.reason[: width - at], row.ink if not on else Ink.LABEL_ON)
+    return 1 + len(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    cells: Sequence[str]
+    ink: Ink = Ink.TEXT
+    title: str = ""
+    reason: str = ""
+
+
+def _row(scene: Scene, metric: Metric) -> _Row:
+    result = scene.findings.results.get(metric.name)
+    title = metric.title.ljust(22)
+    if result is None:
+        return _Row((title, "…", "", "", "", ""), Ink.DIM)
+    if result.status == "unavailable":
+        reason = result.reasons[0].message if result.reasons else "no reason given"
+        return _Row((title, "", "", "", "", ""), Ink.DIM, title, f"--  absent: {reason}")
+    labels = tuple(scene.findings.lanes)
+    columns = rank_columns(result, labels)
+    column = columns.get(leading(columns, metric.headline) or "", {})
+    low, high = ("", "")
+    ends = extremes(column)
+    if ends is not None:
+        low, high = (f"{numbers.quantity(value)} {rank_name(label)}" for label, value in ends)
+    sign = " !" if result.status == "partial" else ""
+    return _Row(
+        (
+            title,
+            numbers.quantity(result.value) + sign,
+            metric.unit,
+            low,
+            high,
+            spark([column.get(label) for label in labels], _SPARK),
+        )
+    )
+
+
+def _by_rank(scene: Scene, metric: Metric, height: int, width: int) -> Planes:
+    """The selected metric rank by rank, as many columns as fit."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    result = scene.findings.results.get(metric.name)
+    labels = tuple(scene.findings.lanes)
+    planes.put(0, 1, f"{metric.title}, by rank".ljust(width - 1), Ink.STRONG)
+    columns = {} if result is None else rank_columns(result, labels)
+    if not columns:
+        planes.put(1, 1, _no_columns(result)[: width - 1], Ink.DIM)
+        return planes
+    first = leading(columns, metric.headline)
+    names = sorted(columns, key=lambda name: name != first)
+    rows = [_rank_row(label, names, columns) for label in labels]
+    layout = [Column("rank", widest=24), *(Column(name, "right", 28) for name in names)]
+    lines = table(layout, rows, width - 2)
+    planes.put(1, 1, lines[0], Ink.DIM)
+    start = min(scene.state.first_rank, max(len(rows) - height + 2, 0))
+    shown = lines[1 + start : 1 + start + height - 2]
+    for index, line in enumerate(shown):
+        planes.put(2 + index, 1, line, Ink.TEXT)
+    left = len(rows) - start - len(shown)
+    if left > 0 and shown:
+        planes.put(height - 1, 1, f"… {left + 1} more ranks: enter opens all".ljust(width), Ink.DIM)
+    return planes
+
+
+def _no_columns(result: Result | None) -> str:
+    if result is None:
+        return "not computed yet"
+    if result.status == "unavailable":
+        return "absent: " + (result.reasons[0].message if result.reasons else "no reason given")
+    return "one number for the whole job"
+
+
+def _rank_row(label: str, names: Sequence[str], columns: RankColumns) -> list[str]:
+    cells: list[Number] = [columns[name].get(label) for name in names]
+    return [rank_name(label), *(numbers.quantity(cell) for cell in cells)]
+
+
+def notes(scene: Scene) -> list[tuple[str, Ink]]:
+    """What went wrong or is uncertain: failed files, then what the readers and metrics say."""
+    job = scene.session.job
+    if job is None:
+        return [(f"x {scene.session.problem}", Ink.ERROR)] if scene.session.problem else []
+    found = [(f"x {failure.error}", Ink.ERROR) for failure in job.failures]
+    if job.card_problem:
+        found.append((f"x workload card: {job.card_problem}", Ink.ERROR))
+    found += [(f"! {note.message}", Ink.WARNING) for note in job.notes]
+    for trace in job.ranks:
+        found += [
+            (f"! {rank_name(trace.label)}: {note.message}", Ink.WARNING) for note in trace.notes
+        ]
+    return found
+
+
+def _put_notes(planes: Planes, remarks: Sequence[tuple[str, Ink]], y: int) -> None:
+    room = planes.height - y
+    shown = remarks if len(remarks) <= room else remarks[: max(room - 1, 0)]
+    for index, (text, ink) in enumerate(shown):
+        planes.put(y + index, 1, fit_middle(text, planes.width - 2), ink)
+    if len(shown) < len(remarks) and room > 0:
+        planes.put(y + len(shown), 1, f"… {len(remarks) - len(shown)} more notes", Ink.DIM)

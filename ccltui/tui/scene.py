@@ -1,0 +1,99 @@
+"""Everything a pane draws from and an action decides on, in one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ccltui.tui.session import Session
+from ccltui.tui.viewstate import Order, ViewState
+
+if TYPE_CHECKING:
+    from ccltui.draw.lanes import Lane
+    from ccltui.tui.communicator import Communicator, RankCalls
+    from metrics.registry import Metric
+    from metrics.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One iteration on the job's clock, ns since its origin."""
+
+    id: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Time in ns since the job's origin."""
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What has been computed so far; each part says by its presence that it is there."""
+
+    generation: int = -1
+    metrics: tuple[Metric, ...] = ()
+    results: Mapping[str, Result] = field(default_factory=dict)
+    communicators: tuple[Communicator, ...] | None = None
+    calls: Mapping[str, RankCalls] = field(default_factory=dict)
+    harm_ns: Mapping[str, int] = field(default_factory=dict)
+    lanes: Mapping[str, Lane] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    span: Span | None = None
+    clock: str = ""  # how sure times of different ranks are
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The session, what was found in it, and how it is looked at."""
+
+    session: Session
+    state: ViewState = field(default_factory=ViewState)
+    findings: Findings = field(default_factory=Findings)
+    colour: bool = True
+    notice: str = ""
+
+    @property
+    def communicator(self) -> Communicator | None:
+        """The communicator in view, None where there is none."""
+        communicators = self.findings.communicators
+        if not communicators:
+            return None
+        return communicators[min(self.state.selection.communicator, len(communicators) - 1)]
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """Labels of all ranks in the order of the view."""
+        return self.ordered(tuple(self.findings.lanes))
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Labels of the communicator's ranks in the order of the view."""
+        communicator = self.communicator
+        if communicator is None:
+            return ()
+        lanes = self.findings.lanes
+        return self.ordered(tuple(label for label in communicator.labels if label in lanes))
+
+    def ordered(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """Labels in the order of the view; they come in order of rank."""
+        if self.state.order is Order.RANK:
+            return labels
+        harm = self.findings.harm_ns
+        return tuple(sorted(labels, key=lambda label: -harm.get(label, 0)))
+
+    def with_state(self, state: ViewState) -> Scene:
+        """The same with another view."""
+        return replace(self, state=state)
+
+
+def rank_name(label: str) -> str:
+    """A rank as it is shown: ``r16``; a file without a rank keeps its name."""
+    return f"r{label}" if label[:1].isdigit() else label

@@ -1,0 +1,1 @@
+"""What may cover the panes: help and the prompt."""

@@ -1,0 +1,118 @@
+"""What is open: a frozen snapshot with a generation, replaced as ranks arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from parsers.job import Job
+    from parsers.window import Window
+
+Phase = Literal["opening", "loading", "ready", "stopped", "failed"]
+FileStatus = Literal["queued", "reading", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """One trace file on its way in."""
+
+    label: str
+    total_bytes: int
+    done_bytes: int = 0
+    status: FileStatus = "queued"
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What part of the job every pane shows: a window of time or a range of steps, and ranks."""
+
+    window: Window | None = None
+    steps: tuple[int, int] | None = None
+    ranks: frozenset[int] | None = None
+
+    @property
+    def limits_time(self) -> bool:
+        """Whether less than the whole time is shown."""
+        return self.window is not None or self.steps is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The job as far as it is loaded. ``generation`` grows whenever results become stale."""
+
+    path: str
+    phase: Phase = "opening"
+    job: Job | None = None
+    filter: Filter = Filter()
+    files: Mapping[str, FileState] = field(default_factory=dict)
+    problem: str = ""
+    generation: int = 0
+
+    @property
+    def ranks_loaded(self) -> int:
+        """Ranks that can be seen already."""
+        return len(self.job.ranks) if self.job else 0
+
+    @property
+    def ranks_expected(self) -> int:
+        """Ranks once everything is loaded."""
+        return len(self.files)
+
+    @property
+    def done_bytes(self) -> int:
+        """Bytes of the files read so far."""
+        return sum(state.done_bytes for state in self.files.values())
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(state.total_bytes for state in self.files.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether files are still coming in."""
+        return self.phase in ("opening", "loading")
+
+    def opened(self, job: Job) -> Session:
+        """Discovery is done: what will be loaded is known."""
+        files = {
+            found.path: FileState(
+                label=found.path if found.rank is None else str(found.rank),
+                total_bytes=found.size_bytes,
+            )
+            for found in job.capture.files
+        }
+        return replace(self, job=job, files=files, phase="loading")
+
+    def progressed(self, done_bytes: Mapping[str, int]) -> Session:
+        """Bytes read of some files."""
+        files = dict(self.files)
+        for path, done in done_bytes.items():
+            if path in files and files[path].status in ("queued", "reading"):
+                files[path] = replace(files[path], done_bytes=done, status="reading")
+        return replace(self, files=files)
+
+    def with_job(self, job: Job, path: str, problem: str = "") -> Session:
+        """One file is done, or gave nothing; results of before are stale if it is done."""
+        files = dict(self.files)
+        if path in files:
+            total = files[path].total_bytes
+            status: FileStatus = "failed" if problem else "done"
+            files[path] = replace(files[path], done_bytes=total, status=status, problem=problem)
+        generation = self.generation if problem else self.generation + 1
+        return replace(self, job=job, files=files, generation=generation)
+
+    def finished(self, *, stopped: bool) -> Session:
+        """No more files will come."""
+        return replace(self, phase="stopped" if stopped else "ready")
+
+    def failed(self, problem: str) -> Session:
+        """Nothing could be opened."""
+        return replace(self, phase="failed", problem=problem)
+
+    def filtered(self, chosen: Filter) -> Session:
+        """Another part of the job; nothing is loaded again."""
+        return replace(self, filter=chosen, generation=self.generation + 1)

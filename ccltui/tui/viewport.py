@@ -1,0 +1,173 @@
+"""Viewports on an integer grid: a pan is an exact shift of cells, whatever the zoom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class TimeView:
+    """Cells of ``cell_ns`` from cell ``k0`` on, kept within [start_ns, end_ns).
+
+    Times are ns since the job's origin. ``cells`` is the width of the pane.
+    """
+
+    start_ns: int = 0
+    end_ns: int = 1
+    cells: int = 1
+    k0: int = 0
+    cell_ns: int = 1
+
+    @classmethod
+    def whole(cls, start_ns: int, end_ns: int, cells: int) -> TimeView:
+        """All of a span in so many cells."""
+        return cls(start_ns, max(end_ns, start_ns + 1), max(cells, 1)).fit()
+
+    @property
+    def left_ns(self) -> int:
+        """Time of the left edge."""
+        return self.k0 * self.cell_ns
+
+    @property
+    def right_ns(self) -> int:
+        """Time of the right edge."""
+        return (self.k0 + self.cells) * self.cell_ns
+
+    @property
+    def widest_ns(self) -> int:
+        """Cell at which the whole span is in view."""
+        return max(-(-(self.end_ns - self.start_ns) // self.cells), 1)
+
+    def column(self, time_ns: int) -> int:
+        """Cell of a time, relative to the left edge; may lie outside the view."""
+        return time_ns // self.cell_ns - self.k0
+
+    def fit(self) -> TimeView:
+        """The whole span."""
+        cell = self.widest_ns
+        if self.start_ns // cell + self.cells < -(-self.end_ns // cell):
+            cell += -(-cell // self.cells)  # the grid does not start where the span does
+        return replace(self, cell_ns=cell, k0=self.start_ns // cell)
+
+    def resized(self, cells: int) -> TimeView:
+        """The same left edge and zoom in another width; a view of everything stays one."""
+        if cells == self.cells:
+            return self
+        everything = self == self.fit()
+        view = replace(self, cells=max(cells, 1))
+        return view.fit() if everything else view._clamped()
+
+    def bounded(self, start_ns: int, end_ns: int) -> TimeView:
+        """The same view of another span; a view of everything stays one."""
+        everything = self == self.fit()
+        view = replace(self, start_ns=start_ns, end_ns=max(end_ns, start_ns + 1))
+        return view.fit() if everything else view._clamped()
+
+    def pan(self, cells: int) -> TimeView:
+        """Move by whole cells."""
+        return replace(self, k0=self.k0 + cells)._clamped()
+
+    def zoom_in(self, at_ns: int) -> TimeView:
+        """Half the time per cell; ``at_ns`` keeps its column."""
+        return self._zoomed(max(self.cell_ns // 2, 1), at_ns)
+
+    def zoom_out(self, at_ns: int) -> TimeView:
+        """Twice the time per cell, the whole span at most."""
+        cell = self.cell_ns * 2
+        return self.fit() if cell >= self.widest_ns else self._zoomed(cell, at_ns)
+
+    def _zoomed(self, cell_ns: int, at_ns: int) -> TimeView:
+        column = min(max(self.column(at_ns), 0), self.cells - 1)
+        return replace(self, cell_ns=cell_ns, k0=at_ns // cell_ns - column)._clamped()
+
+    def centred(self, at_ns: int) -> TimeView:
+        """``at_ns`` in the middle."""
+        return replace(self, k0=at_ns // self.cell_ns - self.cells // 2)._clamped()
+
+    def showing(self, at_ns: int) -> TimeView:
+        """Unchanged when ``at_ns`` is in view, else centred on it."""
+        return self if 0 <= self.column(at_ns) < self.cells else self.centred(at_ns)
+
+    def _clamped(self) -> TimeView:
+        first = self.start_ns // self.cell_ns
+        last = -(-self.end_ns // self.cell_ns) - self.cells
+        return replace(self, k0=max(min(self.k0, last), first))
+
+
+_WIDEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnView:
+    """Which of ``count`` collectives are in view: ``per_cell`` a cell, or ``repeat`` cells each.
+
+    ``per_cell`` is a power of two that divides ``first``.
+    """
+
+    count: int = 0
+    cells: int = 1
+    first: int = 0
+    per_cell: int = 1
+    repeat: int = 1
+
+    @classmethod
+    def whole(cls, count: int, cells: int) -> ColumnView:
+        """All collectives in so many cells."""
+        return cls(count, max(cells, 1)).fit()
+
+    @property
+    def shown(self) -> int:
+        """Collectives that fit into the view, whole ones."""
+        return max(self.cells // self.repeat, 1) * self.per_cell
+
+    def fit(self) -> ColumnView:
+        """The finest zoom that shows all."""
+        per_cell = 1
+        while per_cell * self.cells < self.count:
+            per_cell *= 2
+        repeat = min(max(self.cells // self.count, 1), _WIDEST) if self.count else 1
+        return replace(self, first=0, per_cell=per_cell, repeat=repeat if per_cell == 1 else 1)
+
+    def resized(self, cells: int) -> ColumnView:
+        """The same collectives in another width; a view of everything stays one."""
+        if cells == self.cells:
+            return self
+        everything = self == self.fit()
+        view = replace(self, cells=max(cells, 1))
+        return view.fit() if everything else view._clamped(self.first)
+
+    def pan(self, cells: int) -> ColumnView:
+        """Move by about so many cells, one collective at least."""
+        steps = max(abs(cells) // self.repeat, 1) * self.per_cell
+        return self._clamped(self.first + (steps if cells > 0 else -steps))
+
+    def zoom_in(self, k: int) -> ColumnView:
+        """Half as many collectives; ``k`` stays about where it is."""
+        if self.per_cell > 1:
+            return self._around(replace(self, per_cell=self.per_cell // 2), k)
+        return self._around(replace(self, repeat=min(self.repeat * 2, _WIDEST)), k)
+
+    def zoom_out(self, k: int) -> ColumnView:
+        """Twice as many collectives, all of them at most."""
+        if self.shown >= self.count:
+            return self.fit()
+        if self.repeat > 1:
+            return self._around(replace(self, repeat=self.repeat // 2), k)
+        return self._around(replace(self, per_cell=self.per_cell * 2), k)
+
+    def _around(self, view: ColumnView, k: int) -> ColumnView:
+        column = min(max((k - self.first) * self.cells // max(self.shown, 1), 0), self.cells - 1)
+        return view._clamped(k - column * view.shown // view.cells)
+
+    def centred(self, k: int) -> ColumnView:
+        """Collective ``k`` in the middle."""
+        return self._clamped(k - self.shown // 2)
+
+    def showing(self, k: int) -> ColumnView:
+        """Unchanged when ``k`` is in view, else centred on it."""
+        return self if self.first <= k < self.first + self.shown else self.centred(k)
+
+    def _clamped(self, first: int) -> ColumnView:
+        last = max(self.count - self.shown, 0)
+        first = max(min(first, last + self.per_cell - 1), 0)
+        return replace(self, first=first // self.per_cell * self.per_cell)

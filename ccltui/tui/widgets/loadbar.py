@@ -1,0 +1,23 @@
+"""Progress of loading: one bar in all, and one for each file."""
+
+from __future__ import annotations
+
+from ccltui.tui import lines
+from ccltui.tui.session import Session
+from ccltui.tui.widgets.textline import TextLines
+
+_MOST_ROWS = 4
+_SHORT = 30
+
+
+class LoadBar(TextLines):
+    """Takes a few rows while files come in, and none afterwards."""
+
+    def show_session(self, session: Session, width: int, height: int) -> None:
+        """Show how far loading is; hides itself when it is over."""
+        self.display = session.busy
+        if session.busy:
+            rows = 1 if height < _SHORT else _MOST_ROWS
+            bars = lines.load_files(session, width, rows)
+            self.styles.height = 1 + len(bars)
+            self.show([lines.load_total(session, width), *bars])

@@ -1,0 +1,111 @@
+"""The slim stream must leave the same screen as the full one, in fewer bytes."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from screens import Terminal, differences
+
+from ccltui.tui.terminal import SYNC_END, SYNC_START, ScreenModel, Shift, change, look_of
+
+WIDTH, HEIGHT = 40, 6
+
+LOOKS = st.sampled_from(
+    ["38;5;32;48;5;208", "48;5;208", "1;38;2;1;2;3;48;2;4;5;6", "38;5;208", "7", "4", "1", "31;42"]
+)
+TEXTS = st.text("ab  ▁▂█▀", min_size=1, max_size=8)
+PIECES = st.tuples(
+    st.integers(0, HEIGHT - 1),
+    st.integers(0, WIDTH - 24),
+    st.lists(st.tuples(LOOKS, TEXTS), max_size=3),
+)
+ODD = st.sampled_from(["\x1b[2J", "\x1b[3;4Hx\x1b[K", "\x1b[?25l", "\x1b[1;1H数ab", "\x07", "\r"])
+SHIFTS = st.builds(
+    Shift,
+    st.integers(0, 2),
+    st.integers(3, HEIGHT),
+    st.integers(0, 8),
+    st.integers(-12, 12).filter(bool),
+)
+
+
+def frame(pieces: list[tuple[int, int, list[tuple[str, str]]]]) -> str:
+    """A frame as Textual writes it: moves, and text between a look and a reset."""
+    out = []
+    for y, x, runs in pieces:
+        shown = "".join(f"\x1b[{look}m{text}\x1b[0m" for look, text in runs)
+        out.append(f"\x1b[{y + 1};{x + 1}H{shown}")
+    return "".join(out) + "\x1b[1;1H"
+
+
+FRAMES = st.lists(
+    st.one_of(
+        st.lists(PIECES, max_size=6).map(frame).map(lambda text: (text, None)),
+        ODD.map(lambda text: (text, None)),
+        st.tuples(st.lists(PIECES, max_size=8).map(frame), SHIFTS),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(FRAMES)
+def test_the_screen_is_the_same(frames: list[tuple[str, Shift | None]]) -> None:
+    model = ScreenModel(WIDTH, HEIGHT)
+    full, slim = Terminal(WIDTH, HEIGHT), Terminal(WIDTH, HEIGHT)
+    for text, hint in frames:
+        if hint is not None:
+            model.expect(hint)
+
+        full.feed(text)
+        slim.feed(model.feed(text))
+
+        assert differences(full, slim) == []
+
+
+def test_what_is_already_there_is_not_sent_again() -> None:
+    model = ScreenModel(WIDTH, HEIGHT)
+    first = model.feed("\x1b[2;3H\x1b[38;5;1mhello\x1b[0m world")
+
+    assert first == "\x1b[2;3H\x1b[0;38;5;1mhello \x1b[mworld"
+    assert model.feed("\x1b[2;3H\x1b[38;5;1mhello\x1b[0m world") == ""
+    assert model.feed("\x1b[2;3H\x1b[38;5;1mhellO\x1b[0m world") == "\x1b[2;7H\x1b[38;5;1mO"
+
+
+def test_a_synchronised_update_without_changes_sends_nothing() -> None:
+    model = ScreenModel(WIDTH, HEIGHT)
+    model.feed("\x1b[1;1Hx")
+
+    assert model.feed(SYNC_START) + model.feed("\x1b[1;1Hx") + model.feed(SYNC_END) == ""
+    parts = [model.feed(text) for text in (SYNC_START, "\x1b[1;1Hy", SYNC_END)]
+    assert "".join(parts) == f"{SYNC_START}\x1b[1;1Hy{SYNC_END}"
+
+
+def test_unknown_sequences_pass_through_and_forget_harmless_ones_do_not() -> None:
+    model = ScreenModel(WIDTH, HEIGHT)
+    model.feed("\x1b[1;1Hx")
+
+    assert model.feed("\x1b[?25l\x1b]0;title\x07\x1b[1;1Hx") == "\x1b[?25l\x1b]0;title\x07"
+    assert model.feed("\x1b[?1049h\x1b[1;1Hx") == "\x1b[?1049h\x1b[1;1H\x1b[mx"
+
+
+def test_a_shifted_row_costs_its_new_cells_only() -> None:
+    row = "".join(chr(0x2581 + (x * 7) % 8) for x in range(WIDTH + 4))
+    model, terminal = ScreenModel(WIDTH, HEIGHT), Terminal(WIDTH, HEIGHT)
+    terminal.feed(model.feed(f"\x1b[3;1H{row[:WIDTH]}"))
+
+    model.expect(Shift(0, HEIGHT, 0, -4))
+    sent = model.feed(f"\x1b[3;1H{row[4:]}")
+    terminal.feed(sent)
+
+    assert terminal.text()[2] == row[4:]
+    assert sent == f"\x1b[3;1H\x1b[4P\x1b[36C{row[-4:]}"
+
+
+def test_looks() -> None:
+    assert look_of("1;38;5;208;48;2;1;2;3") == ("1", "38;5;208", "48;2;1;2;3")
+    assert look_of("0") == look_of("") == look_of("39;49") == ("", "", "")
+    assert look_of("97;101") == ("", "97", "101")
+    assert change(("", "31", "42"), ("", "31", "44")) == "\x1b[44m"
+    assert change(("1", "31", ""), ("", "31", "")) == "\x1b[0;31m"
+    assert change(("", "31", ""), ("", "", "")) == "\x1b[m"
