@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 
+import msgspec
+
 from parsers.columns import Note
 from parsers.found import Capture, FoundFile
 from parsers.names import listed, natural_key
@@ -102,7 +104,7 @@ def _num_ranks(files: Iterable[FoundFile]) -> int:
 
 def _capture(name: str, iteration: int | None, files: list[FoundFile], fullest: int) -> Capture:
     ordered = sorted(files, key=lambda f: (f.rank is None, f.rank or 0, natural_key(f.path)))
-    members = tuple(_in_capture(file, name) for file in ordered)
+    members = tuple(msgspec.structs.replace(file, capture=name) for file in ordered)
     ranks = tuple(sorted({file.rank for file in members if file.rank is not None}))
     world_size = max((f.world_size for f in members if f.world_size is not None), default=None)
     complete = _num_ranks(members) >= fullest
@@ -110,11 +112,6 @@ def _capture(name: str, iteration: int | None, files: list[FoundFile], fullest: 
         complete = set(range(world_size)) <= set(ranks) if world_size <= len(ranks) else False
     notes = (*_conflicts(members), *_world_size_conflict(members), *_without_rank(members))
     return Capture(name, iteration, members, ranks, world_size, complete, notes)
-
-
-def _in_capture(file: FoundFile, name: str) -> FoundFile:
-    fields = {field: getattr(file, field) for field in file.__struct_fields__}
-    return FoundFile(**{**fields, "capture": name})
 
 
 def _conflicts(files: Iterable[FoundFile]) -> list[Note]:

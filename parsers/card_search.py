@@ -6,7 +6,7 @@ import re
 
 from parsers.errors import CardError
 from parsers.found import Capture, Discovery, FoundFile
-from parsers.names import listed
+from parsers.names import listed, shown
 from parsers.safe_yaml import MAX_BYTES
 from parsers.sniff.heads import read_head
 
@@ -52,7 +52,7 @@ def _only_one(discovery: Discovery, cards: list[FoundFile]) -> FoundFile:
     if len(cards) > 1:
         names = listed([card.path for card in cards])
         message = f"several workload cards, and no telling which counts: {names}"
-        raise CardError(message, path=discovery.root)
+        raise CardError(message, path=shown(discovery.root))
     return cards[0]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -153,32 +153,26 @@ def _mark_equal_content(traces: list[_Candidate]) -> None:
     for same_head in collisions.values():
         if len(same_head) < 2:
             continue
+        sizes = Counter(_plain_size(trace) for trace in same_head)
         first_of: dict[object, _Candidate] = {}
         for trace in sorted(same_head, key=_preference):
-            digest = _digest_if_needed(trace, same_head)
+            # Plain files of different sizes differ: most collisions end here without a reading.
+            alone = sizes[None] == 0 and sizes[_plain_size(trace)] == 1
+            digest = None if alone else content_digest(trace.entry.real_path)
             first = first_of.setdefault(digest or trace.path, trace)
             if first is not trace:
                 trace.repeats = first
+
+
+def _plain_size(trace: _Candidate) -> int | None:
+    """Size of the text where it is known without decompressing."""
+    return trace.entry.size_bytes if trace.sniffed.compression == "none" else None
 
 
 def _preference(trace: _Candidate) -> tuple[object, ...]:
     compressed = trace.sniffed.compression != "none"
     not_in_iteration = iteration_of(trace.path) is None
     return (not_in_iteration, compressed, trace.path.count("/"), natural_key(trace.path))
-
-
-def _digest_if_needed(trace: _Candidate, others: list[_Candidate]) -> bytes | None:
-    # Plain files of different sizes differ: most collisions end here without a reading.
-    if all(
-        other is trace
-        or (
-            trace.sniffed.compression == other.sniffed.compression == "none"
-            and trace.entry.size_bytes != other.entry.size_bytes
-        )
-        for other in others
-    ):
-        return None
-    return content_digest(trace.entry.real_path)
 
 
 def _mapped(rank_map: Mapping[str, int], traces: list[_Candidate]) -> Mapping[str, int]:
@@ -266,11 +260,12 @@ def _contradictions(
 
 
 def _duplicates(files: list[FoundFile]) -> list[Note]:
-    return [
-        Note("duplicate_file", f"{file.path}: the same as {file.duplicate_of}, counted once")
-        for file in files
-        if file.duplicate_of is not None and file.kind == "kineto"
-    ]
+    repeated = [file for file in files if file.duplicate_of is not None and file.kind == "kineto"]
+    if not repeated:
+        return []
+    pairs = [f"{file.path} is {file.duplicate_of}" for file in repeated]
+    message = f"the same trace under two names counts once: {listed(pairs, 4)}"
+    return [Note("duplicate_file", message, count=len(repeated))]
 
 
 def _several(captures: tuple[Capture, ...]) -> list[Note]:

@@ -10,7 +10,7 @@ import msgspec
 from parsers.columns import Note, RankSource
 from parsers.compression import Compression
 from parsers.errors import NotFoundError
-from parsers.names import listed
+from parsers.names import listed, shown
 
 Kind = Literal[
     "kineto",  # a Chrome trace of PyTorch: object with traceEvents, or a bare list of events
@@ -92,7 +92,7 @@ class Discovery(msgspec.Struct, frozen=True):
             and (capture is None or found.name in self._names_meant(capture))
         ]
         if not fitting:
-            raise NotFoundError(self._nothing_fits(iteration, capture), path=self.root)
+            raise NotFoundError(self._nothing_fits(iteration, capture), path=shown(self.root))
         return max(
             enumerate(fitting),
             key=lambda item: (item[1].complete, 0 if item[1].complete else _size(item[1]), item[0]),

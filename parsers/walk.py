@@ -188,7 +188,14 @@ def _file_entry(path: str, real_path: str, *, linked: bool, problem: str | None 
         real_path,
         status.st_size,
         status.st_mtime_ns,
-        (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns),
+        _identity(status),
         linked,
         problem,
     )
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    """Equal for two names of one file; empty on file systems that number none."""
+    if not status.st_ino:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

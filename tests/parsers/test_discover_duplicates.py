@@ -34,7 +34,8 @@ def test_a_symlink_and_its_target_are_one_file(tmp_path: Path) -> None:
     assert link.real_path == str((tmp_path / "profile_trace" / "rank0_trace.json").resolve())
     assert used(discovery) == ["profile_trace/rank0_trace.json"]
     assert discovery.notes[0].message == (
-        "kineto_trace_0.json: the same as profile_trace/rank0_trace.json, counted once"
+        "the same trace under two names counts once: "
+        "kineto_trace_0.json is profile_trace/rank0_trace.json"
     )
 
 
@@ -86,6 +87,17 @@ def test_stored_symlinks_in_a_circle(tmp_path: Path) -> None:
         "real.json": None,
     }
     assert used(discovery) == ["real.json"]
+
+
+def test_many_repetitions_are_one_note(tmp_path: Path) -> None:
+    for rank in range(9):
+        put(tmp_path, f"t/rank{rank}.json", trace_text(rank, 9))
+        (tmp_path / f"kineto_trace_{rank}.json").symlink_to(f"t/rank{rank}.json")
+
+    (note,) = discover(tmp_path).notes
+
+    assert (note.code, note.count) == ("duplicate_file", 9)
+    assert note.message.endswith("kineto_trace_3.json is t/rank3.json and 5 more")
 
 
 def test_hard_links_are_one_file(tmp_path: Path) -> None:

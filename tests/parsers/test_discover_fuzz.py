@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import random
 import tarfile
 from pathlib import Path
@@ -105,3 +106,38 @@ def test_a_cut_text_shows_a_beginning_of_the_same_members(text: bytes, data: st.
     for one, other in zip(part.members, whole.members, strict=False):
         assert (one.key, one.start) == (other.key, other.start)
         assert one.end in (other.end, None)
+
+
+NOISE = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    noise=st.dictionaries(st.text(min_size=1, max_size=12), NOISE, max_size=5),
+    order=st.randoms(use_true_random=False),
+    indent=st.sampled_from([None, 0, 4]),
+    long=st.booleans(),
+)
+def test_any_order_of_keys_with_anything_between(
+    tmp_path: Path, noise: dict[str, object], order: random.Random, indent: int | None, long: bool
+) -> None:
+    events = [{"ph": "X", "name": '"}]', "args": {"distributedInfo": {"rank": 9}}}]
+    members = [
+        ("traceEvents", events * (2000 if long else 1)),
+        ("distributedInfo", {"pg_config": [{"rank": 8}], "rank": 5, "world_size": 6}),
+        *((key, value) for key, value in noise.items() if key not in ("schema", "nodes")),
+    ]
+    order.shuffle(members)
+    (tmp_path / "a.json").write_text(json.dumps(dict(members), indent=indent), "utf-8")
+
+    (found,) = discover(tmp_path).files
+
+    assert (found.kind, found.rank, found.world_size) == ("kineto", 5, 6)
