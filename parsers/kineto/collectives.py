@@ -30,8 +30,14 @@ _POINT_TO_POINT = re.compile(r"c10d::(send|recv)")
 _COMMUNICATION_KERNEL = re.compile(
     r"nccl|rccl|hccl|mscclpp|nvshmem|deep_ep|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE
 )
+TEXT_COLUMNS = ("op", "dtype", "in_split", "out_split")
 _WAIT = "wait"  # record_param_comms of a synchronisation: no collective of its own
 _MAX_U64 = (1 << 64) - 1
+
+
+def is_shaped(name: object) -> bool:
+    """Whether inputs of an event of this name describe a collective."""
+    return isinstance(name, str) and _SHAPED.match(name) is not None
 
 
 class CollectiveRows:
@@ -61,8 +67,7 @@ class CollectiveRows:
     def _is_shaped(self, name: object) -> bool:
         known = self._shaped.get(name)
         if known is None:
-            known = isinstance(name, str) and _SHAPED.match(name) is not None
-            self._shaped[name] = known
+            known = self._shaped[name] = is_shaped(name)
         return known
 
     def _add(self, row: tuple[int, ...]) -> int:
@@ -119,10 +124,21 @@ class CollectiveRows:
             MISSING,
         )
 
+    def columns(self) -> dict[str, Any]:
+        """The rows so far as columns, with the ids that were given while reading."""
+        return {
+            name: np.fromiter((row[index] for row in self._rows), dtype, len(self._rows))
+            for index, (name, dtype) in enumerate(CollectiveArgs.COLUMNS)
+        }
+
     def finish(
-        self, events: dict[Group, Events], text_ids: I32, table: tuple[ProcessGroup, ...]
+        self,
+        columns: dict[str, Any],
+        events: dict[Group, Events],
+        text_ids: I32,
+        table: tuple[ProcessGroup, ...],
     ) -> tuple[CollectiveArgs, tuple[ProcessGroup, ...]]:
-        """The columns, and the process groups that their ``group`` column indexes.
+        """``columns`` in their final order, and the groups that their ``group`` indexes.
 
         Rows are put in the order of the events that refer to them (``events[...].args`` is
         changed in place), groups in the order of their first row.
@@ -133,14 +149,11 @@ class CollectiveRows:
         renumbered[order] = np.arange(len(order))
         for column in events.values():
             column.args[:] = renumbered[column.args]
-        columns: dict[str, Any] = {}
-        for index, (name, dtype) in enumerate(CollectiveArgs.COLUMNS):
-            values = np.fromiter((row[index] for row in self._rows), dtype, len(self._rows))
-            columns[name] = values[order]
-        for name in ("op", "dtype", "in_split", "out_split"):
-            columns[name] = text_ids[columns[name]]
-        columns["group"], groups = self._groups.finish(columns["group"], table)
-        return CollectiveArgs(**columns), groups
+        final = {name: values[order] for name, values in columns.items()}
+        for name in TEXT_COLUMNS:
+            final[name] = text_ids[final[name]]
+        final["group"], groups = self._groups.finish(final["group"], table)
+        return CollectiveArgs(**final), groups
 
 
 def join_kernels(events: dict[Group, Events], args: CollectiveArgs, strings: Strings) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from parsers.columns import Note
 from parsers.kineto.event import (
@@ -20,6 +21,9 @@ from parsers.kineto.event import (
     event_decoder,
 )
 from parsers.kineto.tokens import Extent, ValueSkipper, object_extent
+
+if TYPE_CHECKING:
+    from parsers.kineto.accelerator import Scanner
 
 MAX_EVENT_BYTES = 64 << 20
 MAX_MEMBER_BYTES = 64 << 20
@@ -49,6 +53,7 @@ class Batch:
     offset: int
     text: bytes
     offsets: list[int] | None = None  # known where the events were cut one by one
+    ordinals: list[int] | None = None  # place of the events among those that were scanned
 
     def offset_of(self, index: int) -> int:
         """Byte of the document where event ``index`` starts."""
@@ -70,36 +75,36 @@ class Member:
 
 
 class Notebook:
-    """Counts what was dropped or repaired, remembering where each kind was first met."""
+    """Counts what was dropped or repaired, with the place nearest to the start of each kind."""
 
     def __init__(self) -> None:
         self._notes: dict[str, Note] = {}
 
     def add(self, code: str, message: str, offset: int | None, count: int = 1) -> None:
-        """One more of ``code``; the first message and offset stay."""
-        first = self._notes.get(code)
-        if first is None:
-            self._notes[code] = Note(code=code, message=message, offset=offset, count=count)
-        else:
-            self._notes[code] = Note(
-                code=code, message=first.message, offset=first.offset, count=first.count + count
-            )
-
-    def __contains__(self, code: str) -> bool:
-        return code in self._notes
+        """``count`` more of ``code``, the first of them at ``offset``."""
+        known = self._notes.get(code)
+        if known is not None:
+            count += known.count
+            if offset is None or (known.offset is not None and known.offset <= offset):
+                message, offset = known.message, known.offset
+        self._notes[code] = Note(code=code, message=message, offset=offset, count=count)
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """All notes, in the order in which their kinds appeared."""
-        return tuple(self._notes.values())
+        """All notes in the order of their places; those of the whole file come last."""
+        notes = self._notes.values()
+        return tuple(sorted(notes, key=lambda n: (n.offset is None, n.offset or 0, n.code)))
 
 
 class Document:
     """Pull parser over text chunks. Iterate for :class:`Batch` and :class:`Member`."""
 
-    def __init__(self, chunks: Iterator[bytes], notebook: Notebook) -> None:
+    def __init__(
+        self, chunks: Iterator[bytes], notebook: Notebook, scanner: Scanner | None = None
+    ) -> None:
         self._chunks = chunks
         self._notebook = notebook
+        self._scanner = scanner
         self._text = b""
         self._base = 0  # offset of _text[0] in the document
         self.truncated = False
@@ -259,6 +264,8 @@ class Document:
                 self._skip_foreign()
 
     def _next_batch(self) -> Batch | None:
+        if self._scanner is not None:
+            return self._scanned_batch(self._scanner)
         cut = len(self._text)
         for _ in range(_CUT_ATTEMPTS):
             cut = _last_border(self._text, cut)
@@ -277,15 +284,49 @@ class Document:
             return None
         return self._walk()
 
-    def _walk(self) -> Batch | None:
-        """All complete events of the buffer, one by one, up to damage or the list's end."""
+    def _scanned_batch(self, scanner: Scanner) -> Batch | None:
+        """What the compiled scanner takes, and the events it leaves to the decoder."""
+        done = scanner.scan(self._text)
+        if done:
+            spans = scanner.take_spans()
+            events, offsets, ordinals = self._decode_spans(spans)
+            batch = Batch(events, self._base, self._text[:done], offsets, ordinals)
+            self._drop(done)
+            return batch
+        small = len(self._text) <= MAX_EVENT_BYTES
+        if scanner.ended_inside and small and self._more(len(self._text)):
+            return None
+        return self._walk(limit=1)
+
+    def _decode_spans(
+        self, spans: list[tuple[int, int, int]]
+    ) -> tuple[list[Event], list[int], list[int]]:
+        """Events of spans of the buffer, their offsets and their places among the scanned."""
+        texts = [self._text[start:end] for start, end, _ in spans]
+        decoded: list[Event | None]
+        try:
+            decoded = list(batch_decoder.decode(b"[%b]" % b",".join(texts)))
+        except DECODE_ERRORS:
+            decoded = [
+                self._decode_single(text, start)
+                for text, (start, _, _) in zip(texts, spans, strict=True)
+            ]
+        kept = [
+            (event, self._base + start, ordinal)
+            for event, (start, _, ordinal) in zip(decoded, spans, strict=True)
+            if event is not None
+        ]
+        return [e for e, _, _ in kept], [o for _, o, _ in kept], [n for _, _, n in kept]
+
+    def _walk(self, limit: int | None = None) -> Batch | None:
+        """Complete events of the buffer, one by one, up to ``limit``, damage or the list's end."""
         events: list[Event] = []
         offsets: list[int] = []
         position = 0
         extent = Extent()
         while True:
             position = _SEPARATORS.match(self._text, position).end()  # type: ignore[union-attr]
-            if self._text[position : position + 1] != b"{":
+            if self._text[position : position + 1] != b"{" or len(offsets) == limit:
                 break
             extent = object_extent(self._text, position)
             if extent.end is None:

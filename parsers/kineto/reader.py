@@ -44,7 +44,8 @@ def read_kineto(
     members: dict[str, Any] = {}
     try:
         status = path.stat()
-        document = Document(_until_cancelled(chunks, cancelled, path), notebook)
+        pieces = _until_cancelled(chunks, cancelled, path)
+        document = Document(pieces, notebook, builder.scanner)
         for part in document:
             if isinstance(part, Batch):
                 builder.add(part)
@@ -96,7 +97,7 @@ def _assemble(
         nccl_version=_word(information.get("nccl_version")),
         host=_word(members.get("host_name")),
         base_ns=base_ns,
-        counts={f"{_name(ph)}:{_name(cat)}": n for (ph, cat), n in builder.counts.items()},
+        counts=builder.counts(),
         notes=tuple(
             note.__class__(note.code, note.message + kept, note.offset, note.count)
             if note.code in _CUTS
@@ -173,7 +174,3 @@ def _integer(value: object, below: int) -> int | None:
 
 def _word(value: object) -> str:
     return str(value) if isinstance(value, str | int | float) else ""
-
-
-def _name(value: object) -> str:
-    return "" if value is None else str(value)

@@ -1,0 +1,300 @@
+# Strict JSON at the level of bytes: where a token ends, or that the text must be left to
+# the general decoder. Every function takes the position and the end of the buffer and never
+# reads at or beyond the end.
+
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcpy
+
+ctypedef const unsigned char *Bytes
+
+cdef enum Code:
+    OK = 0      # the token is complete and strict
+    MORE = 1    # the buffer ends inside the token
+    ODD = 2     # not strict JSON, or too deep: the general decoder decides
+
+cdef enum:
+    MAX_DEPTH = 128
+
+
+cdef inline Bytes skip_space(Bytes p, Bytes end) noexcept nogil:
+    while p < end and (p[0] == 32 or p[0] == 10 or p[0] == 13 or p[0] == 9):
+        p += 1
+    return p
+
+
+cdef inline bint is_hex(unsigned char c) noexcept nogil:
+    return 48 <= c <= 57 or 65 <= c <= 70 or 97 <= c <= 102
+
+
+cdef inline Code string_end(Bytes *at, Bytes end, bint *escaped) noexcept nogil:
+    """From behind the opening quote to the closing one; ``escaped`` tells of backslashes."""
+    cdef Bytes p = at[0]
+    cdef unsigned char c
+    escaped[0] = False
+    while p < end:
+        c = p[0]
+        if c == 34:
+            at[0] = p
+            return OK
+        if c < 32:
+            return ODD
+        if c == 92:
+            escaped[0] = True
+            if p + 1 >= end:
+                return MORE
+            c = p[1]
+            if c == 117:  # \uXXXX; surrogates are paired or not: the general decoder knows
+                if p + 5 >= end:
+                    return MORE
+                if not (is_hex(p[2]) and is_hex(p[3]) and is_hex(p[4]) and is_hex(p[5])):
+                    return ODD
+                if (p[2] == 100 or p[2] == 68) and p[3] >= 56:
+                    return ODD
+                p += 6
+                continue
+            if not (c == 34 or c == 92 or c == 47 or c == 98 or c == 102 or c == 110
+                    or c == 114 or c == 116):
+                return ODD
+            p += 2
+            continue
+        p += 1
+    return MORE
+
+
+cdef inline Code digits(Bytes *at, Bytes end) noexcept nogil:
+    """At least one decimal digit."""
+    cdef Bytes p = at[0]
+    while p < end and 48 <= p[0] <= 57:
+        p += 1
+    if p == end:
+        return MORE
+    if p == at[0]:
+        return ODD
+    at[0] = p
+    return OK
+
+
+cdef inline Code number_end(Bytes *at, Bytes end, bint *integer) noexcept nogil:
+    """A number by the grammar of JSON; ``integer`` when it has neither point nor exponent."""
+    cdef Bytes p = at[0]
+    cdef Code code
+    integer[0] = True
+    if p < end and p[0] == 45:
+        p += 1
+    if p == end:
+        return MORE
+    if p[0] == 48:
+        p += 1
+    else:
+        code = digits(&p, end)
+        if code != OK:
+            return code
+    if p < end and p[0] == 46:
+        integer[0] = False
+        p += 1
+        code = digits(&p, end)
+        if code != OK:
+            return code
+    if p < end and (p[0] == 101 or p[0] == 69):
+        integer[0] = False
+        p += 1
+        if p < end and (p[0] == 43 or p[0] == 45):
+            p += 1
+        code = digits(&p, end)
+        if code != OK:
+            return code
+    if p == end:
+        return MORE
+    if 48 <= p[0] <= 57:  # a leading zero
+        return ODD
+    at[0] = p
+    return OK
+
+
+cdef inline Code word_end(Bytes *at, Bytes end, const char *word) noexcept nogil:
+    cdef Bytes p = at[0]
+    while word[0] != 0:
+        if p == end:
+            return MORE
+        if p[0] != <unsigned char>word[0]:
+            return ODD
+        p += 1
+        word += 1
+    at[0] = p
+    return OK
+
+
+cdef inline Code scalar_end(Bytes *at, Bytes end) noexcept nogil:
+    cdef bint flag
+    cdef Code code
+    cdef unsigned char c = at[0][0]
+    if c == 34:
+        at[0] += 1
+        code = string_end(at, end, &flag)
+        if code == OK:
+            at[0] += 1
+        return code
+    if c == 116:
+        return word_end(at, end, b"true")
+    if c == 102:
+        return word_end(at, end, b"false")
+    if c == 110:
+        return word_end(at, end, b"null")
+    return number_end(at, end, &flag)
+
+
+cdef inline Code key_end(Bytes *at, Bytes end, Bytes *key, Py_ssize_t *length) noexcept nogil:
+    """A key and its colon, spaces around included; a key with escapes is odd."""
+    cdef Bytes p = at[0]
+    cdef bint escaped
+    cdef Code code
+    if p == end:
+        return MORE
+    if p[0] != 34:
+        return ODD
+    p += 1
+    key[0] = p
+    code = string_end(&p, end, &escaped)
+    if code != OK:
+        return code
+    if escaped:
+        return ODD
+    length[0] = p - key[0]
+    p = skip_space(p + 1, end)
+    if p == end:
+        return MORE
+    if p[0] != 58:
+        return ODD
+    p = skip_space(p + 1, end)
+    if p == end:
+        return MORE
+    at[0] = p
+    return OK
+
+
+cdef inline Code value_end(Bytes *at, Bytes end) noexcept nogil:
+    """Past any value, checked strictly, nothing kept."""
+    cdef unsigned char stack[MAX_DEPTH]
+    cdef int depth = 0
+    cdef Bytes p = at[0]
+    cdef Bytes key
+    cdef Py_ssize_t length
+    cdef Code code
+    cdef unsigned char c
+    while True:
+        if p == end:
+            return MORE
+        c = p[0]
+        if c == 123 or c == 91:  # open: its first member, or its end at once
+            if depth == MAX_DEPTH:
+                return ODD
+            stack[depth] = c
+            depth += 1
+            p = skip_space(p + 1, end)
+            if p == end:
+                return MORE
+            if p[0] != c + 2:
+                if c == 123:
+                    code = key_end(&p, end, &key, &length)
+                    if code != OK:
+                        return code
+                continue
+        else:
+            code = scalar_end(&p, end)
+            if code != OK:
+                return code
+            if depth == 0:
+                at[0] = p
+                return OK
+            p = skip_space(p, end)
+        while True:  # behind a member, or at the end of an empty container
+            if p == end:
+                return MORE
+            c = p[0]
+            if c == 44:
+                p = skip_space(p + 1, end)
+                if stack[depth - 1] == 123:
+                    code = key_end(&p, end, &key, &length)
+                    if code != OK:
+                        return code
+                break
+            if c != stack[depth - 1] + 2:
+                return ODD
+            p += 1
+            depth -= 1
+            if depth == 0:
+                at[0] = p
+                return OK
+            p = skip_space(p, end)
+
+
+cdef inline bint small_integer(Bytes p, Bytes end, int64_t *value) noexcept nogil:
+    """Value of a checked integer of at most 18 digits."""
+    cdef bint negative = p[0] == 45
+    cdef int64_t number = 0
+    if negative:
+        p += 1
+    if end - p > 18:
+        return False
+    while p < end:
+        number = number * 10 + (p[0] - 48)
+        p += 1
+    value[0] = -number if negative else number
+    return True
+
+
+cdef inline bint nanoseconds(Bytes p, Bytes end, int64_t *value) noexcept nogil:
+    """Exact ns of a checked number of microseconds; False leaves it to the general decoder.
+
+    More than three decimals round half away from zero, exactly as the reference does.
+    """
+    cdef bint negative = p[0] == 45
+    cdef int64_t number = 0
+    cdef int decimals = 0
+    cdef Bytes start
+    if negative:
+        p += 1
+    start = p
+    while p < end and p[0] != 46:
+        if p[0] == 101 or p[0] == 69:
+            return False
+        number = number * 10 + (p[0] - 48)
+        p += 1
+        if p - start > 15 and number > 2305843009213692LL:
+            return False
+    if p < end:
+        p += 1
+    while decimals < 3:
+        number *= 10
+        if p < end:
+            if p[0] == 101 or p[0] == 69:
+                return False
+            number += p[0] - 48
+            p += 1
+        decimals += 1
+    if p < end and 48 <= p[0] <= 57:
+        if p[0] >= 53:
+            number += 1
+        while p < end:
+            if p[0] == 101 or p[0] == 69:
+                return False
+            p += 1
+    elif p < end:
+        return False
+    value[0] = -number if negative else number
+    return True
+
+
+cdef inline bint has_high(Bytes p, Bytes end) noexcept nogil:
+    """Whether any byte is beyond ASCII."""
+    cdef uint64_t word
+    while end - p >= 8:
+        memcpy(&word, p, 8)
+        if word & <uint64_t>0x8080808080808080ULL:
+            return True
+        p += 8
+    while p < end:
+        if p[0] >= 128:
+            return True
+        p += 1
+    return False

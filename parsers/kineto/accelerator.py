@@ -1,0 +1,64 @@
+"""Whether the compiled scanner is there and wanted.
+
+It is built by the install where a compiler is, and is left out without harm where not:
+the general decoder gives the same columns. ``CCLTUI_ACCEL=0`` turns it off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from parsers.columns import GROUPS, Group
+from parsers.kineto.ids import StringPool
+
+
+class Scanner(Protocol):
+    """What the compiled scanner offers; see ``_scanner.pyx``."""
+
+    ended_inside: bool
+
+    def scan(self, text: bytes) -> int:
+        """Scan events from the start of ``text``; bytes that are done with."""
+
+    def take(self, group: int) -> dict[str, Any] | None:
+        """Columns of a group since the last call."""
+
+    def take_spans(self) -> list[tuple[int, int, int]]:
+        """Events left to the general decoder: (start, end, ordinal)."""
+
+    def take_counts(self) -> list[tuple[str, int, int]]:
+        """(phase, category id, number) of all events kept or counted here."""
+
+
+def compiled() -> bool:
+    """Whether the scanner was built."""
+    try:
+        import parsers.kineto._scanner  # noqa: F401, PLC0415
+    except ImportError:
+        return False
+    return True
+
+
+def wanted() -> bool:
+    """Whether the environment allows it."""
+    return os.environ.get("CCLTUI_ACCEL", "1") != "0"
+
+
+def new_scanner(
+    pool: StringPool,
+    tracks: dict[Any, int],
+    group_of: Callable[[str | None], Group],
+    is_shaped: Callable[[str], bool],
+) -> Scanner | None:
+    """A scanner that shares ids with the general decoder, None where there is none."""
+    if not wanted() or not compiled():
+        return None
+    from parsers.kineto import _scanner  # noqa: PLC0415
+
+    indices = {group: index for index, group in enumerate(GROUPS)}
+    scanner: Scanner = _scanner.Scanner(
+        pool, tracks, lambda category: indices[group_of(category)], is_shaped
+    )
+    return scanner

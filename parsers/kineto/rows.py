@@ -1,0 +1,161 @@
+"""Typed events become rows of columns, chunk by chunk, group by group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.columns import I32, MISSING, Events, Group, Track
+from parsers.kineto.collectives import CollectiveRows
+from parsers.kineto.event import Event, Scalar
+from parsers.kineto.ids import StringPool, in_order
+
+STREAM_GROUPS = frozenset[Group]({"gpu", "gpu_annotations", "gpu_sync"})
+_WITH_ARGS = frozenset[Group]({"gpu", "cpu_ops", "annotations"})
+
+TrackKey = tuple[str, Scalar, Scalar]
+
+
+class Part(NamedTuple):
+    """Rows of one group out of one batch; ``ordinals`` is their place in the file."""
+
+    columns: dict[str, Iterable[int]]
+    ordinals: Sequence[int] | I32
+
+
+class GroupColumns:
+    """Chunks of one group's columns, joined and sorted once at the end."""
+
+    def __init__(self) -> None:
+        self._chunks: dict[str, list[npt.NDArray[Any]]] = {name: [] for name, _ in Events.COLUMNS}
+
+    def append(self, parts: Sequence[Part]) -> None:
+        """Add the rows of one batch, in the order of the file."""
+        order: npt.NDArray[np.intp] | None = None
+        if len(parts) > 1:
+            ordinals = np.concatenate([np.asarray(part.ordinals, np.int64) for part in parts])
+            order = np.argsort(ordinals, kind="stable")
+        for name, dtype in Events.COLUMNS:
+            pieces = [_array(part.columns.get(name), dtype, len(part.ordinals)) for part in parts]
+            joined = pieces[0] if order is None else np.concatenate(pieces)[order]
+            self._chunks[name].append(joined)
+
+    def chunks(self, *names: str) -> Iterator[npt.NDArray[Any]]:
+        """The chunks of some columns, as they were given."""
+        for name in names:
+            yield from self._chunks[name]
+
+    def finish(self, base_ns: int, renumbered: dict[str, I32]) -> Events:
+        """Columns sorted by (start, longer first, place in the file), ids renumbered."""
+        start = np.concatenate(self._chunks.pop("start_ns")) + base_ns
+        duration = np.concatenate(self._chunks.pop("dur_ns"))
+        order = np.lexsort((-duration, start))
+        columns: dict[str, Any] = {"start_ns": start[order], "dur_ns": duration[order]}
+        for name, _ in Events.COLUMNS[2:]:
+            column = np.concatenate(self._chunks.pop(name))[order]
+            ids = renumbered.get(name)
+            columns[name] = column if ids is None else ids[column]
+        return Events(**columns)
+
+
+class EventRows:
+    """Turns typed events into parts; owns the ids of texts and tracks."""
+
+    def __init__(self) -> None:
+        self.strings = StringPool()
+        self.tracks: dict[TrackKey, int] = {}
+        self.collectives = CollectiveRows(self.strings)
+
+    def part(
+        self,
+        group: Group,
+        events: list[Event],
+        starts: Sequence[int],
+        durations: Sequence[int],
+        ordinals: Sequence[int],
+    ) -> Part:
+        """Columns of ``events`` with the times that were read from them, in ns."""
+        text_id = self.strings.id_of
+        args = [event.args for event in events]
+        columns: dict[str, Iterable[int]] = {
+            "start_ns": starts,
+            "dur_ns": durations,
+            "name": [text_id(event.name) for event in events],
+            "category": [text_id(event.cat) for event in events],
+            "track": self._tracks_of(group, events),
+            "correlation": [_identifier(a.correlation) or MISSING if a else MISSING for a in args],
+            "external_id": [_identifier(a.external_id) if a else MISSING for a in args],
+            "bytes": [_identifier(a.bytes) if a else MISSING for a in args],
+        }
+        if group in _WITH_ARGS:
+            columns["args"] = self.collectives.rows_of(group, events)
+        return Part(columns, ordinals)
+
+    def _tracks_of(self, group: Group, events: list[Event]) -> list[int]:
+        tracks = self.tracks
+        keys: list[TrackKey] = []
+        if group not in STREAM_GROUPS:
+            keys = [("thread", event.pid, event.tid) for event in events]
+        else:
+            for event in events:
+                args = event.args
+                device = event.pid if args is None or args.device is None else args.device
+                stream = event.tid if args is None or args.stream is None else args.stream
+                keys.append(("stream", _hashable(device), _hashable(stream)))
+        return [tracks.setdefault(key, len(tracks)) for key in keys]
+
+    def finish_tracks(self, labels: dict[tuple[str, str], str]) -> tuple[tuple[Track, ...], I32]:
+        """The rows of the file in a fixed order, and old id -> new id."""
+        keys, renumbered = in_order(self.tracks, len(self.tracks), key=_track_order)
+        return tuple(_track(*key, labels) for key in keys), renumbered
+
+
+def _track(kind: str, pid: Scalar, tid: Scalar, labels: dict[tuple[str, str], str]) -> Track:
+    stream = kind == "stream"
+    return Track(
+        kind="stream" if stream else "thread",
+        pid=str(pid),
+        tid=str(tid),
+        device=_small(pid) if stream else MISSING,
+        stream=_small(tid) if stream else MISSING,
+        label=labels.get((str(pid), str(tid)), ""),
+    )
+
+
+def _track_order(track: TrackKey) -> tuple[str, ...]:
+    kind, pid, tid = track
+    return kind, str(pid).rjust(12), str(tid).rjust(12), type(pid).__name__, type(tid).__name__
+
+
+def _array(values: Iterable[int] | None, dtype: type, count: int) -> npt.NDArray[Any]:
+    """A column of a part; one that it does not have is all missing."""
+    if values is None:
+        return np.full(count, MISSING, dtype)
+    if isinstance(values, np.ndarray):
+        return values
+    return np.fromiter(values, dtype, count)
+
+
+def _identifier(value: object) -> int:
+    """An id as int64; unsigned ids above 2**63 keep their bits, what is no integer is -1."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return MISSING
+    if -(1 << 63) <= value < 1 << 63:
+        return value
+    return value - (1 << 64) if 0 < value < 1 << 64 else MISSING
+
+
+def _hashable(value: object) -> Scalar:
+    return value if isinstance(value, str | int | float) or value is None else str(value)
+
+
+def _small(value: Scalar) -> int:
+    """A device or stream number, -1 where the file writes something else."""
+    try:
+        number = int(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return MISSING
+    return number if -(1 << 31) <= number < 1 << 31 else MISSING
