@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,26 +16,43 @@ from metrics.collectives.match import HIGH
 
 @pytest.mark.parametrize("drift_ppb", [20_000, -3_000, 150_000])
 def test_a_drifting_clock_is_told_with_its_offset(tmp_path: Path, drift_ppb: int) -> None:
-    spec = quick(steps=6, clock_offsets_ns=(0, 5_000_000), clock_drifts_ppb=(0, drift_ppb))
-
-    found = recover(tmp_path, spec)
+    found = recover(tmp_path, drifting(drift_ppb, world_allreduce=False))
 
     clocks = found.view.clocks
-    for rank in range(8):
-        clock = clocks.clocks[str(rank)]
-        if rank < 4:
-            assert clock.offset_ns == 0
-        else:
-            assert clock.drift_ppb == pytest.approx(drift_ppb, rel=0.01)
+    for rank in range(4):
+        assert clocks.clocks[str(rank)].offset_ns == 0
+    for rank in range(4, 8):
+        assert clocks.clocks[str(rank)].drift_ppb == pytest.approx(drift_ppb, rel=0.01)
     assert worst_error_ns(found) <= 20
 
 
+@pytest.mark.xfail(reason="a group met too rarely is taken for one without drift", strict=True)
+def test_a_group_that_meets_rarely_does_not_water_the_drift_down(tmp_path: Path) -> None:
+    found = recover(tmp_path, drifting(20_000))
+
+    assert found.view.clocks.clocks["4"].drift_ppb == pytest.approx(20_000, rel=0.01)
+
+
+@pytest.mark.xfail(
+    reason="drift is counted on the rank's own clock, not on the common", strict=True
+)
+def test_a_clock_may_be_far_off_and_drift(tmp_path: Path) -> None:
+    spec = drifting(20_000, world_allreduce=False, clock_offsets_ns=(0, 86_400_000_000_000))
+
+    assert worst_error_ns(recover(tmp_path, spec)) <= 20
+
+
+def drifting(drift_ppb: int, **changes: Any) -> Spec:
+    """Two hosts that share the data-parallel groups; the clock of the second one drifts."""
+    return quick(pp=1, dp_shard=4, steps=6, clock_drifts_ppb=(0, drift_ppb), **changes)
+
+
 def test_drift_and_lateness_are_told_apart(tmp_path: Path) -> None:
-    spec = quick(
-        steps=6,
-        clock_drifts_ppb=(0, 40_000),
+    spec = drifting(
+        40_000,
         stragglers=(Straggler(rank=5, cause="compute", extra_ns=800_000),),
         jitter_ns=3_001,
+        world_allreduce=False,
     )
 
     assert worst_error_ns(recover(tmp_path, spec)) <= 50
@@ -56,6 +74,15 @@ def worst_error_ns(found: Recovered) -> int:
             late = np.array(truth[ranks, starts])
             worst = max(worst, int(np.abs(part.by_start.late_ns[row] - late).max()))
     return worst
+
+
+def test_a_drift_seen_by_a_few_collectives_only_is_not_claimed(tmp_path: Path) -> None:
+    # the hosts meet in one all-reduce a step, six times in all
+    spec = quick(steps=6, clock_drifts_ppb=(0, 20_000))
+
+    found = recover(tmp_path, spec)
+
+    assert {clock.drift_ppb for clock in found.view.clocks.clocks.values()} == {None}
 
 
 def test_hosts_that_no_collective_links_stay_unknown(tmp_path: Path) -> None:
