@@ -20,12 +20,14 @@ def tabulate(keys: Sequence[I64]) -> I64:
         return np.empty((0, len(keys)), np.int64)
     low = min(int(key.min()) for key in filled)
     span = max(int(key.max()) for key in filled) - low + 1
-    if span > 4 * sum(len(key) for key in filled) + 1024:
+    if span > 4 * max(len(key) for key in filled) + 1024:
         return tabulate(_as_ranks(distinct))
-    table = np.full((span, len(keys)), MISSING, np.int64)
+    # one row a member, so that the columns of the result are contiguous
+    table = np.full((len(keys), span), MISSING, np.int64)
     for member, key in enumerate(distinct):
-        table[key - low, member] = np.arange(len(key))
-    return table[(table >= 0).any(axis=1)]
+        table[member, key - low] = np.arange(len(key))
+    used = (table >= 0).any(axis=0)
+    return (table if used.all() else table[:, used]).T
 
 
 def ordinals(key: I64) -> I64:

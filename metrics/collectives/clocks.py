@@ -15,6 +15,7 @@ import numpy.typing as npt
 from metrics.collectives.deviation import (
     ONE_CLOCK_NS,
     end_deviation,
+    evenly,
     exchange,
     fully_dependent,
     nearest_rank,
@@ -100,7 +101,8 @@ def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockMode
     """Offsets of all ranks from matched fully dependent collectives; ranks of a host pooled.
 
     All-to-alls are asked only where nothing else exists; where every match is uncertain, only
-    residuals are given and no clock is called known.
+    residuals are given and no clock is called known. Of very many instances of a group an even
+    selection is asked, and ``n`` counts it.
     """
     part = [inputs[index] for index in taking_part(inputs)]
     evidence, chosen = _evidence(matches)
@@ -153,7 +155,7 @@ def _samples(
     index_of = {item.label: index for index, item in enumerate(part)}
     ends = []
     for match, rows in chosen:
-        some = replace(match, rows=match.rows[rows])
+        some = replace(match, rows=match.rows[evenly(np.flatnonzero(rows))])
         ends.append(gather(some, by_label, "start_ns") + gather(some, by_label, "dur_ns"))
     if not ends:
         return 0, []

@@ -31,7 +31,9 @@ class Member:
 
     def column(self, name: str) -> I64:
         """One column of the calls, as int64."""
-        return np.asarray(getattr(self.calls, name)[self.rows], np.int64)
+        values = getattr(self.calls, name)
+        whole = len(self.rows) == len(values)  # ascending, so these are all rows
+        return np.asarray(values if whole else values[self.rows], np.int64)
 
     @cached_property
     def start_ns(self) -> I64:
@@ -74,6 +76,8 @@ def pick(values: I64, positions: I64) -> I64:
     """``values`` at ``positions``, -1 where the position is."""
     if not len(values):
         return np.full(positions.shape, MISSING, np.int64)
+    if positions.min(initial=0) >= 0:
+        return values[positions]
     return np.where(positions >= 0, values[np.maximum(positions, 0)], MISSING)
 
 
@@ -147,7 +151,7 @@ def _by_order(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
     codes = [np.searchsorted(names, segment) for segment in segments]
     counts = np.stack([np.bincount(code, minlength=len(names)) for code in codes], axis=1)
     even = (counts == counts[:, :1]).all(axis=1)
-    lines = [_ordinal_line(names, codes, even, subsets)]
+    lines = [_ordinal_line(names, codes, counts, even, subsets)]
     if not even.all():
         lines += _uneven_lines(members, subsets, codes, np.flatnonzero(~even))
     return Line.joined(lines, len(members))
@@ -159,10 +163,12 @@ def _segments(step: I64) -> I64:
     return np.where(step >= 0, 2 * step, 2 * latest + 1)
 
 
-def _ordinal_line(names: I64, codes: Sequence[I64], even: Bool, subsets: Sequence[I64]) -> Line:
+def _ordinal_line(
+    names: I64, codes: Sequence[I64], counts: I64, even: Bool, subsets: Sequence[I64]
+) -> Line:
     """Steps with as many calls on every member: the k-th is the k-th."""
     kept = [np.flatnonzero(even[code]) for code in codes]
-    widest = max((len(part) for part in kept), default=0) + 1
+    widest = int(counts[even].max(initial=0))
     keys = [
         code[part] * widest + ordinals(code[part]) for code, part in zip(codes, kept, strict=True)
     ]
@@ -207,4 +213,4 @@ def _uneven_line(members: Sequence[Member], parts: Sequence[I64]) -> Line:
 def _lifted(table: I64, subsets: Sequence[I64]) -> I64:
     """Positions in subsets turned into positions in what the subsets were taken of."""
     columns = [pick(subset, table[:, index]) for index, subset in enumerate(subsets)]
-    return np.stack(columns, axis=1)
+    return np.stack(columns).T

@@ -131,7 +131,7 @@ def gather(match: GroupMatch, inputs: Mapping[str, MatchInput], column: str) -> 
         pick(np.asarray(getattr(inputs[label].calls, column), np.int64), match.rows[:, member])
         for member, label in enumerate(match.labels)
     ]
-    return np.stack(values, axis=1)
+    return np.stack(values).T
 
 
 def disagreements(
@@ -196,7 +196,7 @@ def _match_group(
     return GroupMatch(
         group=index,
         labels=tuple(item.label for item, _ in chosen),
-        rows=np.stack(columns, axis=1),
+        rows=np.stack(columns).T,
         kind=verdict.kind[order],
         level=line.level[order],
         confidence=verdict.confidence[order],

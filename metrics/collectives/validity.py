@@ -9,6 +9,7 @@ import numpy as np
 
 from metrics.collectives.deviation import (
     ends_after_all_started,
+    evenly,
     exchange,
     fully_dependent,
     member_offsets,
@@ -60,6 +61,8 @@ def _first_known(members: Sequence[Member], positions: I64, name: str) -> I64:
     for index, member in enumerate(members):
         value = pick(member.column(name), positions[:, index])
         result = np.where(result < 0, value, result)
+        if (result >= 0).all():
+            break
     return result
 
 
@@ -96,11 +99,12 @@ def _overlap(members: Sequence[Member], positions: I64, kind: I64, usable: Bool)
     """The overlap test of complete lines, and the clock differences it was done with."""
     complete = (positions >= 0).all(axis=1)
     chosen = positions[complete]
-    start = np.stack([m.start_ns[chosen[:, i]] for i, m in enumerate(members)], axis=1)
-    end = np.stack([m.end_ns[chosen[:, i]] for i, m in enumerate(members)], axis=1)
+    start = np.stack([m.start_ns[chosen[:, i]] for i, m in enumerate(members)]).T
+    end = np.stack([m.end_ns[chosen[:, i]] for i, m in enumerate(members)]).T
     witness = usable[complete]
     dependent = witness & fully_dependent(kind[complete])
-    offsets = member_offsets(end[dependent] if dependent.any() else end[witness])
+    told = np.flatnonzero(dependent if dependent.any() else witness)
+    offsets = member_offsets(end[evenly(told)])
     result = np.full(len(positions), -1, np.int8)
     result[complete] = ends_after_all_started(start - offsets, end - offsets)
     return result, offsets
