@@ -166,24 +166,28 @@ def _bubble(seen: Schedule, rank: int, windows: list[Interval], found: Found) ->
     activities = seen.activities[rank]
     passing = [item for item in activities if item.kind in ("send", "recv")]
     useful = [_interval(item) for item in activities if item.kind not in ("send", "recv")]
-    waits = [_interval(item) for item in passing]
-    spent = together({"window": windows, "useful": useful, "p2p": waits})
-    transfer_ns = 0
-    for item in passing:
-        partners = [found.get((item.call, member)) for member in seen.calls[item.call].members]
-        durations = [partner.dur_ns for partner in partners if partner is not None]
-        if len(durations) == 2:
-            transfer_ns += _uncovered((item.end_ns - min(durations), item.end_ns), useful)
+    spent = together(
+        {
+            "window": windows,
+            "useful": useful,
+            "p2p": [_interval(item) for item in passing],
+            "moving": _moving(seen, passing, found),
+        }
+    )
     return BubbleTruth(
         window_ns=sum(end_ns - start_ns for start_ns, end_ns in windows),
         idle_ns=total(spent, {"window"}, {"useful", "p2p"}),
         exposed_p2p_ns=total(spent, {"window", "p2p"}, {"useful"}),
-        transfer_ns=transfer_ns,
+        transfer_ns=total(spent, {"window", "moving"}, {"useful"}),
     )
 
 
-def _uncovered(interval: Interval, cover: list[Interval]) -> int:
-    """Nanoseconds of ``interval`` that no interval of ``cover`` holds."""
-    start_ns, end_ns = interval
-    near = [item for item in cover if item[0] < end_ns and item[1] > start_ns]
-    return total(together({"interval": [interval], "cover": near}), {"interval"}, {"cover"})
+def _moving(seen: Schedule, passing: list[Activity], found: Found) -> list[Interval]:
+    """Last part of every p2p kernel, as long as the shorter side: it waited for nobody."""
+    parts = []
+    for item in passing:
+        partners = [found.get((item.call, member)) for member in seen.calls[item.call].members]
+        durations = [partner.dur_ns for partner in partners if partner is not None]
+        if len(durations) == 2:
+            parts.append((item.end_ns - min(durations), item.end_ns))
+    return parts

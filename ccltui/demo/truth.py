@@ -14,7 +14,11 @@ from ccltui.demo.spec import Dimension, Spec
 
 @dataclass(frozen=True, slots=True)
 class BubbleTruth:
-    """One rank's pipeline bubble: idle + max(0, exposed p2p - transfer)."""
+    """One rank's pipeline bubble: idle + max(0, exposed p2p - transfer).
+
+    ``transfer_ns`` is the time in which data moved and nothing else ran; transfers that move at
+    once count once, as they do in ``exposed_p2p_ns``.
+    """
 
     window_ns: int
     idle_ns: int
