@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ccltui.report.layout import count_text
+from ccltui.report.layout import count_text, duration_text
 from metrics.card_check import check_card
 from metrics.classify import COMM, classes_of
 from metrics.steps import steps_of
@@ -21,7 +21,6 @@ from parsers.names import listed
 State = Literal["ok", "warning", "problem", "unknown"]
 
 _NSYS_KINDS = ("nsys_sqlite", "nsys_report", "nsys_text")
-_NS_PER_MS = 1_000_000
 _METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 
@@ -178,9 +177,9 @@ def capture_windows(job: Job) -> Finding:
     longest = max(end - start for start, end in known)
     common = earliest_end - latest_start
     if common <= 0:
-        message = f"no instant that all ranks share; {-common / _NS_PER_MS:,.1f} ms apart"
+        message = f"no instant that all ranks share: {_span(-common)} apart"
         return Finding("capture windows", "problem", message)
-    message = f"{common / _NS_PER_MS:,.1f} ms of at most {longest / _NS_PER_MS:,.1f} ms are shared"
+    message = f"{_span(common)} of at most {_span(longest)} are shared"
     return Finding("capture windows", "ok" if common >= longest / 2 else "warning", message)
 
 
@@ -201,6 +200,10 @@ CHECKS: Final[Sequence[Check]] = (
 def check(job: Job) -> tuple[Finding, ...]:
     """All findings of a job in which at least one rank is loaded."""
     return tuple(one(job) for one in CHECKS)
+
+
+def _span(time_ns: int) -> str:
+    return duration_text(time_ns / 1e9)
 
 
 def _ranks_text(labels: Iterable[str]) -> str:

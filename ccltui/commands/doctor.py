@@ -24,6 +24,7 @@ _DESCRIPTION = """\
 List every file of a trace directory with what it was taken for, read the traces, and check
 whether the metrics can be computed from them."""
 FILE_HEADER = ("path", "kind", "rank", "rank source", "capture", "size", "problem")
+CAPTURE_HEADER = ("capture", "files", "ranks", "complete", "opened")
 CHECK_HEADER = ("check", "state", "finding")
 
 
@@ -81,6 +82,8 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
     files = [_file_cells(found) for found in loaded.job.discovery.files]
     align: tuple[Any, ...] = ("left", "left", "right", "left", "left", "right")
     blocks = [table(FILE_HEADER, files, align=align)]
+    if len(loaded.job.discovery.captures) > 1:
+        blocks.append(table(CAPTURE_HEADER, _capture_cells(loaded)))
     if findings:
         cells = [(finding.check, finding.state, finding.message) for finding in findings]
         blocks.append(table(CHECK_HEADER, cells))
@@ -100,6 +103,19 @@ def _file_cells(found: FoundFile) -> tuple[str, ...]:
         bytes_text(found.size_bytes),
         _problem(found),
     )
+
+
+def _capture_cells(loaded: LoadedJob) -> list[tuple[str, ...]]:
+    return [
+        (
+            capture.name,
+            str(len(capture.files)),
+            str(len(capture.ranks)),
+            "yes" if capture.complete else "no",
+            "yes" if capture.name == loaded.job.capture.name else "no",
+        )
+        for capture in loaded.job.discovery.captures
+    ]
 
 
 def _problem(found: FoundFile) -> str:

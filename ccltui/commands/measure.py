@@ -165,6 +165,6 @@ def _stopped(result: Result, loaded: LoadedJob) -> Result:
 
 
 def _stopped_text(loaded: LoadedJob) -> str:
-    labels = listed([trace.label for trace in loaded.job.ranks])
-    files = len(loaded.job.capture.files)
-    return f"stopped after {len(loaded.job.ranks)} of {files} files; loaded: {labels or 'none'}"
+    labels = listed([trace.label for trace in loaded.job.ranks]) or "none"
+    files = f"{len(loaded.job.ranks)} of {len(loaded.job.capture.files)} files"
+    return f"stopped after {files}; loaded ranks: {labels}"

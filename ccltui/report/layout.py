@@ -57,6 +57,16 @@ def bytes_text(count: float) -> str:
     return f"{count / 1000:.4g} TB"
 
 
+def duration_text(seconds: float) -> str:
+    """A span for people: 250 ms, 12 s, 3 min, 2 h, 40 days."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    for unit, size, limit in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 48)):
+        if seconds < limit * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86400:,.0f} days"
+
+
 def count_text(count: int, noun: str) -> str:
     """``1 rank``, ``8 ranks``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

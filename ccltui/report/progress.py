@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
-from ccltui.report.layout import bytes_text, count_text
+from ccltui.report.layout import bytes_text, count_text, duration_text
 
 _PERIOD_S = 0.25
+_SETTLED_S = 1.0  # before that a speed says nothing
 _ERASE_LINE = "\r\x1b[K"
 
 
@@ -83,9 +84,10 @@ class ProgressLine:
             f"loading {len(self._finished)}/{count_text(len(self._sizes), 'rank')}",
             f"{bytes_text(done)}/{bytes_text(total)}",
         ]
-        if elapsed > 0 and done:
+        if elapsed >= _SETTLED_S and done:
             speed = done / elapsed
-            parts += [f"{bytes_text(speed)}/s", f"{max(total - done, 0) / speed:.0f} s left"]
+            left = duration_text(max((total - done) / speed, 1))
+            parts += [f"{bytes_text(speed)}/s", f"{left} left"]
         return "  ".join([*parts, "ctrl+c stops and keeps these"])
 
     def _draw(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ccltui.report.layout import bytes_text, clean, count_text, table, text_width
+from ccltui.report.layout import bytes_text, clean, count_text, duration_text, table, text_width
 
 
 @pytest.mark.parametrize(
@@ -70,3 +70,19 @@ def test_bytes_are_decimal(count: float, text: str) -> None:
 def test_counts_agree_with_their_noun() -> None:
     assert count_text(1, "rank") == "1 rank"
     assert count_text(1024, "rank") == "1,024 ranks"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0042, "4.2 ms"),
+        (0.603, "603 ms"),
+        (12.4, "12 s"),
+        (99, "99 s"),
+        (150, "2 min"),
+        (7200, "2 h"),
+        (56_430_794, "653 days"),
+    ],
+)
+def test_spans_have_the_unit_that_fits(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text

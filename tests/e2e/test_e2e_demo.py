@@ -1,0 +1,60 @@
+"""``ccltui demo`` writes a job that the other commands read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from shell import CCLTUI, MODULE, run
+
+
+def test_the_demo_is_written_and_its_truth_recovered(tmp_path: Path) -> None:
+    written = run(CCLTUI, "demo", tmp_path / "job", "--no-open")
+    assert (written.returncode, written.stderr) == (0, "")
+    assert written.stdout == f"{tmp_path}/job\n"
+
+    measured = run(CCLTUI, tmp_path / "job", "--metric", "all", "--format", "json")
+    assert measured.returncode == 0, measured.stderr
+    lag = json.loads(measured.stdout)["results"][-1]
+    assert lag["metric"] == "straggler_lag"
+    assert lag["details"]["num_ranks"] == 8
+
+
+def test_it_may_be_written_again_but_not_over_anything_else(tmp_path: Path) -> None:
+    directory = tmp_path / "job"
+    assert run(CCLTUI, "demo", directory, "--no-open").returncode == 0
+    before = (directory / "kineto_trace_0.json.gz").read_bytes()
+
+    assert run(CCLTUI, "demo", directory, "--no-open", "--seed", "3").returncode == 0
+    assert (directory / "kineto_trace_0.json.gz").read_bytes() != before
+
+    (directory / "thesis.tex").write_text("years of work")
+    refused = run(CCLTUI, "demo", directory, "--no-open")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "thesis.tex" in refused.stderr
+    assert (directory / "thesis.tex").read_text() == "years of work"
+
+
+def test_without_a_directory_it_goes_beside_the_cache(tmp_path: Path) -> None:
+    env = {"CCLTUI_CACHE_DIR": None, "XDG_CACHE_HOME": str(tmp_path)}
+
+    done = run(CCLTUI, "demo", env=env)
+
+    assert done.returncode == 0
+    assert done.stdout == f"{tmp_path}/ccltui-demo\n"
+    assert done.stderr == (
+        "ccltui: the explorer needs a terminal; "
+        f"for numbers: ccltui {tmp_path}/ccltui-demo --metric all\n"
+    )
+    assert (tmp_path / "ccltui-demo" / "workload_card.yaml").exists()
+
+
+def test_where_the_cache_cannot_be_written_it_goes_to_a_temporary_folder(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    env = {"CCLTUI_CACHE_DIR": str(blocked / "cache"), "TMPDIR": str(tmp_path)}
+
+    done = run(MODULE, "demo", "--no-open", env=env)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{tmp_path}/ccltui-demo-")

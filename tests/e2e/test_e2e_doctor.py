@@ -1,0 +1,81 @@
+"""``ccltui doctor`` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from shell import CCLTUI, run
+
+
+def test_a_table_of_files_checks_and_notes(job: Path) -> None:
+    done = run(CCLTUI, "doctor", job)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    files, checks = done.stdout.split("\n\n")
+    header, *lines = files.splitlines()
+    assert header.split() == [
+        *("path", "kind", "rank", "rank", "source", "capture", "size", "problem")
+    ]
+    assert lines[0].split()[:4] == ["kineto_trace_0.json.gz", "kineto", "0", "distributedInfo"]
+    assert lines[4].split()[:2] == ["workload_card.yaml", "workload_card"]
+    assert checks.splitlines()[0].split() == ["check", "state", "finding"]
+    assert "ranks                ok     all 4 ranks" in checks
+
+
+def test_json_says_the_same(job: Path, tmp_path: Path) -> None:
+    target = tmp_path / "doctor.json"
+
+    done = run(CCLTUI, "doctor", job, "--format", "json", "-o", target)
+
+    document = json.loads(target.read_text())
+    assert (done.returncode, done.stdout) == (0, "")
+    assert document["schema_version"] == 1
+    assert [file["rank"] for file in document["files"]] == [0, 1, 2, 3, None]
+    assert {check["state"] for check in document["checks"]} == {"ok"}
+    assert document["notes"] == []
+
+
+def test_duplicates_strangers_and_captures_are_listed(job: Path, tmp_path: Path) -> None:
+    for iteration, names in ((5, "0123"), (10, "01")):
+        folder = tmp_path / f"iteration_{iteration}"
+        folder.mkdir()
+        for rank in names:
+            name = f"kineto_trace_{rank}.json.gz"
+            (folder / f"rank{rank}_trace.json.gz").symlink_to(job / name)
+            if iteration == 10:  # another file, so that it is not a repetition
+                (folder / f"rank{rank}_trace.json.gz").unlink()
+                content = (job / name).read_bytes()
+                (folder / f"rank{rank}_trace.json.gz").write_bytes(content + b"\n")
+    (tmp_path / "kineto_trace_0.json.gz").symlink_to("iteration_5/rank0_trace.json.gz")
+    (tmp_path / "evil\x1b[2J.bin").write_bytes(b"\x00\x01")
+
+    done = run(CCLTUI, "doctor", tmp_path, "--files-only")
+
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    assert r"evil\x1b[2J.bin" in done.stdout
+    assert "repeats " in done.stdout
+    captures = done.stdout.split("\n\n")[1].splitlines()
+    assert captures[0].split() == ["capture", "files", "ranks", "complete", "opened"]
+    assert [line.split() for line in captures[1:]] == [
+        ["iteration_5", "4", "4", "yes", "yes"],
+        ["iteration_10", "2", "2", "no", "no"],
+    ]
+
+
+def test_nothing_to_look_at(tmp_path: Path) -> None:
+    absent = run(CCLTUI, "doctor", tmp_path / "absent")
+    assert (absent.returncode, absent.stdout) == (1, "")
+    assert absent.stderr == f"ccltui: {tmp_path}/absent: no such file or directory\n"
+
+    (tmp_path / "notes.txt").write_text("x")
+    empty = run(CCLTUI, "doctor", tmp_path)
+    assert empty.returncode == 1
+    assert "notes.txt" in empty.stdout
+
+
+def test_a_directory_is_missing_on_the_command_line() -> None:
+    done = run(CCLTUI, "doctor")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "ccltui: the following arguments are required: DIR\n"

@@ -1,0 +1,128 @@
+"""The findings of doctor on jobs with one thing wrong each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ccltui.checks import check
+from ccltui.demo import Cut, Spec, write_job
+from parsers.job import Job, open_job
+
+SMALL = Spec(tp=1, steps=2, layers=2, gpus_per_node=2, stragglers=())
+
+
+def job_of(directory: Path, spec: Spec = SMALL) -> Path:
+    write_job(directory, spec)
+    return directory
+
+
+def findings(directory: Path) -> dict[str, tuple[str, str]]:
+    return {f.check: (f.state, f.message) for f in check(open_job(directory))}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return job_of(tmp_path_factory.mktemp("whole") / "job")
+
+
+def test_a_whole_job_has_nothing_to_complain_about(whole: Path) -> None:
+    found = findings(whole)
+    assert {state for state, _ in found.values()} == {"ok"}
+    assert found["ranks"][1] == "all 4 ranks"
+    assert found["files"][1] == "4 files read whole"
+    assert found["step markers"][1] == "ProfilerStep: 2 steps on every rank"
+
+
+def without(whole: Path, directory: Path, *names: str) -> Path:
+    directory.mkdir()
+    for path in whole.iterdir():
+        if path.name.split(".")[0] not in names:
+            (directory / path.name).symlink_to(path)
+    return directory
+
+
+def test_a_missing_rank(whole: Path, tmp_path: Path) -> None:
+    found = findings(without(whole, tmp_path / "job", "kineto_trace_2"))
+    assert found["ranks"] == ("warning", "3 of 4 ranks; missing 2")
+
+
+def test_no_card(whole: Path, tmp_path: Path) -> None:
+    found = findings(without(whole, tmp_path / "job", "workload_card"))
+    assert found["workload card"] == ("warning", "none: no throughput, no model FLOPs")
+
+
+def test_a_card_that_is_no_yaml(whole: Path, tmp_path: Path) -> None:
+    directory = without(whole, tmp_path / "job", "workload_card")
+    (directory / "workload_card.yaml").write_text("workload:\n  model: [\nmetric_source: {}\n")
+    state, message = findings(directory)["workload card"]
+    assert state == "problem"
+    assert "workload_card.yaml:" in message
+
+
+def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
+    found = findings(job_of(tmp_path / "job", replace(SMALL, cuts=(Cut(1, 0.6),))))
+    assert found["files"][0] == "warning"
+    assert found["files"][1].startswith("cut off before their end: kineto_trace_1.json")
+
+
+def test_a_file_that_breaks_off_before_its_first_event(whole: Path, tmp_path: Path) -> None:
+    directory = without(whole, tmp_path / "job", "kineto_trace_3")
+    (directory / "kineto_trace_3.json").write_text('{"traceEvents": [ {"ph": "X", ')
+    found = findings(directory)
+    assert found["files"] == ("warning", "cut off before their end: kineto_trace_3.json")
+    assert found["GPU events"] == ("warning", "CPU-only trace: rank 3")
+
+
+def test_names_without_metadata(tmp_path: Path) -> None:
+    found = findings(job_of(tmp_path / "job", replace(SMALL, metadata="names_only")))
+    state, message = found["collective metadata"]
+    assert state == "warning"
+    assert message.endswith("state: operation 0, size 0 and group 0")
+
+
+def test_ranks_known_by_their_names_only(tmp_path: Path) -> None:
+    found = findings(job_of(tmp_path / "job", replace(SMALL, layout="bare_list")))
+    assert found["rank identity"][0] == "warning"
+    assert "the file name alone gives the rank of" in found["rank identity"][1]
+    assert found["ranks"] == ("unknown", "4 ranks; no file states the world size")
+    assert found["process groups"][0] == "warning"
+
+
+def test_two_files_of_one_rank(whole: Path, tmp_path: Path) -> None:
+    directory = without(whole, tmp_path / "job")
+    other = job_of(tmp_path / "other", replace(SMALL, seed=9))
+    (directory / "again.json.gz").write_bytes(next(other.glob("kineto_trace_1*")).read_bytes())
+    assert findings(directory)["ranks"] == ("problem", "several files claim rank 1")
+
+
+def test_ranks_that_were_traced_at_different_times(whole: Path) -> None:
+    moved = with_rank_moved(open_job(whole), 1, shift_ns=3_600_000_000_000)
+    (finding,) = [finding for finding in check(moved) if finding.check == "capture windows"]
+    assert finding.state == "problem"
+    assert finding.message == "no instant that all ranks share: 60 min apart"
+
+
+def with_rank_moved(job: Job, rank: int, *, shift_ns: int) -> Job:
+    trace = job.ranks[rank]
+    events = {
+        group: replace(columns, start_ns=columns.start_ns + shift_ns)
+        for group, columns in trace.events.items()
+    }
+    return job.with_rank(replace(trace, events=events))
+
+
+def test_an_nsys_report_beside_a_trace_without_gpu_events(tmp_path: Path) -> None:
+    directory = tmp_path / "job"
+    directory.mkdir()
+    (directory / "kineto_trace_0.json").write_text(
+        '{"distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [{"ph": "X", "cat": '
+        '"cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1.0, "dur": 2.0}]}'
+    )
+    (directory / "r.nsys-rep").write_bytes(b"\x00" * 64)
+    found = findings(directory)
+    assert found["GPU events"] == ("problem", "CPU-only trace: rank 0")
+    assert found["profilers"][0] == "problem"
+    assert "CUPTI serves one profiler" in found["profilers"][1]
