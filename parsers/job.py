@@ -12,7 +12,7 @@ from parsers.columns import Note, RankTrace
 from parsers.discover import Capture, Discovery, discover
 from parsers.errors import CardError, NotFoundError
 from parsers.ingest import Failed, Loaded, LoadEvent, load, never
-from parsers.workload_card import Card, find_card, read_card
+from parsers.workload_card import Card, card_file, read_card
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,9 @@ def start_job(
     chosen = _chosen(discovery, iteration, capture)
     card, problem = None, None
     try:
-        card_path = find_card(discovery)
-        if card_path is not None:
-            card = read_card(Path(card_path))
+        found = card_file(discovery, chosen)
+        if found is not None:
+            card = read_card(Path(found.real_path), shown_path=found.path)
     except CardError as error:
         problem = str(error)
     return Job(str(path), discovery, chosen, card=card, card_problem=problem)

@@ -93,6 +93,8 @@ def default_cache_dir() -> Path:
 class Store:
     """Columns of trace files under ``directory``; every failure to write is silent loss of speed.
 
+    Entries do not name their files: ``source.path`` of a loaded trace is empty.
+
     ``limit_bytes`` bounds the whole directory; the least recently used entries go first.
     """
 
@@ -181,6 +183,8 @@ def _write(folder: Path, trace: RankTrace) -> None:
             file.write(bytes(padding))
             offset += array.nbytes + padding
     facts = {name: getattr(trace, name) for name in _FACTS}
+    # Paths may be no text at all, and the reader of the entry knows by which it came.
+    facts["source"] = msgspec.structs.replace(trace.source, path="", real_path="")
     manifest = _Manifest(
         version=STORE_VERSION,
         columns=tuple(columns),

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from parsers.kineto.tokens import drop_trailing_commas
+from parsers.kineto.lenient import lenient_json
 
 Scalar = str | int | float | bool | None
 
@@ -76,9 +76,7 @@ def decode_lenient(text: bytes) -> Event | None:
     None when it cannot be read at all.
     """
     try:
-        plain = json.loads(
-            drop_trailing_commas(text).decode("utf-8", "replace"), strict=False, parse_float=str
-        )
+        plain = lenient_json(text)
     except (ValueError, RecursionError):
         return None
     if not isinstance(plain, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from parsers.errors import CancelledError, TraceError
 from parsers.kineto.builder import Builder
 from parsers.kineto.document import Batch, Document, Member, Notebook
 from parsers.kineto.groups import groups_of_config
-from parsers.kineto.tokens import drop_trailing_commas
+from parsers.kineto.lenient import lenient_json
 
 PARSER_VERSION = 1
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
@@ -119,7 +118,7 @@ def _until_cancelled(
 
 def _member_value(member: Member, notebook: Notebook) -> Any:
     try:
-        return json.loads(drop_trailing_commas(member.text).decode("utf-8", "replace"))
+        return lenient_json(member.text)
     except (ValueError, RecursionError):
         notebook.add("malformed_member", f"{member.key} is not valid JSON", None)
         return None

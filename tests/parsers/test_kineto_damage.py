@@ -120,12 +120,13 @@ def test_invalid_utf8_is_replaced_and_said(tmp_path: Path) -> None:
     assert [note.code for note in trace.notes] == ["repaired_event"]
 
 
-def test_escapes_and_lone_surrogates_survive(tmp_path: Path) -> None:
+def test_escapes_survive_and_half_characters_are_replaced(tmp_path: Path) -> None:
     trace = read(tmp_path, r'[{"ph":"X","name":"k\u00e4se \ud83d\ude00 \\\"","ts":1,"dur":1}]')
     lone = read(tmp_path, r'[{"ph":"X","name":"\ud83d","ts":1,"dur":1}]')
 
     assert names(trace) == ['käse 😀 \\"']
-    assert names(lone) == ["\ud83d"]
+    assert names(lone) == ["\ufffd"]
+    assert [note.code for note in lone.notes] == ["repaired_event"]
 
 
 def test_duplicate_keys_give_the_last_as_json_does(tmp_path: Path) -> None:

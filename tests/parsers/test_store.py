@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -44,7 +45,10 @@ def assert_same(one: RankTrace, other: RankTrace) -> None:
         assert left.dtype == right.dtype
         np.testing.assert_array_equal(left, right)
     assert list(one.strings) == list(other.strings)
-    for fact in ("source", "rank", "tracks", "process_groups", "counts", "notes", "world_size"):
+    assert one.source == msgspec.structs.replace(
+        other.source, path=one.source.path, real_path=one.source.real_path
+    )
+    for fact in ("rank", "tracks", "process_groups", "counts", "notes", "world_size"):
         assert getattr(one, fact) == getattr(other, fact)
 
 
@@ -92,6 +96,14 @@ def test_another_file_has_another_key(
 
 def test_another_parser_has_another_key(store: Store, source: Path) -> None:
     assert store.key(source, 1) != store.key(source, 2)
+
+
+def test_names_that_are_no_text_do_not_stop_the_store(store: Store, tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/rank\xff.json"))
+    path.write_text(TRACE)
+
+    assert store.save(store.key(path, 1), read_kineto(path))
+    assert store.load(store.key(path, 1)) is not None
 
 
 @pytest.mark.parametrize(
