@@ -149,10 +149,10 @@ def dtype_index(name: str) -> int:
 
 def _with_absent_row(args: CollectiveArgs) -> CollectiveArgs:
     """The table with one more row, which the index -1 reaches: nothing is known."""
-    columns = {name: np.append(getattr(args, name), 0) for name, _ in CollectiveArgs.COLUMNS}
+    columns = {}
     for name, dtype in CollectiveArgs.COLUMNS:
-        columns[name] = columns[name].astype(dtype)
-        columns[name][-1] = 0 if name == "comms_id" else MISSING
+        absent = np.array([0 if name == "comms_id" else MISSING], dtype)
+        columns[name] = np.concatenate((getattr(args, name), absent))
     return CollectiveArgs(**columns)
 
 

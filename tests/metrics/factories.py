@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from parsers.card import Card
+from parsers.card_keys import FIELDS
 from parsers.columns import (
     MISSING,
     CollectiveArgs,
@@ -239,6 +241,11 @@ def rank_trace(
         truncated=truncated,
         label=label if label is not None else (name if rank is None else str(rank)),
     )
+
+
+def card(**fields: object) -> Card:
+    """A workload card that states these fields, by the names of its accessors."""
+    return Card("workload_card.yaml", {FIELDS[name][0]: value for name, value in fields.items()})
 
 
 @dataclass(frozen=True)
