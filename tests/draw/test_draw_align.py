@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import Golden
 from hypothesis import given
 from hypothesis import strategies as st
+from pictures import Golden
 
 from ccltui.draw.align import ABSENT, Columns, Heat, Rows, align, level_floors_ns, levels
 from ccltui.draw.palette import HEAT

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from conftest import track
 from hypothesis import given
 from hypothesis import strategies as st
+from pictures import track
 
 from ccltui.draw.lanes import Track
 

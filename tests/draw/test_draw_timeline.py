@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import Golden, lane, track
+from pictures import Golden, lane, track
 
 from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import MERGED, Ink
