@@ -1,0 +1,50 @@
+"""The generated pages are what the code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ccltui.report import reference
+from ccltui.tui.actions import ACTIONS
+from metrics import registry
+
+
+@pytest.mark.parametrize("name", sorted(reference.pages()))
+def test_a_page_is_up_to_date(name: str) -> None:
+    committed = (reference.DOCS / name).read_text(encoding="utf-8")
+    assert committed == reference.pages()[name], "run python -m ccltui.report.reference"
+
+
+def test_the_check_says_what_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reference.main(["--check"]) == 0
+    capsys.readouterr()
+
+    monkeypatch.setattr(reference, "DOCS", tmp_path)
+
+    assert reference.main(["--check"]) == 1
+    assert "+# Metrics" in capsys.readouterr().out
+
+
+def test_every_metric_and_key_is_documented() -> None:
+    pages = reference.pages()
+    for metric in registry.metrics().values():
+        assert f"## {metric.name}\n" in pages["metrics.md"]
+        assert f"`{metric.headline}`" in pages["metrics.md"]
+    for action in ACTIONS:
+        assert f"| {action.help} |" in pages["keys.md"]
+
+
+def test_every_option_is_documented() -> None:
+    page = reference.pages()["cli.md"]
+    for option in ("--metric", "--window", "--fail-if", "--output-json", "--files-only", "--seed"):
+        assert option in page
+
+
+def test_help_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = reference.cli_page()
+    monkeypatch.setenv("COLUMNS", "40")
+    assert reference.cli_page() == before
