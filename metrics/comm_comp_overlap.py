@@ -145,7 +145,7 @@ def _row(part: Overlap) -> dict[str, Any]:
 
 def _across_ranks(parts: Mapping[str, Overlap]) -> dict[str, Any]:
     return {
-        f"{name}_ms": over_ranks({k: milliseconds(getattr(part, of)) for k, part in parts.items()})
+        f"{name}_ms": over_ranks({k: getattr(part, of) for k, part in parts.items()}, milliseconds)
         for name, of in (
             ("comm_time", "comm"),
             ("comp_time", "comp"),

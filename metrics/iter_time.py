@@ -71,26 +71,33 @@ def _gaps(view: View, marked: Mapping[str, Mapping[int, Step]], common: set[int]
 def compute(view: View) -> Result:
     """Statistics over steps of the slowest rank's marker."""
     times = step_times(view)
-    values = [milliseconds(ns) for ns in times.slowest_ns]
+    values = times.slowest_ns
     average, std = mean(values), sample_std(values)
     cv = None if std is None or not average else std / average
+    periods = _periods_ns(times)
     per_rank = {label: _of_rank(steps, times.ids) for label, steps in times.per_rank.items()}
     details: dict[str, Any] = {
-        "avg_iter_time_ms": average,
-        "min_iter_time_ms": min(values),
-        "max_iter_time_ms": max(values),
-        "std_iter_time_ms": std,
-        "p50_iter_time_ms": median(values),
-        "p95_iter_time_ms": nearest_rank(values, 0.95),
+        "avg_iter_time_ms": _ms(average),
+        "min_iter_time_ms": _ms(min(values)),
+        "max_iter_time_ms": _ms(max(values)),
+        "std_iter_time_ms": _ms(std),
+        "p50_iter_time_ms": _ms(median(values)),
+        "p95_iter_time_ms": _ms(nearest_rank(values, 0.95)),
         "num_iterations": len(values),
-        "iter_times_ms": values,
+        "iter_times_ms": [milliseconds(ns) for ns in values],
         "std_kind": "sample",
         "cv": cv,
         "per_rank": per_rank,
-        "across_ranks": over_ranks({label: row["avg"] for label, row in per_rank.items()}),
-        "gpu_span_ms": _gpu_span_ms(view.ranks, times.ids),
-        "period_ms": mean(_periods_ms(times)),
-        "periods_ms": _periods_ms(times),
+        "across_ranks": over_ranks(
+            {
+                label: mean([s[i].dur_ns for i in times.ids]) or 0
+                for label, s in times.per_rank.items()
+            },
+            milliseconds,
+        ),
+        "gpu_span_ms": _ms(_gpu_span_ns(view.ranks, times.ids)),
+        "period_ms": _ms(mean(periods)),
+        "periods_ms": [milliseconds(ns) for ns in periods],
     }
     warnings = []
     if len(values) == 1:
@@ -109,31 +116,35 @@ def compute(view: View) -> Result:
     )
 
 
+def _ms(nanoseconds: float | None) -> float | None:
+    return None if nanoseconds is None else milliseconds(nanoseconds)
+
+
 def _of_rank(steps: Mapping[int, Step], ids: Sequence[int]) -> dict[str, Any]:
-    values = [milliseconds(steps[i].dur_ns) for i in ids]
+    values = [steps[i].dur_ns for i in ids]
     return {
-        "avg": mean(values),
-        "min": min(values),
-        "max": max(values),
-        "std": sample_std(values),
+        "avg": _ms(mean(values)),
+        "min": _ms(min(values)),
+        "max": _ms(max(values)),
+        "std": _ms(sample_std(values)),
         "n": len(values),
     }
 
 
-def _gpu_span_ms(ranks: Sequence[RankView], ids: Sequence[int]) -> float | None:
+def _gpu_span_ns(ranks: Sequence[RankView], ids: Sequence[int]) -> float | None:
     """Mean over steps of the longest device window of any rank, None without device work."""
     longest: dict[int, int] = {}
     for rank in ranks:
         if rank.facts.has_device:
             for step, start, end in rank.step_windows:
                 longest[step] = max(longest.get(step, 0), end - start)
-    return mean([milliseconds(longest[i]) for i in ids if i in longest])
+    return mean([longest[i] for i in ids if i in longest])
 
 
-def _periods_ms(times: StepTimes) -> list[float]:
+def _periods_ns(times: StepTimes) -> list[int]:
     """Start to start of consecutive steps, the longest of any rank: the true cadence."""
     return [
-        milliseconds(max(s[b].start_ns - s[a].start_ns for s in times.per_rank.values()))
+        max(s[b].start_ns - s[a].start_ns for s in times.per_rank.values())
         for a, b in pairwise(times.ids)
         if b == a + 1
     ]

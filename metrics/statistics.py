@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics as exact
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 Number = int | float
 
@@ -42,13 +42,21 @@ def ratio(numerator: Number, denominator: Number) -> float | None:
     return numerator / denominator if denominator else None
 
 
-def over_ranks(values: Mapping[str, Number]) -> dict[str, float | None]:
-    """Mean, min, max and spread (max - min) of a per-rank number."""
+def over_ranks(
+    values: Mapping[str, Number], unit: Callable[[Number], float] = float
+) -> dict[str, float | None]:
+    """Mean, min, max and spread (max - min) of a per-rank number, converted by ``unit``."""
     numbers = list(values.values())
-    if not numbers:
+    average = mean(numbers)
+    if average is None:
         return {"mean": None, "min": None, "max": None, "spread": None}
     low, high = min(numbers), max(numbers)
-    return {"mean": mean(numbers), "min": low, "max": high, "spread": high - low}
+    return {
+        "mean": unit(average),
+        "min": unit(low),
+        "max": unit(high),
+        "spread": unit(high - low),
+    }
 
 
 def milliseconds(nanoseconds: Number) -> float:
