@@ -21,7 +21,7 @@ ALIGNMENT: Final = frozenset({Pane.ALIGNMENT})
 TIMELINE: Final = frozenset({Pane.TIMELINE})
 SUMMARY: Final = frozenset({Pane.SUMMARY})
 
-GROUPS: Final = ("panes", "stragglers", "move", "zoom", "events", "filter", "view", "app")
+GROUPS: Final = ("panes", "stragglers", "move", "view", "filter", "app")
 
 WhyNot = Callable[[Scene], str | None]
 
@@ -47,7 +47,8 @@ def possible(_: Scene) -> str | None:
 class Action:
     """One thing the user can do. ``why_not`` says in a sentence what stands in the way.
 
-    ``hint`` puts the action on the key line, together with the key of its ``twin``.
+    ``hint`` puts the action on the key line, together with the key of its ``twin``; ``both``
+    is the help of the two in one.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Action:
     why_not: WhyNot = possible
     hint: str = ""
     twin: str = ""
+    both: str = ""
 
 
 def no_collectives(scene: Scene) -> str | None:
@@ -149,89 +151,88 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("pane.summary", ("1",), "Summary", "panes", moves.open_pane(Pane.SUMMARY)),
     Action("pane.alignment", ("2",), "Alignment", "panes", moves.open_pane(Pane.ALIGNMENT)),
     Action("pane.timeline", ("3",), "Timeline", "panes", moves.open_pane(Pane.TIMELINE)),
-    Action("pane.next", ("tab",), "next pane", "panes", moves.next_pane(1)),
+    Action("pane.next", ("tab",), "next pane", "panes", moves.next_pane(1),
+           twin="pane.previous", both="next, previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", moves.next_pane(-1)),
-    Action(
-        "open.ranks", ("enter",), "this metric rank by rank", "panes", moves.follow, SUMMARY,
-        _no_rows, "ranks",
-    ),
-    Action(
-        "open.timeline", ("enter",), "same moment on the timeline", "panes", moves.follow,
-        ALIGNMENT, no_collectives, "timeline",
-    ),
-    Action(
-        "open.alignment", ("enter",), "same moment in the alignment", "panes", moves.follow,
-        TIMELINE, no_collectives, "alignment",
-    ),
-    Action("app.back", ("escape",), "back; stop loading and keep what is there", "panes",
-           Effect.BACK, why_not=_nothing_to_go_back),
-    Action("stragglers.next", ("]",), "next worst, at the rank to blame", "stragglers",
-           moves.worst(1), why_not=_no_worst, hint="worst", twin="stragglers.previous"),
-    Action("stragglers.previous", ("[",), "previous worst", "stragglers",
-           moves.worst(-1), why_not=_no_worst),
-    Action("stragglers.next_over", ("}",), "next over the floor, in time", "stragglers",
-           moves.over_floor(1), why_not=_none_over_floor(1)),
+    Action("open.ranks", ("enter",), "the metric rank by rank", "panes", moves.follow,
+           SUMMARY, _no_rows, hint="ranks"),
+    Action("open.timeline", ("enter",), "same moment on the timeline", "panes", moves.follow,
+           ALIGNMENT, no_collectives, hint="timeline"),
+    Action("open.alignment", ("enter",), "same moment in Alignment", "panes", moves.follow,
+           TIMELINE, no_collectives, hint="alignment"),
+    Action("app.back", ("escape",), "back; stop loading", "panes", Effect.BACK,
+           why_not=_nothing_to_go_back),
+    Action("stragglers.next", ("]",), "next worst", "stragglers", moves.worst(1),
+           why_not=_no_worst, hint="worst", twin="stragglers.previous",
+           both="next, previous worst"),
+    Action("stragglers.previous", ("[",), "previous worst", "stragglers", moves.worst(-1),
+           why_not=_no_worst),
+    Action("stragglers.next_over", ("}",), "next over the floor", "stragglers",
+           moves.over_floor(1), why_not=_none_over_floor(1), twin="stragglers.previous_over",
+           both="next, previous over floor"),
     Action("stragglers.previous_over", ("{",), "previous over the floor", "stragglers",
            moves.over_floor(-1), why_not=_none_over_floor(-1)),
-    Action("stragglers.raise_floor", (">",), "floor x2: less counts as late", "stragglers",
-           moves.floor(higher=True), ALIGNMENT),
-    Action("stragglers.lower_floor", ("<",), "floor /2: more counts as late", "stragglers",
+    Action("stragglers.raise_floor", (">",), "floor x2", "stragglers", moves.floor(higher=True),
+           ALIGNMENT, twin="stragglers.lower_floor", both="floor x2, /2"),
+    Action("stragglers.lower_floor", ("<",), "floor /2", "stragglers",
            moves.floor(higher=False), ALIGNMENT),
     Action("move.left", ("h", "left"), "one cell or collective left", "move", moves.across(-1),
-           CHARTS, _chart_is_empty),
-    Action("move.right", ("l", "right"), "one cell or collective right", "move", moves.across(1),
-           CHARTS, _chart_is_empty),
-    Action("move.down", ("j", "down"), "one row down", "move", moves.down(1), why_not=_no_rows),
+           CHARTS, _chart_is_empty, twin="move.right", both="cell or collective"),
+    Action("move.right", ("l", "right"), "one cell or collective right", "move",
+           moves.across(1), CHARTS, _chart_is_empty),
+    Action("move.down", ("j", "down"), "one row down", "move", moves.down(1),
+           why_not=_no_rows, twin="move.up", both="row"),
     Action("move.up", ("k", "up"), "one row up", "move", moves.down(-1), why_not=_no_rows),
     Action("move.page_left", ("H", "shift+left"), "a page left", "move", moves.page_across(-1),
-           CHARTS, _chart_is_empty),
-    Action("move.page_right", ("L", "shift+right"), "a page right", "move", moves.page_across(1),
-           CHARTS, _chart_is_empty),
+           CHARTS, _chart_is_empty, twin="move.page_right", both="page across"),
+    Action("move.page_right", ("L", "shift+right"), "a page right", "move",
+           moves.page_across(1), CHARTS, _chart_is_empty),
     Action("move.page_down", ("J", "pagedown", "shift+down"), "a page of rows down", "move",
-           moves.page_down(1), why_not=_no_rows),
+           moves.page_down(1), why_not=_no_rows, twin="move.page_up", both="page of rows"),
     Action("move.page_up", ("K", "pageup", "shift+up"), "a page of rows up", "move",
            moves.page_down(-1), why_not=_no_rows),
     Action("move.first_row", ("g g", "home"), "first row", "move", moves.first_row,
+           why_not=_no_rows, twin="move.last_row", both="first, last row"),
+    Action("move.last_row", ("G", "end"), "last row", "move", moves.last_row,
            why_not=_no_rows),
-    Action("move.last_row", ("G", "end"), "last row", "move", moves.last_row, why_not=_no_rows),
     Action("move.pan_left", ("a",), "pan 10 % left", "move", moves.pan(-1), CHARTS,
-           _chart_is_empty, "pan", "move.pan_right"),
+           _chart_is_empty, hint="pan", twin="move.pan_right", both="pan 10 %"),
     Action("move.pan_right", ("d",), "pan 10 % right", "move", moves.pan(1), CHARTS,
            _chart_is_empty),
     Action("move.pan_page_left", ("A",), "pan 90 % left", "move", moves.pan(-9), CHARTS,
-           _chart_is_empty),
+           _chart_is_empty, twin="move.pan_page_right", both="pan 90 %"),
     Action("move.pan_page_right", ("D",), "pan 90 % right", "move", moves.pan(9), CHARTS,
            _chart_is_empty),
-    Action("zoom.in", ("w", "+", "="), "in, at the cursor", "zoom", moves.zoom(inwards=True),
-           CHARTS, _chart_is_empty, "zoom", "zoom.out"),
-    Action("zoom.out", ("s", "-"), "out", "zoom", moves.zoom(inwards=False), CHARTS,
-           _chart_is_empty),
-    Action("zoom.fit", ("0",), "the whole window", "zoom", moves.fit, CHARTS, _chart_is_empty,
-           "all"),
-    Action("zoom.centre", ("f",), "the cursor in the middle", "zoom", moves.centre, CHARTS,
-           _chart_is_empty),
-    Action("events.next", (".",), "next collective", "events", moves.event(1), CHARTS,
-           _no_event(1), "step", "events.previous"),
-    Action("events.previous", (",",), "previous collective", "events", moves.event(-1), CHARTS,
+    Action("events.next", (".",), "next collective", "move", moves.event(1), CHARTS,
+           _no_event(1), hint="step", twin="events.previous", both="collective of this rank"),
+    Action("events.previous", (",",), "previous collective", "move", moves.event(-1), CHARTS,
            _no_event(-1)),
-    Action("events.next_iteration", ("i",), "next iteration", "events", moves.iteration(1),
-           CHARTS, _no_iteration(1)),
-    Action("events.previous_iteration", ("I",), "previous iteration", "events",
+    Action("events.next_iteration", ("i",), "next iteration", "move", moves.iteration(1),
+           CHARTS, _no_iteration(1), twin="events.previous_iteration", both="iteration"),
+    Action("events.previous_iteration", ("I",), "previous iteration", "move",
            moves.iteration(-1), CHARTS, _no_iteration(-1)),
-    Action("filter.window", ("t",), "window: 4s420ms/35s390ms, iter 12-98, +2s", "filter",
-           Effect.PROMPT_WINDOW, why_not=_no_time, hint="window"),
+    Action("zoom.in", ("w", "+", "="), "zoom in at the cursor", "view",
+           moves.zoom(inwards=True), CHARTS, _chart_is_empty, hint="zoom", twin="zoom.out",
+           both="zoom in, out at the cursor"),
+    Action("zoom.out", ("s", "-"), "zoom out", "view", moves.zoom(inwards=False), CHARTS,
+           _chart_is_empty),
+    Action("zoom.fit", ("0",), "the whole window", "view", moves.fit, CHARTS, _chart_is_empty,
+           hint="all"),
+    Action("zoom.centre", ("f",), "cursor in the middle", "view", moves.centre, CHARTS,
+           _chart_is_empty),
+    Action("view.order", ("o",), "ranks by rank or by harm", "view", moves.order, CHARTS,
+           _chart_is_empty),
+    Action("view.merge", ("b",), "one row a rank, or two", "view", moves.merge, TIMELINE),
+    Action("filter.window", ("t",), "window of time or steps", "filter", Effect.PROMPT_WINDOW,
+           why_not=_no_time, hint="window"),
     Action("filter.clear", ("ctrl+t",), "clear the window", "filter", Effect.CLEAR_WINDOW,
            why_not=_no_window),
     Action("filter.communicator", ("c",), "next communicator", "filter",
-           moves.next_communicator(1), CHARTS, _no_other_communicator, "comm"),
-    Action("view.order", ("o",), "order of ranks: by rank, by harm", "view", moves.order, CHARTS,
-           _chart_is_empty),
-    Action("view.merge", ("b",), "one row a rank, or compute and net apart", "view", moves.merge,
-           TIMELINE),
+           moves.next_communicator(1), CHARTS, _no_other_communicator, hint="comm"),
     Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),
     Action("app.repaint", ("ctrl+l",), "repaint the screen", "app", Effect.REPAINT),
     Action("app.interrupt", ("ctrl+c",), "stop loading; then quit", "app", Effect.INTERRUPT),
-    Action("app.quit", ("q",), "quit", "app", Effect.QUIT),
+    Action("app.quit", ("q",), "quit", "app", Effect.QUIT, hint="quit"),
 )  # fmt: skip
 
 

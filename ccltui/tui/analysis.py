@@ -24,7 +24,7 @@ from metrics.classify import TYPES
 from metrics.collectives.stragglers import GroupArrivals
 from metrics.intervals import Intervals, union
 from metrics.rank_facts import RankFacts
-from metrics.registry import metrics
+from metrics.registry import Metric, metrics
 from metrics.view import ProfileMode, View, ViewOptions
 from parsers.columns import I64, Bool
 
@@ -35,8 +35,13 @@ if TYPE_CHECKING:
 class Analyst:
     """Computes findings, one session at a time; what a newer session can keep is kept."""
 
-    def __init__(self, options: ExplorerOptions) -> None:
+    def __init__(
+        self,
+        options: ExplorerOptions,
+        found: Callable[[], Mapping[str, Metric]] = metrics,
+    ) -> None:
         self._options = options
+        self._found = found
         self._lock = threading.Lock()
         self._view: View | None = None
         self._findings = Findings()
@@ -50,7 +55,9 @@ class Analyst:
                 return
             self._view = View(session.job, self._chosen(session.filter), previous=self._view)
             start = replace(self._findings, generation=session.generation, complete=False)
-            for findings in stages(self._view, session.filter, start):
+            for findings in stages(
+                self._view, session.filter, start, tuple(self._found().values())
+            ):
                 self._findings = findings
                 if cancelled():
                     return
@@ -66,9 +73,10 @@ class Analyst:
         )
 
 
-def stages(view: View, chosen: Filter, findings: Findings) -> Iterator[Findings]:
+def stages(
+    view: View, chosen: Filter, findings: Findings, found: tuple[Metric, ...]
+) -> Iterator[Findings]:
     """Findings growing: lanes and steps, then collectives, then one metric after another."""
-    found = tuple(metrics().values())
     steps = steps_of_job(view)
     lanes = lanes_of(view)
     findings = replace(

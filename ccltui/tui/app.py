@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from textual import events
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.driver import Driver
-from textual.worker import Worker, WorkerState, get_current_worker
+from textual.worker import Worker, WorkerState
 
 from ccltui.tui import compat, lines, moves
 from ccltui.tui.actions import Action, Effect
 from ccltui.tui.adopt import adopt
+from ccltui.tui.background import LOADING, Background, MakeAnalyst
 from ccltui.tui.keymap import Keymap
-from ccltui.tui.loader import run_load
+from ccltui.tui.loader import Load, run_load
 from ccltui.tui.messages import (
     Fact,
     FindingsReady,
@@ -41,8 +41,6 @@ from ccltui.tui.widgets.textline import TextLines
 
 LEAST_WIDTH, LEAST_HEIGHT = 70, 18
 WIDE = 160
-_SETTLE_S = 0.2
-"""While ranks pour in, numbers are computed at most this often."""
 
 
 class Explorer(App[int], inherit_bindings=False):
@@ -58,17 +56,17 @@ class Explorer(App[int], inherit_bindings=False):
         path: str,
         options: ExplorerOptions,
         driver_class: type[Driver] | None = None,
+        load: Load = run_load,
+        analyst: MakeAnalyst | None = None,
     ) -> None:
         appearance = Appearance.before_start(options.color)
         super().__init__(driver_class=driver_class, ansi_color=True)
         self._look = appearance.for_terminal(self.console.color_system)
         chosen = Filter(window=options.window, ranks=options.ranks)
         self.scene = Scene(Session(path, filter=chosen), colour=self._look.depth != "mono")
-        self._options = options
+        self._background = Background(self, options, load, analyst, self._post)
         self._key_lookup = Keymap()
         self._pending = ""
-        self._loading: Worker[None] | None = None
-        self._settling = False
         self._prepared = False
 
     def compose(self) -> ComposeResult:
@@ -87,15 +85,7 @@ class Explorer(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         """Paint the skeleton first, then look at the directory."""
         self._show()
-        self.call_after_refresh(self._start_loading)
-
-    def _start_loading(self) -> None:
-        self._loading = self.run_worker(self._load, thread=True, group="load", exit_on_error=False)
-
-    def _load(self) -> None:
-        worker = get_current_worker()
-        compat.prepare_for_processes()
-        run_load(self.scene.session.path, self._options, self._post, lambda: worker.is_cancelled)
+        self.call_after_refresh(self._background.start_loading, self.scene.session.path)
 
     def _post(self, fact: Fact) -> None:
         self.post_message(Report(fact))
@@ -105,7 +95,7 @@ class Explorer(App[int], inherit_bindings=False):
         if event.state is WorkerState.ERROR:
             error = event.worker.error
             problem = f"internal error: {type(error).__name__}: {error}"
-            if event.worker.group == "load":
+            if event.worker.group == LOADING:
                 self._post(OpenFailed(problem))
             else:
                 self.scene = replace(self.scene, notice=problem)
@@ -138,11 +128,9 @@ class Explorer(App[int], inherit_bindings=False):
         """Give the panes their painters, now that numpy is there anyway."""
         if self._prepared:
             return
-        from ccltui.tui.analysis import Analyst  # noqa: PLC0415
         from ccltui.tui.panes import alignment, summary, timeline  # noqa: PLC0415
 
         self._prepared = True
-        self._analyst = Analyst(self._options)
         self._canvas(Pane.SUMMARY).paint_with(summary.paint)
         self._canvas(Pane.ALIGNMENT).paint_with(alignment.paint, alignment.shift)
         self._canvas(Pane.TIMELINE).paint_with(timeline.paint, timeline.shift)
@@ -151,23 +139,8 @@ class Explorer(App[int], inherit_bindings=False):
         stale = session.generation != self.scene.session.generation
         self.scene = replace(self.scene, session=session)
         self._show()
-        if stale and not self._settling:
-            self._settling = True
-            self.set_timer(_SETTLE_S if session.busy else 0.001, self._analyse)
-
-    def _analyse(self) -> None:
-        self._settling = False
-        self.run_worker(
-            partial(self._run_analysis, self.scene.session),
-            thread=True,
-            exclusive=True,
-            group="analysis",
-            exit_on_error=False,
-        )
-
-    def _run_analysis(self, session: Session) -> None:
-        worker = get_current_worker()
-        self._analyst.run(session, self._post, lambda: worker.is_cancelled)
+        if stale:
+            self._background.analyse(lambda: self.scene.session)
 
     def _adopt(self, findings: Findings) -> None:
         if findings.generation == self.scene.session.generation:
@@ -236,9 +209,8 @@ class Explorer(App[int], inherit_bindings=False):
 
     def _stop_loading(self) -> bool:
         """Stop loading, if it goes on; what is there stays."""
-        if not self.scene.session.busy or self._loading is None or self._loading.is_cancelled:
+        if not self.scene.session.busy or not self._background.stop_loading():
             return False
-        self._loading.cancel()
         self.scene = replace(self.scene, notice="stopping: what is loaded stays")
         return True
 

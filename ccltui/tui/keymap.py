@@ -64,8 +64,3 @@ def shown(key: str) -> str:
     modifiers, _, name = key.rpartition("+") if len(key) > 1 else ("", "", key)
     name = _SHOWN.get(name, name)
     return f"{modifiers}+{name}" if modifiers else name
-
-
-def shown_keys(action: Action) -> str:
-    """All keys of an action."""
-    return " ".join(shown(key) for key in action.keys)

@@ -175,7 +175,7 @@ def _file_cell(state: FileState, width: int) -> Line:
 
 def status(scene: Scene, width: int) -> list[Line]:
     """Two lines about the cursor; a notice takes the second."""
-    above, below = _status(scene)
+    above, below = _status(scene, width)
     if scene.notice:
         below = [(f" ! {scene.notice}", Ink.WARNING)]
     waiting = not scene.findings.complete and scene.session.ranks_loaded > 0
@@ -183,11 +183,11 @@ def status(scene: Scene, width: int) -> list[Line]:
     return [cut(above, width, Ink.TEXT), spread(below, right, width, Ink.TEXT)]
 
 
-def _status(scene: Scene) -> tuple[Line, Line]:
+def _status(scene: Scene, width: int) -> tuple[Line, Line]:
     if scene.session.phase == "failed":
         return [(f" x {scene.session.problem}", Ink.ERROR)], []
     if scene.state.pane is Pane.SUMMARY:
-        return _definition(scene)
+        return _definition(scene, width)
     collective: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
     if scene.state.pane is Pane.TIMELINE:
         return [(f" {_time_text(scene)}", Ink.TEXT)], collective
@@ -197,21 +197,29 @@ def _status(scene: Scene) -> tuple[Line, Line]:
     return collective, [(f" {_GAP.join(part for part in parts if part)}", Ink.DIM)]
 
 
-def _definition(scene: Scene) -> tuple[Line, Line]:
+def _definition(scene: Scene, width: int) -> tuple[Line, Line]:
     metrics = scene.findings.metrics
     if not metrics:
         return [], []
     metric = metrics[min(scene.state.metric, len(metrics) - 1)]
     result = scene.findings.results.get(metric.name)
-    above: Line = [(f" {metric.title}: {metric.definition}", Ink.TEXT)]
-    if result is None:
-        return above, []
-    if result.reasons:
-        return above, [(f" {result.status}: {result.reasons[0].message}", Ink.WARNING)]
-    if result.warnings:
-        return above, [(f" ! {result.warnings[0]}", Ink.WARNING)]
+    first, second = wrapped(f"{metric.title}: {metric.definition}", width - 2)
+    above: Line = [(f" {first}", Ink.TEXT)]
+    if second or result is None:
+        return above, [(f" {second}", Ink.TEXT)]
     basis = _GAP.join(f"{key}: {value}" for key, value in result.basis.items())
     return above, [(f" {basis}", Ink.DIM)]
+
+
+def wrapped(text: str, width: int) -> tuple[str, str]:
+    """A text on two lines, broken between words; what does not fit leaves an ellipsis."""
+    text = clean(text)
+    if len(text) <= width:
+        return text, ""
+    cut_at = text.rfind(" ", 0, width + 1)
+    cut_at = width if cut_at <= 0 else cut_at
+    rest = text[cut_at:].lstrip()
+    return text[:cut_at], rest if len(rest) <= width else fit(rest, width)
 
 
 def collective_text(scene: Scene) -> str:

@@ -17,6 +17,8 @@ from ccltui.tui.messages import (
 )
 from ccltui.tui.options import ExplorerOptions
 
+Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bool]], None]
+"""Opens a path and posts what comes in, until it is done or cancelled."""
 PERIOD_S = 0.25
 """Progress is told at most so often."""
 

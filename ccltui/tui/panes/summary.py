@@ -13,15 +13,23 @@ from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit_middle
 from ccltui.tui.scene import Scene, rank_name
-from ccltui.tui.summary_rows import Number, RankColumns, extremes, leading, rank_columns
+from ccltui.tui.summary_rows import (
+    Number,
+    RankColumns,
+    extremes,
+    late_ranks,
+    leading,
+    rank_columns,
+)
 
 if TYPE_CHECKING:
     from metrics.registry import Metric
     from metrics.result import Result
 
 WIDE = 160
-_SIDE = 64
+_SIDE = 80
 _SPARK = 20
+_TITLE = 22
 _COLUMNS = (
     Column("metric", widest=26),
     Column("value", "right"),
@@ -75,28 +83,33 @@ def _put_metrics(planes: Planes, scene: Scene, width: int) -> int:
         y = 1 + index
         planes.put(y, 0, "▶" if on else " ", Ink.LABEL_ON if on else Ink.TEXT)
         planes.put(y, 1, line.ljust(width - 1), row.ink if not on else Ink.LABEL_ON)
-        if row.reason:
-            at = 1 + len(row.title) + 2
-            planes.put(y, at, row.reason[: width - at], row.ink if not on else Ink.LABEL_ON)
-    return 1 + len(rows)
+        if row.text:
+            at = 1 + _TITLE + 2
+            planes.put(y, at, row.text[: width - at], row.ink if not on else Ink.LABEL_ON)
+    y = 1 + len(rows)
+    lag = scene.findings.results.get("straggler_lag")
+    late = "" if lag is None else late_ranks(lag)
+    if late:
+        planes.put(y, 1, f"{'arrived last'.ljust(_TITLE)}  {late}"[: width - 1], Ink.TEXT)
+        y += 1
+    return y
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
     cells: Sequence[str]
     ink: Ink = Ink.TEXT
-    title: str = ""
-    reason: str = ""
+    text: str = ""
 
 
 def _row(scene: Scene, metric: Metric) -> _Row:
     result = scene.findings.results.get(metric.name)
-    title = metric.title.ljust(22)
+    title = metric.title.ljust(_TITLE)
     if result is None:
         return _Row((title, "…", "", "", "", ""), Ink.DIM)
     if result.status == "unavailable":
         reason = result.reasons[0].message if result.reasons else "no reason given"
-        return _Row((title, "", "", "", "", ""), Ink.DIM, title, f"--  absent: {reason}")
+        return _Row((title, "", "", "", "", ""), Ink.DIM, f"--  absent: {reason}")
     labels = tuple(scene.findings.lanes)
     columns = rank_columns(result, labels)
     column = columns.get(leading(columns, metric.headline) or "", {})
@@ -128,7 +141,7 @@ def _by_rank(scene: Scene, metric: Metric, height: int, width: int) -> Planes:
         planes.put(1, 1, _no_columns(result)[: width - 1], Ink.DIM)
         return planes
     first = leading(columns, metric.headline)
-    names = sorted(columns, key=lambda name: name != first)
+    names = sorted(columns, key=lambda name: name != first)  # the headline's own comes first
     rows = [_rank_row(label, names, columns) for label in labels]
     layout = [Column("rank", widest=24), *(Column(name, "right", 28) for name in names)]
     lines = table(layout, rows, width - 2)
@@ -161,7 +174,8 @@ def notes(scene: Scene) -> list[tuple[str, Ink]]:
     job = scene.session.job
     if job is None:
         return [(f"x {scene.session.problem}", Ink.ERROR)] if scene.session.problem else []
-    found = [(f"x {failure.error}", Ink.ERROR) for failure in job.failures]
+    found = [(f"! {remark}", Ink.WARNING) for remark in _remarks(scene)]
+    found += [(f"x {failure.error}", Ink.ERROR) for failure in job.failures]
     if job.card_problem:
         found.append((f"x workload card: {job.card_problem}", Ink.ERROR))
     found += [(f"! {note.message}", Ink.WARNING) for note in job.notes]
@@ -170,6 +184,24 @@ def notes(scene: Scene) -> list[tuple[str, Ink]]:
             (f"! {rank_name(trace.label)}: {note.message}", Ink.WARNING) for note in trace.notes
         ]
     return found
+
+
+def _remarks(scene: Scene) -> list[str]:
+    """What the selected metric has to say about its own number."""
+    metrics = scene.findings.metrics
+    if not metrics:
+        return []
+    metric = metrics[min(scene.state.metric, len(metrics) - 1)]
+    result = scene.findings.results.get(metric.name)
+    if result is None:
+        return []
+    said = [reason.message for reason in result.reasons] + list(result.warnings)
+    known = [] if scene.session.job is None else scene.session.job.failures
+    return [
+        f"{metric.title}: {text}"
+        for text in dict.fromkeys(said)
+        if not any(failure.error in text for failure in known)  # those have a line of their own
+    ]
 
 
 def _put_notes(planes: Planes, remarks: Sequence[tuple[str, Ink]], y: int) -> None:

@@ -10,49 +10,44 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
 from ccltui.draw.palette import Ink
-from ccltui.tui.actions import GROUPS, active
-from ccltui.tui.keymap import shown_keys
+from ccltui.tui.actions import GROUPS, Action, active, by_id
+from ccltui.tui.keymap import shown
 from ccltui.tui.lines import Line, cut
 from ccltui.tui.viewstate import Pane
 from ccltui.tui.widgets.textline import TextLines
 
 _ABOUT = {
     Pane.SUMMARY: (
-        "Every metric, its unit and its value; min and max name the rank.",
-        "The line above the keys defines the selected number. A number that is absent",
-        "says why. Headline = mean over ranks unless its definition says otherwise.",
+        "Every metric with its unit; min and max name the rank; -- says why it is not.",
+        "The lines above the keys define the selected number.",
     ),
     Pane.ALIGNMENT: (
-        "Rows are ranks, columns are collectives of one communicator in order of time.",
-        "Colour is how much later than the first rank this rank arrived; a cell with several",
-        "collectives or ranks shows the largest. Below the floor a cell is blank.",
-        "A rank that waits has a LONG kernel; the late rank has the shortest one.",
+        "Rows are ranks, columns collectives of one communicator in order of time.",
+        "Colour: how much later than the first rank this one arrived; a cell of several",
+        "shows the largest, below the floor it is blank. Who waits has a LONG kernel:",
+        "the late rank has the shortest one. The line above the keys says how sure.",
     ),
     Pane.TIMELINE: (
-        "Per rank one row of compute and one of network, on corrected clocks.",
-        "A network cell is exposed or hidden under compute by majority; heights are shares",
-        "of busy time, rounded up: any activity shows.",
+        "Per rank one row of compute and one of network, on corrected clocks. A network",
+        "cell is exposed, or hidden under compute, by majority. A height is the share of",
+        "busy time, rounded up: any activity shows.",
     ),
 }
-_KEYS_WIDTH = 16
+_COLUMN = 40
+_KEYS_WIDTH = 9
 
 
 def help_lines(pane: Pane, width: int) -> list[Line]:
-    """Everything a pane knows, group by group, in two columns where there is room."""
-    blank: Line = cut([], width, Ink.TEXT)
-    lines = [cut([(f" Help: {pane.title}", Ink.HEADER)], width, Ink.HEADER_DIM), blank]
+    """Everything a pane knows, group by group, in as many columns as there is room for."""
+    lines = [cut([(f" Help: {pane.title}", Ink.HEADER)], width, Ink.HEADER_DIM)]
     lines += [cut([(f" {text}", Ink.TEXT)], width, Ink.TEXT) for text in _ABOUT[pane]]
-    lines.append(blank)
-    columns = max(min(width // 52, 3), 1)
+    columns = max(width // _COLUMN, 1)
     entries = _entries(pane)
     rows = -(-len(entries) // columns)
-    size = width // columns
     for row in range(rows):
         pieces: Line = []
-        for column in range(columns):
-            index = column * rows + row
-            cell = entries[index] if index < len(entries) else []
-            pieces += cut(cell, size, Ink.TEXT)
+        for cell in entries[row::rows]:
+            pieces += cut(cell, width // columns, Ink.TEXT)
         lines.append(cut(pieces, width, Ink.TEXT))
     return lines
 
@@ -61,12 +56,19 @@ def _entries(pane: Pane) -> list[Line]:
     entries: list[Line] = []
     for group in GROUPS:
         actions = [action for action in active(pane) if action.group == group]
+        twins = {action.twin for action in actions}
         if actions:
             entries.append([(f" {group}", Ink.STRONG)])
-        for action in actions:
-            keys = shown_keys(action).ljust(_KEYS_WIDTH)
-            entries.append([(f"  {keys} ", Ink.KEY), (action.help, Ink.TEXT)])
+        entries += [_entry(action) for action in actions if action.id not in twins]
     return entries
+
+
+def _entry(action: Action) -> Line:
+    keys = shown(action.keys[0])
+    if action.twin:
+        keys += f" {shown(by_id(action.twin).keys[0])}"
+    text = action.both or action.help
+    return [(f"  {keys.ljust(_KEYS_WIDTH)} ", Ink.KEY), (text, Ink.TEXT)]
 
 
 class HelpScreen(ModalScreen[None]):

@@ -1,0 +1,88 @@
+"""What runs beside the screen: one thread that loads, one that computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+from textual.worker import Worker, get_current_worker
+
+from ccltui.tui import compat
+from ccltui.tui.loader import Load
+from ccltui.tui.messages import Fact
+from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.session import Session
+
+if TYPE_CHECKING:
+    from ccltui.tui.analysis import Analyst
+
+MakeAnalyst = Callable[[ExplorerOptions], "Analyst"]
+LOADING = "load"
+_SETTLE_S = 0.2
+"""While ranks pour in, numbers are computed at most this often."""
+
+
+class Background:
+    """Workers of an application; they post facts and touch nothing else."""
+
+    def __init__(
+        self,
+        app: App[Any],
+        options: ExplorerOptions,
+        load: Load,
+        make_analyst: MakeAnalyst | None,
+        post: Callable[[Fact], object],
+    ) -> None:
+        self._app = app
+        self._options = options
+        self._load = load
+        self._make_analyst = make_analyst
+        self._post = post
+        self._loading: Worker[None] | None = None
+        self._analyst: Analyst | None = None
+        self._settling = False
+
+    def start_loading(self, path: str) -> None:
+        """Open a path in a thread."""
+        self._loading = self._app.run_worker(
+            lambda: self._run_load(path), thread=True, group=LOADING, exit_on_error=False
+        )
+
+    def _run_load(self, path: str) -> None:
+        worker = get_current_worker()
+        compat.prepare_for_processes()
+        self._load(path, self._options, self._post, lambda: worker.is_cancelled)
+
+    def stop_loading(self) -> bool:
+        """Ask the loading thread to end; whether there was anything to stop."""
+        loading = self._loading
+        if loading is None or loading.is_finished or loading.is_cancelled:
+            return False
+        loading.cancel()
+        return True
+
+    def analyse(self, session: Callable[[], Session]) -> None:
+        """Compute for the session as it will be in a moment: what comes at once counts once."""
+        if not self._settling:
+            self._settling = True
+            delay = _SETTLE_S if session().busy else 0.001
+            self._app.set_timer(delay, lambda: self._start_analysis(session()))
+
+    def _start_analysis(self, session: Session) -> None:
+        self._settling = False
+        self._app.run_worker(
+            lambda: self._run_analysis(session),
+            thread=True,
+            exclusive=True,
+            group="analysis",
+            exit_on_error=False,
+        )
+
+    def _run_analysis(self, session: Session) -> None:
+        from ccltui.tui.analysis import Analyst  # noqa: PLC0415  (the screen paints before)
+
+        worker = get_current_worker()
+        if self._analyst is None:
+            self._analyst = (self._make_analyst or Analyst)(self._options)
+        self._analyst.run(session, self._post, lambda: worker.is_cancelled)

@@ -1,0 +1,56 @@
+"""Explorers on jobs in memory, with colours that do not depend on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from fakes import FakeLoad
+from textual import constants
+from textual.pilot import Pilot
+
+from ccltui.tui.app import Explorer
+from ccltui.tui.loader import Load
+from ccltui.tui.options import ColorName, ExplorerOptions
+
+Start = Callable[..., Explorer]
+Settle = Callable[[Pilot[int]], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same colours everywhere."""
+    monkeypatch.setattr(constants, "COLOR_SYSTEM", "256")
+    monkeypatch.setattr(constants, "TEXTUAL_ANIMATIONS", "none")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.fixture
+def start() -> Start:
+    """A way to make explorers of jobs in memory."""
+
+    def make(
+        load: Load | None = None, color: ColorName = "256", path: str = "/nowhere/run-0421"
+    ) -> Explorer:
+        return Explorer(path, ExplorerOptions(color=color), load=load or FakeLoad())
+
+    return make
+
+
+@pytest.fixture
+def settle() -> Settle:
+    """Wait until all that was started is done and shown."""
+
+    async def wait(pilot: Pilot[int]) -> None:
+        app = pilot.app
+        assert isinstance(app, Explorer)
+        for _ in range(1000):
+            await pilot.pause(0.01)
+            session, findings = app.scene.session, app.scene.findings
+            current = findings.generation == session.generation and findings.complete
+            if session.phase == "failed" or (not session.busy and current):
+                await pilot.pause()
+                return
+        raise AssertionError(f"never settled: {app.scene.session.phase}")
+
+    return wait

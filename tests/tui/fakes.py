@@ -1,0 +1,212 @@
+"""A job in memory: ranks that compute and meet in collectives, with planted stragglers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ccltui.tui.messages import Fact, JobOpened, LoadEnded, OpenFailed, RankFailed, RankLoaded
+from ccltui.tui.options import ExplorerOptions
+from parsers.columns import (
+    I64,
+    MISSING,
+    CollectiveArgs,
+    Events,
+    Note,
+    ProcessGroup,
+    RankTrace,
+    SourceFile,
+    Strings,
+    Track,
+)
+from parsers.discover import Capture, Discovery, FoundFile
+from parsers.ingest import Failed
+from parsers.job import Job
+
+BASE_NS = 1_700_000_000_000_000_000
+COMPUTE_NS = 700_000
+TRANSFER_NS = 400_000
+OVERLAP_NS = 150_000
+
+Post = Callable[[Fact], object]
+STRINGS = (
+    "sm90_xmma_gemm_bf16",
+    "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+    "kernel",
+    "user_annotation",
+    "allreduce",
+    "BFloat16",
+    "aten::mm \x1b[31mred\x1b[0m [bold]",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``late`` maps (rank, collective) to how much later than planned that rank arrives."""
+
+    ranks: int = 8
+    steps: int = 6
+    per_step: int = 14
+    late: tuple[tuple[int, int, int], ...] = (
+        (5, 40, 12_000_000),
+        (5, 41, 3_000_000),
+        (2, 20, 900_000),
+    )
+
+    @property
+    def collectives(self) -> int:
+        """Collectives of every rank."""
+        return self.steps * self.per_step
+
+
+def ready_and_end(plan: Plan) -> tuple[I64, I64]:
+    """When each rank reaches each collective (int64 [ranks, n]), and when each ends (int64 [n])."""
+    jitter = (
+        np.arange(plan.ranks)[:, None] * 7919 + np.arange(plan.collectives) * 104_729
+    ) % 60_000
+    delay = jitter.astype(np.int64)
+    for rank, k, late_ns in plan.late:
+        if rank < plan.ranks and k < plan.collectives:
+            delay[rank, k] += late_ns
+    ready = np.zeros_like(delay)
+    end = np.zeros(plan.collectives, np.int64)
+    free = np.zeros(plan.ranks, np.int64)
+    for k in range(plan.collectives):
+        ready[:, k] = free + COMPUTE_NS + delay[:, k]
+        end[k] = ready[:, k].max() + TRANSFER_NS
+        free[:] = end[k]
+    return ready, end
+
+
+def _events(columns: dict[str, Any]) -> Events:
+    count = len(columns["start_ns"])
+    full: dict[str, Any] = {
+        name: columns.get(name, np.full(count, MISSING)).astype(dtype)
+        for name, dtype in Events.COLUMNS
+    }
+    order = np.argsort(full["start_ns"], kind="stable")
+    return Events(**full).take(order)
+
+
+def trace(plan: Plan, rank: int, notes: tuple[Note, ...] = ()) -> RankTrace:
+    """Columns of one rank: a kernel and a collective in turn, and step markers."""
+    ready, end = ready_and_end(plan)
+    n = plan.collectives
+    free = np.concatenate([[0], end[:-1]])
+    gpu = _events(
+        {
+            "start_ns": BASE_NS + np.concatenate([free, ready[rank] - OVERLAP_NS]),
+            "dur_ns": np.concatenate([ready[rank] - free, end - ready[rank] + OVERLAP_NS]),
+            "name": np.repeat([0, 1], n),
+            "category": np.full(2 * n, 2),
+            "track": np.repeat([0, 1], n),
+            "args": np.concatenate([np.full(n, MISSING), np.arange(n)]),
+        }
+    )
+    markers = np.arange(plan.steps)
+    starts = np.concatenate([[0], end[plan.per_step - 1 :: plan.per_step]])
+    annotations = _events(
+        {
+            "start_ns": BASE_NS + starts[:-1],
+            "dur_ns": np.diff(starts),
+            "name": len(STRINGS) + markers,
+            "category": np.full(plan.steps, 3),
+            "track": np.full(plan.steps, 2),
+        }
+    )
+    return RankTrace(
+        source=SourceFile(f"rank{rank}.json", f"/nowhere/rank{rank}.json", 4_000_000, 0),
+        rank=rank,
+        rank_source="distributedInfo",
+        strings=Strings.of((*STRINGS, *(f"ProfilerStep#{step}" for step in markers))),
+        events={"gpu": gpu, "annotations": annotations},
+        collective_args=_arguments(plan),
+        tracks=(
+            Track("stream", "0", "7", 0, 7),
+            Track("stream", "0", "20", 0, 20),
+            Track("thread", "1", "1"),
+        ),
+        process_groups=(
+            ProcessGroup("0", "default_pg", tuple(range(plan.ranks)), plan.ranks, "nccl"),
+        ),
+        world_size=plan.ranks,
+        backend="nccl",
+        host="node0",
+        base_ns=BASE_NS,
+        notes=notes,
+        label=str(rank),
+    )
+
+
+def _arguments(plan: Plan) -> CollectiveArgs:
+    n = plan.collectives
+    values: dict[str, Any] = {
+        "op": np.full(n, 4),
+        "in_elems": np.full(n, 1 << 24),
+        "out_elems": np.full(n, 1 << 24),
+        "dtype": np.full(n, 5),
+        "group": np.zeros(n),
+        "group_size": np.full(n, plan.ranks),
+        "seq": np.arange(n),
+        "comms_id": np.zeros(n),
+    }
+    columns: dict[str, Any] = {
+        name: values.get(name, np.full(n, MISSING)).astype(dtype)
+        for name, dtype in CollectiveArgs.COLUMNS
+    }
+    return CollectiveArgs(**columns)
+
+
+def empty_job(plan: Plan) -> Job:
+    """What discovery would find: files, but no rank yet."""
+    files = tuple(
+        FoundFile(f"rank{r}.json", f"/nowhere/rank{r}.json", "kineto", 4_000_000, rank=r)
+        for r in range(plan.ranks)
+    )
+    capture = Capture("", None, files, tuple(range(plan.ranks)), plan.ranks, complete=True)
+    return Job("/nowhere/run-0421", Discovery("/nowhere/run-0421", files, (capture,)), capture)
+
+
+@dataclass(frozen=True)
+class FakeLoad:
+    """Stands in for the loader: posts the ranks of a plan from memory."""
+
+    plan: Plan = Plan()
+    failing: tuple[int, ...] = ()
+    stop_after: int | None = None
+
+    def __call__(
+        self,
+        path: str,
+        options: ExplorerOptions,
+        post: Post,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        """As ``run_load``; with ``stop_after`` it waits for the user to cancel."""
+        del path, options
+        job = empty_job(self.plan)
+        post(JobOpened(job))
+        for rank in range(self.plan.ranks):
+            if self.stop_after == rank:
+                while not cancelled():
+                    pass
+                post(LoadEnded(stopped=True))
+                return
+            path = f"rank{rank}.json"
+            if rank in self.failing:
+                error = f"{path} at byte 1,203: truncated \x1b[2Jafter 8,100 events"
+                job = job.with_failure(Failed(path, error))
+                post(RankFailed(job, path, error))
+            else:
+                job = job.with_rank(trace(self.plan, rank))
+                post(RankLoaded(job, path))
+        post(LoadEnded(stopped=False))
+
+
+def fail_to_open(path: str, options: ExplorerOptions, post: Post, cancelled: object) -> None:
+    """A loader that finds nothing."""
+    del options, cancelled
+    post(OpenFailed(f"{path}: no trace that can be opened; found no file at all"))
