@@ -23,6 +23,12 @@ KERNELS: dict[Kind, str] = {
         "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, "
         "float>(int, float, c10::BFloat16 const*, c10::BFloat16 const*, float*, c10::BFloat16*)"
     ),
+    "grad_norm": (
+        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::"
+        "(anonymous namespace)::TensorListMetadata<1>, at::native::(anonymous namespace)::"
+        "LpNormFunctor<c10::BFloat16, (at::native::NormType)1, float, 1, 1, 0>, float*, int>"
+        "(float*, int)"
+    ),
     "optimizer": (
         "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::"
         "(anonymous namespace)::FusedOptimizerTensorListMetadata<4>, at::native::"
@@ -43,6 +49,7 @@ OPERATORS: dict[Kind, str] = {
     "attention": "aten::_flash_attention_forward",
     "elementwise": "aten::mul",
     "norm": "aten::native_layer_norm",
+    "grad_norm": "aten::_foreach_norm",
     "optimizer": "aten::_fused_adamw_",
     "copy_in": "aten::copy_",
     "copy_out": "aten::_local_scalar_dense",

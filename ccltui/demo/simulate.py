@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ccltui.demo.delays import program
 from ccltui.demo.program import (
     BYTES_PER_ELEMENT,
     DATA_LOADING,
@@ -23,7 +24,6 @@ from ccltui.demo.program import (
     StepBegin,
     StepEnd,
     Work,
-    program,
 )
 from ccltui.demo.schedule import Activity, Call, Class, HostKind, HostRange, Schedule
 from ccltui.demo.spec import Spec
@@ -231,7 +231,7 @@ class _Rank:
         return True
 
     def work(self, item: Work) -> None:
-        klass: Class = "mem" if item.kind in ("copy_in", "copy_out", "memset") else "comp"
+        klass: Class = "comp" if item.computes else "mem"
         record = self.record(item.kind, klass, MAIN_STREAM, item.phase, OPERATOR_NS)
         record.size_bytes = item.size_bytes
         record.start_ns = record.ready_ns

@@ -30,7 +30,7 @@ Dimension = Literal["world", "pp", "dp_replicate", "dp_shard", "tp", "ep"]
 class Straggler:
     """A rank that is made late by ``extra_ns`` in each of ``steps`` (counted from 0; None: all).
 
-    ``compute`` spreads the time evenly over the rank's matrix products; ``data_loading``
+    ``compute`` slows every kernel of the rank in proportion, as low clocks do; ``data_loading``
     prolongs the wait for the next batch at the start of the step; ``host`` is a silence of the
     same kind that no CPU event explains.
     """
@@ -109,6 +109,7 @@ class Spec:
     gemm_ns: int = 318_517
     attention_ns: int = 241_903
     elementwise_ns: int = 23_011
+    grad_norm_ns: int = 402_117
     optimizer_ns: int = 1_204_733
     data_loading_ns: int = 402_300
     node_bytes_per_ns: int = 200  # wire bytes a rank moves inside a host
@@ -116,8 +117,8 @@ class Spec:
     link_latency_ns: int = 11_250
     # what goes wrong
     stragglers: tuple[Straggler, ...] = (
-        Straggler(rank=5, cause="compute", extra_ns=2_400_000),
-        Straggler(rank=2, cause="data_loading", extra_ns=12_000_000, steps=(3,)),
+        Straggler(rank=1, cause="compute", extra_ns=2_400_000),
+        Straggler(rank=6, cause="data_loading", extra_ns=12_000_000, steps=(3,)),
     )
     slow_links: tuple[SlowLink, ...] = ()
     clock_offsets_ns: tuple[int, ...] = (0, 5_000_000)  # a host; hosts not named: 0

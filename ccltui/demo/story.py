@@ -35,7 +35,7 @@ def planted(spec: Spec, topology: Topology) -> tuple[str, ...]:
 
 
 _CAUSES = {
-    "compute": "spends {} more in its matrix products",
+    "compute": "computes {} longer",
     "data_loading": "waits {} longer for its data",
     "host": "launches its work {} later, without a reason on its host rows",
 }

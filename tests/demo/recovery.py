@@ -18,6 +18,7 @@ QUICK = {
     "micro_batches": 2,
     "gemm_ns": 71_017,
     "attention_ns": 57_011,
+    "grad_norm_ns": 30_011,
     "optimizer_ns": 140_009,
     "hidden": 1024,
     "seq_len": 512,
@@ -55,6 +56,7 @@ FAMILY: dict[str, Spec] = {
     "uneven ends": quick(end_skew_ns=3_001),
     "slow products": slow("compute"),
     "waiting for data": slow("data_loading", 4_000_000, (1,)),
+    "slow stage": quick(stragglers=(Straggler(5, "compute", 900_000),), jitter_ns=1_009),
     "silent host": slow("host", 4_000_000, (2,)),
     "slow link": quick(slow_links=(SlowLink("tp", 3, 300_000),)),
     # clocks

@@ -73,6 +73,7 @@ def test_a_pipeline_that_does_nothing_else_comes_near_the_theory(
         steps=8,
         micro_batches=micro_batches,
         gemm_ns=1_500_000,
+        grad_norm_ns=1_000,
         optimizer_ns=1_000,
         network_bytes_per_ns=10_000,
         node_bytes_per_ns=10_000,

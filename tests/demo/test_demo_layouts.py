@@ -85,7 +85,7 @@ def test_native_text_looks_as_the_profiler_prints_it() -> None:
         '    "ph": "X", "cat": "user_annotation", "name": "ProfilerStep#10", '
         '"pid": 41017, "tid": 41017,'
     )
-    assert lines[row + 1] == '    "ts": 973473392000.000, "dur": 6669.096,'
+    assert lines[row + 1] == '    "ts": 973473392000.000, "dur": 7071.213,'
     assert lines[row + 2] == '    "args": {'
     assert lines[-1] == "}"
 

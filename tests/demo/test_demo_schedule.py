@@ -118,37 +118,38 @@ def lags_ns(schedule: Schedule) -> list[int]:
     return lags
 
 
-def test_a_slow_rank_is_late_by_the_two_products_before_each_all_reduce() -> None:
-    # one micro-batch, one layer: 4 products forward and 4 backward, 4 all-reduces
-    slow = Straggler(rank=1, cause="compute", extra_ns=8 * 1_000)
-    spec = Spec.quiet(
-        tp=2,
-        pp=1,
-        dp_shard=1,
-        steps=1,
-        layers=1,
-        micro_batches=1,
-        stragglers=(slow,),
-        world_allreduce=False,
-    )
+UNIT = {
+    # forward 4 + 3 units, backward 5 + 7, then the norm and the optimizer: 21 units in all
+    "tp": 2,
+    "pp": 1,
+    "dp_shard": 1,
+    "steps": 1,
+    "layers": 1,
+    "micro_batches": 1,
+    "gemm_ns": 100_000,
+    "attention_ns": 100_000,
+    "elementwise_ns": 100_000,
+    "grad_norm_ns": 100_000,
+    "optimizer_ns": 100_000,
+}
 
-    assert lags_ns(simulate(spec)) == [2_000, 2_000, 2_000, 2_000]
+
+def test_a_slow_rank_is_late_by_its_share_of_what_it_computed() -> None:
+    slow = Straggler(rank=1, cause="compute", extra_ns=21_000)
+
+    schedule = simulate(Spec.quiet(**UNIT, stragglers=(slow,)))
+
+    assert lags_ns(schedule) == [4_000, 3_000, 5_000, 7_000, 1_000]
 
 
-def test_what_does_not_divide_goes_to_the_last_product() -> None:
-    slow = Straggler(rank=0, cause="compute", extra_ns=8 * 1_000 + 5)
-    spec = Spec.quiet(
-        tp=2,
-        pp=1,
-        dp_shard=1,
-        steps=1,
-        layers=1,
-        micro_batches=1,
-        stragglers=(slow,),
-        world_allreduce=False,
-    )
+def test_what_rounding_leaves_goes_to_the_last_kernel() -> None:
+    slow = Straggler(rank=0, cause="compute", extra_ns=21_020)
 
-    assert lags_ns(simulate(spec)) == [2_000, 2_000, 2_000, 2_005]
+    schedule = simulate(Spec.quiet(**UNIT, stragglers=(slow,)))
+
+    assert lags_ns(schedule) == [4_000, 3_000, 5_002, 7_003, 1_000]
+    optimizer = [item for item in schedule.activities[0] if item.kind == "optimizer"]
+    assert [item.dur_ns for item in optimizer] == [101_015]
 
 
 @pytest.mark.parametrize("cause", ["data_loading", "host"])
