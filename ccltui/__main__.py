@@ -1,7 +1,4 @@
-"""Entry points of ``ccltui``, ``ccl-metrics`` and ``python -m ccltui``.
-
-A spawned worker process imports this module again: what stands at its top is done there too.
-"""
+"""Entry points of ``ccltui``, ``ccl-metrics`` and ``python -m ccltui``."""
 
 from __future__ import annotations
 
@@ -14,8 +11,10 @@ guard.bind()
 
 def main() -> int:
     """``ccltui``: explore a trace directory, or print its metrics."""
-    from ccltui import cli, process  # noqa: PLC0415  (a worker needs neither)
+    # Imported here: what these import in turn must be bound, and a worker needs none of it.
+    from ccltui import cli, process  # noqa: PLC0415
 
+    guard.bind_workers()
     return process.run(cli.run, sys.argv[1:])
 
 
@@ -24,6 +23,7 @@ def main_metrics() -> int:
     from ccltui import process  # noqa: PLC0415
     from ccltui.commands import ccl_metrics  # noqa: PLC0415
 
+    guard.bind_workers()
     return process.run(ccl_metrics.run, sys.argv[1:])
 
 

@@ -2,8 +2,11 @@
 
 The two names are generic: a user's ``metrics.py`` beside the traces would be imported in
 their place. Binding puts our packages into ``sys.modules`` before anything asks for them;
-``sys.path`` stays as it is. A spawned worker imports the main module again, and with it
-:mod:`ccltui.__main__`, so that workers are bound too.
+``sys.path`` stays as it is.
+
+A spawned worker starts with the main module of its parent, except where that is a package's
+``__main__``, as with ``python -m ccltui``: then it would import what lies on the path. The
+commands therefore name :mod:`ccltui.worker` as the module that workers start with.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from types import ModuleType
 from typing import Final
 
 GUARDED: Final = ("parsers", "metrics")
+WORKER: Final = "ccltui.worker"
 
 
 def bind(home: Path | None = None) -> None:
@@ -28,6 +32,12 @@ def bind(home: Path | None = None) -> None:
         if not _is_bound(name, home):
             _forget(name)
             _import_from(name, home)
+
+
+def bind_workers() -> None:
+    """Let every worker that this process spawns from now on bind our packages first."""
+    # multiprocessing asks the main module's specification what a worker has to import.
+    sys.modules["__main__"].__spec__ = importlib.util.find_spec(WORKER)
 
 
 def _is_bound(name: str, home: Path) -> bool:

@@ -2,34 +2,55 @@
 
 from __future__ import annotations
 
-import subprocess
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from shell import CCL_METRICS, CCLTUI, MODULE, TIMEOUT_S, environment, run
+from shell import CCL_METRICS, CCLTUI, MODULE, run
 
 import parsers
 from ccltui import guard
 
 TRAP = "raise SystemExit('the file of the user was imported')\n"
 
-# Stands for the console script: a main module that a spawned worker runs again.
-PROBE = """
-import sys
+# A metric of another package whose value is the number of files that a spawned worker imports
+# from elsewhere than we do.
+PLUGIN = """
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from ccltui.__main__ import main
+
+import metrics.result
+import parsers.errors
+from metrics.registry import Metric
+from metrics.result import Result
+
 
 def places():
-    import metrics.result, parsers.errors
-    return [metrics.__file__, metrics.result.__file__, parsers.__file__, parsers.errors.__file__]
+    import metrics.intervals
+    files = [metrics, metrics.result, metrics.intervals, parsers, parsers.errors]
+    return [module.__file__ for module in files]
 
-if __name__ == "__main__":
+
+def compute(view):
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        print(*places(), *pool.submit(places).result(), sep="\\n")
+        theirs = pool.submit(places).result()
+    wrong = len(set(theirs) ^ set(places()))
+    details = {"wrong": wrong, "files": theirs}
+    return Result("places", "files", "Files.", "ok", wrong, details)
+
+
+METRIC = Metric("places", "files", "Files.", (), ("wrong", "files"), "wrong", compute)
 """
+
+
+def plant_plugin(directory: Path) -> None:
+    (directory / "places_metric.py").write_text(PLUGIN)
+    facts = directory / "places-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: places\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[ccltui.metrics]\nplaces = places_metric:METRIC\n")
 
 
 def plant_modules(directory: Path) -> None:
@@ -67,28 +88,45 @@ def test_a_hostile_directory_changes_nothing(
     assert done.stderr == ""
 
 
-def test_a_spawned_worker_is_bound_too(hostile: Path) -> None:
-    (hostile / "probe.py").write_text(PROBE)
+@pytest.mark.parametrize(
+    "command",
+    [(*CCLTUI,), (*MODULE,), (*CCL_METRICS, "--trace")],
+    ids=["ccltui", "-m", "seed"],
+)
+def test_a_spawned_worker_is_bound_too(
+    command: Sequence[str], hostile: Path, one_rank: Path
+) -> None:
+    plant_plugin(hostile)
 
-    done = subprocess.run(
-        [sys.executable, "probe.py"],
-        check=False,
-        cwd=hostile,
-        env=environment({"PYTHONPATH": str(hostile)}),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
+    done = run(
+        command, one_rank, "--metric", "places", cwd=hostile, env={"PYTHONPATH": str(hostile)}
     )
 
     assert done.returncode == 0, done.stderr
-    home = Path(parsers.__file__).parent.parent
-    expected = [
-        home / "metrics" / "__init__.py",
-        home / "metrics" / "result.py",
-        home / "parsers" / "__init__.py",
-        home / "parsers" / "errors.py",
-    ]
-    assert [Path(line) for line in done.stdout.splitlines()] == expected * 2
+    if "--trace" in command:
+        document = json.loads(done.stdout)
+        home = Path(parsers.__file__).parent.parent
+        assert document["wrong"] == 0
+        assert document["files"][0] == str(home / "metrics" / "__init__.py")
+    else:
+        assert "wrong      0  files  ok" in done.stdout
+
+
+def test_real_workers_read_in_a_hostile_directory(hostile: Path, job: Path) -> None:
+    code = (
+        "import sys; from ccltui.__main__ import main; from parsers import ingest; "
+        "real = ingest.load; "
+        "ingest.load = lambda *a, **k: real(*a, **{**k, 'inline': False}); sys.exit(main())"
+    )
+
+    done = run(
+        [sys.executable, "-c", code],
+        *(job, "--metric", "iter_time", "--no-cache", "--jobs", "2"),
+        cwd=hostile,
+        env={"PYTHONPATH": str(hostile)},
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_what_a_site_hook_imported_before_is_replaced(tmp_path: Path) -> None:
