@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -58,7 +59,8 @@ class Terminal:
         end = time.monotonic() + TIMEOUT_S
         while text not in self.seen:
             assert time.monotonic() < end, self.seen
-            self.seen += self._read()
+            if select.select([self._master], [], [], 1)[0]:
+                self.seen += self._read()
 
     def finish(self) -> int:
         while chunk := self._read():
