@@ -74,6 +74,7 @@ def compute(view: View) -> Result:
         "lag": "clock_free",
         "clock": view.arrivals.basis if details["lag_aligned"] else "unknown",
         "matching": _EVIDENCE[details["match"]["level"]],
+        "stragglers": "blamed_share above 1.5 / ranks, 3 times at least",
         "selection": "a collective belongs where its first arrival does",
         "lag_fraction_of_step": "of the group with the largest sum in the step",
     }

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from metrics.collectives.stragglers import GroupArrivals, Lateness, by_start, clock_free
 from parsers.columns import I8, I64, Bool
 
+F64 = npt.NDArray[np.float64]
+
 MIN_TIMES_LAST = 3
 SHARE_OF_EVEN = 1.5
 """A straggler is last this many times as often as chance would have it."""
@@ -56,25 +58,32 @@ def choose(arrived: GroupArrivals, rows: Bool, columns: I64, members: I64, floor
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Sums per label, arrays of one length; times in ns."""
+    """Sums per label, int64 arrays of one length; times in ns."""
 
     wait_ns: I64  # waited for others, ties included
     last_count: I64  # blamed instances in which it came last
     caused_wait_ns: I64  # waits of all members of those instances
     took_part: I64  # blamed instances that it was a member of
-    even_share: npt.NDArray[np.float64]  # last_count / took_part if all were last equally often
+    num_ranks: int  # labels that are a member of any instance
 
     @property
-    def last_share(self) -> npt.NDArray[np.float64]:
-        """Share of the blamed instances it took part in that it was last in; 0 of none."""
-        return self.last_count / np.maximum(self.took_part, 1)
+    def last_share(self) -> F64:
+        """Share of the blamed instances it took part in that a label was last in; 0 of none."""
+        return np.asarray(self.last_count / np.maximum(self.took_part, 1))
+
+    @property
+    def blamed_share(self) -> F64:
+        """Share of all blamed instances that a label was last in; 0 of none."""
+        return np.asarray(self.last_count / max(int(self.last_count.sum()), 1))
 
     def stragglers(self) -> list[int]:
         """Labels that are last in at least three blamed instances, and well above chance.
 
-        Those that caused the most waiting come first.
+        Chance is an even share of all blamed instances: a rank that is last in a group of its
+        own because another group kept it is then not named for a few. Those that caused the
+        most waiting come first.
         """
-        often = self.last_share > SHARE_OF_EVEN * self.even_share
+        often = self.blamed_share > SHARE_OF_EVEN / max(self.num_ranks, 1)
         found = np.flatnonzero(often & (self.last_count >= MIN_TIMES_LAST))
         order = np.lexsort((found, -self.caused_wait_ns[found]))
         return [int(label) for label in found[order]]
@@ -83,7 +92,7 @@ class Tally:
 def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
     """Add up who waited and who was blamed."""
     wait, last, caused, part = (np.zeros(num_labels, np.int64) for _ in range(4))
-    expected = np.zeros(num_labels)
+    present = np.zeros(num_labels, np.bool_)
     for one in chosen:
         blamed = one.lateness.last >= 0
         who = one.members[one.lateness.last[blamed]]
@@ -91,8 +100,8 @@ def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
         np.add.at(last, who, 1)
         np.add.at(caused, who, one.lateness.wait_ns[blamed].sum(axis=1))
         part[one.members] += int(blamed.sum())
-        expected[one.members] += blamed.sum() / len(one.members)
-    return Tally(wait, last, caused, part, expected / np.maximum(part, 1))
+        present[one.members] = True
+    return Tally(wait, last, caused, part, int(present.sum()))
 
 
 def is_persistent(chosen: Sequence[Chosen], label: int) -> bool:

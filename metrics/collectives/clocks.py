@@ -21,8 +21,8 @@ from metrics.collectives.deviation import (
     nearest_rank,
 )
 from metrics.collectives.match import MEDIUM, GroupMatch, Matches, MatchInput, gather, taking_part
-from metrics.collectives.offsets import Observation, components, solve
-from metrics.collectives.theil_sen import certain_slopes
+from metrics.collectives.offsets import Observation, components, solve, standard_errors
+from metrics.collectives.theil_sen import Z_99, slopes
 from parsers.columns import I64, MISSING, Bool
 
 F64 = npt.NDArray[np.float64]
@@ -69,32 +69,52 @@ class ClockModel:
     def corrected(self, label: str, times_ns: I64) -> I64:
         """``times_ns`` of one rank (int64, any shape) on the reference's clock."""
         clock = self.clocks[label]
-        offset = np.int64(clock.offset_ns)
+        constant = times_ns - np.int64(clock.offset_ns)
         if clock.drift_ppb is None:
-            return np.asarray(times_ns - offset)
-        drifted = (times_ns - self.reference_ns) * (clock.drift_ppb / 1e9)
-        return np.asarray(times_ns - offset - np.rint(drifted).astype(np.int64))
+            return np.asarray(constant)
+        rate = clock.drift_ppb / 1e9
+        drifted = (constant - self.reference_ns) * (rate / (1 + rate))
+        return np.asarray(constant - np.rint(drifted).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """Ends of the collectives of one group: deviations [n, m] at times [n] (s from reference)."""
+    """Ends of the collectives of one group: deviations [n, m], and when, s from the reference."""
 
     members: I64
     deviation: F64
+    end_ns: I64  # [n], on the first member's clock
     time: F64
 
     def levelled(self, drift: F64, offsets: F64) -> F64:
         """Deviations left over, [n, m], once drift (ns per s) and offsets (ns) are taken out."""
         rest = self.deviation - offsets[self.members]
-        slopes = drift[self.members]
-        if slopes.any():
-            rest -= self.time[:, np.newaxis] * slopes
+        rate = drift[self.members]
+        if rate.any():
+            rest -= self.time[:, np.newaxis] * rate
         return np.asarray(rest - np.median(rest, axis=1, keepdims=True))
 
-    def observed(self, values: F64) -> Observation:
-        """What the group tells of its members, weighted by its instances."""
-        return Observation(self.members, values, float(len(self.time)))
+    def at_rest(self, drift: F64, offsets: F64) -> Observation:
+        """Offsets that are left over, weighted by the instances of the group."""
+        rest = np.median(self.levelled(drift, offsets), axis=0)
+        return Observation(self.members, rest, float(len(self.end_ns)))
+
+    def drifting(self) -> Observation:
+        """Slopes of the members, weighted by how well the group tells them."""
+        values, errors = slopes(self.time, self.deviation)
+        return Observation(self.members, values, 1 / float(np.median(errors)) ** 2)
+
+    def timed(self, offsets: F64, reference_ns: int) -> _Sample:
+        """The same with its times, once the offset of its first member is known."""
+        return replace(self, time=(self._common_ns(offsets) - reference_ns) / 1e9)
+
+    def extent_ns(self, offsets: F64) -> tuple[int, int]:
+        """First and last end on the common clock."""
+        common = self._common_ns(offsets)
+        return int(common.min()), int(common.max())
+
+    def _common_ns(self, offsets: F64) -> I64:
+        return np.asarray(self.end_ns - round(float(offsets[self.members[0]])))
 
 
 def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockModel:
@@ -106,9 +126,9 @@ def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockMode
     """
     part = [inputs[index] for index in taking_part(inputs)]
     evidence, chosen = _evidence(matches)
-    reference_ns, samples = _samples(chosen, part)
     count = len(part)
-    drift = solve([s.observed(certain_slopes(s.time, s.deviation)) for s in samples], count)
+    reference_ns, samples = _timed(_samples(chosen, part), count)
+    drift = _drift(samples, count)
     offsets = _offsets(samples, drift, count)
     spread = _residuals(samples, drift, offsets)
     if evidence == "uncertain matches":
@@ -150,26 +170,36 @@ def _evidence(matches: Matches) -> tuple[str, list[tuple[GroupMatch, Bool]]]:
 
 def _samples(
     chosen: Sequence[tuple[GroupMatch, Bool]], part: Sequence[MatchInput]
-) -> tuple[int, list[_Sample]]:
+) -> list[_Sample]:
     by_label = {item.label: item for item in part}
     index_of = {item.label: index for index, item in enumerate(part)}
-    ends = []
+    samples = []
     for match, rows in chosen:
         some = replace(match, rows=match.rows[evenly(np.flatnonzero(rows))])
-        ends.append(gather(some, by_label, "start_ns") + gather(some, by_label, "dur_ns"))
-    if not ends:
+        end = gather(some, by_label, "start_ns") + gather(some, by_label, "dur_ns")
+        members = np.array([index_of[label] for label in match.labels], np.int64)
+        samples.append(_Sample(members, end_deviation(end), end[:, 0], np.zeros(len(end))))
+    return samples
+
+
+def _timed(samples: Sequence[_Sample], count: int) -> tuple[int, list[_Sample]]:
+    """The samples on one time axis, and its zero: the middle of all collectives.
+
+    A drift counts from there on the common clock, however far off a rank's own clock may be.
+    """
+    if not samples:
         return 0, []
-    first = min(int(end[:, 0].min()) for end in ends)
-    last = max(int(end[:, 0].max()) for end in ends)
-    reference_ns = (first + last) // 2
-    return reference_ns, [
-        _Sample(
-            np.array([index_of[label] for label in match.labels], np.int64),
-            end_deviation(end),
-            (end[:, 0] - reference_ns) / 1e9,
-        )
-        for (match, _), end in zip(chosen, ends, strict=True)
-    ]
+    rough = _offsets(samples, np.zeros(count), count)
+    extents = [sample.extent_ns(rough) for sample in samples]
+    reference_ns = (min(first for first, _ in extents) + max(last for _, last in extents)) // 2
+    return reference_ns, [sample.timed(rough, reference_ns) for sample in samples]
+
+
+def _drift(samples: Sequence[_Sample], count: int) -> F64:
+    """Drift of each rank against its component's lowest, ns per s; 0 where that is not certain."""
+    seen = [sample.drifting() for sample in samples]
+    drift = solve(seen, count)
+    return np.where(np.abs(drift) > Z_99 * standard_errors(seen, count), drift, 0.0)
 
 
 def _offsets(samples: Sequence[_Sample], drift: F64, count: int) -> F64:
@@ -180,8 +210,7 @@ def _offsets(samples: Sequence[_Sample], drift: F64, count: int) -> F64:
     """
     offsets = np.zeros(count)
     for _ in range(2):
-        rest = [s.observed(np.median(s.levelled(drift, offsets), axis=0)) for s in samples]
-        offsets += solve(rest, count)
+        offsets += solve([sample.at_rest(drift, offsets) for sample in samples], count)
     return offsets
 
 

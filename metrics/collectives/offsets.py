@@ -44,16 +44,31 @@ def solve(observations: Sequence[Observation], count: int) -> F64:
 
     The lowest index of every component is 0, and so is what no group links.
     """
-    laplacian = np.zeros((count, count))
     right = np.zeros(count)
     for one in observations:
-        size = len(one.members)
-        block = one.weight * (np.eye(size) - 1 / size)
-        laplacian[np.ix_(one.members, one.members)] += block
         right[one.members] += one.weight * (one.values - one.values.mean())
-    roots = components([one.members for one in observations], count)
-    free = np.flatnonzero(roots != np.arange(count))
+    matrix, free = _normal_equations(observations, count)
     result = np.zeros(count)
     if len(free):
-        result[free] = np.linalg.solve(laplacian[np.ix_(free, free)], right[free])
+        result[free] = np.linalg.solve(matrix, right[free])
     return result
+
+
+def standard_errors(observations: Sequence[Observation], count: int) -> F64:
+    """Standard errors of what `solve` finds, where weights are inverse variances; float64."""
+    matrix, free = _normal_equations(observations, count)
+    result = np.zeros(count)
+    if len(free):
+        result[free] = np.sqrt(np.maximum(np.diag(np.linalg.inv(matrix)), 0))
+    return result
+
+
+def _normal_equations(observations: Sequence[Observation], count: int) -> tuple[F64, I64]:
+    """The matrix over the indices that are not the lowest of their component."""
+    laplacian = np.zeros((count, count))
+    for one in observations:
+        size = len(one.members)
+        laplacian[np.ix_(one.members, one.members)] += one.weight * (np.eye(size) - 1 / size)
+    roots = components([one.members for one in observations], count)
+    free = np.flatnonzero(roots != np.arange(count))
+    return laplacian[np.ix_(free, free)], free

@@ -1,4 +1,4 @@
-"""Theil-Sen slopes that are certain not to be zero."""
+"""Theil-Sen slopes with the error that Sen's interval gives them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ F64 = npt.NDArray[np.float64]
 MAX_POINTS = 64
 MIN_POINTS = 8
 Z_99 = 2.576
+LEAST_ERROR = 1.0
+"""ns per s: no clock is told better than to a part in 10^9."""
+UNKNOWN_ERROR = 1e6
+"""ns per s: error of a slope that too few points tell."""
 
 
-def certain_slopes(time: F64, values: F64) -> F64:
-    """Slope of every column of ``values`` [n, m] over ``time`` [n], float64 [m].
+def slopes(time: F64, values: F64) -> tuple[F64, F64]:
+    """Slope of every column of ``values`` [n, m] over ``time`` [n], and its standard error.
 
-    It is 0 where the 99 % interval of the Theil-Sen estimate (Sen 1968) includes 0, or where
-    there are too few points. Many points are first condensed to medians of consecutive blocks.
+    Both float64 [m]. The error is a 99 % interval (Sen 1968) over its width in standard
+    deviations. Too few points give the slope 0 with `UNKNOWN_ERROR`. Many points are first
+    condensed to medians of consecutive blocks.
     """
+    members = values.shape[1]
     if len(time) < MIN_POINTS:
-        return np.zeros(values.shape[1])
+        return np.zeros(members), np.full(members, UNKNOWN_ERROR)
     blocks = np.array_split(np.argsort(time, kind="stable"), min(len(time), MAX_POINTS))
     when = np.array([np.median(time[block]) for block in blocks])
     level = np.stack([np.median(values[block], axis=0) for block in blocks])
@@ -27,13 +33,13 @@ def certain_slopes(time: F64, values: F64) -> F64:
     apart = when[late] > when[early]
     early, late = early[apart], late[apart]
     if not len(early):
-        return np.zeros(values.shape[1])
-    slopes = np.sort(
+        return np.zeros(members), np.full(members, UNKNOWN_ERROR)
+    steep = np.sort(
         (level[late] - level[early]) / (when[late] - when[early])[:, np.newaxis], axis=0
     )
-    low, high = _interval(len(slopes), len(when))
-    certain = (slopes[low] > 0) | (slopes[high] < 0)
-    return np.where(certain, np.median(slopes, axis=0), 0.0)
+    low, high = _interval(len(steep), len(when))
+    error = (steep[high] - steep[low]) / (2 * Z_99)
+    return np.median(steep, axis=0), np.maximum(error, LEAST_ERROR)
 
 
 def _interval(num_slopes: int, num_points: int) -> tuple[int, int]:

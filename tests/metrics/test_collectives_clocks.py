@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from metrics.collectives.clocks import Clock, ClockModel, estimate_clocks
 from metrics.collectives.match import MatchInput, match_calls
-from metrics.collectives.offsets import Observation, components, solve
-from metrics.collectives.theil_sen import certain_slopes
+from metrics.collectives.offsets import Observation, components, solve, standard_errors
+from metrics.collectives.theil_sen import UNKNOWN_ERROR, Z_99, slopes
 from metrics.groups import CommGroup
 
 
@@ -218,13 +218,54 @@ def test_components_are_named_by_their_lowest_member() -> None:
     assert components(links, 6).tolist() == [0, 1, 2, 1, 1, 5]
 
 
-def test_a_slope_must_be_certain() -> None:
+def test_a_clock_a_day_off_may_drift_as_well() -> None:
+    ends = 10_000.0 * np.arange(1, 401)
+    drifting = rows(ends * (1 + 50e-6))
+    day_us = 86_400e6
+    inputs = [member(0, drifting, shift_us=-day_us), member(1, rows(ends))]
+
+    clocks = clocks_of(inputs, group(0, 1))
+
+    assert clocks.clocks["1"].drift_ppb == pytest.approx(-50_000, abs=10)
+    own = np.array([inputs[1].calls.end_ns[0], inputs[1].calls.end_ns[-1]])
+    reference = np.array([inputs[0].calls.end_ns[0], inputs[0].calls.end_ns[-1]])
+    assert np.abs(clocks.corrected("1", own) - reference).max() < 50
+
+
+def test_a_group_that_meets_rarely_does_not_water_the_drift_down() -> None:
+    ends = 10_000.0 * np.arange(1, 401)
+    few = [5_000.0, 2_005_000.0, 3_995_000.0]
+    both = [rows(ends) + rows(few, group=1), rows(ends * (1 + 20e-6)) + rows(few, group=1)]
+    inputs = [member(rank, both[rank]) for rank in range(2)]
+
+    clocks = clocks_of(inputs, group(0, 1), group(0, 1, name="1"))
+
+    assert clocks.clocks["1"].drift_ppb == pytest.approx(20_000, rel=0.001)
+
+
+def test_the_error_of_a_chain_adds_up() -> None:
+    pairs = [np.array([0, 1]), np.array([1, 2])]
+    observations = [Observation(pair, np.zeros(2), 1 / 9) for pair in pairs]
+
+    assert standard_errors(observations, 3) == pytest.approx([0, 18**0.5, 6])
+
+
+def test_slopes_come_with_their_error() -> None:
     time = np.linspace(0, 10, 50)
     noise = np.random.default_rng(1).normal(0, 1, 50)
 
-    slopes = certain_slopes(time, np.stack([noise, noise + 3 * time, np.zeros(50)], axis=1))
+    found, error = slopes(time, np.stack([100 * noise, 100 * noise + 300 * time], axis=1))
 
-    assert slopes[0] == slopes[2] == 0
-    assert slopes[1] == pytest.approx(3, abs=0.1)
-    assert certain_slopes(time[:7], time[:7, np.newaxis]).tolist() == [0]
-    assert certain_slopes(np.zeros(9), time[:9, np.newaxis]).tolist() == [0]
+    assert abs(found[0]) < Z_99 * error[0]
+    assert found[1] == pytest.approx(300, abs=Z_99 * error[1])
+    assert found[1] > Z_99 * error[1]
+    assert error[0] == pytest.approx(100 / (50**0.5 * time.std()), rel=0.3)
+
+
+def test_too_few_points_and_points_at_one_time_tell_no_slope() -> None:
+    time = np.linspace(0, 10, 7)
+
+    for when in (time, np.zeros(9)):
+        found, error = slopes(when, np.arange(len(when), dtype=float)[:, np.newaxis])
+        assert found.tolist() == [0]
+        assert error.tolist() == [UNKNOWN_ERROR]
