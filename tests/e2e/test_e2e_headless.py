@@ -354,3 +354,51 @@ def test_a_third_party_metric_is_listed_and_runs(job: Path, tmp_path: Path) -> N
     assert listed.stderr.startswith("ccltui: metric plug-in broken is skipped: no_such_module")
     assert computed.returncode == 4
     assert "fleet_ranks      4  ranks  ok" in computed.stdout
+
+
+BOOM = """
+from metrics.registry import Metric
+
+def compute(view):
+    raise ArithmeticError("1 / 0 in\\nthe metric")
+
+METRIC = Metric("boom", "1", "Boom.", (), ("boom",), "boom", compute)
+"""
+
+
+def test_a_metric_that_fails_inside_is_1_and_one_line(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "boom_metric.py").write_text(BOOM)
+    facts = tmp_path / "boom-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: boom\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[ccltui.metrics]\nboom = boom_metric:METRIC\n")
+    arguments = (CCLTUI, job, "--metric", "boom", "--metric", "iter_time", "--format", "json")
+
+    quiet = run(*arguments, env={"PYTHONPATH": str(tmp_path)})
+    loud = run(*arguments, "--debug", env={"PYTHONPATH": str(tmp_path)})
+
+    assert quiet.returncode == loud.returncode == 1
+    boom, steps = json.loads(quiet.stdout)["results"]
+    assert (boom["status"], boom["reason"]) == ("unavailable", "internal_error")
+    assert steps["status"] == "ok"
+    assert quiet.stderr.count("\n") == 1
+    assert "Traceback" in loud.stderr
+    assert "boom_metric.py" in loud.stderr
+
+
+def test_a_directory_called_like_a_verb(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "doctor").symlink_to(job)
+
+    done = run(CCLTUI, "./doctor", "--metric", "iter_time", cwd=tmp_path)
+    verb = run(CCLTUI, "doctor", "doctor", "--files-only", cwd=tmp_path)
+
+    assert done.returncode == verb.returncode == 0
+    assert done.stdout.startswith("metric ")
+    assert verb.stdout.startswith("path ")
+
+
+def test_closed_standard_error_hides_nothing(job: Path) -> None:
+    command = f'exec "{CCLTUI[0]}" "{job}" --metric iter_time --fail-if "iter_time > 0" 2>&-'
+    done = run(["/bin/sh", "-c", command])
+    assert done.returncode == 4
+    assert "avg_iter_time_ms" in done.stdout
