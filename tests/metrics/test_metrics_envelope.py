@@ -1,0 +1,152 @@
+"""What every result carries, and what every metric refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from factories import Event, FakeJob, allreduce, job, kernel, rank_trace, step
+
+from metrics.refusal import Refusal, refuse
+from metrics.registry import Metric, metrics
+from metrics.result import Reason
+from metrics.view import View, ViewOptions
+from parsers.ingest import Failed
+from parsers.window import Window
+
+COUNT = metrics()["coll_call_num"]
+
+
+@pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)
+def test_an_empty_directory_is_unavailable_and_never_zero(metric: Metric) -> None:
+    result = metric.run(View(job(kinds=())))
+
+    assert (result.status, result.reason, result.value) == ("unavailable", "no_trace", None)
+    assert set(result.details) == set(metric.keys)
+    assert set(result.details.values()) == {None}
+
+
+@pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)
+def test_every_document_is_json_without_nan(metric: Metric) -> None:
+    view = View(
+        job(
+            rank_trace(0, gpu=[kernel("gemm", 0, 5), allreduce(2, 5)], annotations=[step(1, 0, 9)]),
+            rank_trace(1, gpu=[kernel("gemm", 0, 5), allreduce(2, 5)], annotations=[step(1, 0, 9)]),
+        )
+    )
+
+    document = metric.run(view).to_document()
+
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert document["metric"] == metric.name
+    for key in ("schema", "status", "reason", "reasons", "source", "basis", "inputs", "warnings"):
+        assert key in document
+
+
+@pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)
+def test_what_an_unfit_trace_lacks_is_a_reason_not_an_exception(metric: Metric) -> None:
+    view = View(job(rank_trace(0, cpu_ops=[Event("aten::mm", 0, 1, 1)])))
+
+    result = metric.run(view)
+
+    assert result.status == "unavailable"
+    assert result.reason not in (None, "internal_error")
+
+
+def test_files_of_the_other_kind_only() -> None:
+    result = COUNT.run(View(job(kinds=("nsys_sqlite", "log"))))
+
+    assert result.reason == "mode_mismatch"
+    assert "file.nsys_sqlite" in result.reasons[0].message
+
+
+def test_the_mode_that_was_asked_for_must_fit() -> None:
+    trace = rank_trace(0, gpu=[allreduce(0, 1)])
+
+    for mode, expected in (("auto", None), ("torch", None), ("nsys", "mode_mismatch")):
+        view = View(job(trace), ViewOptions(profile_mode=mode))  # type: ignore[arg-type]
+        assert COUNT.run(view).reason == expected
+
+
+def test_files_that_could_not_be_read_are_the_reason() -> None:
+    failed = (Failed("bad.json", "bad.json at byte 12: not JSON"),)
+
+    nothing = COUNT.run(View(job(failures=failed)))
+    assert (nothing.status, nothing.reasons[0].file) == ("unavailable", "bad.json")
+
+    some = COUNT.run(View(job(rank_trace(0, gpu=[allreduce(0, 1)]), failures=failed)))
+    assert (some.status, some.value, some.reasons[0].file) == ("partial", 1, "bad.json")
+
+
+def test_absent_ranks_of_the_world_make_it_partial() -> None:
+    result = COUNT.run(View(job(rank_trace(3, gpu=[allreduce(0, 1)], world_size=8))))
+
+    assert (result.status, result.value, result.reason) == ("partial", 1, "missing_ranks")
+    assert result.reasons[0].message == "1 of 8 ranks found; missing 0,1,2,4,5,6,7"
+    assert result.inputs["missing_ranks"] == [0, 1, 2, 4, 5, 6, 7]
+
+
+def test_many_absent_ranks_are_named_in_short() -> None:
+    result = COUNT.run(View(job(rank_trace(517, gpu=[allreduce(0, 1)], world_size=1024))))
+
+    assert result.reasons[0].message == "1 of 1024 ranks found; missing 0-3 … 1023 (1023 ranks)"
+
+
+def test_a_truncated_file_makes_it_partial() -> None:
+    result = COUNT.run(View(job(rank_trace(0, gpu=[allreduce(0, 1)], truncated=True))))
+
+    assert (result.status, result.reason) == ("partial", "truncated_trace")
+    assert result.reasons[0].file == "rank0_trace.json"
+
+
+def test_two_files_of_one_rank_are_both_counted_and_named() -> None:
+    traces = [rank_trace(0, gpu=[allreduce(0, 1)], label=f"0 ({name})") for name in ("a", "b")]
+
+    result = COUNT.run(View(job(*traces)))
+
+    assert (result.status, result.reason) == ("partial", "rank_conflict")
+    assert result.details["calls_per_rank"] == {"0 (a)": 1, "0 (b)": 1}
+
+
+def test_an_unreadable_card_is_a_warning_where_it_is_not_needed() -> None:
+    result = COUNT.run(View(job(rank_trace(0, gpu=[allreduce(0, 1)]), card_problem="card.yaml:2")))
+
+    assert result.status == "ok"
+    assert any("card.yaml:2" in warning for warning in result.warnings)
+
+
+def test_the_basis_names_window_and_marker() -> None:
+    marked = rank_trace(0, gpu=[allreduce(0, 9)], annotations=[step(4, 0, 9)])
+    bare = rank_trace(1, gpu=[allreduce(0, 9)])
+
+    assert COUNT.run(View(job(marked))).basis["step_marker"] == "ProfilerStep"
+    assert COUNT.run(View(job(marked))).inputs["steps"] == [4]
+    assert COUNT.run(View(job(bare))).basis["window"] == "trace"
+    assert COUNT.run(View(job(marked, bare))).basis["window"] == "mixed"
+    windowed = COUNT.run(View(job(marked), ViewOptions(window=Window(0, 5000))))
+    assert "its own" in windowed.basis["clipped"]
+
+
+def test_an_unexpected_error_is_a_result_that_says_so() -> None:
+    def broken(_: View) -> None:
+        raise ZeroDivisionError("oops")
+
+    metric = Metric("x", "", "", (), ("x",), "x", broken)  # type: ignore[arg-type]
+
+    result = metric.run(View(job(rank_trace(0, gpu=[allreduce(0, 1)]))))
+
+    assert (result.status, result.reason) == ("unavailable", "internal_error")
+    assert "ZeroDivisionError: oops" in result.reasons[0].message
+
+
+def test_a_refusal_carries_its_reasons() -> None:
+    refusal = refuse("no_card", "there is none", file="x.yaml")
+
+    assert refusal.reasons == (Reason("no_card", "there is none", file="x.yaml"),)
+    assert str(Refusal(Reason("no_card", "a"), Reason("no_trace", "b"))) == "a; b"
+
+
+def test_the_factory_is_what_a_job_looks_like() -> None:
+    fake = FakeJob((rank_trace(2, gpu=[allreduce(7, 1)], world_size=3),))
+
+    assert (fake.world_size, fake.missing_ranks, fake.origin_ns) == (3, (0, 1), 7000)
