@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from ccltui.demo import names
 from ccltui.demo.observe import offset_ns
@@ -131,10 +130,9 @@ def _rank(seen: Schedule, rank: int, found: Found) -> RankTruth:
 
 def _visible_type(spec: Spec, activity: Activity) -> str:
     """The type that the file lets one know: by metadata, else by the kernel's name."""
-    operation: Any = activity.kind
     if spec.metadata == "names_only" or activity.orphan:
-        return names.kernel_type(operation, spec.library)
-    return names.TYPES[operation]
+        return names.kernel_type(activity.kind, spec.library)
+    return names.TYPES[activity.kind]
 
 
 def _step_of(activity: Activity, markers: dict[int, HostRange]) -> int | None:

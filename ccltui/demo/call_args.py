@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ccltui.demo.program import Operation
 from ccltui.demo.schedule import Activity, Call
 from ccltui.demo.spec import Spec
 
@@ -25,8 +24,7 @@ def list_text(values: tuple[int, ...]) -> str:
 
 def kernel_args(spec: Spec, call: Call, activity: Activity) -> Args:
     """What stands on the kernel itself, after its launch parameters."""
-    operation: Any = activity.kind
-    args = {"Collective name": operation, **_message(call), **_group(call)}
+    args = {"Collective name": activity.kind, **_message(call), **_group(call)}
     if call.is_p2p:
         args |= {"Src Rank": call.members[0], "Dst Rank": call.members[1]}
     if spec.metadata != "no_seq":
@@ -38,11 +36,10 @@ def kernel_args(spec: Spec, call: Call, activity: Activity) -> Args:
 
 def param_args(spec: Spec, call: Call, activity: Activity) -> Args:
     """What stands on ``record_param_comms``."""
-    operation: Any = activity.kind
-    listed = operation in ("allreduce", "send", "recv")
+    listed = activity.kind in ("allreduce", "send", "recv")
     dims = [call.in_elems]
     args = {
-        "Collective name": operation,
+        "Collective name": activity.kind,
         **_message(call),
         **_group(call),
         "Global rank start": call.group.ranks[0],
@@ -82,7 +79,7 @@ def wait_args(spec: Spec, call: Call, activity: Activity) -> Args:
     return args
 
 
-def operator_shapes(call: Call, operation: Operation) -> Args:
+def operator_shapes(call: Call, operation: str) -> Args:
     """Inputs of the ``c10d`` operator; buffers to be written come first, as in its schema."""
     element = _CPU_TYPES[call.dtype]
     if operation == "allreduce":

@@ -127,11 +127,10 @@ class RankEvents:
             )
 
     def _work(self, activity: Activity) -> None:
-        kind: Any = activity.kind
         backward = activity.phase == "backward"
         external = self._on_host(
             "cpu_op",
-            names.operator(kind, backward=backward),
+            names.operator(activity.kind, backward=backward),
             self._thread_of(activity),
             activity.host_start_ns,
             OPERATOR_NS - MARGIN_NS,
@@ -145,13 +144,12 @@ class RankEvents:
 
     def _call(self, activity: Activity) -> None:
         spec, call = self.spec, self.schedule.calls[activity.call]
-        kind: Any = activity.kind
         bare = spec.metadata == "names_only"
         tid, start_ns, dur_ns = self._thread_of(activity), activity.host_start_ns, CALL_NS
         dur_ns -= INSET_NS
-        shapes = {} if bare else operator_shapes(call, kind)
+        shapes = {} if bare else operator_shapes(call, activity.kind)
         external = self._on_host(
-            "cpu_op", names.CALL_OPERATORS[kind], tid, start_ns, dur_ns, args=shapes
+            "cpu_op", names.CALL_OPERATORS[activity.kind], tid, start_ns, dur_ns, args=shapes
         )
         if not bare:
             start_ns, dur_ns = start_ns + INSET_NS, dur_ns - 2 * INSET_NS
@@ -192,14 +190,13 @@ class RankEvents:
         return number
 
     def _kernel(self, activity: Activity, link: Args, number: int, metadata: Args) -> None:
-        kind: Any = activity.kind
         communicates = activity.klass == "comm"
         if communicates:
             dtype = self.schedule.calls[activity.call].dtype
-            name = names.call_kernel(kind, dtype, self.spec.library)
+            name = names.call_kernel(activity.kind, dtype, self.spec.library)
         else:
             backward = activity.phase == "backward"
-            name = names.kernel(kind, self.spec.library, backward=backward)
+            name = names.kernel(activity.kind, self.spec.library, backward=backward)
         blocks = 24 if communicates else 1_056
         args = {
             **link,
@@ -228,7 +225,6 @@ class RankEvents:
         )
 
     def _memory(self, activity: Activity, external: int, number: int) -> None:
-        kind: Any = activity.kind
         args = {
             "External id": external,
             "device": self.device,
@@ -239,8 +235,8 @@ class RankEvents:
             "memory bandwidth (GB/s)": activity.size_bytes / max(activity.dur_ns, 1),
         }
         self._on_device(
-            "gpu_memset" if kind == "memset" else "gpu_memcpy",
-            names.kernel(kind, self.spec.library, backward=False),
+            "gpu_memset" if activity.kind == "memset" else "gpu_memcpy",
+            names.kernel(activity.kind, self.spec.library, backward=False),
             activity.stream,
             activity.start_ns,
             activity.dur_ns,
@@ -295,9 +291,12 @@ def _host_time(item: Activity | HostRange) -> tuple[int, int]:
 
 
 def _annotation(call: Call, activity: Activity) -> str:
-    kind: Any = activity.kind
-    name = names.ANNOTATIONS[kind]
+    name = names.ANNOTATIONS[activity.kind]
     if not call.is_p2p:
         return name
     sender, receiver = (call.group.ranks.index(rank) for rank in call.members)
-    return f"{name} {sender}->{receiver}" if kind == "send" else f"{name} {receiver}<-{sender}"
+    return (
+        f"{name} {sender}->{receiver}"
+        if activity.kind == "send"
+        else f"{name} {receiver}<-{sender}"
+    )

@@ -1,11 +1,13 @@
-"""How the profiler calls things: kernels, operators, annotations, runtime calls."""
+"""How the profiler calls things: kernels, operators, annotations, runtime calls.
+
+Keys are ``Kind`` and ``Operation`` of the program.
+"""
 
 from __future__ import annotations
 
-from ccltui.demo.program import Kind, Operation
 from ccltui.demo.spec import Library
 
-KERNELS: dict[Kind, str] = {
+KERNELS: dict[str, str] = {
     "gemm": (
         "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
         "_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"
@@ -44,7 +46,7 @@ ATTENTION_BACKWARD_KERNEL = (
 )
 ROCM_GEMM = "Cijk_Ailk_Bljk_BBS_BH_MT256x128x64_MI32x32x8x1_SN_1LDSB1_GRVW8_GSU1_WG32_8_1"
 
-OPERATORS: dict[Kind, str] = {
+OPERATORS: dict[str, str] = {
     "gemm": "aten::mm",
     "attention": "aten::_flash_attention_forward",
     "elementwise": "aten::mul",
@@ -57,7 +59,7 @@ OPERATORS: dict[Kind, str] = {
 }
 ATTENTION_BACKWARD_OPERATOR = "aten::_flash_attention_backward"
 
-CALL_OPERATORS: dict[Operation, str] = {
+CALL_OPERATORS: dict[str, str] = {
     "allreduce": "c10d::allreduce_",
     "_allgather_base": "c10d::_allgather_base_",
     "_reduce_scatter_base": "c10d::_reduce_scatter_base_",
@@ -65,7 +67,7 @@ CALL_OPERATORS: dict[Operation, str] = {
     "send": "c10d::send",
     "recv": "c10d::recv_",
 }
-ANNOTATIONS: dict[Operation, str] = {
+ANNOTATIONS: dict[str, str] = {
     "allreduce": "nccl:all_reduce",
     "_allgather_base": "nccl:_all_gather_base",
     "_reduce_scatter_base": "nccl:_reduce_scatter_base",
@@ -73,7 +75,7 @@ ANNOTATIONS: dict[Operation, str] = {
     "send": "nccl:send",
     "recv": "nccl:recv",
 }
-TYPES: dict[Operation, str] = {
+TYPES: dict[str, str] = {
     "allreduce": "AllReduce",
     "_allgather_base": "AllGather",
     "_reduce_scatter_base": "ReduceScatter",
@@ -88,7 +90,7 @@ _SHORT = {"BFloat16": "bf16", "Float": "f32"}
 _LONG = {"BFloat16": "__nv_bfloat16", "Float": "float"}
 
 
-def kernel_type(operation: Operation, library: Library) -> str:
+def kernel_type(operation: str, library: Library) -> str:
     """The collective type that a kernel's name alone gives away."""
     if library == "rccl":
         return "Generic"
@@ -97,7 +99,7 @@ def kernel_type(operation: Operation, library: Library) -> str:
     return TYPES[operation]
 
 
-def call_kernel(operation: Operation, dtype: str, library: Library) -> str:
+def call_kernel(operation: str, dtype: str, library: Library) -> str:
     """Name of the kernel that carries a call out."""
     kind = kernel_type(operation, library)
     if library == "rccl":
@@ -114,14 +116,14 @@ def call_kernel(operation: Operation, dtype: str, library: Library) -> str:
     return f"ncclDevKernel_{kind}_Sum_{_SHORT[dtype]}_RING_LL{NEW_ARGUMENTS}"
 
 
-def kernel(kind: Kind, library: Library, *, backward: bool) -> str:
+def kernel(kind: str, library: Library, *, backward: bool) -> str:
     """Name of a compute kernel, copy or memset."""
     if kind == "gemm" and library == "rccl":
         return ROCM_GEMM
     return ATTENTION_BACKWARD_KERNEL if kind == "attention" and backward else KERNELS[kind]
 
 
-def operator(kind: Kind, *, backward: bool) -> str:
+def operator(kind: str, *, backward: bool) -> str:
     """Name of the operator that launches it."""
     return ATTENTION_BACKWARD_OPERATOR if kind == "attention" and backward else OPERATORS[kind]
 

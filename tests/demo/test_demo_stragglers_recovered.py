@@ -70,13 +70,12 @@ def test_blame(recovered: Recovered) -> None:
 
 
 @pytest.mark.parametrize("recovered", ["the demo"], indirect=True)
-def test_the_demo_names_rank_1_first(recovered: Recovered) -> None:
+def test_the_demo_names_rank_1_and_no_other(recovered: Recovered) -> None:
     found = recovered.metric("straggler_lag")
 
     assert found.status == "ok"
-    assert found.details["stragglers"][0] == 1
+    assert found.details["stragglers"] == [1]
     assert found.details["persistent"] is True
-    assert found.details["blame"]["1"]["last_share"] == 1.0
     assert found.details["clock"]["4"]["offset_us"] == 5_000
 
 
@@ -90,12 +89,14 @@ def test_the_stall_of_the_demo_is_the_largest_lag_of_its_step(recovered: Recover
 
 
 @pytest.mark.parametrize("recovered", ["slow stage"], indirect=True)
-def test_a_slow_rank_of_the_last_stage_is_among_the_named(recovered: Recovered) -> None:
-    # The first stage ends its backward pass last, so it is late at the world's all-reduce too.
+def test_a_slow_rank_of_the_last_stage_is_named(recovered: Recovered) -> None:
+    # the first stage ends its backward pass last and is late at the world's all-reduce as well
     details = recovered.metric("straggler_lag").details
 
-    assert 5 in details["stragglers"]
-    assert details["blame"]["5"]["last_share"] > 0.9
+    assert details["stragglers"] == [5]
+    assert details["blame"]["5"]["last_count"] == max(
+        row["last_count"] for row in details["blame"].values()
+    )
 
 
 @pytest.mark.parametrize("rank", range(4))
