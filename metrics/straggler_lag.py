@@ -248,7 +248,11 @@ def _reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
                 f"and in {share:.0%} the last rank started before the first ended",
             )
         )
-    shown = {rank.label: rank for rank in view.ranks}
+    shown = [rank.label for rank in view.ranks]
+    for rank in view.ranks:
+        if not len(rank.calls):
+            text = f"rank {rank.label} has no collective"
+            reasons.append(Reason("no_collectives", text, rank=rank.label))
     for label, why in view.matches.skipped.items():
         if label in shown and " is claimed by " not in why:
             text = f"rank {label} takes no part: {why}"

@@ -14,12 +14,15 @@ from metrics.collectives.deviation import (
     fully_dependent,
     member_offsets,
 )
-from metrics.collectives.lineup import EQUAL_INPUTS, EQUAL_OUTPUTS, STEP, Line, Member, pick
+from metrics.collectives.lineup import EQUAL_INPUTS, EQUAL_OUTPUTS, ORDER, STEP, Line, Member, pick
 from parsers.columns import I8, I64, MISSING, Bool
 
 LOW, MEDIUM, HIGH = 0, 1, 2
 ENOUGH = 0.95
 """Share of a type's instances that must pass the overlap test before order is believed."""
+
+FEWEST_TO_TEST_A_CLOCK = 3
+"""A difference of clocks makes one or two pairs of any calls overlap."""
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -43,6 +46,7 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool) -> Verdict:
     usable = agrees & (line.positions >= 0).all(axis=1)
     overlap, offsets = _overlap(members, line.positions, kind, usable)
     certain, sound = usable & sized, agrees & (overlap == 1)
+    sound &= ~_unproven(line.level, usable, offsets)
     confidence = _confidence(line.level, kind, overlap >= 0, certain, sound, stated=stated)
     confidence[~usable] = LOW
     return Verdict(
@@ -108,6 +112,12 @@ def _overlap(members: Sequence[Member], positions: I64, kind: I64, usable: Bool)
     result = np.full(len(positions), -1, np.int8)
     result[complete] = ends_after_all_started(start - offsets, end - offsets)
     return result, offsets
+
+
+def _unproven(level: I8, usable: Bool, offsets: I64) -> Bool:
+    """Lines by order alone that are too few to test the clock differences they gave rise to."""
+    few = int(usable.sum()) < FEWEST_TO_TEST_A_CLOCK
+    return np.asarray((level == ORDER) & (few and bool(offsets.any())))
 
 
 def _confidence(

@@ -297,6 +297,32 @@ def test_removing_the_first_calls_of_a_rank_leaves_the_other_matches(
     assert np.array_equal(complete[:, 2], complete[:, 0] - missing)
 
 
+@given(
+    pauses=st.lists(st.integers(2, 400), min_size=6, max_size=14, unique=True),
+    offsets_us=st.lists(st.integers(-1_000_000, 1_000_000), min_size=3, max_size=3),
+    late_us=st.lists(st.integers(0, 35), min_size=3, max_size=3),
+    data=st.data(),
+)
+def test_no_wrong_match_by_order_is_believed(
+    pauses: list[int], offsets_us: list[int], late_us: list[int], data: st.DataObject
+) -> None:
+    """Any window on any rank, any clock: a match above low confidence is the right one."""
+    ends = np.cumsum(np.array(pauses) * 50) + 50
+    inputs, first = [], []
+    for rank in range(3):
+        begin = data.draw(st.integers(0, len(ends) - 1))
+        stop = data.draw(st.integers(begin + 1, len(ends)))
+        rows = [Call(float(end) - 40 + late_us[rank], float(end)) for end in ends[begin:stop]]
+        inputs.append(member(rank, rows, shift_us=offsets_us[rank]))
+        first.append(begin)
+
+    match = only(match_calls(inputs, (group(0, 1, 2),)))
+
+    believed = match.usable & (match.confidence > LOW)
+    truth = match.rows[believed] + np.array(first)
+    assert (truth == truth[:, :1]).all()
+
+
 @given(st.permutations(range(4)))
 def test_the_order_of_files_changes_nothing(order: list[int]) -> None:
     inputs = [member(rank, train(6, late_us=rank)) for rank in range(4)]

@@ -54,7 +54,7 @@ def test_worked_example_of_lag_blame_and_wait() -> None:
 
 
 def test_two_ranks_with_a_clock_offset_and_no_lag_blame_nobody() -> None:
-    inputs = [member(rank, [Call(0, 200)], shift_us=5000 * rank) for rank in range(2)]
+    inputs = [member(rank, [Call(0, 200, step=5)], shift_us=5000 * rank) for rank in range(2)]
 
     found = only(arrived(inputs, group(0, 1)))
     raw = only(arrived(inputs, group(0, 1), raw_clocks=True))

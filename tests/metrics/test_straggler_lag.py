@@ -325,6 +325,15 @@ def test_a_file_of_unknown_rank_takes_no_part() -> None:
     assert any("its rank is unknown" in reason.message for reason in result.reasons)
 
 
+def test_a_rank_without_collectives_is_named() -> None:
+    silent = rank_trace(2, gpu=[kernel("gemm", 1000, 10)], groups=[world(3)], world_size=3)
+
+    result = lag(late_rank(0, 0), late_rank(1, 20), silent)
+
+    assert (result.status, result.value) == ("partial", 20.0)
+    assert [(r.code, r.rank) for r in result.reasons] == [("no_collectives", "2")]
+
+
 def gloo(starts_us: Sequence[float], late_us: float) -> dict[str, Any]:
     calls = [
         Event("c10d::allreduce_", s - 30, 20, 1, Coll("", 64, dtype="float")) for s in starts_us
