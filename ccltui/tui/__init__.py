@@ -25,7 +25,7 @@ _COLOR_SYSTEMS: Final = {"truecolor": "truecolor", "256": "256", "16": "standard
 
 def run(path: str, *, options: ExplorerOptions) -> int:
     """Open the explorer on a directory or file; returns the exit code when the user leaves."""
-    _prepare_environment(options)
+    prepare_environment(options)
     splash = f"ccltui: opening {clean(PurePath(path).name or path)}"
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{splash}")
@@ -40,7 +40,7 @@ def run(path: str, *, options: ExplorerOptions) -> int:
     return app.return_code or 0 if code is None else code
 
 
-def _prepare_environment(options: ExplorerOptions) -> None:
+def prepare_environment(options: ExplorerOptions) -> None:
     """Say what Textual reads once, when it is imported."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)

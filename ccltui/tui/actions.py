@@ -159,7 +159,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("open.timeline", ("enter",), "same moment on the timeline", "panes", moves.follow,
            ALIGNMENT, no_collectives, hint="timeline"),
     Action("open.alignment", ("enter",), "same moment in Alignment", "panes", moves.follow,
-           TIMELINE, no_collectives, hint="alignment"),
+           TIMELINE, no_collectives, hint="align"),
     Action("app.back", ("escape",), "back; stop loading", "panes", Effect.BACK,
            why_not=_nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", moves.worst(1),

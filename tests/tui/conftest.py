@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from fakes import FakeLoad
+from fakes import FakeLoad, literal_analyst
 from textual import constants
 from textual.pilot import Pilot
 
@@ -32,7 +32,9 @@ def start() -> Start:
     def make(
         load: Load | None = None, color: ColorName = "256", path: str = "/nowhere/run-0421"
     ) -> Explorer:
-        return Explorer(path, ExplorerOptions(color=color), load=load or FakeLoad())
+        return Explorer(
+            path, ExplorerOptions(color=color), load=load or FakeLoad(), analyst=literal_analyst
+        )
 
     return make
 

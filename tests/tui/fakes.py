@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ccltui.tui.adopt import adopt
+from ccltui.tui.analysis import Analyst, stages
 from ccltui.tui.messages import Fact, JobOpened, LoadEnded, OpenFailed, RankFailed, RankLoaded
 from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.scene import Findings, Scene
+from ccltui.tui.session import Filter, Session
+from ccltui.tui.viewport import ColumnView, TimeView
+from ccltui.tui.viewstate import Pane, ViewState
+from metrics.refusal import Refusal
+from metrics.registry import Metric
+from metrics.result import Reason, Result
+from metrics.view import View, ViewOptions
 from parsers.columns import (
     I64,
     MISSING,
@@ -210,3 +220,96 @@ def fail_to_open(path: str, options: ExplorerOptions, post: Post, cancelled: obj
     """A loader that finds nothing."""
     del options, cancelled
     post(OpenFailed(f"{path}: no trace that can be opened; found no file at all"))
+
+
+def _literal(name: str, unit: str, title: str, value: float | None, details: Any) -> Metric:
+    """A metric that says the same whatever it is asked."""
+    keys = (name, *details)
+
+    def compute(view: View) -> Result:
+        del view
+        if value is None:
+            raise Refusal(Reason("no_card", "no workload card here"))
+        return Result(
+            metric=name,
+            unit=unit,
+            definition=f"Literal {title} for tests, mean over ranks.",
+            status="ok",
+            value=value,
+            details={name: value, **details},
+            basis={"window": "step"},
+        )
+
+    return Metric(
+        name=name,
+        unit=unit,
+        definition=f"Literal {title} for tests, mean over ranks.",
+        needs=("GPU kernels",),
+        keys=keys,
+        headline=name,
+        compute=compute,
+        label=title,
+    )
+
+
+def literal_metrics() -> dict[str, Metric]:
+    """Metrics whose numbers do not depend on how metrics are defined."""
+    per_rank = {
+        str(rank): {"step_ms": 18.8 + rank % 3 / 10, "std": None, "n": 6} for rank in range(8)
+    }
+    blame = {
+        "5": {"last_count": 11, "caused_wait_us": 100_000.0},
+        "2": {"last_count": 23, "caused_wait_us": 9_000.0},
+        "0": {"last_count": 0, "caused_wait_us": 0.0},
+    }
+    found = (
+        _literal(
+            "total_calls",
+            "calls",
+            "collective calls",
+            672,
+            {"calls_per_rank": {str(r): 84 for r in range(8)}},
+        ),
+        _literal("tokens", "tokens/s", "tokens per second", None, {}),
+        _literal("step_ms", "ms", "step time", 18.82, {"per_rank": per_rank}),
+        _literal(
+            "straggler_lag", "us", "straggler lag", 238.1, {"blame": blame, "num_collectives": 84}
+        ),
+    )
+    return {metric.name: metric for metric in found}
+
+
+def literal_analyst(options: ExplorerOptions) -> Analyst:
+    """Everything from the fake job's columns, but for the metrics."""
+    return Analyst(options, literal_metrics)
+
+
+def full_job(plan: Plan) -> Job:
+    """The job with all its ranks."""
+    job = empty_job(plan)
+    for rank in range(plan.ranks):
+        job = job.with_rank(trace(plan, rank))
+    return job
+
+
+def scene(
+    plan: Plan | None = None,
+    *,
+    pane: Pane = Pane.ALIGNMENT,
+    cells: int = 72,
+    chosen: Filter | None = None,
+) -> Scene:
+    """A scene as it is when everything is loaded and computed."""
+    plan = plan or Plan()
+    job = full_job(plan)
+    session = Session("/nowhere/run-0421").opened(empty_job(plan))
+    for rank in range(plan.ranks):
+        session = session.with_job(job, f"rank{rank}.json")
+    session = session.filtered(chosen or Filter()).finished(stopped=False)
+    view = View(job, ViewOptions(window=session.filter.window, steps=session.filter.steps))
+    state = replace(
+        ViewState(), pane=pane, time=TimeView(cells=cells), columns=ColumnView(cells=cells), rows=16
+    )
+    start = Findings(generation=session.generation)
+    *_, findings = stages(view, session.filter, start, tuple(literal_metrics().values()))
+    return adopt(Scene(session, state), findings)

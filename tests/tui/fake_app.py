@@ -1,0 +1,31 @@
+"""An explorer of a job in memory as a program, for tests that drive a real terminal.
+
+``python fake_app.py slim|plain [RANKS] [COLLECTIVES A STEP]``
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if __name__ == "__main__":
+    os.environ["TEXTUAL_COLOR_SYSTEM"] = "256"
+    from fakes import FakeLoad, Plan, literal_analyst
+
+    from ccltui.tui import ExplorerOptions, prepare_environment
+    from ccltui.tui.driver import SlimDriver
+
+    options = ExplorerOptions(color="256")
+    prepare_environment(options)
+    from ccltui.tui.app import Explorer
+
+    driver, *sizes = sys.argv[1:]
+    ranks, per_step = (*map(int, sizes), 8, 14)[:2] if sizes else (8, 14)
+    app = Explorer(
+        "/nowhere/run-0421",
+        options,
+        SlimDriver if driver == "slim" else None,
+        FakeLoad(Plan(ranks=ranks, per_step=per_step)),
+        literal_analyst,
+    )
+    sys.exit(app.run(mouse=False))

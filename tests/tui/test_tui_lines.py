@@ -1,0 +1,120 @@
+"""Header, tabs, status and keys, as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes import Plan, empty_job, full_job, scene
+
+from ccltui.tui import lines, moves
+from ccltui.tui.lines import Line
+from ccltui.tui.scene import Scene
+from ccltui.tui.session import Filter, Session
+from ccltui.tui.viewstate import Pane
+from parsers.window import Window
+
+
+def text(line: Line) -> str:
+    """Characters of a line."""
+    return "".join(part for part, _ in line)
+
+
+@pytest.mark.parametrize("width", [70, 80, 120, 200])
+def test_every_line_is_as_wide_as_the_screen(width: int) -> None:
+    for pane in Pane:
+        found = replace(scene(pane=pane), notice="a notice " * 40)
+        drawn = [
+            lines.header(found, width),
+            lines.tabs(found, width),
+            *lines.status(found, width),
+            lines.keys(found, width),
+            lines.load_total(found.session, width),
+            *lines.load_files(found.session, width, 4),
+        ]
+
+        assert {len(text(line)) for line in drawn} == {width}
+
+
+def test_header_tells_what_is_open_and_which_part_of_it() -> None:
+    chosen = Filter(Window(4_420_000_000, None), (12, 98), frozenset({0, 1}))
+    found = scene()
+    found = replace(found, session=replace(found.session, filter=chosen))
+
+    assert text(lines.header(found, 100)).rstrip() == (
+        " ccltui run-0421   8 ranks   32.0 MB   window 4.42s/ it 12-98 ranks 0,1"
+        "                         8/8"
+    )
+
+
+def test_header_cleans_the_name() -> None:
+    found = Scene(Session("/data/evil\x1b[2J[bold]"))
+
+    assert "evil␛[2J[bold]" in text(lines.header(found, 80))
+
+
+def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
+    assert text(lines.tabs(scene(pane=Pane.TIMELINE), 80)) == (
+        "  1 Sum  2 Align [3 Time]                █ compute  █ exposed net  █ overlapped "
+    )
+    aligned = text(lines.tabs(scene(), 120))
+    assert aligned.startswith("  1 Summary [2 Alignment] 3 Timeline")
+    assert "default_pg 0-7  84  lag 100us" in aligned
+    assert aligned.endswith(" 10ms ")
+
+
+def test_status_names_the_collective_and_who_was_last() -> None:
+    found = scene()
+    found = found.with_state(moves.worst(1)(found))
+
+    above, below = lines.status(found, 100)
+
+    assert text(above).rstrip() == (
+        " default_pg 0-7 AllReduce #40  32 MiB  it 2  max lag 12.02ms  last r5  worst 1/84"
+    )
+    assert text(below).startswith(" match high   clock ±")
+
+
+def test_a_notice_takes_the_second_line() -> None:
+    above, below = lines.status(replace(scene(), notice="no later iteration"), 80)
+
+    assert text(above).strip()
+    assert text(below).rstrip() == " ! no later iteration"
+
+
+def test_the_summary_defines_the_selected_metric_on_two_lines() -> None:
+    above, below = lines.status(scene(pane=Pane.SUMMARY), 40)
+
+    assert text(above).rstrip() == " collective calls: Literal collective"
+    assert text(below).rstrip() == " calls for tests, mean over ranks."
+
+
+def test_keys_are_those_of_the_pane_and_help_always_fits() -> None:
+    assert text(lines.keys(scene(pane=Pane.TIMELINE), 80)).rstrip() == (
+        " enter align  ]/[ worst  a/d pan  ./, step  w/s zoom  0 all  t window  ? help"
+    )
+    for width in (20, 40, 70, 200):
+        assert text(lines.keys(scene(), width)).rstrip().endswith("? help")
+
+
+def test_loading_shows_a_bar_for_each_file_and_one_in_all() -> None:
+    plan = Plan(ranks=4)
+    session = Session("run").opened(empty_job(plan)).progressed({"rank1.json": 2_000_000})
+    session = session.with_job(full_job(plan), "rank0.json")
+    session = session.with_job(full_job(plan), "rank3.json", "x")
+
+    assert text(lines.load_total(session, 110)) == (
+        " loading ███████████████           4/4 ranks  10.0 MB of 16.0 MB"
+        "            esc stops and keeps what is there "
+    )
+    (row,) = lines.load_files(session, 80, 1)
+    assert text(row) == (
+        " r1     ████▌      r2                r3     x failed   r0     █████████       "
+    )
+
+
+def test_too_small_says_what_is_needed() -> None:
+    above, below = lines.too_small(scene(), 60, 15)
+
+    assert text(above).rstrip() == " Terminal is 60x15; ccltui needs 70x18."
+    assert text(below).rstrip() == " Headless: ccltui /nowhere/run-0421 --metric all"

@@ -1,0 +1,178 @@
+"""Keys change the view, and all panes share one cursor. No terminal is needed."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import Plan, scene
+
+from ccltui.tui import moves
+from ccltui.tui.moves import Move
+from ccltui.tui.scene import Scene
+from ccltui.tui.viewstate import Order, Pane
+
+
+def after(start: Scene, *moved: Move) -> Scene:
+    """The scene after some moves."""
+    for move in moved:
+        start = start.with_state(move(start))
+    return start
+
+
+def test_the_worst_is_the_planted_one_and_its_rank_is_selected() -> None:
+    found = after(scene(), moves.worst(1))
+
+    selection = found.state.selection
+    assert (selection.rank, selection.k, found.state.worst) == ("5", 40, 0)
+
+    found = after(found, moves.worst(1), moves.worst(1))
+    assert (found.state.selection.rank, found.state.selection.k) == ("2", 20)
+
+    found = after(found, moves.worst(-1))
+    assert (found.state.selection.k, found.state.worst) == (41, 1)
+
+
+def test_the_worst_wraps_around() -> None:
+    found = after(scene(), moves.worst(-1), moves.worst(1))
+
+    assert found.state.worst == 0
+
+
+def test_over_the_floor_goes_by_time_and_heeds_the_floor() -> None:
+    start = after(scene(), moves.step_collective(0))
+
+    found = after(start, moves.over_floor(1))
+    assert found.state.selection.k == 20
+    assert after(found, moves.over_floor(1)).state.selection.k == 40
+
+    raised = after(start, *[moves.floor(higher=True)] * 4, moves.over_floor(1))
+    assert raised.state.floor_ns == 1_600_000
+    assert raised.state.selection.k == 40
+    assert after(raised, moves.over_floor(-1)).state.selection.k == 40
+
+
+def test_one_cursor_from_alignment_to_timeline_and_back() -> None:
+    aligned = after(scene(), moves.worst(1))
+    timeline = after(aligned, moves.follow)
+
+    assert timeline.state.pane is Pane.TIMELINE
+    assert timeline.state.selection == aligned.state.selection
+    at = timeline.state.selection.time_ns
+    assert at is not None
+    assert 0 <= timeline.state.time.column(at) < timeline.state.time.cells
+
+    moved = after(timeline, moves.across(1))
+    assert moved.state.selection.time_ns is not None
+    assert moved.state.selection.time_ns > at
+
+    back = after(moved, moves.follow)
+    assert back.state.pane is Pane.ALIGNMENT
+
+
+def test_moving_in_time_selects_the_collective_that_runs_there() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    communicator = found.communicator
+    assert communicator is not None
+
+    moved = found.with_state(moves.to_time(found, communicator.moment_ns(33)))
+
+    assert moved.state.selection.k == 33
+
+
+def test_events_snap_to_the_rank_s_own_collectives() -> None:
+    found = after(scene(pane=Pane.TIMELINE), moves.down(3), moves.event(1))
+    starts = found.findings.calls["3"].start_ns
+
+    assert found.state.selection.rank == "3"
+    assert found.state.selection.time_ns in starts
+    first = found.state.selection.time_ns
+    found = after(found, moves.event(1), moves.event(-1))
+    assert found.state.selection.time_ns == first
+
+
+def test_iterations_are_the_step_markers() -> None:
+    found = after(scene(pane=Pane.TIMELINE), moves.iteration(1), moves.iteration(1))
+
+    assert found.state.selection.time_ns == found.findings.steps[2].start_ns
+    found = after(found, moves.iteration(-1))
+    assert found.state.selection.time_ns == found.findings.steps[1].start_ns
+    assert moves.next_iteration(after(found, *[moves.iteration(1)] * 9), 1) is None
+
+
+@pytest.mark.parametrize("pane", [Pane.ALIGNMENT, Pane.TIMELINE])
+def test_rows(pane: Pane) -> None:
+    found = scene(pane=pane)
+
+    assert after(found, moves.last_row).state.selection.rank == "7"
+    assert after(found, moves.last_row, moves.down(1)).state.selection.rank == "7"
+    assert after(found, moves.down(2), moves.down(-1)).state.selection.rank == "1"
+    assert after(found, moves.page_down(1)).state.selection.rank == "7"
+    assert after(found, moves.last_row, moves.first_row).state.selection.rank == "0"
+
+
+def test_rows_of_the_summary_are_metrics_then_ranks() -> None:
+    found = scene(pane=Pane.SUMMARY)
+
+    moved = after(found, moves.down(2))
+    assert moved.state.metric == 2
+    opened = after(moved, moves.follow, moves.down(3))
+    assert (opened.state.table_open, opened.state.metric, opened.state.first_rank) == (True, 2, 3)
+    assert not moves.back(opened).table_open
+
+
+@pytest.mark.parametrize("pane", [Pane.ALIGNMENT, Pane.TIMELINE])
+def test_zoom_and_pan_leave_the_cursor_alone(pane: Pane) -> None:
+    found = after(scene(pane=pane), moves.worst(1))
+    selection = found.state.selection
+
+    moved = after(
+        found,
+        *[moves.zoom(inwards=True)] * 3,
+        moves.pan(1),
+        moves.pan(-9),
+        moves.zoom(inwards=False),
+        moves.centre,
+    )
+    assert moved.state.selection == selection
+    fitted = after(moved, moves.fit)
+    assert fitted.state.time == fitted.state.time.fit()
+
+
+def test_paging_across_moves_the_cursor_by_90_percent() -> None:
+    start = after(scene(), *[moves.zoom(inwards=True)] * 2, moves.step_collective(0))
+
+    paged = after(start, moves.page_across(1))
+
+    assert start.state.selection.k == 0
+    assert (
+        paged.state.selection.k
+        == start.state.columns.cells
+        * 9
+        // 10
+        // (start.state.columns.repeat)
+        * start.state.columns.per_cell
+    )
+
+
+def test_ranks_by_harm() -> None:
+    found = after(scene(pane=Pane.TIMELINE), moves.order)
+
+    assert found.state.order is Order.HARM
+    assert found.ranks[0] == "5"
+    assert found.members[0] == "5"
+    assert after(found, moves.order).ranks[0] == "0"
+
+
+def test_panes_in_turn() -> None:
+    found = scene(pane=Pane.SUMMARY)
+
+    assert after(found, moves.next_pane(1)).state.pane is Pane.ALIGNMENT
+    assert after(found, moves.next_pane(-1)).state.pane is Pane.TIMELINE
+    assert after(found, moves.merge).state.merged
+
+
+def test_a_job_of_one_rank_has_no_collectives_to_walk() -> None:
+    found = scene(Plan(ranks=1))
+
+    assert found.findings.communicators == ()
+    for move in (moves.worst(1), moves.step_collective(1), moves.over_floor(1), moves.event(1)):
+        assert move(found).selection.k is None

@@ -1,0 +1,50 @@
+"""The session: a snapshot that grows as ranks arrive."""
+
+from __future__ import annotations
+
+from fakes import Plan, empty_job, full_job
+
+from ccltui.tui.session import Filter, Session
+from parsers.window import Window
+
+PLAN = Plan(ranks=2)
+
+
+def test_a_session_counts_ranks_and_bytes() -> None:
+    opened = Session("run").opened(empty_job(PLAN))
+
+    assert (opened.phase, opened.ranks_loaded, opened.ranks_expected) == ("loading", 0, 2)
+    assert (opened.done_bytes, opened.total_bytes) == (0, 8_000_000)
+    reading = opened.progressed({"rank1.json": 1_000_000, "nowhere": 5})
+    assert reading.done_bytes == 1_000_000
+    assert reading.files["rank1.json"].status == "reading"
+    assert reading.files["rank0.json"].status == "queued"
+
+
+def test_only_what_changes_results_makes_a_new_generation() -> None:
+    opened = Session("run").opened(empty_job(PLAN))
+    job = full_job(PLAN)
+
+    loaded = opened.with_job(job, "rank0.json")
+    failed = loaded.with_job(job, "rank1.json", "truncated")
+
+    assert (opened.generation, loaded.generation, failed.generation) == (0, 1, 1)
+    assert failed.progressed({"rank0.json": 1}).generation == 1
+    assert failed.files["rank1.json"].problem == "truncated"
+    assert failed.done_bytes == 8_000_000
+    assert failed.filtered(Filter(steps=(1, 2))).generation == 2
+
+
+def test_a_late_progress_does_not_reopen_a_file() -> None:
+    done = Session("run").opened(empty_job(PLAN)).with_job(full_job(PLAN), "rank0.json")
+
+    assert done.progressed({"rank0.json": 17}).files["rank0.json"].done_bytes == 4_000_000
+
+
+def test_phases() -> None:
+    assert Session("run").busy
+    assert Session("run").finished(stopped=True).phase == "stopped"
+    assert not Session("run").finished(stopped=False).busy
+    assert Session("run").failed("nothing here").problem == "nothing here"
+    assert Filter(window=Window(0, None)).limits_time
+    assert not Filter(ranks=frozenset({1})).limits_time
