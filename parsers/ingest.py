@@ -11,6 +11,7 @@ import dataclasses
 import multiprocessing
 import os
 import queue
+import signal
 import tempfile
 import threading
 import time
@@ -258,6 +259,8 @@ class _Worker:
 
 def _start_worker(reports: Any, stop: Any, directories: tuple[Path, ...]) -> None:
     _Worker.reports, _Worker.stop, _Worker.directories = reports, stop, directories
+    # ctrl+c reaches the whole process group; the caller decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.nice(5)  # a login node is shared
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -53,8 +53,14 @@ class Job:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the directory, the capture and the set of ranks have to say."""
-        return (*self.discovery.notes, *self.capture.notes, *self._conflict_notes())
+        """What the directory, the capture and the set of ranks have to say.
+
+        Discovery guesses at conflicts from names; the files' own word replaces that.
+        """
+        found = (*self.discovery.notes, *self.capture.notes)
+        if self.ranks:
+            found = tuple(note for note in found if note.code != "rank_conflict")
+        return (*found, *self._conflict_notes())
 
     def _conflict_notes(self) -> tuple[Note, ...]:
         notes = []

@@ -78,6 +78,8 @@ cdef struct Event:
     bint has_duration
     bint has_args
     bint collective
+    Bytes label       # "name" of args: the label of a process or thread, or NULL
+    Py_ssize_t label_length
     bint foreign      # strict JSON, but for the general decoder
 
 
@@ -177,7 +179,8 @@ cdef class Scanner:
     """
 
     cdef object pool, tracks, group_of, is_shaped
-    cdef _Table texts, labels, track_table
+    cdef _Table texts, labels, track_table, last_labels
+    cdef bint odd_labels         # a label came whose process or thread is no number
     cdef list label_texts
     cdef Rows rows[GROUPS]
     cdef int8_t *group_codes     # by string id: column group of a category, -1 not asked yet
@@ -187,6 +190,7 @@ cdef class Scanner:
     cdef int64_t *counts         # [128][CATEGORIES + 1]
     cdef int32_t category_ids[CATEGORIES + 1]
     cdef int categories
+    cdef int group_without_category
     cdef int label_name, label_process
     cdef Py_ssize_t *spans       # start, end, ordinal of events for the general decoder
     cdef Py_ssize_t spans_used, spans_room
@@ -197,12 +201,14 @@ cdef class Scanner:
         self.pool, self.tracks = pool, tracks
         self.group_of, self.is_shaped = group_of, is_shaped
         self.texts, self.labels, self.track_table = _Table(), _Table(), _Table()
+        self.last_labels = _Table()
         self.label_texts = []
         self.counts = <int64_t *>calloc(128 * (CATEGORIES + 1), sizeof(int64_t))
         if self.counts == NULL:
             raise MemoryError
         self.category_ids[0] = -1
         self.categories = 1
+        self.group_without_category = group_of(None)
         self.label_process = pool.id_of("process_name")
         self.label_name = pool.id_of("thread_name")
 
@@ -293,14 +299,13 @@ cdef class Scanner:
             code = self._event(&p, end, &event)
             if code != OK:
                 self.ended_inside = code == MORE
+                self.odd_labels |= code == ODD
                 break
+            self.odd_labels |= event.foreign
             if event.foreign or event.phase == 66 or event.phase == 69:
                 self._span(start - base, p - base)
-            elif event.phase == 77:
-                if event.name == self.label_name or event.name == self.label_process:
-                    self._span(start - base, p - base)
-                else:
-                    self._count(&event)
+            elif event.phase == 77 and self._is_new_label(&event):
+                self._span(start - base, p - base)
             elif event.phase != 88:
                 self._count(&event)
             elif self._is_plain(&event):
@@ -424,6 +429,7 @@ cdef class Scanner:
         cdef int code
         cdef int seen = 0
         cdef int bit
+        cdef bint escaped
         event.has_args = True
         if p == end:
             return MORE
@@ -444,6 +450,16 @@ cdef class Scanner:
             elif length == 5 and memcmp(key, <const char *>b"bytes", 5) == 0:
                 bit = 4
                 code = self._identifier(&p, end, &event.size, &event.foreign)
+            elif length == 4 and memcmp(key, <const char *>b"name", 4) == 0 and p[0] == 34:
+                bit = 32
+                event.label = p + 1
+                p += 1
+                code = string_end(&p, end, &escaped)
+                event.label_length = p - event.label
+                if escaped:
+                    event.label = NULL
+                if code == OK:
+                    p += 1
             elif length == 6 and memcmp(key, <const char *>b"device", 6) == 0:
                 bit = 8
                 code = self._label(&p, end, &event.device, &event.foreign)
@@ -529,6 +545,55 @@ cdef class Scanner:
             return self._group(event.category) == 0
         return True
 
+    cdef inline bint _is_new_label(self, Event *event) except -1 nogil:
+        """Whether the general decoder must see a metadata event: it only keeps labels.
+
+        Some files repeat each label tens of thousands of times. A text is new unless it is
+        the last one that its process or thread was given. Keys that are no numbers could
+        name the same process in two ways; after the first of them every label is new.
+        """
+        cdef Slot *slot
+        cdef uint64_t mixed[3]
+        cdef uint64_t hash
+        cdef Field none
+        if event.name != self.label_name and event.name != self.label_process:
+            return False
+        if event.pid.kind != NUMBER or (event.name == self.label_name and event.tid.kind != NUMBER):
+            self.odd_labels = True
+        if self.odd_labels or event.label == NULL:
+            return True
+        if event.name == self.label_process:
+            memset(&none, 0, sizeof(Field))
+            event.tid = none
+        mixed[0] = <uint64_t>event.pid.value
+        mixed[1] = <uint64_t>event.tid.value
+        mixed[2] = event.tid.kind
+        hash = hash_of(<Bytes>mixed, 24)
+        slot = self.last_labels.find_track(hash, 0, event.pid, event.tid)
+        if (slot.id != 0 and slot.length == event.label_length
+                and memcmp(slot.text, event.label, event.label_length) == 0):
+            return False
+        self._remember_label(hash, event)
+        return True
+
+    cdef int _remember_label(self, uint64_t hash, Event *event) except -1 with gil:
+        cdef Slot *slot
+        cdef Py_ssize_t length = event.label_length
+        cdef unsigned char *copy
+        self.last_labels.grow()
+        copy = <unsigned char *>malloc(length if length else 1)
+        if copy == NULL:
+            raise MemoryError
+        memcpy(copy, event.label, length)
+        slot = self.last_labels.find_track(hash, 0, event.pid, event.tid)
+        if slot.id == 0:
+            self.last_labels.used += 1
+        free(<void *>slot.text)
+        slot.hash, slot.kind, slot.pid, slot.tid = hash, 0, event.pid.value, event.tid.value
+        slot.pid_kind, slot.tid_kind, slot.id = event.pid.kind, event.tid.kind, 1
+        slot.text, slot.length = copy, length
+        return 0
+
     # rows, spans, counts ------------------------------------------------------
 
     cdef int _row(self, Event *event) except -1 nogil:
@@ -587,8 +652,7 @@ cdef class Scanner:
             slot = self.category_slots[event.category]
             if slot == 0:
                 if self.categories > CATEGORIES:
-                    with gil:
-                        raise OverflowError("more than 255 categories")
+                    _too_many_categories()
                 slot = self.categories
                 self.categories += 1
                 self.category_ids[slot] = event.category
@@ -604,27 +668,35 @@ cdef class Scanner:
         cdef Slot *slot = self.texts.find_text(hash, text, length)
         if slot.id != 0:
             return slot.id - 1
-        with gil:
-            try:
-                decoded = (<const char *>text)[:length].decode("utf-8")
-            except UnicodeDecodeError:
-                foreign[0] = True
-                return -1
-            return self._remember(self.texts, hash, text, length, self.pool.id_of(decoded))
+        return self._new_text(hash, text, length, foreign)
+
+    cdef int32_t _new_text(
+        self, uint64_t hash, Bytes text, Py_ssize_t length, bint *foreign
+    ) except -2 with gil:
+        try:
+            decoded = (<const char *>text)[:length].decode("utf-8")
+        except UnicodeDecodeError:
+            foreign[0] = True
+            return -1
+        return self._remember(self.texts, hash, text, length, self.pool.id_of(decoded))
 
     cdef int64_t _label_id(self, Bytes text, Py_ssize_t length, bint *foreign) except -2 nogil:
         cdef uint64_t hash = hash_of(text, length)
         cdef Slot *slot = self.labels.find_text(hash, text, length)
         if slot.id != 0:
             return slot.id - 1
-        with gil:
-            try:
-                decoded = (<const char *>text)[:length].decode("utf-8")
-            except UnicodeDecodeError:
-                foreign[0] = True
-                return -1
-            self.label_texts.append(decoded)
-            return self._remember(self.labels, hash, text, length, len(self.label_texts) - 1)
+        return self._new_label_id(hash, text, length, foreign)
+
+    cdef int64_t _new_label_id(
+        self, uint64_t hash, Bytes text, Py_ssize_t length, bint *foreign
+    ) except -2 with gil:
+        try:
+            decoded = (<const char *>text)[:length].decode("utf-8")
+        except UnicodeDecodeError:
+            foreign[0] = True
+            return -1
+        self.label_texts.append(decoded)
+        return self._remember(self.labels, hash, text, length, len(self.label_texts) - 1)
 
     cdef int32_t _remember(
         self, _Table table, uint64_t hash, Bytes text, Py_ssize_t length, int32_t id
@@ -654,15 +726,18 @@ cdef class Scanner:
         slot = self.track_table.find_track(hash, stream, pid, tid)
         if slot.id != 0:
             return slot.id - 1
-        with gil:
-            key = ("stream" if stream else "thread", self._field(pid), self._field(tid))
-            id = self.tracks.setdefault(key, len(self.tracks))
-            self.track_table.grow()
-            slot = self.track_table.find_track(hash, stream, pid, tid)
-            slot.hash, slot.kind, slot.pid, slot.tid = hash, stream, pid.value, tid.value
-            slot.pid_kind, slot.tid_kind, slot.id = pid.kind, tid.kind, id + 1
-            self.track_table.used += 1
-            return id
+        return self._new_track(hash, stream, pid, tid)
+
+    cdef int32_t _new_track(self, uint64_t hash, bint stream, Field pid, Field tid) except -2 with gil:
+        cdef Slot *slot
+        key = ("stream" if stream else "thread", self._field(pid), self._field(tid))
+        id = self.tracks.setdefault(key, len(self.tracks))
+        self.track_table.grow()
+        slot = self.track_table.find_track(hash, stream, pid, tid)
+        slot.hash, slot.kind, slot.pid, slot.tid = hash, stream, pid.value, tid.value
+        slot.pid_kind, slot.tid_kind, slot.id = pid.kind, tid.kind, id + 1
+        self.track_table.used += 1
+        return id
 
     cdef object _field(self, Field field):
         if field.kind == TEXT:
@@ -688,20 +763,25 @@ cdef class Scanner:
 
     cdef int _group(self, int32_t category) except -1 nogil:
         if category < 0:
-            with gil:
-                return self.group_of(None)
+            return self.group_without_category
         self._flags(category)
         if self.group_codes[category] < 0:
-            with gil:
-                self.group_codes[category] = self.group_of(self.pool.text_of(category))
+            self._ask_group(category)
         return self.group_codes[category]
+
+    cdef int _ask_group(self, int32_t category) except -1 with gil:
+        self.group_codes[category] = self.group_of(self.pool.text_of(category))
+        return 0
 
     cdef bint _shaped(self, int32_t name) except -1 nogil:
         self._flags(name)
         if self.shaped[name] < 0:
-            with gil:
-                self.shaped[name] = self.is_shaped(self.pool.text_of(name))
+            self._ask_shaped(name)
         return self.shaped[name] == 1
+
+    cdef int _ask_shaped(self, int32_t name) except -1 with gil:
+        self.shaped[name] = self.is_shaped(self.pool.text_of(name))
+        return 0
 
 
 cdef inline Key _key(Bytes key, Py_ssize_t length) noexcept nogil:
@@ -731,9 +811,16 @@ cdef inline Key _key(Bytes key, Py_ssize_t length) noexcept nogil:
 cdef void *_resized(void *old, Py_ssize_t size) except NULL nogil:
     cdef void *fresh = realloc(old, size)
     if fresh == NULL:
-        with gil:
-            raise MemoryError
+        _no_memory()
     return fresh
+
+
+cdef int _no_memory() except -1 with gil:
+    raise MemoryError
+
+
+cdef int _too_many_categories() except -1 with gil:
+    raise OverflowError("more than 255 categories")
 
 
 cdef object _copy64(int64_t *values, Py_ssize_t count):

@@ -290,7 +290,7 @@ class Document:
         if done:
             spans = scanner.take_spans()
             events, offsets, ordinals = self._decode_spans(spans)
-            batch = Batch(events, self._base, self._text[:done], offsets, ordinals)
+            batch = Batch(events, self._base, b"", offsets, ordinals)
             self._drop(done)
             return batch
         small = len(self._text) <= MAX_EVENT_BYTES
