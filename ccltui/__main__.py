@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from ccltui import guard
 
 guard.bind()
+# numpy would start a thread a CPU for linear algebra that nobody asks for, here and in workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def main() -> int:
