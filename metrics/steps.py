@@ -37,11 +37,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A way of marking steps; ``number`` gives the step of a name, None to count them."""
+    """A way of marking steps; ``number`` gives the step of a name, None to count them.
+
+    A range that may stand for one iteration of a loop only does if there are ``at_least`` so many.
+    """
 
     name: str
     pattern: re.Pattern[str]
     number: Callable[[re.Match[str]], int | None]
+    at_least: int = 1
 
 
 def _stated(match: re.Match[str]) -> int | None:
@@ -54,8 +58,8 @@ def _counted(_: re.Match[str]) -> int | None:
 
 MARKERS: Final = (
     Marker("ProfilerStep", re.compile(r"ProfilerStep(?: ?#(\d+)|\*)"), _stated),
-    Marker("execute_context", re.compile(r"execute_context_\d.*"), _counted),  # vLLM
-    Marker("run_batch", re.compile(r"run_batch\b.*"), _counted),  # SGLang
+    Marker("execute_context", re.compile(r"execute_context_\d.*"), _counted, 2),  # vLLM
+    Marker("run_batch", re.compile(r"run_batch\b.*"), _counted, 2),  # SGLang
 )
 
 
@@ -69,7 +73,7 @@ def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
     for marker in MARKERS:
         matched = {i: m for i, text in names.items() if (m := marker.pattern.fullmatch(text))}
         rows = np.flatnonzero(np.isin(events.name, list(matched)) & (events.dur_ns > 0))
-        if len(rows):
+        if len(rows) >= marker.at_least:
             numbers = {i: marker.number(m) for i, m in matched.items()}
             return _steps(events, rows.tolist(), numbers), marker.name
     return (), None

@@ -49,13 +49,22 @@ def test_markers_without_a_number_are_counted() -> None:
 
 
 def test_inference_loops_mark_steps_where_the_profiler_does_not() -> None:
-    trace = rank_trace(annotations=[Event("execute_context_16(16)_generation_0(0)", 0, 5, 1)])
+    name = "execute_context_16(16)_generation_0(0)"
+    trace = rank_trace(annotations=[Event(name, 0, 5, 1), Event(name, 10, 5, 1)])
 
-    assert steps_of(trace) == ((Step(0, 0, 5000),), "execute_context")
+    assert steps_of(trace) == ((Step(0, 0, 5000), Step(1, 10_000, 15_000)), "execute_context")
+
+
+def test_one_range_of_an_inference_server_is_no_loop() -> None:
+    trace = rank_trace(annotations=[Event("execute_context_1(8)_generation_0(0)", 0, 5, 1)])
+
+    assert steps_of(trace) == ((), None)
 
 
 def test_the_profilers_marker_wins_over_others() -> None:
-    trace = rank_trace(annotations=[Event("run_batch", 0, 5, 1), step(3, 10, 5)])
+    trace = rank_trace(
+        annotations=[Event("run_batch", 0, 5, 1), Event("run_batch", 5, 5, 1), step(3, 10, 5)]
+    )
 
     assert steps_of(trace)[1] == "ProfilerStep"
 
