@@ -44,13 +44,21 @@ def ordinals(key: I64) -> I64:
     return result
 
 
-def place_gap(tokens: I64, ends_ns: I64, longer_tokens: I64, longer_ends_ns: I64) -> I64:
+def place_gap(
+    tokens: I64,
+    ends_ns: I64,
+    longer_tokens: I64,
+    longer_ends_ns: I64,
+    *,
+    ahead_ns: int | None = None,
+) -> I64:
     """Positions in a longer sequence of a sequence that lacks one run of its calls; int64.
 
     ``tokens`` stand for what a call is (type, dtype, elements), ``ends_ns`` for when it ended,
-    on two clocks that may differ. The gap is put where fewest tokens disagree, then where the
-    times between consecutive ends agree best, then first: a sequence that fits both ways is
-    lined up from its end, because windows open at different times and close together.
+    on two clocks that differ by ``ahead_ns`` where that is known. The gap is put where fewest
+    tokens disagree, then where ends agree best (the times between them, and they themselves
+    where the clocks are known), then first: a sequence that fits both ways is lined up from its
+    end, because windows open at different times and close together.
     """
     count = len(tokens)
     gap = len(longer_tokens) - count
@@ -58,11 +66,22 @@ def place_gap(tokens: I64, ends_ns: I64, longer_tokens: I64, longer_ends_ns: I64
     after = _summed(tokens != longer_tokens[gap:])
     wrong = before + (after[-1] - after)
     candidates = np.flatnonzero(wrong == wrong.min())
-    cost = _unevenness(ends_ns, longer_ends_ns)[candidates]
-    first_after = int(candidates[np.argmin(cost)])
+    cost = _unevenness(ends_ns, longer_ends_ns)
+    if ahead_ns is not None:
+        cost += _distance(ends_ns - ahead_ns, longer_ends_ns)
+    first_after = int(candidates[np.argmin(cost[candidates])])
     positions = np.arange(count, dtype=np.int64)
     positions[first_after:] += gap
     return positions
+
+
+def _distance(ends_ns: I64, longer_ends_ns: I64) -> I64:
+    """For each place of the gap, by how much the ends themselves disagree on one clock."""
+    count = len(ends_ns)
+    gap = len(longer_ends_ns) - count
+    before = _summed(np.abs(ends_ns - longer_ends_ns[:count]))
+    after = _summed(np.abs(ends_ns - longer_ends_ns[gap:]))
+    return np.asarray(before + (after[-1] - after))
 
 
 def _unevenness(ends_ns: I64, longer_ends_ns: I64) -> I64:

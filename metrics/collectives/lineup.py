@@ -11,6 +11,7 @@ import numpy as np
 from metrics.calls import Calls
 from metrics.classify import TYPES
 from metrics.collectives.align import ordinals, place_gap, tabulate
+from metrics.collectives.deviation import evenly
 from parsers.columns import I8, I64, MISSING, Bool
 
 COMMUNICATOR, SEQUENCE, STEP, ORDER = 1, 2, 3, 4
@@ -96,13 +97,13 @@ def line_up(members: Sequence[Member], *, by_type: bool) -> Line:
                 np.setdiff1d(whole, part, assume_unique=True)
                 for whole, part in zip(every, numbered, strict=True)
             ]
-            return Line.joined([line, _by_order(members, rest)], len(members))
+            return Line.joined([line, by_order(members, rest)], len(members))
     if not by_type:
-        return _by_order(members, every)
+        return by_order(members, every)
     kinds = [member.column("kind") for member in members]
     return Line.joined(
         [
-            _by_order(members, [np.flatnonzero(kind == one) for kind in kinds])
+            by_order(members, [np.flatnonzero(kind == one) for kind in kinds])
             for one in np.unique(np.concatenate(kinds))
         ],
         len(members),
@@ -142,7 +143,12 @@ def _credible(members: Sequence[Member], line: Line) -> bool:
     return bool(agree.mean() >= 0.5)
 
 
-def _by_order(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
+def by_order(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
+    """Line up positions of each member (``subsets``, ascending) step by step, by their order.
+
+    In a step with as many calls on every member the k-th is the k-th; in another, and outside
+    of steps, members with fewer calls are fitted to the one with most.
+    """
     segments = [
         _segments(member.column("step")[subset])
         for member, subset in zip(members, subsets, strict=True)
@@ -153,7 +159,8 @@ def _by_order(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
     even = (counts == counts[:, :1]).all(axis=1)
     lines = [_ordinal_line(names, codes, counts, even, subsets)]
     if not even.all():
-        lines += _uneven_lines(members, subsets, codes, np.flatnonzero(~even))
+        ahead = _ahead(members, lines[0])
+        lines += _uneven_lines(members, subsets, codes, np.flatnonzero(~even), ahead)
     return Line.joined(lines, len(members))
 
 
@@ -179,7 +186,11 @@ def _ordinal_line(
 
 
 def _uneven_lines(
-    members: Sequence[Member], subsets: Sequence[I64], codes: Sequence[I64], uneven: I64
+    members: Sequence[Member],
+    subsets: Sequence[I64],
+    codes: Sequence[I64],
+    uneven: I64,
+    ahead_ns: I64 | None,
 ) -> list[Line]:
     """Stretches in which some member has fewer calls, each lined up for itself."""
     orders = [np.argsort(code, kind="stable") for code in codes]
@@ -194,20 +205,41 @@ def _uneven_lines(
                 subset[order[first[index] : stop[index]]]
                 for subset, order, (first, stop) in zip(subsets, orders, bounds, strict=True)
             ],
+            ahead_ns,
         )
         for index in range(len(uneven))
     ]
 
 
-def _uneven_line(members: Sequence[Member], parts: Sequence[I64]) -> Line:
+def _uneven_line(members: Sequence[Member], parts: Sequence[I64], ahead_ns: I64 | None) -> Line:
     """The longest part is the reference; in every other one the gap is looked for."""
     fullest = int(np.argmax([len(part) for part in parts]))
     tokens, ends = members[fullest].tokens[parts[fullest]], members[fullest].end_ns[parts[fullest]]
     table = np.full((len(parts[fullest]), len(members)), MISSING, np.int64)
     for index, (member, part) in enumerate(zip(members, parts, strict=True)):
-        place = place_gap(member.tokens[part], member.end_ns[part], tokens, ends)
+        ahead = None if ahead_ns is None else int(ahead_ns[index] - ahead_ns[fullest])
+        own_tokens, own_ends = member.tokens[part], member.end_ns[part]
+        place = place_gap(own_tokens, own_ends, tokens, ends, ahead_ns=ahead)
         table[place, index] = part
     return Line(table, np.full(len(table), ORDER, np.int8))
+
+
+def _ahead(members: Sequence[Member], line: Line) -> I64 | None:
+    """By how much the ends of each member are after those of the first, int64 ns; None if unseen.
+
+    ``line`` holds the stretches that need no fitting, all members in every row.
+    """
+    rows = evenly(np.arange(len(line.positions)))
+    if not len(rows):
+        return None
+    first = members[0].end_ns[line.positions[rows, 0]]
+    return np.array(
+        [
+            int(np.median(member.end_ns[line.positions[rows, index]] - first))
+            for index, member in enumerate(members)
+        ],
+        np.int64,
+    )
 
 
 def _lifted(table: I64, subsets: Sequence[I64]) -> I64:

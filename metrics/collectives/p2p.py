@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from metrics.classify import TYPES
-from metrics.collectives.align import place_gap
-from metrics.collectives.lineup import Member
+from metrics.collectives.lineup import Member, by_order
 from metrics.collectives.match import MatchInput, taking_part
 from metrics.groups import CommGroup
 from parsers.columns import I64
@@ -37,8 +37,9 @@ def match_p2p(inputs: Sequence[MatchInput], groups: Sequence[CommGroup] = ()) ->
     """Pair the sends and receives of every (source, destination), first with first.
 
     A call that does not state its peer has the other rank of its group, where that has two.
-    Where one side has fewer calls, the gap is put where sizes and ends agree best. Calls whose
-    peer stays unknown, or has no file, pair with nothing.
+    Both sides are lined up step by step; where one has fewer calls in a step, the gap is put
+    where sizes and ends agree best. Calls whose peer stays unknown, or has no file, pair with
+    nothing.
     """
     part = taking_part(inputs)
     index_of = {inputs[index].rank: index for index in part}
@@ -85,23 +86,22 @@ def _other_rank(ranks: tuple[int, ...], rank: int | None) -> int:
     return ranks[0] if ranks[1] == rank else ranks[1]
 
 
+class _Side(Member):
+    """The transfers of one direction between two ranks, on one of them."""
+
+    @cached_property
+    def tokens(self) -> I64:
+        """One number for what is moved: elements and dtype, the same on both sides."""
+        elements = np.maximum(self.column("in_elems"), self.column("out_elems"))
+        return elements * 4096 + self.column("dtype")
+
+
 def _pair(
     inputs: Sequence[MatchInput], sender: int, sent: I64, receiver: int, received: I64
 ) -> I64:
-    send, recv = Member(inputs[sender].calls, sent), Member(inputs[receiver].calls, received)
-    if len(sent) <= len(received):
-        received = received[_place(send, recv)]
-    else:
-        sent = sent[_place(recv, send)]
-    count = len(sent)
-    return np.stack([np.full(count, sender), sent, np.full(count, receiver), received], axis=1)
-
-
-def _place(fewer: Member, more: Member) -> I64:
-    return place_gap(_sizes(fewer), fewer.end_ns, _sizes(more), more.end_ns)
-
-
-def _sizes(member: Member) -> I64:
-    """One number for what is moved: elements and dtype, the same on both sides."""
-    elements = np.maximum(member.column("in_elems"), member.column("out_elems"))
-    return elements * 4096 + member.column("dtype")
+    sides = [_Side(inputs[sender].calls, sent), _Side(inputs[receiver].calls, received)]
+    line = by_order(sides, [np.arange(len(sent)), np.arange(len(received))])
+    both = line.positions[(line.positions >= 0).all(axis=1)]
+    columns = (sent[both[:, 0]], received[both[:, 1]])
+    ends = np.full(len(both), sender), np.full(len(both), receiver)
+    return np.stack([ends[0], columns[0], ends[1], columns[1]], axis=1)

@@ -74,6 +74,13 @@ def test_what_the_calls_are_weighs_more_than_when_they_ended() -> None:
     assert found.tolist() == [0, 2, 3]
 
 
+@pytest.mark.parametrize(("end", "place"), [(1009, 0), (1031, 2)])
+def test_known_clocks_place_even_a_single_call(end: int, place: int) -> None:
+    found = place_gap(same(1), array(end), same(3), array(10, 20, 30), ahead_ns=1000)
+
+    assert found.tolist() == [place]
+
+
 @given(
     gaps=st.lists(st.integers(1, 1000), min_size=3, max_size=40, unique=True),
     data=st.data(),

@@ -121,6 +121,14 @@ def test_equal_counts_in_a_step_give_level_three_and_uneven_steps_are_realigned(
     assert match.step.tolist() == [1, 1, 1, 2, 2, 2]
 
 
+def test_a_step_cut_short_is_fitted_by_the_clocks_of_the_others() -> None:
+    left = [Call(t, t + 10, step=t // 100) for t in (100, 130, 200, 230)]
+
+    match = only(match_calls([member(0, left), member(1, left[:3], shift_us=7000)], WORLD2))
+
+    assert match.rows.tolist() == [[0, 0], [1, 1], [2, 2], [3, -1]]
+
+
 def test_calls_between_steps_are_lined_up_among_themselves() -> None:
     left = [Call(10, 20, step=1), Call(30, 40), Call(50, 60), Call(70, 80, step=2)]
     right = [Call(10, 20, step=1), Call(50, 60), Call(70, 80, step=2)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from calls_by_hand import Call, group, member
 
 from metrics.collectives.match import MatchInput
@@ -45,6 +47,17 @@ def test_sizes_tell_which_transfer_is_missing() -> None:
     received = [recv(start, src=0, elems=size) for start, size in ((0, 4), (50, 8), (100, 16))]
 
     assert table(match_p2p([member(0, sent), member(1, received)])) == [(0, 0, 1, 0), (0, 1, 1, 1)]
+
+
+def test_steps_are_paired_apart() -> None:
+    # regular times: without the steps, the lost last receive would look like a lost first one
+    sent = [replace(send(start, dst=1), step=start // 100) for start in (0, 50, 100, 150)]
+    received = [replace(recv(start, src=0), step=start // 100) for start in (0, 50, 100)]
+
+    pairs = match_p2p([member(0, sent), member(1, received)])
+
+    assert table(pairs)[:2] == [(0, 0, 1, 0), (0, 1, 1, 1)]
+    assert len(pairs) == 3
 
 
 def test_in_a_group_of_two_the_peer_is_the_other_rank() -> None:
