@@ -230,6 +230,3 @@ def _wire(message: I64, factor: npt.NDArray[np.float64]) -> I64:
     known = (message >= 0) & ~np.isnan(factor)
     wire = np.rint(np.where(known, message * np.where(known, factor, 0.0), MISSING))
     return wire.astype(np.int64)
-
-
-__all__ = ["DTYPES", "DTYPE_BYTES", "Calls", "Family", "calls_of", "dtype_index"]

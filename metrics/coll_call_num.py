@@ -66,7 +66,7 @@ def compute(view: View) -> Result:
 
 
 def _cpu_only(view: View) -> list[Reason]:
-    silent = [r for r in view.ranks if not r.facts.has_kernels and not len(r.calls)]
+    silent = [r for r in view.ranks if not r.facts.has_device and not len(r.calls)]
     if len(silent) == len(view.ranks):
         raise refuse("no_gpu_events", "CPU-only trace without any recorded collective")
     return [
@@ -81,7 +81,9 @@ def _by_kind(rank: RankView) -> Counter[str]:
 
 
 def _by_step(rank: RankView) -> dict[str, int]:
-    """Calls by step; those that no step covers are under "outside"."""
+    """Calls by step, those that no step covers under "outside"; nothing without any marker."""
+    if rank.marker is None:
+        return {}
     steps, counts = np.unique(rank.selected_calls.step, return_counts=True)
     named = zip(steps.tolist(), counts.tolist(), strict=True)
     return {str(step) if step >= 0 else "outside": count for step, count in named}

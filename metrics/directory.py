@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class MetricCal(Protocol):
     """``metric_cal(directory)`` of one metric: its document as a flat dictionary.
 
-    Raises NotFoundError where the directory does not exist. What can be read but not answered
+    Raises NotFoundError where the directory does not exist, ValueError for a mode that does
+    not. What can be read but not answered
     is a document with ``status`` unavailable and reasons.
     """
 
@@ -61,6 +62,8 @@ def metric_cal(name: str) -> MetricCal:
         cache_dir: Path | None = None,
         jobs: int | None = None,
     ) -> dict[str, Any]:
+        if profile_mode not in ("auto", "torch", "nsys"):
+            raise ValueError(f"profile_mode is auto, torch or nsys, not {profile_mode!r}")
         # Not before it is called: listing metrics must not load the readers.
         from metrics.view import View, ViewOptions  # noqa: PLC0415
         from parsers.job import open_job  # noqa: PLC0415

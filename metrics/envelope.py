@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from metrics.card_check import check_card
 from metrics.groups import format_ranks
 from metrics.refusal import Refusal, refuse
 from metrics.result import Reason, Result
@@ -157,6 +158,8 @@ def common_warnings(view: View) -> list[str]:
     warnings = [f"{path} repeats another file and is counted once" for path in _duplicates(view)]
     if view.card.problem is not None:
         warnings.append(f"the workload card is not used: {view.card.problem}")
+    if view.job.card is not None:
+        warnings += check_card(view.job)
     return warnings
 
 

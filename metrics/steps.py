@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from metrics.classify import distinct
+from metrics.classify import any_name, distinct
 from parsers.columns import I64, MISSING, Bool, Events, RankTrace
 
 OUTSIDE: Final = MISSING
@@ -46,6 +46,7 @@ class Marker:
     pattern: re.Pattern[str]
     number: Callable[[re.Match[str]], int | None]
     at_least: int = 1
+    among_operators: bool = False
 
 
 def _stated(match: re.Match[str]) -> int | None:
@@ -57,26 +58,35 @@ def _counted(_: re.Match[str]) -> int | None:
 
 
 MARKERS: Final = (
-    Marker("ProfilerStep", re.compile(r"ProfilerStep(?: ?#(\d+)|\*)"), _stated),
-    Marker("execute_context", re.compile(r"execute_context_\d.*"), _counted, 2),  # vLLM
-    Marker("run_batch", re.compile(r"run_batch\b.*"), _counted, 2),  # SGLang
+    Marker(
+        "ProfilerStep", re.compile(r"ProfilerStep(?: ?#(\d+)|\*)"), _stated, among_operators=True
+    ),
+    Marker("execute_context", re.compile(r"execute_context_\d.*"), _counted, at_least=2),  # vLLM
+    Marker("run_batch", re.compile(r"run_batch\b.*"), _counted, at_least=2),  # SGLang
 )
 
 
 def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
     """Steps of a rank by start, and the marker that was used; no marker gives ((), None).
 
-    Of two markers with one number the longer counts: a step marked on two threads is one step.
+    Markers are annotations; files of 2020 to 2022 write the profiler's among the operators. Of
+    two markers with one number the longer counts: a step marked on two threads is one step.
     """
-    events = trace.group("annotations")
-    names = {i: trace.text(i) for i in distinct(events.name)}
     for marker in MARKERS:
-        matched = {i: m for i, text in names.items() if (m := marker.pattern.fullmatch(text))}
-        rows = np.flatnonzero(np.isin(events.name, list(matched)) & (events.dur_ns > 0))
-        if len(rows) >= marker.at_least:
-            numbers = {i: marker.number(m) for i, m in matched.items()}
-            return _steps(events, rows.tolist(), numbers), marker.name
+        for group in ("annotations", "cpu_ops") if marker.among_operators else ("annotations",):
+            steps = _marked(trace, trace.group(group), marker)
+            if steps:
+                return steps, marker.name
     return (), None
+
+
+def _marked(trace: RankTrace, events: Events, marker: Marker) -> tuple[Step, ...]:
+    names = {i: trace.text(i) for i in distinct(events.name)}
+    matched = {i: m for i, text in names.items() if (m := marker.pattern.fullmatch(text))}
+    rows = np.flatnonzero(any_name(trace.strings, events.name, list(matched)) & (events.dur_ns > 0))
+    if len(rows) < marker.at_least:
+        return ()
+    return _steps(events, rows.tolist(), {i: marker.number(m) for i, m in matched.items()})
 
 
 def _steps(events: Events, rows: list[int], numbers: dict[int, int | None]) -> tuple[Step, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metrics.card_check import check_card
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
 from metrics.iter_time import step_times
@@ -62,7 +61,7 @@ def compute(view: View) -> Result:
         source="annotation",
         basis=_basis(view, scope, accumulation),
         reasons=times.reasons,
-        warnings=[*warnings, *_card_warnings(view)],
+        warnings=warnings,
     )
 
 
@@ -148,10 +147,6 @@ def _basis(view: View, scope: str, accumulation: int) -> dict[str, str]:
     if scope == "local":
         basis["gradient_accumulation"] = str(accumulation) if stated else "1, none is stated"
     return basis
-
-
-def _card_warnings(view: View) -> list[str]:
-    return list(check_card(view.job)) if view.job.card is not None else []
 
 
 METRIC = Metric(

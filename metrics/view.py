@@ -185,6 +185,3 @@ class View:
 
     def _has_dim(self, calls: Calls, dim: str) -> Bool:
         return np.asarray(self.dims_of(calls)[0] == DIMS.index(dim))
-
-
-__all__ = ["Degrees", "Span", "View", "ViewOptions"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
+from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
 
 from metrics.coll_call_num import METRIC
 from metrics.result import Result
@@ -111,6 +111,10 @@ def test_kernels_without_any_collective_are_a_real_zero() -> None:
 
     assert (result.status, result.value) == ("ok", 0)
     assert result.details["api_calls"] is None
+
+
+def test_copies_alone_show_that_the_device_was_recorded() -> None:
+    assert run(rank_trace(0, gpu=[copy(0, 1)])).value == 0
 
 
 def test_a_cpu_only_trace_without_collectives_is_refused() -> None:

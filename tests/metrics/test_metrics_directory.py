@@ -139,5 +139,7 @@ def test_options_reach_the_view(tmp_path: Path) -> None:
     assert coll_call_num(directory, group="world")["total_calls"] == 2
     assert iter_time(directory, steps=(6, 7))["reason"] == "window_empty"
     assert comm_comp_overlap(directory, span="trace")["basis"]["window"] == "trace"
+    with pytest.raises(ValueError, match="auto, torch or nsys"):
+        coll_call_num(directory, "cuda")  # type: ignore[arg-type]
     stated = {"batch_size": 1, "seq_len": 10, "batch_size_scope": "global"}
     assert throughput_tokens(directory, overrides=stated)["throughput_tokens_per_s"] == 10_000.0

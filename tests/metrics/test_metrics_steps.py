@@ -48,6 +48,15 @@ def test_markers_without_a_number_are_counted() -> None:
     assert [s.id for s in steps_of(trace)[0]] == [0, 1]
 
 
+def test_old_files_mark_steps_among_the_operators() -> None:
+    operators = [Event("ProfilerStep#3", 0, 10, 1, category="Operator"), Event("aten::mm", 1, 2, 1)]
+
+    assert steps_of(rank_trace(cpu_ops=operators)) == ((Step(3, 0, 10_000),), "ProfilerStep")
+    # Never mixed: where annotations mark steps, operators do not.
+    both = rank_trace(cpu_ops=operators, annotations=[step(4, 20, 10)])
+    assert [s.id for s in steps_of(both)[0]] == [4]
+
+
 def test_inference_loops_mark_steps_where_the_profiler_does_not() -> None:
     name = "execute_context_16(16)_generation_0(0)"
     trace = rank_trace(annotations=[Event(name, 0, 5, 1), Event(name, 10, 5, 1)])
