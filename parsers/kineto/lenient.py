@@ -13,12 +13,12 @@ _REPLACEMENT = "\ufffd"
 
 
 def lenient_json(text: bytes) -> Any:
-    """Value of ``text``, floats as their text; what is no character becomes U+FFFD.
+    """Value of ``text``, floats and NaN as their text; what is no character becomes U+FFFD.
 
     Raises ``ValueError`` or ``RecursionError`` where nothing can be made of it.
     """
     decoded = drop_trailing_commas(text).decode("utf-8", "replace")
-    return _mended(json.loads(decoded, strict=False, parse_float=str))
+    return _mended(json.loads(decoded, strict=False, parse_float=str, parse_constant=str))
 
 
 def _mended(value: Any) -> Any:

@@ -156,6 +156,6 @@ def _small(value: Scalar) -> int:
     """A device or stream number, -1 where the file writes something else."""
     try:
         number = int(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return MISSING
     return number if -(1 << 31) <= number < 1 << 31 else MISSING

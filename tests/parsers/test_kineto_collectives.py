@@ -12,6 +12,8 @@ from parsers.columns import RankTrace
 from parsers.kineto import read_kineto
 from parsers.kineto.groups import ranks_of_text
 
+pytestmark = pytest.mark.usefixtures("decoder")
+
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 STATED = {
     "Collective name": "allreduce",

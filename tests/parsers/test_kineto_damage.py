@@ -15,6 +15,9 @@ from parsers.columns import CollectiveArgs, Events, RankTrace
 from parsers.errors import TraceError
 from parsers.kineto import read_kineto
 
+pytestmark = pytest.mark.usefixtures("decoder")
+
+
 SIZES = [1, 7, 4096, 1 << 20]
 
 

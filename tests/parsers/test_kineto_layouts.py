@@ -14,6 +14,9 @@ from parsers.columns import RankTrace
 from parsers.errors import TraceError
 from parsers.kineto import read_kineto
 
+pytestmark = pytest.mark.usefixtures("decoder")
+
+
 SIZES = [1, 7, 4096, 1 << 20]
 EVENTS: list[dict[str, Any]] = [
     {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 10, "dur": 5},

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from parsers.kineto import read_kineto
 from parsers.kineto.times import nanoseconds
 
+pytestmark = pytest.mark.usefixtures("decoder")
+
 
 @pytest.mark.parametrize(
     ("written", "ns"),
