@@ -74,7 +74,7 @@ class Job:
         """This job with one more loaded trace; ranks are ordered and labelled anew."""
         identified = _identified(trace, self.capture)
         others = tuple(t for t in self.ranks if t.source.path != trace.source.path)
-        return dataclasses.replace(self, ranks=_labelled((*others, identified)))
+        return dataclasses.replace(self, ranks=_labelled(_rebased((*others, identified))))
 
     def with_failure(self, failure: Failed) -> Job:
         """This job with one more file that gave nothing."""
@@ -151,6 +151,38 @@ def _identified(trace: RankTrace, capture: Capture) -> RankTrace:
             source = found.rank_source
             return dataclasses.replace(trace, rank=found.rank, rank_source=source)
     return trace
+
+
+def _rebased(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Give a truncated file that lost its base time that of the others, and say so.
+
+    Some releases write ``baseTimeNanoseconds`` behind the events, and all ranks of a job
+    write the same one.
+    """
+    bases = {trace.base_ns for trace in traces if trace.base_ns}
+    if len(bases) != 1:
+        return traces
+    base_ns = bases.pop()
+    return tuple(_with_base(t, base_ns) if _lost_its_base(t) else t for t in traces)
+
+
+def _lost_its_base(trace: RankTrace) -> bool:
+    first = trace.first_ns
+    return trace.truncated and not trace.base_ns and first is not None and first < _EPOCH_TIMES_NS
+
+
+_EPOCH_TIMES_NS = 10**18
+"""Times above this (2001) are since the epoch: such a file never had a base."""
+
+
+def _with_base(trace: RankTrace, base_ns: int) -> RankTrace:
+    events = {
+        group: dataclasses.replace(columns, start_ns=columns.start_ns + base_ns)
+        for group, columns in trace.events.items()
+    }
+    message = "the base time was cut off: that of the other ranks is taken"
+    notes = (*trace.notes, Note(code="assumed_base", message=message))
+    return dataclasses.replace(trace, events=events, base_ns=base_ns, notes=notes)
 
 
 def _labelled(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:

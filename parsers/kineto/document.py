@@ -37,8 +37,8 @@ WANTED = frozenset(
     }
 )
 _SPACE = b" \t\r\n"
-_SEPARATORS = re.compile(rb"[\s,]*")
-_BETWEEN = re.compile(rb"\}\s*,\s*\{")
+_SEPARATORS = re.compile(rb"[ \t\r\n,]*")
+_BETWEEN = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{")
 _EVENT_START = re.compile(rb'\{\s*(?:"name"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*)?"ph"\s*:')
 _CUT_ATTEMPTS = 3
 _PATIENCE_BYTES = 4 << 20  # text without a border between events: read on up to here

@@ -13,6 +13,9 @@ from parsers.columns import I32, MISSING, ProcessGroup
 _NUMBERS = re.compile(r"\d+")
 MAX_RANKS = 1 << 20
 
+_GroupKey = tuple[str, str, tuple[int, ...], bool, int]
+"""Name, description, ranks, whether the list is whole, stated size."""
+
 
 @lru_cache(maxsize=4096)
 def ranks_of_text(text: str) -> tuple[tuple[int, ...], bool]:
@@ -37,7 +40,7 @@ class GroupTable:
     """Distinct process groups of one rank: those used by events, completed from the table."""
 
     def __init__(self) -> None:
-        self._ids: dict[tuple[str, str, tuple[int, ...], bool, int], int] = {}
+        self._ids: dict[_GroupKey, int] = {}
 
     def id_of(
         self,
@@ -62,18 +65,40 @@ class GroupTable:
     def finish(
         self, used: I32, table: Sequence[ProcessGroup]
     ) -> tuple[I32, tuple[ProcessGroup, ...]]:
-        """``used`` ids renumbered by first use, and the groups: those used, then of ``table``."""
-        by_name: dict[str, ProcessGroup] = {}
-        for group in table:
-            by_name.setdefault(group.name, group)
+        """``used`` ids renumbered by first use, and the groups: those used, then of ``table``.
+
+        Ids that turn out to be one group share a number: a call that waits names its group
+        without ranks.
+        """
         keys = list(self._ids)
         order = [int(group) for group in dict.fromkeys(used.tolist()) if group >= 0]
+        known = _known_by_name([keys[index] for index in order], table)
+        numbers: dict[ProcessGroup, int] = {}
         renumbered = np.full(len(keys) + 1, MISSING, np.int32)
-        renumbered[order] = np.arange(len(order))
-        groups = [_completed(keys[index], by_name.get(keys[index][0])) for index in order]
-        known = {(group.name, group.ranks) for group in groups}
-        unused = [group for group in table if (group.name, group.ranks) not in known]
-        return renumbered[used], (*groups, *dict.fromkeys(unused))
+        for index in order:
+            group = _completed(keys[index], known.get(keys[index][0]))
+            renumbered[index] = numbers.setdefault(group, len(numbers))
+        for group in table:
+            numbers.setdefault(group, len(numbers))
+        return renumbered[used], tuple(numbers)
+
+
+def _known_by_name(
+    keys: Sequence[_GroupKey], table: Sequence[ProcessGroup]
+) -> dict[str, ProcessGroup]:
+    """For each name the group of ``table``, else the only one that events spell out."""
+    known: dict[str, ProcessGroup] = {}
+    for group in table:
+        known.setdefault(group.name, group)
+    spelled: dict[str, set[tuple[str, tuple[int, ...]]]] = {}
+    for name, description, ranks, whole, _ in keys:
+        if ranks and whole:
+            spelled.setdefault(name, set()).add((description, ranks))
+    for name, groups in spelled.items():
+        if len(groups) == 1:
+            description, ranks = next(iter(groups))
+            known.setdefault(name, ProcessGroup(name, description, ranks, len(ranks)))
+    return known
 
 
 def groups_of_config(value: object) -> tuple[ProcessGroup, ...]:
@@ -98,9 +123,7 @@ def groups_of_config(value: object) -> tuple[ProcessGroup, ...]:
     return tuple(groups)
 
 
-def _completed(
-    key: tuple[str, str, tuple[int, ...], bool, int], known: ProcessGroup | None
-) -> ProcessGroup:
+def _completed(key: _GroupKey, known: ProcessGroup | None) -> ProcessGroup:
     name, description, ranks, whole, size = key
     if (not whole or not ranks) and known is not None:
         ranks, whole = known.ranks, True

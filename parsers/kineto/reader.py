@@ -14,7 +14,7 @@ from parsers.kineto.document import Batch, Document, Member, Notebook
 from parsers.kineto.groups import groups_of_config
 from parsers.kineto.lenient import lenient_json
 
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 CHUNK_BYTES = 1 << 20

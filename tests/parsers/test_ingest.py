@@ -228,6 +228,24 @@ def test_two_files_that_claim_one_rank_are_both_shown(tmp_path: Path) -> None:
     assert any("rank 0 is claimed by a.json" in note.message for note in job.notes)
 
 
+def test_a_cut_file_takes_the_base_time_of_the_others(tmp_path: Path) -> None:
+    base = 1_700_000_000_000_000_000
+    event = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":%s,"dur":1}'
+    whole = '{"traceEvents":[%s],"distributedInfo":{"rank":%d},"baseTimeNanoseconds":%d}'
+    (tmp_path / "rank0.json").write_text(whole % (event % 5, 0, base))
+    (tmp_path / "rank1.json").write_text(f'{{"traceEvents":[{event % 6},')
+    (tmp_path / "rank2.json").write_text(f'{{"traceEvents":[{event % "1700000000000007"},')
+
+    job = open_job(tmp_path)
+
+    assert [trace.first_ns for trace in job.ranks] == [base + 5000, base + 6000, base + 7000]
+    assert [[note.code for note in trace.notes] for trace in job.ranks] == [
+        [],
+        ["truncated_trace", "assumed_base"],
+        ["truncated_trace"],
+    ]
+
+
 def test_order_of_arrival_does_not_matter(directory: Path) -> None:
     job = start_job(directory)
     traces = [e.trace for e in load(job.capture) if isinstance(e, Loaded)]

@@ -147,6 +147,19 @@ def test_a_wait_describes_no_kernel(tmp_path: Path) -> None:
     assert described(trace) == [()]
 
 
+def test_a_wait_names_no_second_group(tmp_path: Path) -> None:
+    wait = {**STATED, "Collective name": "wait", "Process Group Ranks": "[]", "Group size": 1}
+
+    trace = read(
+        tmp_path,
+        x("cpu_op", "record_param_comms", 100, 5, 99, **STATED),
+        x("cpu_op", "record_param_comms", 110, 5, 99, **wait),
+    )
+
+    assert [(group.name, group.ranks) for group in trace.process_groups] == [("7", (0, 1))]
+    assert trace.collective_args.group.tolist() == [0, 0]
+
+
 def test_sizes_of_old_traces_come_from_the_annotation_around_the_launch(tmp_path: Path) -> None:
     shapes = {"Input Dims": [[4, 2048, 4096]], "Input type": ["c10::Half"]}
     trace = read(

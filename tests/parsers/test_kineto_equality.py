@@ -82,6 +82,7 @@ CORPUS = {
     "deeper than any stack": event(args='{"x":' + "[" * 200_000 + "]" * 200_000 + "}"),
     "mismatched": event(args='{"x":[1}'),
     "vertical tab": event().replace(",", ",\x0b", 1),
+    "vertical tab between events": "\x0b" + event()[1:],
     "carriage returns": event().replace(",", "\r\n,\t ", 3),
     "collective without name": event(args='{"In msg nelems":8}'),
     "collective of null": event(args='{"Collective name":null,"In msg nelems":null}'),
