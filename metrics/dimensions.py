@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from metrics.classify import TYPES
-from metrics.groups import CommGroup, Ranks, relabelled
+from metrics.groups import WORLD_NAMES, CommGroup, Ranks, relabelled
 from parsers.columns import I8, Bool
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ MODES: Final = ("process_group", "rank_grid", "heuristic", "unknown")
 Axes = list[tuple[str, int]]
 """Axes of a grid of ranks with their degrees, inner to outer."""
 
-_WORLD_NAMES = frozenset({"default_pg", "world", "world_group"})
 _SHORT: Final = {
     "dp": "dp",
     "ddp": "dp",
@@ -118,7 +117,7 @@ def _told(
         dim = dims.pop()
         axis = next(iter(axes)) if len(axes) == 1 else dim
         return dataclasses.replace(group, dim=dim, axis=axis, mode="rank_grid")
-    if group.description.lower() in _WORLD_NAMES and len(group.ranks) in (0, world_size):
+    if group.description.lower() in WORLD_NAMES and len(group.ranks) in (0, world_size):
         return dataclasses.replace(group, dim="world", mode="process_group")
     return group
 

@@ -12,12 +12,17 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from parsers.columns import I32, MISSING, ProcessGroup, RankTrace
 
 Ranks = tuple[int, ...]
+
+WORLD_NAMES: Final = frozenset({"default_pg", "world", "world_group"})
+"""Descriptions, in lower case, of the group that holds every rank."""
+
 Identity = tuple[Ranks, str, str]
 
 
@@ -65,6 +70,17 @@ def group_table(traces: Sequence[RankTrace], world_size: int | None) -> GroupTab
             ids.append(identities[identity])
         index[label] = np.array(ids, np.int32)
     return GroupTable(_labelled(first), index)
+
+
+def world_of_groups(traces: Sequence[RankTrace]) -> int | None:
+    """Size of the group that holds every rank, where a file lists it."""
+    sizes = [
+        len(group.ranks) or group.size
+        for trace in traces
+        for group in trace.process_groups
+        if group.description.lower() in WORLD_NAMES
+    ]
+    return max((size for size in sizes if size > 0), default=None)
 
 
 def relabelled(groups: Sequence[CommGroup]) -> tuple[CommGroup, ...]:

@@ -11,7 +11,7 @@ from metrics.collectives.clocks import ClockModel, estimate_clocks
 from metrics.collectives.match import Matches, MatchInput, match_calls
 from metrics.collectives.stragglers import Arrivals, arrivals
 from metrics.dimensions import Degrees, with_dimensions
-from metrics.groups import CommGroup, GroupTable, group_table
+from metrics.groups import CommGroup, GroupTable, group_table, world_of_groups
 from metrics.rank_facts import RankFacts
 
 if TYPE_CHECKING:
@@ -37,13 +37,18 @@ class JobFacts:
         }
 
     @cached_property
+    def world_size(self) -> int | None:
+        """Ranks of the job: as the files state it, else as many as the group of all ranks has."""
+        return self.job.world_size or world_of_groups(self.job.ranks)
+
+    @cached_property
     def _table(self) -> GroupTable:
-        return group_table(self.job.ranks, self.job.world_size)
+        return group_table(self.job.ranks, self.world_size)
 
     @cached_property
     def groups(self) -> tuple[CommGroup, ...]:
         """All communicators of the job, with their dimension."""
-        return with_dimensions(self._table.groups, self.degrees, self.job.world_size)
+        return with_dimensions(self._table.groups, self.degrees, self.world_size)
 
     @cached_property
     def calls(self) -> Mapping[str, Calls]:

@@ -134,8 +134,8 @@ class View:
 
     @property
     def world_size(self) -> int | None:
-        """Largest world size that a trace states, else what the card counts."""
-        return self.job.world_size or self.card.number("total_count")
+        """Ranks of the job as the files state or list them, else what the card counts."""
+        return self.facts.world_size or self.card.number("total_count")
 
     def dims_of(self, calls: Calls) -> tuple[I8, I8]:
         """Index into DIMS and MODES of each call."""

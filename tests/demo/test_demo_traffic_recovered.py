@@ -10,17 +10,7 @@ import pytest
 from recovery import FAMILY, LOSSY, Recovered, quick, recover
 
 WHOLE = sorted(set(FAMILY) - LOSSY)
-EVERY = [
-    pytest.param(
-        name,
-        marks=pytest.mark.xfail(
-            name == "bare list",
-            reason="default_pg is not taken for the world where no file states its size",
-            strict=True,
-        ),
-    )
-    for name in sorted(FAMILY)
-]
+EVERY = sorted(FAMILY)
 DIMS = {"dp_replicate": "dp", "dp_shard": "dp"}
 
 

@@ -178,6 +178,14 @@ def test_an_all_to_all_without_experts_is_context_traffic() -> None:
     assert dims_of(events, [world(8)], cp=2, ep=2) == ["ep"]
 
 
+def test_the_world_is_known_by_its_group_where_no_file_states_its_size() -> None:
+    trace = rank_trace(0, gpu=[allreduce(0, 1, Coll())], groups=[world(4)])
+
+    view = View(job(trace))
+
+    assert (view.world_size, view.groups[0].dim) == (4, "world")
+
+
 def test_a_described_group_wins_over_the_operation() -> None:
     group_of_context = ProcessGroup("4", "mesh_cp", (0, 1), 2)
 

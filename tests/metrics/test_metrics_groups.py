@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from factories import rank_trace, world
 
-from metrics.groups import format_ranks, group_table
+from metrics.groups import format_ranks, group_table, world_of_groups
 from parsers.columns import ProcessGroup
 
 
@@ -87,6 +87,14 @@ def test_groups_of_unknown_ranks_are_not_shared() -> None:
     table = group_table([rank_trace(0, groups=[unknown]), rank_trace(1, groups=[unknown])], 8)
 
     assert [group.ranks for group in table.groups] == [(), ()]
+
+
+def test_the_group_of_all_ranks_tells_the_world_where_nothing_else_does() -> None:
+    tensor = ProcessGroup("1", "mesh_tp", (0, 1), 2)
+
+    assert world_of_groups([rank_trace(0, groups=[tensor, world(8)])]) == 8
+    assert world_of_groups([rank_trace(0, groups=[ProcessGroup("0", "default_pg", (), 4)])]) == 4
+    assert world_of_groups([rank_trace(0, groups=[tensor])]) is None
 
 
 def test_ranks_in_short() -> None:
