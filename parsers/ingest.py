@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import multiprocessing
 import os
 import queue
-import signal
+import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -29,6 +29,7 @@ from parsers.errors import CancelledError, TraceError
 from parsers.kineto import read_kineto
 from parsers.kineto.reader import PARSER_VERSION
 from parsers.store import Store, default_cache_dir
+from parsers.worker import Outcome, read_one, start_worker
 
 if TYPE_CHECKING:
     from parsers.discover import Capture, FoundFile
@@ -187,11 +188,12 @@ class _Pool:
         executor = ProcessPoolExecutor(
             workers,
             mp_context=context,
-            initializer=_start_worker,
+            initializer=start_worker,
             initargs=(reports, stop, self._directories),
         )
-        futures = {executor.submit(_read_one, f.real_path, f.path): f for f in pending}
         try:
+            with _own_main_module():
+                futures = {executor.submit(read_one, f.real_path, f.path): f for f in pending}
             return (yield from self._collect(futures, reports))
         finally:
             stop.set()
@@ -200,7 +202,7 @@ class _Pool:
             reports.cancel_join_thread()
 
     def _collect(
-        self, futures: dict[Future[_Outcome], FoundFile], reports: Any
+        self, futures: dict[Future[Outcome], FoundFile], reports: Any
     ) -> Generator[LoadEvent, None, list[FoundFile]]:
         sizes = {found.path: found.size_bytes for found in futures.values()}
         waiting = set(futures)
@@ -219,7 +221,7 @@ class _Pool:
                     died.append(found)
         return died
 
-    def _result(self, found: FoundFile, outcome: _Outcome) -> LoadEvent:
+    def _result(self, found: FoundFile, outcome: Outcome) -> LoadEvent:
         if outcome.error is not None:
             return Failed(found.path, outcome.error)
         trace = Store(outcome.directory).load(outcome.key)
@@ -228,14 +230,23 @@ class _Pool:
         return Loaded(found.path, _shown(trace, found), cached=False, seconds=outcome.seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What a worker sends back: small, because the columns travel through the store."""
+@contextlib.contextmanager
+def _own_main_module() -> Iterator[None]:
+    """Workers started here import :mod:`parsers.worker` first, not the caller's main module.
 
-    directory: Path = Path()
-    key: str = ""
-    seconds: float = 0.0
-    error: str | None = None
+    That one may be a script without a guard, which would start workers of its own, or no
+    file at all. A caller that named a worker module of its own is left alone.
+    """
+    main = sys.modules["__main__"]
+    stated = main.__spec__
+    if stated is not None and stated.name.endswith(".worker"):
+        yield
+        return
+    main.__spec__ = importlib.util.find_spec("parsers.worker")
+    try:
+        yield
+    finally:
+        main.__spec__ = stated
 
 
 def _drained(reports: Any) -> dict[str, int]:
@@ -247,54 +258,3 @@ def _drained(reports: Any) -> dict[str, int]:
         except (queue.Empty, OSError, EOFError):
             return latest
         latest[path] = bytes_read
-
-
-class _Worker:
-    """State of a worker process, set once by its initializer."""
-
-    reports: Any = None
-    stop: Any = None
-    directories: tuple[Path, ...] = ()
-
-
-def _start_worker(reports: Any, stop: Any, directories: tuple[Path, ...]) -> None:
-    _Worker.reports, _Worker.stop, _Worker.directories = reports, stop, directories
-    # ctrl+c reaches the whole process group; the caller decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(OSError):
-        os.nice(5)  # a login node is shared
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A worker must not outlive a killed explorer."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _read_one(real_path: str, shown: str) -> _Outcome:
-    """Read one file and store its columns; the task of a worker."""
-    started = time.perf_counter()
-    last = 0.0
-
-    def progress(bytes_read: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= _POLL_S:
-            last = now
-            _Worker.reports.put((shown, bytes_read))
-
-    path = Path(real_path)
-    try:
-        key = Store(_Worker.directories[0]).key(path, PARSER_VERSION)
-        trace = read_kineto(path, shown=shown, progress=progress, cancelled=_Worker.stop.is_set)
-    except TraceError as error:
-        return _Outcome(error=str(error))
-    except OSError as error:
-        return _Outcome(error=f"{shown}: cannot be read ({error.strerror})")
-    for directory in _Worker.directories:
-        if Store(directory).save(key, trace):
-            return _Outcome(directory, key, time.perf_counter() - started)
-    return _Outcome(error=f"{shown}: no space for its columns in {_Worker.directories[0]}")

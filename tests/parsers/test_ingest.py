@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -184,6 +186,24 @@ def test_workers_follow_the_grant_of_slurm(
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", environment)
 
     assert expected(allowed_cpus())
+
+
+def test_a_script_without_a_guard_may_load(directory: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from parsers.ingest import load\n"
+        "from parsers.job import start_job\n"
+        "events = list(load(start_job(sys.argv[1]).capture))\n"
+        "print(sorted(type(event).__name__ for event in events))\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, script, directory], capture_output=True, text=True, check=False
+    )
+
+    assert ran.stderr == ""
+    assert ran.stdout.count("Loaded") == 3
 
 
 def test_a_job_knows_its_world_and_what_is_missing(directory: Path) -> None:
