@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from metrics.dimensions import Degrees
-from metrics.refusal import refuse
+from metrics.refusal import Refusal, refuse
 
 if TYPE_CHECKING:
     from parsers.workload_card import Card
@@ -61,5 +61,16 @@ class CardFacts:
 
     @cached_property
     def degrees(self) -> Degrees:
-        """Parallel degrees, None where not stated."""
-        return Degrees(**{name: self.number(name) for name in DEGREES})
+        """Parallel degrees, None where not stated or not a number (see `require_degrees`)."""
+        found: dict[str, int | None] = {}
+        for name in DEGREES:
+            try:
+                found[name] = self.number(name)
+            except Refusal:
+                found[name] = None
+        return Degrees(**found)
+
+    def require_degrees(self) -> None:
+        """Refuse an override of a degree that is no whole number."""
+        for name in DEGREES:
+            self.number(name)

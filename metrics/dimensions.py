@@ -89,13 +89,6 @@ class Degrees:
             found[unknown[0]] = rest
         return Degrees(**found, ep=self.ep or 1)
 
-    @property
-    def above_one(self) -> tuple[str, ...]:
-        """Names of the degrees that split anything."""
-        return tuple(
-            field.name for field in dataclasses.fields(self) if (getattr(self, field.name) or 0) > 1
-        )
-
 
 def with_dimensions(
     groups: Sequence[CommGroup], degrees: Degrees, world_size: int | None

@@ -61,7 +61,7 @@ def source_of(ranks: Sequence[RankView]) -> tuple[str, list[str]]:
 
 
 def require_traces(view: View) -> None:
-    """Refuse where the profile mode finds no files, no rank is chosen, or no group is meant."""
+    """Refuse where no file fits the mode, nothing is selected, or an option means nothing."""
     other = [f.path for f in view.job.discovery.files if f.kind.startswith("nsys")]
     mode = view.options.profile_mode
     if mode == "nsys":
@@ -83,6 +83,7 @@ def require_traces(view: View) -> None:
         raise refuse("missing_ranks", f"none of the ranks {wanted} is here; ranks here: {here}")
     if all(rank.is_empty for rank in view.ranks):
         raise _nothing_selected(view)
+    view.card.require_degrees()
     view.require_group()
 
 

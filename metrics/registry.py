@@ -45,9 +45,6 @@ class UnknownMetricError(KeyError):
         return f"unknown metric {self.name!r}: {near}there are {', '.join(self.known)}"
 
 
-UnknownMetric = UnknownMetricError
-
-
 @dataclass(frozen=True)
 class Metric:
     """A quantity with a name, and how to compute it from a view of a job."""

@@ -127,6 +127,15 @@ def test_the_basis_names_window_and_marker() -> None:
     assert "its own" in windowed.basis["clipped"]
 
 
+def test_an_override_that_is_no_number_is_refused() -> None:
+    view = View(job(rank_trace(0, gpu=[allreduce(0, 1)])), ViewOptions(overrides={"tp": "two"}))
+
+    result = COUNT.run(view)
+
+    assert (result.reason, result.inputs["overrides"]) == ("card_invalid", {"tp": "two"})
+    assert "tp = 'two' is not a whole number" in result.reasons[0].message
+
+
 def test_an_unexpected_error_is_a_result_that_says_so() -> None:
     def broken(_: View) -> None:
         raise ZeroDivisionError("oops")
