@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _ENDS_MUST_MEET: Final = "allreduce, allgather, reduce-scatter, barrier or all-to-all"
 
 
+_POSSIBLE_SHARE: Final = 0.25
+"""Below this share of pairs that can be one collective, matching by order is disproved."""
+
 _EVIDENCE: Final = {
     1: "communicator and sequence number",
     2: "group and sequence number",
@@ -56,6 +59,8 @@ def compute(view: View) -> Result:
     chosen = [one for one in chosen if len(one)]
     if not chosen:
         raise _nothing(view, parts)
+    match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
+    _require_possible(match)
     lag = np.concatenate([one.lateness.lag_ns for one in chosen])
     overall = lag_tables.summary(lag)
     details = {
@@ -67,13 +72,13 @@ def compute(view: View) -> Result:
         "lag_aligned": _aligned(view, chosen),
         "clock": lag_tables.clock_table(view.clocks, labels),
         "by_group": lag_tables.by_group(chosen, labels, lambda index: _describe(view, index)),
-        "match": lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts]),
+        "match": match,
         "floor_us": microseconds(view.arrivals.floor_ns),
     }
     basis = {
         "lag": "clock_free",
         "clock": view.arrivals.basis if details["lag_aligned"] else "unknown",
-        "matching": _EVIDENCE[details["match"]["level"]],
+        "matching": _EVIDENCE[match["level"]],
         "stragglers": "blamed_share above 1.5 / ranks, 3 times at least",
         "selection": "a collective belongs where its first arrival does",
         "lag_fraction_of_step": "of the group with the largest sum in the step",
@@ -84,7 +89,7 @@ def compute(view: View) -> Result:
         details,
         source=source,
         basis=basis,
-        reasons=_reasons(view, details["match"]),
+        reasons=_reasons(view, match),
         warnings=[*warnings, *_warnings(view, details)],
     )
 
@@ -96,6 +101,18 @@ def _require_ranks(view: View) -> None:
     of = f" of {view.world_size}" if view.world_size else ""
     found = f"{len(known)}{of} ranks found"
     raise refuse("single_rank", f"{found}; lag needs at least 2 ranks of one group")
+
+
+def _require_possible(match: Mapping[str, Any]) -> None:
+    """Refuse pairs that the clocks contradict: a lag between strangers names nobody."""
+    share = match["overlap_pass_ratio"]
+    if match["high"] or match["medium"] or share is None or share >= _POSSIBLE_SHARE:
+        return
+    raise refuse(
+        "unmatched_collectives",
+        f"all {match['low']} collectives are matched by order alone, and in {1 - share:.0%} of "
+        "them a rank ends before another has started: these are not the same collectives",
+    )
 
 
 def _source(view: View) -> tuple[str, list[str]]:
@@ -241,11 +258,16 @@ def _reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
     reasons = []
     if not match["high"] and not match["medium"]:
         share = match["overlap_pass_ratio"]
+        tested = (
+            "which no clock could test"
+            if share is None
+            else f"and in {share:.0%} the last rank started before the first ended"
+        )
         reasons.append(
             Reason(
                 "unmatched_collectives",
                 f"all {match['low']} collectives are matched with low confidence: by order, "
-                f"and in {share:.0%} the last rank started before the first ended",
+                + tested,
             )
         )
     shown = [rank.label for rank in view.ranks]

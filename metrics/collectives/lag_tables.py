@@ -147,6 +147,7 @@ def match_table(
     """How the instances were matched, and what was left out (``matched``: rows as masks)."""
     level = np.concatenate([one.match.level[rows & one.eligible] for one, rows in matched])
     overlap = np.concatenate([one.match.overlap[rows & one.eligible] for one, rows in matched])
+    tested = overlap[overlap >= 0]
     counts = np.bincount(level, minlength=5)
     return {
         "level": int(counts.argmax()),
@@ -156,7 +157,7 @@ def match_table(
             int((one.match.complete & ~one.match.agrees)[rows].sum()) for one, rows in matched
         ),
         "incomplete": sum(int((~one.match.complete)[rows].sum()) for one, rows in matched),
-        "overlap_pass_ratio": float((overlap == 1).mean()),
+        "overlap_pass_ratio": float(tested.mean()) if len(tested) else None,
     }
 
 
