@@ -132,6 +132,20 @@ class View:
             return {trace.label: 0 for trace in self.job.ranks}
         return self.clocks.offsets_ns
 
+    @cached_property
+    def origin_ns(self) -> int:
+        """Zero of windows and of the timeline: the earliest event of any rank, on one clock.
+
+        A rank whose clock is behind must not shift the zero of all others.
+        """
+        starts = {trace.label: trace.first_ns for trace in self.job.ranks}
+        corrected = [
+            start - self.offsets_ns.get(label, 0)
+            for label, start in starts.items()
+            if start is not None
+        ]
+        return min(corrected, default=0)
+
     @property
     def world_size(self) -> int | None:
         """Ranks of the job as the files state or list them, else what the card counts."""
@@ -149,7 +163,7 @@ class View:
         window, options = self.options.window, self.options
         start, end = -FOREVER_NS, FOREVER_NS
         if window is not None:
-            zero = self.job.origin_ns + self.offsets_ns.get(label, 0)
+            zero = self.origin_ns + self.offsets_ns.get(label, 0)
             start = start if window.start_ns is None else zero + window.start_ns
             end = end if window.end_ns is None else zero + window.end_ns
         return Selection(start, end, options.steps, options.span, self._chosen)
