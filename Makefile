@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-dev
 RUN    := $(VENV)/.installed
 
-.PHONY: demo test check format lint types layers docs bench clean
+.PHONY: demo test check format lint types layers docs bench fuzz clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -26,8 +26,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
+# Each folder of tests is a world of its own: helpers beside the tests, a conftest of one name.
 types: $(STAMP)
-	$(BIN)/mypy
+	$(BIN)/mypy parsers metrics ccltui bench tests/conftest.py
+	for folder in tests/*/; do MYPYPATH=$$folder:tests/metrics $(BIN)/mypy $$folder || exit 1; done
 
 layers: $(STAMP)
 	$(BIN)/lint-imports
@@ -37,6 +39,10 @@ docs: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m bench.ingest
+
+# Two hundred thousand mutants through both decoders: for a night, not for every commit.
+fuzz: $(STAMP)
+	$(BIN)/python tests/parsers/kineto_fuzz.py --mutants 200000
 
 # The demo needs no development package, so it has a stamp of its own.
 $(RUN): pyproject.toml

@@ -13,12 +13,13 @@ from parsers.job import open_job
 from parsers.window import parse_window
 
 
-def hidden(directory: Path, offset_ns: int, **options: bool) -> list[object]:
+def hidden(directory: Path, offset_ns: int, *, raw_clocks: bool = False) -> list[object]:
     spec = Spec.quiet(
         tp=2, pp=1, dp_shard=2, gpus_per_node=2, steps=4, clock_offsets_ns=(0, offset_ns)
     )
     write_job(directory, spec)
-    view = View(open_job(directory), ViewOptions(window=parse_window("2ms/60ms"), **options))
+    options = ViewOptions(window=parse_window("2ms/60ms"), raw_clocks=raw_clocks)
+    view = View(open_job(directory), options)
     return [METRIC.run(view).details[key] for key in ("comm_time_ms", "comp_time_ms")]
 
 
