@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import multiprocessing
-import os
 import queue
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from parsers.columns import RankTrace
 from parsers.errors import CancelledError, TraceError
 from parsers.kineto import read_kineto
 from parsers.kineto.reader import PARSER_VERSION
+from parsers.resources import workers_for
 from parsers.store import Store, default_cache_dir
 from parsers.worker import Outcome, read_one, start_worker
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from parsers.discover import Capture, FoundFile
 
 _POLL_S = 0.05
-_MAX_JOBS = 8
 _INLINE_BYTES = 8 << 20  # below this, starting a worker costs more than it saves
 
 
@@ -74,14 +73,6 @@ def never() -> bool:
     return False
 
 
-def allowed_cpus() -> int:
-    """CPUs this process may use: Slurm's grant, else its affinity."""
-    granted = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
-    cpus = affinity or os.cpu_count() or 1
-    return min(cpus, int(granted)) if granted.isdecimal() and int(granted) > 0 else cpus
-
-
 def load(
     capture: Capture,
     *,
@@ -93,8 +84,8 @@ def load(
     """Load every file of ``capture``, yielding progress and results as they come.
 
     ``cache_dir`` None means the user's cache directory. ``jobs`` None means one worker a
-    CPU allowed, at most 8. ``inline`` allows small captures to be read in this process
-    (never for a process with a screen). After ``cancelled`` turns true no further result
+    CPU allowed, at most 8, and no more than the free memory holds. ``inline`` allows small
+    captures to be read in this process (never for a process with a screen). After ``cancelled`` turns true no further result
     comes; what was yielded stays valid. Failures are events, not exceptions.
     """
     store = Store(default_cache_dir() if cache_dir is None else cache_dir)
@@ -113,7 +104,7 @@ def load(
     if inline and sum(found.size_bytes for found in pending) <= _INLINE_BYTES:
         yield from _inline(store, pending, cancelled)
     else:
-        workers = min(jobs or min(allowed_cpus(), _MAX_JOBS), len(pending))
+        workers = workers_for([(f.size_bytes, f.compression) for f in pending], jobs)
         # Where the cache cannot take the columns they go here; mapped files outlive it.
         with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
             yield from _Pool((store.directory, Path(scratch)), workers, cancelled).run(pending)

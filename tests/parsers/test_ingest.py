@@ -9,13 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from parsers.errors import NotFoundError
-from parsers.ingest import Failed, Loaded, LoadEvent, Progress, allowed_cpus, load
+from parsers.ingest import Failed, Loaded, LoadEvent, Progress, load
 from parsers.job import Job, open_job, start_job
 
 
@@ -174,18 +173,6 @@ def test_a_cache_that_cannot_be_written_costs_speed_only(directory: Path) -> Non
         assert results(events) == [("Loaded", name) for name in NAMES]
         kept = next(e for e in events if isinstance(e, Loaded)).trace
         assert kept.group("gpu").start_ns.tolist() == [0, 1000, 2000]
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [("1", lambda cpus: cpus == 1), ("", lambda cpus: cpus >= 1), ("x", lambda cpus: cpus >= 1)],
-)
-def test_workers_follow_the_grant_of_slurm(
-    monkeypatch: pytest.MonkeyPatch, environment: str, expected: Callable[[int], bool]
-) -> None:
-    monkeypatch.setenv("SLURM_CPUS_PER_TASK", environment)
-
-    assert expected(allowed_cpus())
 
 
 def test_a_script_without_a_guard_may_load(directory: Path, tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""What this process may use of a shared machine: CPUs and memory, whoever set the limit."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+MAX_WORKERS = 8
+_CGROUP = Path("/sys/fs/cgroup")
+_MEMBERSHIP = Path("/proc/self/cgroup")
+_UNLIMITED = 1 << 60
+_SHARE = 0.6
+"""Of the memory that is free now; the rest is for everybody else."""
+_WORKER_BYTES = 120 << 20
+_BYTES_PER_TEXT_BYTE = 0.35
+"""Peak columns of a worker against the uncompressed text it reads (about 70 B an event)."""
+_EXPANSION = {"none": 1.0, "gzip": 20.0, "zstd": 20.0}
+
+
+def allowed_cpus() -> int:
+    """CPUs this process may use: the least of Slurm's grant, affinity and cgroup quota."""
+    limits = [os.cpu_count() or 1]
+    if hasattr(os, "sched_getaffinity"):
+        limits.append(len(os.sched_getaffinity(0)))
+    granted = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if granted.isdecimal():
+        limits.append(int(granted))
+    quota = _cgroup_cpus()
+    if quota is not None:
+        limits.append(quota)
+    return max(min(limits), 1)
+
+
+def available_memory() -> int:
+    """Bytes that can still be used: what the machine has free, within the cgroup's limit."""
+    return min(_machine_memory(Path("/proc/meminfo")), _cgroup_memory())
+
+
+def workers_for(files: Sequence[tuple[int, str]], jobs: int | None = None) -> int:
+    """Worker processes for ``files`` (bytes, compression): what CPUs and memory allow.
+
+    ``jobs`` states the number of processes; memory may still lower it, never below one.
+    """
+    wanted = min(jobs or min(allowed_cpus(), MAX_WORKERS), len(files))
+    budget = available_memory() * _SHARE
+    needs = sorted((_peak_bytes(*file) for file in files), reverse=True)
+    count, total = 0, 0.0
+    for need in needs[:wanted]:
+        total += need
+        if total > budget:
+            break
+        count += 1
+    return max(count, 1)
+
+
+def _peak_bytes(size_bytes: int, compression: str) -> float:
+    return _WORKER_BYTES + size_bytes * _EXPANSION[compression] * _BYTES_PER_TEXT_BYTE
+
+
+def _machine_memory(meminfo: Path) -> int:
+    for line in _text(meminfo).splitlines():
+        name, _, rest = line.partition(":")
+        if name == "MemAvailable":
+            return int(rest.split()[0]) * 1024
+    return _UNLIMITED
+
+
+def _cgroup_memory() -> int:
+    """Least limit less use of this process's control groups; unlimited where there is none."""
+    left = [_UNLIMITED]
+    for group in _groups("", ""):
+        left.append(_left(group / "memory.max", group / "memory.current"))
+    for group in _groups("memory", "memory"):
+        left.append(_left(group / "memory.limit_in_bytes", group / "memory.usage_in_bytes"))
+    return min(left)
+
+
+def _left(limit: Path, used: Path) -> int:
+    stated, current = _text(limit).strip(), _text(used).strip()
+    if not (stated.isdecimal() and current.isdecimal()):
+        return _UNLIMITED
+    return max(min(int(stated), _UNLIMITED) - int(current), 0)
+
+
+def _cgroup_cpus() -> int | None:
+    """Least quota of this process's control groups in whole CPUs, rounded up."""
+    quotas = [_text(group / "cpu.max").split() for group in _groups("", "")]
+    cpus = [
+        max(math.ceil(int(quota[0]) / int(quota[1])), 1)
+        for quota in quotas
+        if len(quota) == 2 and quota[0].isdecimal() and quota[1].isdecimal() and int(quota[1])
+    ]
+    return min(cpus, default=None)
+
+
+def _groups(controller: str, mount: str) -> list[Path]:
+    """The control group of this process and those around it ("" names version 2)."""
+    root = _CGROUP / mount
+    for line in _text(_MEMBERSHIP).splitlines():
+        _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+        if controller in controllers.split(","):
+            own = root / path.strip("/")
+            return [own, *(parent for parent in own.parents if parent.is_relative_to(root))]
+    return [root]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
