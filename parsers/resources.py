@@ -69,12 +69,12 @@ def _machine_memory(meminfo: Path) -> int:
 
 def _cgroup_memory() -> int:
     """Least limit less use of this process's control groups; unlimited where there is none."""
-    left = [_UNLIMITED]
-    for group in _groups("", ""):
-        left.append(_left(group / "memory.max", group / "memory.current"))
-    for group in _groups("memory", "memory"):
-        left.append(_left(group / "memory.limit_in_bytes", group / "memory.usage_in_bytes"))
-    return min(left)
+    second = [(group, "memory.max", "memory.current") for group in _groups("", "")]
+    first = [
+        (group, "memory.limit_in_bytes", "memory.usage_in_bytes")
+        for group in _groups("memory", "memory")
+    ]
+    return min(_left(group / limit, group / used) for group, limit, used in second + first)
 
 
 def _left(limit: Path, used: Path) -> int:
@@ -99,7 +99,7 @@ def _groups(controller: str, mount: str) -> list[Path]:
     """The control group of this process and those around it ("" names version 2)."""
     root = _CGROUP / mount
     for line in _text(_MEMBERSHIP).splitlines():
-        _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controller in controllers.split(","):
             own = root / path.strip("/")
             return [own, *(parent for parent in own.parents if parent.is_relative_to(root))]
