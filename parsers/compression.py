@@ -7,7 +7,10 @@ Damage does not raise: what could be decoded is yielded, then a note says where 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +23,8 @@ Compression = Literal["none", "gzip", "zstd"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_CHUNKS_AHEAD = 3
+_POLL_S = 0.05
 _READ_BYTES = 256 * 1024
 _ZSTD_SLICE_BYTES = 4096
 _GZIP_WBITS = 31  # gzip header and trailer, 32 KiB window
@@ -58,14 +63,24 @@ class TextChunks:
         self._produced = 0  # uncompressed bytes so far, those not yet yielded included
 
     def __iter__(self) -> Iterator[bytes]:
+        pieces = self._pieces()
+        first = next(pieces, None)
+        if first is None:
+            return
+        # Decompression releases the interpreter's lock: it overlaps with the scan. One chunk
+        # needs no thread.
+        rest = pieces if self.compression == "none" else ahead(pieces, _CHUNKS_AHEAD)
+        for piece in itertools.chain([first], rest):
+            self.text_bytes += len(piece)
+            yield piece
+
+    def _pieces(self) -> Iterator[bytes]:
         with self._path.open("rb", buffering=0) as file:
             head = _read_full(file, 4)
             self.compression = detect(head)
             ways = {"none": self._plain, "gzip": self._gzip, "zstd": self._zstd}
             pieces = self._counted(ways[self.compression](file, head))
-            for piece in _resize(pieces, self._chunk_bytes):
-                self.text_bytes += len(piece)
-                yield piece
+            yield from _resize(pieces, self._chunk_bytes)
 
     def _read(self, file: io.RawIOBase, pending: bytes = b"") -> bytes:
         """Next raw bytes of the file, ``pending`` (already read) first."""
@@ -139,6 +154,45 @@ class TextChunks:
         for piece in pieces:
             self._produced += len(piece)
             yield piece
+
+
+def ahead(pieces: Iterator[bytes], depth: int) -> Generator[bytes, None, None]:
+    """The same pieces, fetched by a thread that is at most ``depth`` of them ahead.
+
+    An exception of ``pieces`` is raised here, in its place. Leaving early ends the thread.
+    """
+    ready: queue.Queue[bytes | BaseException | None] = queue.Queue(depth)
+    left = threading.Event()
+
+    def offer(item: bytes | BaseException | None) -> bool:
+        while not left.is_set():
+            try:
+                ready.put(item, timeout=_POLL_S)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def fetch() -> None:
+        try:
+            for piece in pieces:
+                if not offer(piece):
+                    return
+        except BaseException as error:  # it belongs to the reader
+            offer(error)
+        else:
+            offer(None)
+
+    thread = threading.Thread(target=fetch, name="decompress", daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        left.set()
+        thread.join()
 
 
 def _read_full(file: io.RawIOBase, size: int) -> bytes:

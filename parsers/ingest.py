@@ -86,7 +86,8 @@ def load(
     ``cache_dir`` None means the user's cache directory. ``jobs`` None means one worker a
     CPU allowed, at most 8, and no more than the free memory holds. ``inline`` allows small
     captures to be read in this process (never for a process with a screen). After
-    ``cancelled`` turns true no further result comes; what was yielded stays valid. Failures are events, not exceptions.
+    ``cancelled`` turns true no further result comes; what was yielded stays valid. Failures
+    are events, not exceptions.
     """
     store = Store(default_cache_dir() if cache_dir is None else cache_dir)
     pending: list[FoundFile] = []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import random
+import threading
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from parsers.compression import TextChunks, detect
+from parsers.compression import TextChunks, ahead, detect
 
 NOISE = random.Random(7).randbytes(300_000)
 ZEROS = b"0" * 5_000_000
@@ -110,3 +112,43 @@ def test_progress_counts_raw_bytes(tmp_path: Path) -> None:
 
     assert seen == sorted(seen)
     assert seen[-1] == len(data)
+
+
+def test_fetching_ahead_keeps_order_and_is_bounded() -> None:
+    fetched: list[int] = []
+
+    def pieces() -> Generator[bytes, None, None]:
+        for number in range(50):
+            fetched.append(number)
+            yield bytes([number])
+
+    seen: list[bytes] = []
+    for piece in ahead(pieces(), 3):
+        assert len(fetched) <= len(seen) + 1 + 3 + 1  # this one, those queued, one in hand
+        seen.append(piece)
+
+    assert seen == [bytes([number]) for number in range(50)]
+
+
+def test_an_error_while_fetching_comes_in_its_place() -> None:
+    def pieces() -> Generator[bytes, None, None]:
+        yield b"a"
+        raise OSError(5, "Input/output error")
+
+    fetched = ahead(pieces(), 3)
+
+    assert next(fetched) == b"a"
+    with pytest.raises(OSError, match="Input/output error"):
+        next(fetched)
+
+
+def test_leaving_early_ends_the_thread() -> None:
+    def pieces() -> Generator[bytes, None, None]:
+        while True:
+            yield b"x"
+
+    fetched = ahead(pieces(), 2)
+    next(fetched)
+    fetched.close()
+
+    assert not [thread for thread in threading.enumerate() if thread.name == "decompress"]
