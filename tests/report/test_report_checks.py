@@ -88,7 +88,7 @@ def test_ranks_known_by_their_names_only(tmp_path: Path) -> None:
     assert found["rank identity"][0] == "warning"
     assert "the file name alone gives the rank of" in found["rank identity"][1]
     assert found["ranks"] == ("unknown", "4 ranks; no file states the world size")
-    assert found["process groups"][0] == "warning"
+    assert found["process groups"][0] == "ok"
 
 
 def test_two_files_of_one_rank(whole: Path, tmp_path: Path) -> None:
