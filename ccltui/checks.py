@@ -16,6 +16,7 @@ from metrics.card_check import check_card
 from metrics.classify import COMM, classes_of
 from metrics.steps import steps_of
 from parsers.job import Job
+from parsers.kineto import accelerator
 from parsers.names import listed
 
 State = Literal["ok", "warning", "problem", "unknown"]
@@ -183,6 +184,20 @@ def capture_windows(job: Job) -> Finding:
     return Finding("capture windows", "ok" if common >= longest / 2 else "warning", message)
 
 
+def decoder(_job: Job) -> Finding:
+    """Which of the two readers of Kineto files is in use here: they give the same columns."""
+    if not accelerator.wanted():
+        message = "the general decoder: CCLTUI_ACCEL=0 turns the compiled scanner off"
+        return Finding("decoder", "ok", message)
+    if accelerator.compiled():
+        return Finding("decoder", "ok", "the compiled scanner")
+    message = (
+        "the general decoder, about four times slower: the scanner was not compiled; "
+        "install again where a C compiler is"
+    )
+    return Finding("decoder", "warning", message)
+
+
 CHECKS: Final[Sequence[Check]] = (
     files_read,
     ranks,
@@ -194,6 +209,7 @@ CHECKS: Final[Sequence[Check]] = (
     process_groups,
     workload_card,
     profilers,
+    decoder,
 )
 
 
