@@ -8,29 +8,24 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from metrics.collectives import lag_tables
-from metrics.collectives.blame import Chosen, choose, is_persistent, tally
-from metrics.collectives.match import disagreements
+from metrics.collectives.blame import Chosen, is_persistent, tally
 from metrics.collectives.selection import (
-    Part,
+    chosen_of,
     describe_group,
-    nothing_selected,
     parts_of,
     require_ranks,
     source_of_times,
     step_times,
 )
+from metrics.collectives.trust import match_reasons, match_warnings, require_possible
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
-from metrics.refusal import refuse
 from metrics.registry import Metric
-from metrics.result import Reason, Result
+from metrics.result import Result
 from metrics.statistics import mean, microseconds, ratio
 
 if TYPE_CHECKING:
     from metrics.view import View
-
-_POSSIBLE_SHARE: Final = 0.25
-"""Below this share of pairs that can be one collective, matching by order is disproved."""
 
 _EVIDENCE: Final = {
     1: "communicator and sequence number",
@@ -46,12 +41,9 @@ def compute(view: View) -> Result:
     source, warnings = source_of_times(view)
     labels = [rank.label for rank in view.ranks]
     parts = parts_of(view)
-    chosen = [_chosen(view, part, labels) for part in parts]
-    chosen = [one for one in chosen if len(one)]
-    if not chosen:
-        raise nothing_selected(view, parts)
+    chosen = chosen_of(view, parts)
     match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
-    _require_possible(match)
+    require_possible(match)
     lag = np.concatenate([one.lateness.lag_ns for one in chosen])
     overall = lag_tables.summary(lag)
     details = {
@@ -80,28 +72,9 @@ def compute(view: View) -> Result:
         details,
         source=source,
         basis=basis,
-        reasons=_reasons(view, match),
+        reasons=match_reasons(view, match),
         warnings=[*warnings, *_warnings(view, details)],
     )
-
-
-def _require_possible(match: Mapping[str, Any]) -> None:
-    """Refuse pairs that the clocks contradict: a lag between strangers names nobody."""
-    share = match["overlap_pass_ratio"]
-    if match["high"] or match["medium"] or share is None or share >= _POSSIBLE_SHARE:
-        return
-    raise refuse(
-        "unmatched_collectives",
-        f"all {match['low']} collectives are matched by order alone, and in {1 - share:.0%} of "
-        "them a rank ends before another has started: these are not the same collectives",
-    )
-
-
-def _chosen(view: View, part: Part, labels: Sequence[str]) -> Chosen:
-    index = {label: number for number, label in enumerate(labels)}
-    members = np.array([index[part.arrived.labels[column]] for column in part.columns])
-    rows = part.rows & part.arrived.eligible
-    return choose(part.arrived, rows, part.columns, members, view.arrivals.floor_ns)
 
 
 def _wait_and_blame(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, Any]:
@@ -147,46 +120,8 @@ def _aligned(view: View, chosen: Sequence[Chosen]) -> dict[str, Any] | None:
     }
 
 
-def _reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
-    reasons = []
-    if not match["high"] and not match["medium"]:
-        share = match["overlap_pass_ratio"]
-        tested = (
-            "which no clock could test"
-            if share is None
-            else f"and in {share:.0%} the last rank started before the first ended"
-        )
-        reasons.append(
-            Reason(
-                "unmatched_collectives",
-                f"all {match['low']} collectives are matched with low confidence: by order, "
-                + tested,
-            )
-        )
-    shown = [rank.label for rank in view.ranks]
-    for rank in view.ranks:
-        if not len(rank.calls):
-            text = f"rank {rank.label} has no collective"
-            reasons.append(Reason("no_collectives", text, rank=rank.label))
-    for label, why in view.matches.skipped.items():
-        if label in shown and " is claimed by " not in why:
-            text = f"rank {label} takes no part: {why}"
-            reasons.append(Reason("unmatched_collectives", text, rank=label))
-    return reasons
-
-
 def _warnings(view: View, details: Mapping[str, Any]) -> list[str]:
-    match = details["match"]
-    warnings = []
-    if match["low"] and (match["high"] or match["medium"]):
-        warnings.append(
-            f"{match['low']} of {details['num_collectives']} collectives are matched "
-            "with low confidence"
-        )
-    if match["mismatched"]:
-        warnings += disagreements(view.matches, view.groups, limit=4, incomplete=False)
-    if view.matches.ungrouped:
-        warnings.append(f"{view.matches.ungrouped} collectives name no group and are not matched")
+    warnings = match_warnings(view, details["match"])
     if details["lag_aligned"] is None:
         warnings.append("the clocks are not known against each other: only durations are compared")
     if details["normalized_lag"] is None:

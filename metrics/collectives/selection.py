@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from metrics.classify import distinct
+from metrics.collectives.blame import Chosen, choose
 from metrics.collectives.stragglers import GroupArrivals
 from metrics.envelope import source_of
 from metrics.refusal import Refusal, refuse
@@ -64,6 +65,24 @@ def parts_of(view: View) -> list[Part]:
             rows = _rows_in_view(arrived, columns, masks)
             parts.append(Part(number, arrived, rows, columns))
     return parts
+
+
+def chosen_of(view: View, parts: Sequence[Part]) -> list[Chosen]:
+    """The eligible instances of each part that has any, members as indices of ``view.ranks``.
+
+    Raises a refusal where there is none at all.
+    """
+    index = {rank.label: number for number, rank in enumerate(view.ranks)}
+    floor_ns = view.arrivals.floor_ns
+    chosen = []
+    for part in parts:
+        members = np.array([index[label] for label in part.labels])
+        rows = part.rows & part.arrived.eligible
+        chosen.append(choose(part.arrived, rows, part.columns, members, floor_ns))
+    found = [one for one in chosen if len(one)]
+    if not found:
+        raise nothing_selected(view, parts)
+    return found
 
 
 def require_ranks(view: View) -> None:

@@ -1,0 +1,78 @@
+"""How far numbers of matched collectives can be believed: refusals, reasons and warnings.
+
+``match`` is the table of `lag_tables.match_table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from metrics.collectives.match import disagreements
+from metrics.refusal import refuse
+from metrics.result import Reason
+
+if TYPE_CHECKING:
+    from metrics.view import View
+
+_POSSIBLE_SHARE: Final = 0.25
+"""Below this share of pairs that can be one collective, matching by order is disproved."""
+
+
+def is_doubtful(match: Mapping[str, Any]) -> bool:
+    """Whether no match is believed more than a little."""
+    return not match["high"] and not match["medium"]
+
+
+def require_possible(match: Mapping[str, Any]) -> None:
+    """Refuse pairs that the clocks contradict: a lag between strangers names nobody."""
+    share = match["overlap_pass_ratio"]
+    if not is_doubtful(match) or share is None or share >= _POSSIBLE_SHARE:
+        return
+    raise refuse(
+        "unmatched_collectives",
+        f"all {match['low']} collectives are matched by order alone, and in {1 - share:.0%} of "
+        "them a rank ends before another has started: these are not the same collectives",
+    )
+
+
+def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
+    """What makes a number of matched collectives cover only a part, or doubtful."""
+    reasons = []
+    if is_doubtful(match):
+        share = match["overlap_pass_ratio"]
+        tested = (
+            "which no clock could test"
+            if share is None
+            else f"and in {share:.0%} the last rank started before the first ended"
+        )
+        reasons.append(
+            Reason(
+                "unmatched_collectives",
+                f"all {match['low']} collectives are matched with low confidence: by order, "
+                + tested,
+            )
+        )
+    shown = [rank.label for rank in view.ranks]
+    for rank in view.ranks:
+        if not len(rank.calls):
+            text = f"rank {rank.label} has no collective"
+            reasons.append(Reason("no_collectives", text, rank=rank.label))
+    for label, why in view.matches.skipped.items():
+        if label in shown and " is claimed by " not in why:
+            text = f"rank {label} takes no part: {why}"
+            reasons.append(Reason("unmatched_collectives", text, rank=label))
+    return reasons
+
+
+def match_warnings(view: View, match: Mapping[str, Any]) -> list[str]:
+    """What a reader of a number of matched collectives should know of the matching."""
+    warnings = []
+    counted = match["high"] + match["medium"] + match["low"]
+    if match["low"] and not is_doubtful(match):
+        warnings.append(f"{match['low']} of {counted} collectives are matched with low confidence")
+    if match["mismatched"]:
+        warnings += disagreements(view.matches, view.groups, limit=4, incomplete=False)
+    if view.matches.ungrouped:
+        warnings.append(f"{view.matches.ungrouped} collectives name no group and are not matched")
+    return warnings
