@@ -208,16 +208,23 @@ class RankView:
             return windows
         return Intervals.of(int(windows.start_ns[0]), int(windows.end_ns[-1]))
 
+    @cached_property
+    def clipped_ns(self) -> I64:
+        """Duration of each row of ``gpu`` inside the windows, int64."""
+        gpu, windows = self.trace.group("gpu"), self.windows
+        if len(windows) == 1:
+            start, end = int(windows.start_ns[0]), int(windows.end_ns[0])
+            inside = np.minimum(gpu.end_ns, end) - np.maximum(gpu.start_ns, start)
+            return np.asarray(np.maximum(inside, 0))
+        return windows.before(gpu.end_ns) - windows.before(gpu.start_ns)
+
     def num_started(self, rows: Bool) -> int:
         """How many rows of ``gpu`` (mask) start inside the windows."""
         return int(self.windows.contains(self.trace.group("gpu").start_ns[rows]).sum())
 
     def summed_ns(self, rows: Bool) -> int:
         """Sum of the durations of rows of ``gpu`` (mask), clipped to the windows."""
-        gpu = self.trace.group("gpu")
-        before = self.windows.before
-        parts: I64 = before(gpu.end_ns[rows]) - before(gpu.start_ns[rows])
-        return int(parts.sum())
+        return int(self.clipped_ns[rows].sum())
 
     @property
     def num_uncorrelated(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final
@@ -59,16 +59,30 @@ class Metric:
     aliases: tuple[str, ...] = ()
     label: str = ""  # short title; the name where empty
     higher_is_better: bool | None = None
+    category: str = ""  # what it belongs to in a table of many: "time", "communication", …
+    needs_traces: bool = True  # False: side files may answer without any trace
+    parameters: Mapping[str, str] = field(default_factory=dict)  # overrides it takes, and meanings
 
     @property
     def title(self) -> str:
         """What to call the metric on a screen."""
         return self.label or self.name.replace("_", " ")
 
+    @property
+    def display(self) -> Mapping[str, str | bool | None]:
+        """How to show the value in a table of many metrics."""
+        return {
+            "label": self.title,
+            "unit": self.unit,
+            "higher_is_better": self.higher_is_better,
+            "category": self.category,
+        }
+
     def run(self, view: View) -> Result:
         """The metric under a view; a refusal or a failure is a result too, with its reason."""
         try:
-            view.require_traces()
+            if self.needs_traces:
+                view.require_traces()
             return self.compute(view)
         except Refusal as refusal:
             return self._unavailable(view, refusal.reasons)
