@@ -1,0 +1,40 @@
+"""communication_fraction: of busy time, of kernel time, of the window."""
+
+from __future__ import annotations
+
+import pytest
+from factories import allreduce, kernel, rank_trace
+from worked import cpu_only, gloo, measure, worked_example
+
+
+def test_worked_example() -> None:
+    result = measure("communication_fraction", worked_example())
+
+    assert result.value == 0.5  # 40 of the 80 µs in which anything runs
+    details = result.details
+    assert details["communication_fraction_of_kernel_time"] == pytest.approx(40 / 90)
+    assert details["communication_fraction_of_window"] == 0.4
+    assert (details["comm_time_ms"], details["busy_ms"]) == (0.04, 0.08)
+
+
+def test_streams_that_run_at_once_count_twice_in_the_sum_alone() -> None:
+    details = measure(
+        "communication_fraction",
+        rank_trace(0, gpu=[allreduce(0, 50), allreduce(0, 50, stream=21), kernel("gemm", 50, 50)]),
+    ).details
+
+    assert details["communication_fraction"] == 0.5
+    assert details["communication_fraction_of_kernel_time"] == pytest.approx(2 / 3)
+
+
+def test_a_job_without_collectives_spends_nothing_on_them() -> None:
+    result = measure("communication_fraction", rank_trace(0, gpu=[kernel("gemm", 0, 5)]))
+
+    assert (result.value, result.status) == (0.0, "ok")
+
+
+def test_what_it_needs() -> None:
+    assert measure("communication_fraction", cpu_only()).reason == "no_gpu_events"
+    hosted = measure("communication_fraction", gloo())
+    assert hosted.reason == "no_collectives"
+    assert "on the host" in hosted.reasons[0].message
