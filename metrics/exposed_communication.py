@@ -1,0 +1,119 @@
+"""Communication that nothing hides: what faster links could save at most."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metrics.classify import TYPES
+from metrics.device_time import device_ranks, require_communication_on_device, without_device
+from metrics.dimensions import DIMS
+from metrics.directory import metric_cal as metric_cal_of
+from metrics.envelope import answer
+from metrics.intervals import Intervals, union
+from metrics.registry import Metric
+from metrics.result import Result
+from metrics.statistics import milliseconds, over_ranks, ratio
+
+if TYPE_CHECKING:
+    from metrics.rank_view import RankView
+    from metrics.view import View
+    from parsers.columns import Bool
+
+Split = Callable[["RankView"], Iterator[tuple[str, "Bool"]]]
+
+
+def compute(view: View) -> Result:
+    """Communication outside of computation and copies, per rank and by what it serves."""
+    ranks = device_ranks(view)
+    require_communication_on_device(ranks)
+    hidden = {rank.label: rank.comp | rank.mem for rank in ranks}
+    exposed = {rank.label: (rank.comm - hidden[rank.label]).total_ns for rank in ranks}
+    total, window = sum(exposed.values()), sum(rank.window_ns for rank in ranks)
+    comm = sum(rank.comm.total_ns for rank in ranks)
+    details: dict[str, Any] = {
+        "exposed_comm_ms": milliseconds(total) / len(ranks),
+        "exposed_comm_pct_of_step": 100 * total / window,
+        "exposed_ratio_of_comm": ratio(total, comm),
+        "comm_time_ms": milliseconds(comm) / len(ranks),
+        "by_dim": _by(ranks, hidden, lambda rank: _dims(view, rank)),
+        "by_type": _by(ranks, hidden, _types),
+        "per_rank": {rank.label: _row(rank, exposed[rank.label]) for rank in ranks},
+        "across_ranks": {"exposed_comm_ms": over_ranks(exposed, milliseconds)},
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "hidden_by": "computation and copies",
+            "bound": "an upper bound: a part of it is waiting for other ranks",
+            "aggregate": "mean over ranks; ratios from sums",
+        },
+        reasons=without_device(view),
+    )
+
+
+def _row(rank: RankView, exposed: int) -> dict[str, Any]:
+    share = ratio(exposed, rank.window_ns)
+    return {
+        "exposed_comm_ms": milliseconds(exposed),
+        "exposed_comm_pct_of_step": None if share is None else 100 * share,
+        "exposed_ratio_of_comm": ratio(exposed, rank.comm.total_ns),
+    }
+
+
+def _dims(view: View, rank: RankView) -> Iterator[tuple[str, Bool]]:
+    dims, _ = view.dims_of(rank.selected_calls)
+    for dim in np.unique(dims):
+        yield DIMS[dim], dims == dim
+
+
+def _types(rank: RankView) -> Iterator[tuple[str, Bool]]:
+    for kind in np.unique(rank.selected_calls.kind):
+        yield TYPES[kind], rank.selected_calls.kind == kind
+
+
+def _by(ranks: list[RankView], hidden: dict[str, Intervals], split: Split) -> dict[str, Any]:
+    """Each part's own union against what hides it; parts may run at once and do not add up."""
+    found: defaultdict[str, int] = defaultdict(int)
+    for rank in ranks:
+        calls = rank.selected_calls
+        for name, rows in split(rank) if calls.event_group == "gpu" else ():
+            own = union(calls.start_ns[rows], calls.end_ns[rows]) & rank.windows
+            found[name] += (own - hidden[rank.label]).total_ns
+    return {
+        name: {"exposed_comm_ms": milliseconds(ns) / len(ranks)}
+        for name, ns in sorted(found.items())
+    }
+
+
+METRIC = Metric(
+    name="exposed_communication",
+    unit="ms",
+    definition=(
+        "Time in collectives while the device neither computes nor copies, mean over ranks: an "
+        "upper bound on what faster links could save."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "exposed_comm_ms",
+        "exposed_comm_pct_of_step",
+        "exposed_ratio_of_comm",
+        "comm_time_ms",
+        "by_dim",
+        "by_type",
+        "per_rank",
+        "across_ranks",
+    ),
+    headline="exposed_comm_ms",
+    compute=compute,
+    label="exposed communication",
+    higher_is_better=False,
+    category="communication",
+)
+metric_cal = metric_cal_of(METRIC.name)
