@@ -14,24 +14,21 @@ from ccltui.tui import compat, lines, moves
 from ccltui.tui.actions import Action, Effect
 from ccltui.tui.adopt import adopt
 from ccltui.tui.background import LOADING, Background, MakeAnalyst
+from ccltui.tui.help import SCROLL, help_page
 from ccltui.tui.keymap import Keymap
 from ccltui.tui.loader import Load, run_load
 from ccltui.tui.messages import (
     Fact,
     FindingsReady,
     JobOpened,
-    LoadEnded,
-    LoadProgress,
     OpenFailed,
-    RankFailed,
-    RankLoaded,
     Report,
+    after,
 )
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.gutter import gutter
+from ccltui.tui.prompt import Prompt, Typed
 from ccltui.tui.scene import Findings, Scene
-from ccltui.tui.screens.help import HelpScreen
-from ccltui.tui.screens.prompt import PromptScreen
 from ccltui.tui.session import Filter, Session
 from ccltui.tui.theme import Appearance
 from ccltui.tui.viewstate import Pane
@@ -67,6 +64,9 @@ class Explorer(App[int], inherit_bindings=False):
         self._background = Background(self, options, load, analyst, self._post)
         self._key_lookup = Keymap()
         self._pending = ""
+        self._prompt: Prompt | None = None
+        self._help: int | None = None
+        self._small = False
         self._prepared = False
 
     def compose(self) -> ComposeResult:
@@ -80,7 +80,7 @@ class Explorer(App[int], inherit_bindings=False):
                 yield CellCanvas(*look, id=pane.name.lower())
         yield TextLines(*look, id="status")
         yield TextLines(*look, id="keys")
-        yield TextLines(*look, id="small")
+        yield TextLines(*look, id="cover")
 
     def on_mount(self) -> None:
         """Paint the skeleton first, then look at the directory."""
@@ -105,24 +105,13 @@ class Explorer(App[int], inherit_bindings=False):
 
     def on_report(self, message: Report) -> None:
         """Make the next session or scene of a fact, and show it."""
-        session = self.scene.session
-        match message.fact:
-            case JobOpened(job):
-                self._prepare_panes()
-                self._replace_session(session.opened(job))
-            case LoadProgress(done_bytes):
-                self._replace_session(session.progressed(done_bytes))
-            case RankLoaded(job, path):
-                self._replace_session(session.with_job(job, path))
-            case RankFailed(job, path, problem):
-                self._replace_session(session.with_job(job, path, problem))
-            case LoadEnded(stopped):
-                self._replace_session(session.finished(stopped=stopped))
-            case OpenFailed(problem):
-                self._prepare_panes()
-                self._replace_session(session.failed(problem))
-            case FindingsReady(findings):
-                self._adopt(findings)
+        fact = message.fact
+        if isinstance(fact, FindingsReady):
+            self._adopt(fact.findings)
+            return
+        if isinstance(fact, JobOpened | OpenFailed):
+            self._prepare_panes()
+        self._replace_session(after(self.scene.session, fact))
 
     def _prepare_panes(self) -> None:
         """Give the panes their painters, now that numpy is there anyway."""
@@ -150,19 +139,32 @@ class Explorer(App[int], inherit_bindings=False):
     # Keys
 
     def on_key(self, event: events.Key) -> None:
-        """Look the key up, unless help or a prompt is in front."""
-        if len(self.screen_stack) > 1:
-            return
+        """Give the key to the prompt or the help when one is open, else look it up."""
         event.stop()
         event.prevent_default()
-        key = event.character if event.is_printable and event.character else event.key
+        if self._prompt is not None:
+            self._type(self._prompt.press(event.key, event.character))
+        elif self._help is not None:
+            step = SCROLL.get(event.key)
+            self._help = None if step is None else self._help + step
+        else:
+            printable = event.character if event.is_printable else None
+            self._press(printable or event.key)
+        self._show()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Pasted text is typed text, and only where text is asked for."""
+        if self._prompt is not None:
+            self._prompt = self._prompt.insert(" ".join(event.text.split()))
+            self._show()
+
+    def _press(self, key: str) -> None:
         pressed = self._key_lookup.press(self.scene.state.pane, self._pending, key)
         self._pending = pressed.pending
         notice = pressed.problem or (f"{pressed.pending} …" if pressed.pending else "")
         self.scene = replace(self.scene, notice=notice)
         if pressed.action is not None:
             self.perform(pressed.action)
-        self._show()
 
     def perform(self, action: Action) -> None:
         """Do what an action does, or say why it cannot."""
@@ -184,22 +186,19 @@ class Explorer(App[int], inherit_bindings=False):
             case Effect.BACK:
                 self._back()
             case Effect.HELP:
-                look = self._look
-                pane = self.scene.state.pane
-                self.push_screen(HelpScreen(pane, look.styles, look.ascii_table))
+                self._help = 0
             case Effect.INTERRUPT:
                 if not self._stop_loading():
-                    self.exit(self.exit_code)
+                    self._leave()
             case Effect.REPAINT:
                 compat.forget_screen(self)
                 self.screen.refresh()
             case Effect.QUIT:
-                self.exit(self.exit_code)
+                self._leave()
 
-    @property
-    def exit_code(self) -> int:
-        """0, or 1 when nothing could be opened."""
-        return 1 if self.scene.session.phase == "failed" else 0
+    def _leave(self) -> None:
+        """End with 0, or with 1 when nothing could be opened."""
+        self.exit(1 if self.scene.session.phase == "failed" else 0)
 
     def _back(self) -> None:
         if self.scene.state.table_open:
@@ -217,35 +216,37 @@ class Explorer(App[int], inherit_bindings=False):
     def _ask_window(self) -> None:
         from ccltui.tui import filters  # noqa: PLC0415  (keeps the readers out of the start)
 
-        scene = self.scene
-        prompt = PromptScreen(
-            filters.TITLE,
-            filters.filter_text(scene.session.filter),
-            lambda text: filters.problem_with(text, scene),
-        )
+        self._prompt = Prompt.asking(filters.TITLE, filters.filter_text(self.scene.session.filter))
 
-        def answered(text: str | None) -> None:
-            if text is not None:
-                chosen = filters.parse_filter(text, scene)
+    def _type(self, typed: Prompt | Typed) -> None:
+        """Take what was typed: a longer text, an answer, or nothing any more."""
+        from ccltui.tui import filters  # noqa: PLC0415
+
+        prompt, self._prompt = self._prompt, None
+        if isinstance(typed, Prompt):
+            self._prompt = typed
+        elif typed is Typed.ACCEPTED and prompt is not None:
+            problem = filters.problem_with(prompt.text, self.scene)
+            if problem is None:
+                chosen = filters.parse_filter(prompt.text, self.scene)
                 self._replace_session(self.scene.session.filtered(chosen))
-
-        self.push_screen(prompt, answered)
+            else:
+                self._prompt = prompt.refused(problem)
 
     # Showing
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout by size alone."""
         width, height = event.size
-        screen = self.screen_stack[0]
-        screen.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "too-small")
-        screen.set_class(width >= WIDE, "wide")
+        self._small = width < LEAST_WIDTH or height < LEAST_HEIGHT
+        self.screen.set_class(width >= WIDE, "wide")
         self.call_after_refresh(self._show)
 
     def _canvas(self, pane: Pane) -> CellCanvas:
-        return self.screen_stack[0].query_one(f"#{pane.name.lower()}", CellCanvas)
+        return self.screen.query_one(f"#{pane.name.lower()}", CellCanvas)
 
     def _lines(self, name: str) -> TextLines:
-        return self.screen_stack[0].query_one(f"#{name}", TextLines)
+        return self.screen.query_one(f"#{name}", TextLines)
 
     def _visible(self) -> tuple[Pane, ...]:
         """Panes on the screen: a wide one shows both charts, with their one cursor."""
@@ -263,13 +264,27 @@ class Explorer(App[int], inherit_bindings=False):
         scene = self.scene
         self._lines("header").show([lines.header(scene, width)])
         self._lines("tabs").show([lines.tabs(scene, width)])
-        self._lines("status").show(lines.status(scene, width))
+        prompt = self._prompt
+        self._lines("status").show(prompt.lines(width) if prompt else lines.status(scene, width))
         self._lines("keys").show([lines.keys(scene, width)])
-        self._lines("small").show(lines.too_small(scene, width, height))
-        loadbar = self.screen_stack[0].query_one(LoadBar)
-        loadbar.show_session(scene.session, width, height)
+        self._cover(width, height)
+        loadbar = self.screen.query_one(LoadBar)
+        loadbar.show_session(scene.session, width, height, shown=not self._covered)
         for pane in visible:
             self._canvas(pane).show(scene, gutter)
+
+    @property
+    def _covered(self) -> bool:
+        return self._small or self._help is not None
+
+    def _cover(self, width: int, height: int) -> None:
+        """Help, or a word about the size, in front of everything."""
+        self.screen.set_class(self._covered, "covered")
+        if self._small:
+            self._lines("cover").show(lines.too_small(self.scene, width, height))
+        elif self._help is not None:
+            page, self._help = help_page(self.scene.state.pane, self._help, width, height)
+            self._lines("cover").show(page)
 
     def _fit_state(self) -> int:
         """Tell the state how many cells its panes have; returns the width of the labels."""

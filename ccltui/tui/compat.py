@@ -43,6 +43,7 @@ def expect_shift(app: App[Any], region: Region, left: int, columns: int) -> None
     Rows are moved to the terminal's right edge, so a region that ends before it is left alone.
     """
     expect = getattr(app._driver, "expect", None)
-    if expect is None or region.right != app.size.width or not columns:
+    reaches_edge = region.right == app.size.width
+    if expect is None or not reaches_edge or not 0 < abs(columns) < region.width - left:
         return
     expect(Shift(region.y, region.bottom, region.x + left, columns))

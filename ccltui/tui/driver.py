@@ -17,8 +17,13 @@ from ccltui.tui.terminal import ScreenModel, Shift
 
 
 def can_shift() -> bool:
-    """Whether the terminal moves cells within a row: named in terminfo, and not GNU screen."""
+    """Whether the terminal moves cells within a row: named in terminfo, and not GNU screen.
+
+    Where COLUMNS overrides the width, moved cells would not stop at the edge of the picture.
+    """
     term = os.environ.get("TERM", "")
+    if "COLUMNS" in os.environ:
+        return False
     if term.startswith("screen") and "TMUX" not in os.environ:
         return False
     try:
@@ -45,7 +50,12 @@ class SlimDriver(LinuxDriver):
         elif self._stale:
             self._model.forget()
         self._stale = False
-        changed = self._model.feed(data)
+        try:
+            changed = self._model.feed(data)
+        except (IndexError, KeyError, ValueError):
+            # A mistake in the model may cost bytes, never the picture.
+            self._model = ScreenModel(*size)
+            changed = data
         if changed:
             super().write(changed)
 

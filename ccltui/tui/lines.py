@@ -230,13 +230,14 @@ def collective_text(scene: Scene) -> str:
     size, step = int(communicator.message_bytes[k]), int(communicator.step[k])
     lag, culprit = int(communicator.lag_ns[k]), communicator.culprit(k)
     place = scene.state.worst
+    name, kind = fit_middle(communicator.name, 30), communicator.kind[communicator.kind_id[k]]
     parts = [
-        f"{communicator.name} {communicator.kind[communicator.kind_id[k]]} #{numbers.count(k)}",
+        f"{name} {kind} #{numbers.count(k)}",
+        f"worst {place + 1}/{len(communicator.by_harm)}" if place is not None else "",
+        f"last {rank_name(culprit)}" if culprit is not None else "",
+        f"lag {numbers.duration(lag)}" if lag >= 0 else "not matched on all ranks",
         numbers.binary_size(size) if size >= 0 else "",
         f"it {step}" if step >= 0 else "",
-        f"max lag {numbers.duration(lag)}" if lag >= 0 else "not matched on all ranks",
-        f"last {rank_name(culprit)}" if culprit is not None else "",
-        f"worst {place + 1}/{len(communicator.by_harm)}" if place is not None else "",
     ]
     return "  ".join(part for part in parts if part)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
+from ccltui.tui.session import Session
+
 if TYPE_CHECKING:
     from ccltui.tui.scene import Findings
     from parsers.job import Job
@@ -65,7 +67,25 @@ class FindingsReady:
     findings: Findings
 
 
-Fact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | OpenFailed | FindingsReady
+LoadFact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | OpenFailed
+Fact = LoadFact | FindingsReady
+
+
+def after(session: Session, fact: LoadFact) -> Session:
+    """The session that follows from a fact about loading."""
+    match fact:
+        case JobOpened(job):
+            return session.opened(job)
+        case LoadProgress(done_bytes):
+            return session.progressed(done_bytes)
+        case RankLoaded(job, path):
+            return session.with_job(job, path)
+        case RankFailed(job, path, problem):
+            return session.with_job(job, path, problem)
+        case LoadEnded(stopped):
+            return session.finished(stopped=stopped)
+        case OpenFailed(problem):
+            return session.failed(problem)
 
 
 class Report(Message, bubble=False):

@@ -144,7 +144,7 @@ class _Row:
 def _moved(cells: list[T | None], left: int, columns: int) -> list[T | None]:
     tail = cells[left:]
     hole: list[T | None] = [None] * min(abs(columns), len(tail))
-    tail = tail[-columns:] + hole if columns < 0 else hole + tail[: len(tail) - columns]
+    tail = tail[-columns:] + hole if columns < 0 else hole + tail[: max(len(tail) - columns, 0)]
     return cells[:left] + tail
 
 
@@ -158,7 +158,7 @@ class ScreenModel:
         self._wanted: dict[int, _Row] = {}
         self._cursor: tuple[int, int] | None = None
         self._look: Look | None = None
-        self._hints: list[Shift] = []
+        self._hints: dict[tuple[int, int, int], int] = {}
         self._held_sync = False
         self._pen: tuple[Look, int, int] = (_PLAIN, 0, 0)  # where the full stream would be
 
@@ -170,8 +170,12 @@ class ScreenModel:
         self._cursor = self._look = None
 
     def expect(self, shift: Shift) -> None:
-        """Take a hint for the next frame; a wrong one costs nothing but the look at it."""
-        self._hints.append(shift)
+        """Take a hint for the next frame; a wrong one costs nothing but the look at it.
+
+        Several hints for one place before a frame comes are one longer move.
+        """
+        place = (shift.top, shift.bottom, shift.left)
+        self._hints[place] = self._hints.get(place, 0) + shift.columns
 
     def feed(self, data: str) -> str:
         """What to send so that the terminal looks as if it had been sent ``data``."""
@@ -251,22 +255,28 @@ class ScreenModel:
                 before = self._shift(out, y, before, wanted)
                 self._rewrite(out, y, before, wanted)
                 self._rows[y] = wanted
+            self._drop_used_hints()
             self._wanted.clear()
-        self._hints.clear()
+
+    def _drop_used_hints(self) -> None:
+        """A hint waits for the frame of its rows; other rows may come first."""
+        for top, bottom, left in list(self._hints):
+            if any(top <= y < bottom for y in self._wanted):
+                del self._hints[top, bottom, left]
 
     def _shift(self, out: list[str], y: int, before: _Row, wanted: _Row) -> _Row:
         """Move cells within the row where a hint says so and it saves enough."""
-        for hint in self._hints:
-            if not hint.top <= y < hint.bottom:
+        for (top, bottom, left), columns in self._hints.items():
+            if not top <= y < bottom or not columns:
                 continue
-            moved = before.shifted(hint.left, hint.columns)
-            gain = moved.agreement(wanted, hint.left) - before.agreement(wanted, hint.left)
+            moved = before.shifted(left, columns)
+            gain = moved.agreement(wanted, left) - before.agreement(wanted, left)
             if gain < _WORTHWHILE:
                 continue
             # Terminals fill the hole with the current background: use none of ours.
-            code = f"{abs(hint.columns)}{'P' if hint.columns < 0 else '@'}"
-            self._send(out, f"{change(self._look, _PLAIN)}\x1b[{y + 1};{hint.left + 1}H\x1b[{code}")
-            self._look, self._cursor = _PLAIN, (hint.left, y)
+            code = f"{abs(columns)}{'P' if columns < 0 else '@'}"
+            self._send(out, f"{change(self._look, _PLAIN)}\x1b[{y + 1};{left + 1}H\x1b[{code}")
+            self._look, self._cursor = _PLAIN, (left, y)
             return moved
         return before
 

@@ -45,7 +45,7 @@ class TimeView:
     def fit(self) -> TimeView:
         """The whole span."""
         cell = self.widest_ns
-        if self.start_ns // cell + self.cells < -(-self.end_ns // cell):
+        while self.start_ns // cell + self.cells < -(-self.end_ns // cell):
             cell += -(-cell // self.cells)  # the grid does not start where the span does
         return replace(self, cell_ns=cell, k0=self.start_ns // cell)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 import pytest
+from explorers import Settle, Start
 from fakes import FakeLoad, literal_analyst
 from textual import constants
 from textual.pilot import Pilot
@@ -12,9 +11,6 @@ from textual.pilot import Pilot
 from ccltui.tui.app import Explorer
 from ccltui.tui.loader import Load
 from ccltui.tui.options import ColorName, ExplorerOptions
-
-Start = Callable[..., Explorer]
-Settle = Callable[[Pilot[int]], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -202,7 +203,7 @@ class FakeLoad:
         for rank in range(self.plan.ranks):
             if self.stop_after == rank:
                 while not cancelled():
-                    pass
+                    time.sleep(0.005)
                 post(LoadEnded(stopped=True))
                 return
             path = f"rank{rank}.json"

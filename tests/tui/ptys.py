@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -28,24 +29,26 @@ class Program:
 
     def __init__(self, pid: int, descriptor: int, width: int, height: int) -> None:
         self.pid = pid
-        self._descriptor = descriptor
+        self.descriptor = descriptor
+        self.ended = False
+        self._text = _Text()
         self.terminal = Terminal(width, height)
 
     def press(self, keys: str, quiet_s: float = _QUIET_S) -> int:
         """Type, wait until the program is silent; returns the bytes it wrote."""
-        os.write(self._descriptor, keys.encode())
+        os.write(self.descriptor, keys.encode())
         return self.drain(quiet_s)
 
     def drain(self, quiet_s: float = _QUIET_S) -> int:
         """Show what comes until nothing has come for a while; returns how many bytes."""
         parts = []
-        while select.select([self._descriptor], [], [], quiet_s)[0]:
+        while select.select([self.descriptor], [], [], quiet_s)[0]:
             try:
-                parts.append(os.read(self._descriptor, 1 << 20))
+                parts.append(os.read(self.descriptor, 1 << 20))
             except OSError:
                 break
         data = b"".join(parts)
-        self.terminal.feed(_shown(data))
+        self.terminal.feed(self._text(data))
         return len(data)
 
     def wait_for(self, text: str) -> None:
@@ -58,18 +61,49 @@ class Program:
                 return
         raise AssertionError(f"{text!r} never came:\n" + "\n".join(self.terminal.text()))
 
+    def read_to_end(self) -> str:
+        """Everything that comes until the program closes its terminal."""
+        parts = []
+        while select.select([self.descriptor], [], [], _LONGEST_S)[0]:
+            try:
+                data = os.read(self.descriptor, 1 << 20)
+            except OSError:  # how Linux tells that the other end is closed
+                break
+            if not data:
+                break
+            parts.append(data)
+        return b"".join(parts).decode("utf-8", "replace")
+
+    def exit_code(self) -> int:
+        """Code of a program that has ended."""
+        _, status = os.waitpid(self.pid, 0)
+        self.ended = True
+        return os.waitstatus_to_exitcode(status)
+
     def resize(self, width: int, height: int) -> None:
         """Change the size of the terminal, as a window manager would."""
         size = struct.pack("HHHH", height, width, 0, 0)
-        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, size)
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, size)
         os.kill(self.pid, signal.SIGWINCH)
         self.terminal.screen.resize(height, width)
 
 
-def _shown(data: bytes) -> str:
-    """What an emulator understands: pyte takes private modes like the kitty keyboard as text."""
-    text = data.decode("utf-8", "replace")
-    return re.sub(r"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p", "", text)
+class _Text:
+    """Bytes as they come to text an emulator understands, never cut inside a sequence.
+
+    pyte takes private modes like those of the kitty keyboard for text.
+    """
+
+    def __init__(self) -> None:
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._rest = ""
+
+    def __call__(self, data: bytes) -> str:
+        text = self._rest + self._decode(data)
+        cut = re.search(r"\x1b(?:\[[\d;<>=?$]*|\][^\x07\x1b]*)?$", text)
+        end = len(text) if cut is None else cut.start()
+        text, self._rest = text[:end], text[end:]
+        return re.sub(r"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p", "", text)
 
 
 @contextlib.contextmanager
@@ -77,14 +111,18 @@ def running(arguments: list[str], width: int, height: int) -> Iterator[Program]:
     """A Python program in a terminal; it is ended with the block."""
     pid, descriptor = pty.fork()
     if pid == 0:
-        os.environ.update(TERM="xterm-256color", COLORTERM="", CCLTUI_TEST="1")
-        os.environ.pop("NO_COLOR", None)
-        os.execv(sys.executable, [sys.executable, *arguments])
+        unset = ("NO_COLOR", "COLUMNS", "LINES", "TMUX", "COLORTERM")
+        environment = {name: value for name, value in os.environ.items() if name not in unset}
+        environment["TERM"] = "xterm-256color"
+        # Not execv: readline puts LINES and COLUMNS where only C sees them.
+        os.execve(sys.executable, [sys.executable, *arguments], environment)
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    program = Program(pid, descriptor, width, height)
     try:
-        yield Program(pid, descriptor, width, height)
+        yield program
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        if not program.ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
         os.close(descriptor)

@@ -25,7 +25,7 @@ SHIFTS = st.builds(
     st.integers(0, 2),
     st.integers(3, HEIGHT),
     st.integers(0, 8),
-    st.integers(-12, 12).filter(bool),
+    st.integers(-WIDTH - 5, WIDTH + 5).filter(bool),
 )
 
 

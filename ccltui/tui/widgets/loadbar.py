@@ -13,9 +13,9 @@ _SHORT = 30
 class LoadBar(TextLines):
     """Takes a few rows while files come in, and none afterwards."""
 
-    def show_session(self, session: Session, width: int, height: int) -> None:
+    def show_session(self, session: Session, width: int, height: int, *, shown: bool) -> None:
         """Show how far loading is; hides itself when it is over."""
-        self.display = session.busy
+        self.display = session.busy and shown
         if session.busy:
             rows = 1 if height < _SHORT else _MOST_ROWS
             bars = lines.load_files(session, width, rows)

@@ -1,20 +1,12 @@
-"""Help for one pane, generated from the registry."""
+"""Help for one pane, generated from the registry: text in pieces."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-
-from rich.style import Style
-from textual import events
-from textual.app import ComposeResult
-from textual.screen import ModalScreen
 
 from ccltui.draw.palette import Ink
 from ccltui.tui.actions import GROUPS, Action, active, by_id
 from ccltui.tui.keymap import shown
 from ccltui.tui.lines import Line, cut
 from ccltui.tui.viewstate import Pane
-from ccltui.tui.widgets.textline import TextLines
 
 _ABOUT = {
     Pane.SUMMARY: (
@@ -71,47 +63,18 @@ def _entry(action: Action) -> Line:
     return [(f"  {keys.ljust(_KEYS_WIDTH)} ", Ink.KEY), (text, Ink.TEXT)]
 
 
-class HelpScreen(ModalScreen[None]):
-    """Covers the panes until a key closes it; longer help scrolls."""
+def help_page(pane: Pane, first: int, width: int, height: int) -> tuple[list[Line], int]:
+    """As many lines from ``first`` on as fit above a foot, and the first that was shown."""
+    lines = help_lines(pane, width)
+    room = max(height - 1, 1)
+    last = max(len(lines) - room, 0)
+    first = max(min(first, last), 0)
+    more = "j/k scroll   " if last else ""
+    foot = cut([(f" {more}any other key closes", Ink.DIM)], width, Ink.TEXT)
+    page = lines[first : first + room]
+    blank: Line = cut([], width, Ink.TEXT)
+    return [*page, *[blank] * (room - len(page)), foot], first
 
-    def __init__(
-        self, pane: Pane, styles: Sequence[Style], ascii_table: dict[int, int] | None
-    ) -> None:
-        super().__init__()
-        self._pane = pane
-        self._first = 0
-        self._text = TextLines(styles, ascii_table, id="help")
-        self._foot = TextLines(styles, ascii_table, id="help-keys")
 
-    def compose(self) -> ComposeResult:
-        """The text, and how to leave it."""
-        yield self._text
-        yield self._foot
-
-    def on_mount(self) -> None:
-        """Fill."""
-        self._fill()
-
-    def on_resize(self) -> None:
-        """Fill anew for the new size."""
-        self._fill()
-
-    def _fill(self) -> None:
-        width, height = self.app.size
-        lines = help_lines(self._pane, width)
-        last = max(len(lines) - (height - 1), 0)
-        self._first = max(min(self._first, last), 0)
-        self._text.show(lines[self._first : self._first + height - 1])
-        more = "j/k scroll   " if last else ""
-        self._foot.show([cut([(f" {more}any other key closes", Ink.DIM)], width, Ink.TEXT)])
-
-    def on_key(self, event: events.Key) -> None:
-        """Scroll, or close."""
-        event.stop()
-        event.prevent_default()
-        step = {"j": 1, "down": 1, "k": -1, "up": -1, "pagedown": 10, "pageup": -10}
-        if event.key in step:
-            self._first += step[event.key]
-            self._fill()
-        else:
-            self.dismiss(None)
+SCROLL = {"j": 1, "down": 1, "k": -1, "up": -1, "pagedown": 10, "pageup": -10}
+"""Lines by which a key scrolls the help; any other key closes it."""

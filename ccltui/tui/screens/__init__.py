@@ -1,1 +1,0 @@
-"""What may cover the panes: help and the prompt."""

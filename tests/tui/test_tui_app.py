@@ -1,0 +1,306 @@
+"""The application under keys: every action, one cursor, windows, stops and failures."""
+
+from __future__ import annotations
+
+import pytest
+from explorers import Settle, Start
+from fakes import FakeLoad, Plan, fail_to_open
+from textual.pilot import Pilot
+
+from ccltui.tui.actions import active
+from ccltui.tui.app import Explorer
+from ccltui.tui.session import Filter
+from ccltui.tui.viewstate import Pane
+from ccltui.tui.widgets.canvas import CellCanvas
+from parsers.window import Window
+
+
+def screen(app: Explorer) -> list[str]:
+    """Characters of every row of the screen."""
+    return [
+        "".join(part.text for part in strip) for strip in app.screen._compositor.render_strips()
+    ]
+
+
+def shows(app: Explorer, text: str) -> bool:
+    """Whether a text stands on the screen."""
+    return any(text in row for row in screen(app))
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    """Type, and let the screen follow."""
+    await pilot.press(*keys)
+    await pilot.pause()
+
+
+async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+
+        assert shows(app, "8/8")
+        assert shows(app, "collective calls")
+        assert shows(app, "absent: no workload card here")
+        assert shows(app, "arrived last            r5 11   r2 23   of 84")
+        assert shows(app, "step time, by rank") or shows(app, "collective calls, by rank")
+
+
+async def test_the_worst_straggler_is_two_keys_away_and_stays_selected(
+    start: Start, settle: Settle
+) -> None:
+    app = start()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await press(pilot, "2", "]")
+
+        assert shows(app, "AllReduce #40")
+        assert shows(app, "▶r5    +12.02ms")
+        assert shows(app, "worst 1/84")
+
+        await press(pilot, "enter")
+        assert app.scene.state.pane is Pane.TIMELINE
+        assert shows(app, "▶r5")
+        assert shows(app, "last r5")
+
+
+@pytest.mark.parametrize("pane", list(Pane))
+async def test_every_key_of_a_pane_acts_or_says_why_not(
+    start: Start, settle: Settle, pane: Pane
+) -> None:
+    app = start()
+    async with app.run_test(size=(90, 26)) as pilot:
+        await settle(pilot)
+        for action in active(pane):
+            if action.id in ("app.quit", "app.interrupt"):
+                continue
+            if app.scene.state.pane is not pane:
+                await pilot.press(pane.value)
+            await pilot.press(*action.keys[0].split(" "))
+            if action.id in ("filter.window", "app.help"):
+                await press(pilot, "escape")
+            assert app.is_running
+
+
+async def test_a_window_filters_every_pane_without_a_reload(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await press(pilot, "t", *"10ms/20ms", "enter")
+        await settle(pilot)
+
+        assert app.scene.session.filter == Filter(window=Window(10_000_000, 20_000_000))
+        assert shows(app, "window 10ms/20ms")
+        communicator = app.scene.communicator
+        assert communicator is not None
+        assert 0 < len(communicator) < 84
+        assert app.scene.state.time.start_ns == 10_000_000
+
+        await press(pilot, "ctrl+t")
+        await settle(pilot)
+        assert app.scene.session.filter == Filter()
+        assert len(app.scene.findings.communicators[0]) == 84  # type: ignore[index]
+
+
+async def test_a_bad_window_is_refused_in_the_prompt(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "t", *"4s", "enter")
+
+        assert shows(app, "no slash between start and end")
+        assert shows(app, " > 4s ")
+        await press(pilot, "escape")
+        assert app.scene.session.filter == Filter()
+
+
+async def test_steps_as_a_window(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "t", *"iter 2-3", "enter")
+        await settle(pilot)
+
+        assert shows(app, "it 2-3")
+        assert app.scene.findings.communicators is not None
+        assert len(app.scene.findings.communicators[0]) == 28
+
+
+async def test_keys_that_cannot_act_say_why(start: Start, settle: Settle) -> None:
+    app = start(FakeLoad(Plan(ranks=1)))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "]")
+        assert shows(app, "! no collective is matched across ranks")
+        await press(pilot, "b")
+        assert shows(app, "! b works in 3 Timeline")
+        await press(pilot, "escape")
+        assert shows(app, "! nothing is open: q quits")
+        await press(pilot, "2")
+        assert shows(app, "No collectives")
+        assert not shows(app, "q quits")
+
+
+async def test_esc_stops_loading_and_keeps_what_is_there(start: Start, settle: Settle) -> None:
+    app = start(FakeLoad(stop_after=3))
+    async with app.run_test(size=(100, 30)) as pilot:
+        while app.scene.session.ranks_loaded < 3 or not app.scene.findings.complete:
+            await pilot.pause(0.02)
+        assert shows(app, "esc stops and keeps what is there")
+        assert shows(app, "3/8")
+        await press(pilot, "2", "]")
+        assert shows(app, "worst 1/")
+
+        await press(pilot, "escape")
+        await settle(pilot)
+        assert app.scene.session.phase == "stopped"
+        assert shows(app, "3/8 stopped")
+        assert not shows(app, "loading")
+
+
+async def test_a_file_that_fails_is_named_and_its_escapes_are_harmless(
+    start: Start, settle: Settle
+) -> None:
+    app = start(FakeLoad(failing=(3,)))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+
+        assert shows(app, "7/8")
+        assert shows(app, "x rank3.json at byte 1,203: truncated ␛[2Jafter 8,100 events")
+        assert not any("\x1b" in row for row in screen(app))
+
+
+async def test_nothing_to_open_is_said_and_is_the_exit_code(start: Start, settle: Settle) -> None:
+    app = start(fail_to_open)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+
+        assert shows(app, "no trace that can be opened")
+        assert shows(app, "Nothing can be shown.")
+        await press(pilot, "q")
+    assert app.return_value == 1
+
+
+async def test_a_loader_that_breaks_is_an_error_on_the_screen(start: Start, settle: Settle) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("[bold]oops[/bold]")
+
+    app = start(broken)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+
+        assert shows(app, "internal error: RuntimeError: [bold]oops[/bold]")
+
+
+async def test_help_lists_the_keys_of_the_pane_and_any_key_closes_it(
+    start: Start, settle: Settle
+) -> None:
+    app = start()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await press(pilot, "2", "?")
+        assert shows(app, "Help: Alignment")
+        assert shows(app, "] [       next, previous worst")
+        assert shows(app, "any other key closes")
+
+        await press(pilot, "x")
+        assert not shows(app, "Help: Alignment")
+        assert app.scene.state.pane is Pane.ALIGNMENT
+
+
+@pytest.mark.parametrize("size", [(69, 24), (80, 17)])
+async def test_a_small_terminal_says_what_is_needed(
+    start: Start, settle: Settle, size: tuple[int, int]
+) -> None:
+    app = start()
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        assert shows(app, f"Terminal is {size[0]}x{size[1]}; ccltui needs 70x18.")
+        assert not shows(app, "collective calls")
+
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert shows(app, "collective calls")
+
+
+async def test_a_wide_terminal_shows_both_charts_with_one_cursor(
+    start: Start, settle: Settle
+) -> None:
+    app = start()
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settle(pilot)
+        await press(pilot, "2", "]")
+
+        assert shows(app, "by arrival")
+        assert shows(app, " net ")
+        assert sum("▼" in row for row in screen(app)) == 2
+
+        await pilot.resize_terminal(100, 30)
+        await pilot.pause()
+        assert not shows(app, " net ")
+
+
+async def test_equal_pictures_refresh_nothing(
+    start: Start, settle: Settle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "3")
+        canvas = app.query_one("#timeline", CellCanvas)
+        refreshed: list[object] = []
+        monkeypatch.setattr(canvas, "refresh", lambda *regions: refreshed.extend(regions))
+
+        canvas.show(app.scene, 8)
+        await pilot.pause()
+        assert refreshed == []
+
+        await press(pilot, "j")
+        assert refreshed
+        assert all(region.height == 1 for region in refreshed)  # type: ignore[attr-defined]
+
+
+async def test_held_keys_cost_fewer_frames_than_keys(
+    start: Start, settle: Settle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        canvas = app.query_one("#timeline", CellCanvas)
+        frames: list[int] = []
+        draw = canvas._draw
+
+        def counted() -> None:
+            frames.append(1)
+            draw()
+
+        monkeypatch.setattr(canvas, "_draw", counted)
+        await press(pilot, "3")
+        frames.clear()
+
+        for _ in range(20):
+            canvas.show(app.scene, 8)
+        await pilot.pause()
+
+        assert len(frames) == 1
+
+
+async def test_quit_and_interrupt(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "ctrl+c")
+    assert app.return_value == 0
+
+
+async def test_without_colour_nothing_is_coloured(start: Start, settle: Settle) -> None:
+    app = start(color="never")
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        for keys in ("1", "2", "3", "?"):
+            await press(pilot, keys)
+            for strip in app.screen._compositor.render_strips():
+                for part in strip:
+                    assert part.style is not None
+                    for color in (part.style.color, part.style.bgcolor):
+                        assert color is None or color.is_default, (keys, part)
+        assert not app.scene.colour

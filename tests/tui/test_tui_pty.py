@@ -1,0 +1,129 @@
+"""In a real terminal: the slim driver shows what the plain one shows, in few bytes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from ptys import HERE, Program, running
+from screens import differences
+
+APP = str(HERE / "fake_app.py")
+_LONGEST_S = 15.0
+
+SCRIPT = (
+    *"2]]l",
+    *"jwwdDa",
+    "\r",
+    *"wwdddaA",
+    "G",
+    "gg",
+    *"jb0b",
+    *"1jj",
+    "\r",
+    "\x1b",
+    *"3?x",
+    *".i,",
+    "t",
+    "10ms/30ms\r",
+    *"3ww2<<>",
+    "\x14",
+    *"o]o1",
+    "\x0c",
+)
+
+
+def settle_equal(plain: Program, slim: Program, key: str) -> None:
+    """Read both until they look the same; a screen that stays different is an error."""
+    deadline = time.monotonic() + _LONGEST_S
+    while True:
+        plain.drain(0.08)
+        slim.drain(0.08)
+        wrong = differences(plain.terminal, slim.terminal)
+        if not wrong:
+            return
+        assert time.monotonic() < deadline, f"after {key!r} {len(wrong)} cells differ: {wrong[:3]}"
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
+def test_slim_and_plain_look_the_same_after_every_key(width: int, height: int) -> None:
+    with (
+        running([APP, "plain"], width, height) as plain,
+        running([APP, "slim"], width, height) as slim,
+    ):
+        for program in (plain, slim):
+            program.wait_for("arrived last")
+        settle_equal(plain, slim, "start")
+        for key in SCRIPT:
+            os.write(plain.descriptor, key.encode())
+            os.write(slim.descriptor, key.encode())
+            settle_equal(plain, slim, key)
+
+
+def test_slim_and_plain_look_the_same_after_resizes() -> None:
+    with running([APP, "plain"], 100, 30) as plain, running([APP, "slim"], 100, 30) as slim:
+        for program in (plain, slim):
+            program.wait_for("arrived last")
+        for width, height in ((120, 40), (60, 15), (90, 24), (170, 45), (100, 30)):
+            for program in (plain, slim):
+                program.resize(width, height)
+                program.press("3w")
+            settle_equal(plain, slim, f"{width}x{height}")
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[Program]:
+    """64 ranks with 360 collectives each at 120x40: every row full of edges."""
+    with running([APP, "slim", "64", "60"], 120, 40) as program:
+        program.wait_for("arrived last")
+        program.drain(1.0)
+        yield program
+
+
+def test_bytes_of_each_key_stay_within_the_budget(busy: Program) -> None:
+    budgets = [
+        ("pane switch", "2", 20_000),
+        ("next worst", "]", 4_000),
+        ("next worst again", "]", 4_000),
+        ("cursor step", "l", 500),
+        ("rank", "j", 500),
+        ("heat zoom", "w", 4_000),
+        ("pane switch to the timeline", "3", 20_000),
+        ("zoom", "w", 20_000),
+        ("zoom deeper", "w", 20_000),
+        ("pan", "d", 8_000),
+        ("pan back", "a", 8_000),
+        ("cursor", "l", 500),
+        ("rank on the timeline", "j", 500),
+    ]
+    slack = 1.25
+
+    spent = {name: (busy.press(key), budget) for name, key, budget in budgets}
+
+    assert {name: size for name, (size, budget) in spent.items() if size > budget * slack} == {}
+
+
+def test_a_held_key_costs_few_frames_and_then_there_is_silence(busy: Program) -> None:
+    busy.press("30www")
+    size = 0
+    for _ in range(30):
+        os.write(busy.descriptor, b"d")
+        size += busy.drain(0.03)
+    size += busy.drain(1.0)
+
+    assert 0 < size < 150_000 * 1.25
+    assert busy.drain(2.0) == 0
+
+
+def test_the_terminal_is_given_back(busy: Program) -> None:
+    del busy  # one program at a time is enough for a small machine
+    with running([APP, "slim"], 80, 24) as program:
+        program.wait_for("arrived last")
+        os.write(program.descriptor, b"q")
+        written = program.read_to_end()
+
+        assert "\x1b[?1049l" in written
+        assert "\x1b[?25h" in written
+        assert program.exit_code() == 0

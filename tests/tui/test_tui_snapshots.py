@@ -1,0 +1,92 @@
+"""Pictures of the panes at three sizes, and of help, loading and no colour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from explorers import Settle, Start
+from fakes import FakeLoad, Plan
+from textual.pilot import Pilot
+
+Compare = Callable[..., bool]
+SIZES = [(80, 24), (120, 40), (200, 50)]
+KEYS = {
+    "summary": ("1", "j", "j"),
+    "alignment": ("2", "]"),
+    "timeline": ("2", "]", "enter", "w", "w"),
+}
+
+
+def after(settle: Settle, *keys: str) -> Callable[[Pilot[int]], object]:
+    """Wait, type, wait."""
+
+    async def run(pilot: Pilot[int]) -> None:
+        await settle(pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("pane", KEYS)
+def test_pane(
+    snap_compare: Compare, start: Start, settle: Settle, pane: str, size: tuple[int, int]
+) -> None:
+    assert snap_compare(start(), terminal_size=size, run_before=after(settle, *KEYS[pane]))
+
+
+@pytest.mark.parametrize("pane", KEYS)
+def test_pane_without_colour(
+    snap_compare: Compare, start: Start, settle: Settle, pane: str
+) -> None:
+    app = start(color="never")
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=after(settle, *KEYS[pane]))
+
+
+def test_sixteen_colours(
+    snap_compare: Compare, start: Start, settle: Settle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("textual.constants.COLOR_SYSTEM", "standard")
+    app = start(color="16")
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=after(settle, "2", "]"))
+
+
+def test_many_ranks_share_rows(snap_compare: Compare, start: Start, settle: Settle) -> None:
+    app = start(FakeLoad(Plan(ranks=64)))
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=after(settle, "2", "]"))
+
+
+def test_merged_lanes(snap_compare: Compare, start: Start, settle: Settle) -> None:
+    keys = ("3", "b", "w", "w")
+
+    assert snap_compare(start(), terminal_size=(80, 24), run_before=after(settle, *keys))
+
+
+def test_help(snap_compare: Compare, start: Start, settle: Settle) -> None:
+    assert snap_compare(start(), terminal_size=(80, 24), run_before=after(settle, "2", "?"))
+
+
+def test_window_prompt(snap_compare: Compare, start: Start, settle: Settle) -> None:
+    keys = ("3", "t", *"4s", "enter")
+
+    assert snap_compare(start(), terminal_size=(80, 24), run_before=after(settle, *keys))
+
+
+def test_too_small(snap_compare: Compare, start: Start, settle: Settle) -> None:
+    assert snap_compare(start(), terminal_size=(60, 15), run_before=after(settle))
+
+
+def test_while_loading(snap_compare: Compare, start: Start) -> None:
+    async def wait(pilot: Pilot[int]) -> None:
+        app = pilot.app
+        while app.scene.session.ranks_loaded < 3 or not app.scene.findings.complete:  # type: ignore[attr-defined]
+            await pilot.pause(0.02)
+
+    app = start(FakeLoad(stop_after=3))
+
+    assert snap_compare(app, terminal_size=(120, 40), run_before=wait)
