@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from metrics.collectives import lag_tables
-from metrics.collectives.blame import Chosen, is_persistent, tally
+from metrics.collectives.blame import Chosen, is_persistent, patterns, tally
 from metrics.collectives.selection import (
     chosen_of,
     describe_group,
@@ -55,6 +55,7 @@ def compute(view: View) -> Result:
         "lag_aligned": _aligned(view, chosen),
         "clock": lag_tables.clock_table(view.clocks, labels),
         "by_group": lag_tables.by_group(chosen, labels, lambda index: describe_group(view, index)),
+        "end_spread_us": lag_tables.end_spread(chosen),
         "match": match,
         "floor_us": microseconds(view.arrivals.floor_ns),
     }
@@ -85,6 +86,7 @@ def _wait_and_blame(view: View, chosen: Sequence[Chosen], labels: Sequence[str])
         "num_ranks": len(present),
         "stragglers": [view.ranks[index].rank for index in stragglers],
         "persistent": bool(stragglers) and is_persistent(chosen, stragglers[0]),
+        "patterns": {labels[i]: name for i, name in patterns(chosen, len(labels)).items()},
         "ties": sum(int((one.lateness.last < 0).sum()) for one in chosen),
         "blame": lag_tables.blame(found, labels, present),
         "wait_us": {labels[i]: microseconds(int(found.wait_ns[i])) for i in present},
@@ -157,10 +159,12 @@ METRIC = Metric(
         "wait_us",
         "stragglers",
         "persistent",
+        "patterns",
         "ties",
         "floor_us",
         "per_step",
         "by_group",
+        "end_spread_us",
         "match",
         "per_rank_end_times_us",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,14 @@ F64 = npt.NDArray[np.float64]
 MIN_TIMES_LAST = 3
 SHARE_OF_EVEN = 1.5
 """A straggler is last this many times as often as chance would have it."""
+
+MIN_STEPS = 3
+QUARTERS = 4
+FAIR_PART = 0.25
+"""Of an even share: less of the wait caused in a step does not count as being late in it."""
+MOST = 0.8
+
+Pattern = Literal["persistent", "recurring", "transient"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +121,43 @@ def is_persistent(chosen: Sequence[Chosen], label: int) -> bool:
     ordered = np.concatenate(who)[order]
     halves = (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :])
     return all(len(half) > 0 and np.bincount(half).argmax() == label for half in halves)
+
+
+def patterns(chosen: Sequence[Chosen], num_labels: int) -> dict[int, Pattern]:
+    """How the wait that each blamed label caused is spread over time.
+
+    Time is counted in steps, in quarters where fewer than three steps are known. Persistent: a
+    fair part of it in at least half of them. Transient: four fifths of it in one. Else recurring.
+    """
+    cells = _caused_by_time(chosen, num_labels)
+    found: dict[int, Pattern] = {}
+    for label in np.flatnonzero(cells.any(axis=1)).tolist():
+        share = cells[label] / cells[label].sum()
+        often = np.count_nonzero(share >= FAIR_PART / len(share)) >= len(share) / 2
+        if often:
+            found[label] = "persistent"
+        else:
+            found[label] = "transient" if share.max() >= MOST else "recurring"
+    return found
+
+
+def _caused_by_time(chosen: Sequence[Chosen], num_labels: int) -> I64:
+    """Wait caused, int64 ns [label, unit of time]."""
+    blamed = [one.lateness.last >= 0 for one in chosen]
+    who = [one.members[one.lateness.last[rows]] for one, rows in zip(chosen, blamed, strict=True)]
+    wait = [
+        one.lateness.wait_ns[rows].sum(axis=1) for one, rows in zip(chosen, blamed, strict=True)
+    ]
+    step = np.concatenate([one.step[rows] for one, rows in zip(chosen, blamed, strict=True)])
+    every = np.unique(np.concatenate([one.step for one in chosen]))
+    units = every[every >= 0]
+    if len(units) < MIN_STEPS:
+        start = np.concatenate([one.start_ns.min(axis=1) for one in chosen])
+        since = start - start.min()  # small numbers: floats would lose some ns of epochs
+        step = (since * QUARTERS // (since.max() + 1))[np.concatenate(blamed)]
+        units = np.arange(QUARTERS)
+    cells = np.zeros((num_labels, len(units)), np.int64)
+    inside = step >= units[0]
+    place = np.searchsorted(units, step[inside])
+    np.add.at(cells, (np.concatenate(who)[inside], place), np.concatenate(wait)[inside])
+    return cells

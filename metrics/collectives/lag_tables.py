@@ -32,6 +32,30 @@ def summary(lag_ns: I64) -> dict[str, Any]:
     }
 
 
+def distribution(times_ns: I64) -> dict[str, Any]:
+    """Median, p95 and largest of times in µs, and their number; null of none."""
+    if not len(times_ns):
+        return {"p50": None, "p95": None, "max": None, "n": 0}
+    return {
+        "p50": microseconds(float(np.median(times_ns))),
+        "p95": microseconds(nearest_rank(times_ns, 0.95)),
+        "max": microseconds(int(times_ns.max())),
+        "n": len(times_ns),
+    }
+
+
+def end_spread(chosen: Sequence[Chosen]) -> dict[str, Any]:
+    """Last minus first end of each collective on one clock, in µs.
+
+    Such collectives end nearly together: a spread far above some tens of µs says that pairs are
+    wrong, or clocks. Instances whose members' clocks are not known are left out.
+    """
+    known = [one for one in chosen if one.aligned is not None]
+    ends = [one.start_ns + one.dur_ns for one in known]
+    spreads = [end.max(axis=1) - end.min(axis=1) for end in ends]
+    return distribution(np.concatenate([np.empty(0, np.int64), *spreads]))
+
+
 def last_counts(one: Chosen, rows: Bool, labels: Sequence[str]) -> dict[str, int]:
     """How often each rank was blamed for some rows (mask), most often first."""
     last = one.lateness.last[rows]
@@ -54,6 +78,7 @@ def by_group(
                 "members": [labels[index] for index in one.members],
                 "num_collectives": numbers.pop("n"),
                 **numbers,
+                "transfer_us": distribution(np.asarray(one.dur_ns.min(axis=1))),
                 "last": last_counts(one, everything, labels),
                 "ties": int((one.lateness.last < 0).sum()),
                 "confidence": confidence_counts([one]),
