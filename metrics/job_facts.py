@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from metrics.calls import Calls, calls_of
 from metrics.collectives.clocks import ClockModel, estimate_clocks
 from metrics.collectives.match import Matches, MatchInput, match_calls
+from metrics.collectives.p2p import Pairs, match_p2p
 from metrics.collectives.stragglers import Arrivals, arrivals
 from metrics.dimensions import Degrees, with_dimensions
 from metrics.groups import CommGroup, GroupTable, group_table, world_of_groups
@@ -78,6 +79,11 @@ class JobFacts:
     def matches(self) -> Matches:
         """Which calls of different ranks are one collective."""
         return match_calls(self.match_inputs, self.groups)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Which send of one rank is which receive of another."""
+        return match_p2p(self.match_inputs, self.groups)
 
     @cached_property
     def clocks(self) -> ClockModel:

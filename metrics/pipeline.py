@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from metrics.classify import TYPES, any_name, distinct
-from metrics.collectives.p2p import match_p2p
 from metrics.dimensions import DIMS
 from metrics.intervals import Intervals, union
 from parsers.columns import I64
@@ -155,7 +154,7 @@ def transfer_times(view: View, bandwidth_gbps: float | None) -> dict[str, I64]:
     """
     inputs = view.match_inputs
     needed = {item.label: _from_bandwidth(item.calls, bandwidth_gbps) for item in inputs}
-    pairs = match_p2p(inputs, view.groups)
+    pairs = view.pairs
     send_dur, recv_dur = np.empty(len(pairs), np.int64), np.empty(len(pairs), np.int64)
     for index, item in enumerate(inputs):
         sent, received = pairs.sender == index, pairs.receiver == index

@@ -18,9 +18,11 @@ from metrics import card_facts, envelope
 from metrics.calls import Calls
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.match import Matches, MatchInput
+from metrics.collectives.p2p import Pairs
 from metrics.collectives.stragglers import Arrivals
 from metrics.dimensions import DIMS, Degrees, dims_of_calls
 from metrics.groups import CommGroup
+from metrics.instances import Instances, instances_of
 from metrics.job_facts import JobFacts
 from metrics.rank_view import FOREVER_NS, RankView, Selection
 from metrics.refusal import refuse
@@ -114,6 +116,16 @@ class View:
     def matches(self) -> Matches:
         """Which unfiltered calls of different ranks are one collective."""
         return self.facts.matches
+
+    @property
+    def pairs(self) -> Pairs:
+        """Which unfiltered send of one rank is which receive of another."""
+        return self.facts.pairs
+
+    @cached_property
+    def instances(self) -> Instances:
+        """The selected collectives as the job performed them: matched ones once."""
+        return instances_of(self)
 
     @property
     def clocks(self) -> ClockModel:
