@@ -1,0 +1,125 @@
+"""How many bytes the collectives move, each collective counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from metrics.classify import TYPES
+from metrics.dimensions import DIMS
+from metrics.directory import metric_cal as metric_cal_of
+from metrics.envelope import answer, source_of
+from metrics.refusal import refuse
+from metrics.registry import Metric
+from metrics.result import Reason, Result
+from metrics.statistics import ratio
+
+if TYPE_CHECKING:
+    from metrics.instances import Instances
+    from metrics.view import View
+    from parsers.columns import Bool
+
+
+def compute(view: View) -> Result:
+    """Sum message and wire bytes by type, dimension and group."""
+    every = view.instances
+    moving = every.take(every.counts_bytes)
+    if not len(every):
+        raise refuse("no_collectives", "no collective in the selection")
+    sized = int((moving.message_bytes >= 0).sum())
+    if not sized:
+        raise refuse("no_message_size", f"none of {len(moving)} collectives states its size")
+    whole = _row(moving)
+    steps = np.unique(moving.step[moving.step >= 0])
+    in_steps = _row(moving.take(moving.step >= 0))["message_bytes"]
+    details: dict[str, Any] = {
+        "total_message_bytes": whole["message_bytes"],
+        "total_wire_bytes": whole["wire_bytes"],
+        "num_collectives": len(every),
+        "message_bytes_per_step": ratio(in_steps or 0, len(steps)),
+        "by_type": _by(moving, moving.kind, TYPES),
+        "by_dim": _by(moving, moving.dim, DIMS),
+        "by_group": _by_group(view, moving),
+        "bytes_coverage": ratio(sized, len(moving)),
+        "num_unmatched": int(((moving.members == 1) & (moving.group_size > 1)).sum()),
+    }
+    source, warnings = source_of(view.ranks)
+    return answer(
+        METRIC,
+        view,
+        details,
+        source=source,
+        basis={
+            "message_bytes": "once a collective, the largest that a rank states",
+            "wire_bytes": "what all ranks present send, by the cost of a ring",
+            "selection": "a collective belongs where its call on the lowest rank does",
+        },
+        reasons=_unsized(sized, len(moving)),
+        warnings=warnings,
+    )
+
+
+def _row(part: Instances) -> dict[str, int | None]:
+    """Calls and bytes; wire bytes are null where a collective that has a size lacks them."""
+    sized = part.message_bytes >= 0
+    wired = sized & (part.wire_bytes >= 0)
+    return {
+        "num_collectives": len(part),
+        "message_bytes": int(part.message_bytes[sized].sum()) if sized.any() else None,
+        "wire_bytes": int(part.wire_bytes[wired].sum())
+        if sized.any() and (wired == sized).all()
+        else None,
+    }
+
+
+def _by(
+    part: Instances, index: np.ndarray[Any, np.dtype[np.int8]], names: Sequence[str]
+) -> dict[str, Any]:
+    return {names[i]: _row(part.take(index == i)) for i in np.unique(index)}
+
+
+def _by_group(view: View, moving: Instances) -> list[dict[str, Any]]:
+    rows = []
+    for group in np.unique(moving.group):
+        here = moving.take(moving.group == group)
+        for kind in np.unique(here.kind):
+            mine: Bool = here.kind == kind
+            label = view.group_label(int(group))
+            rows.append({"group": label, "type": TYPES[kind], **_row(here.take(mine))})
+    return rows
+
+
+def _unsized(sized: int, total: int) -> list[Reason]:
+    if sized == total:
+        return []
+    text = f"{total - sized} of {total} collectives do not state their size"
+    return [Reason("no_message_size", text)]
+
+
+METRIC = Metric(
+    name="collective_volume",
+    unit="bytes",
+    definition=(
+        "Message bytes of all collectives in the convention of nccl-tests, each collective "
+        "counted once however many ranks recorded it."
+    ),
+    needs=("collectives with sizes",),
+    keys=(
+        "total_message_bytes",
+        "total_wire_bytes",
+        "num_collectives",
+        "message_bytes_per_step",
+        "by_type",
+        "by_dim",
+        "by_group",
+        "bytes_coverage",
+        "num_unmatched",
+    ),
+    headline="total_message_bytes",
+    compute=compute,
+    label="collective volume",
+    category="communication",
+)
+metric_cal = metric_cal_of(METRIC.name)
