@@ -15,8 +15,11 @@ SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 MIB = 1 << 20
 
 
-def collective(start: float, op: str, in_elems: int, out_elems: int, **more: int) -> Event:
-    return kernel(SENDRECV, start, 10, 20, Coll(op, in_elems, out_elems, "BFloat16", **more))
+def collective(
+    start: float, op: str, in_elems: int, out_elems: int, *, group: int = 0, seq: int = -1
+) -> Event:
+    coll = Coll(op, in_elems, out_elems, "BFloat16", group, seq=seq)
+    return kernel(SENDRECV, start, 10, 20, coll)
 
 
 def member(rank: int, first: int = 0) -> RankTrace:
