@@ -95,7 +95,7 @@ class Store:
 
     Entries do not name their files: ``source.path`` of a loaded trace is empty.
 
-    ``limit_bytes`` bounds the whole directory; the least recently used entries go first.
+    ``limit_bytes`` bounds its entries; the least recently used go first. Nothing else is removed.
     """
 
     def __init__(self, directory: Path, *, limit_bytes: int = _DEFAULT_LIMIT_BYTES) -> None:
@@ -153,13 +153,21 @@ class Store:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _entries(self) -> Iterator[tuple[float, int, Path]]:
-        """(time of last use, bytes, folder) of everything in the directory."""
+        """(time of last use, bytes, folder) of what a store wrote, whatever lies beside it.
+
+        The user may have named a directory that holds other things.
+        """
         with contextlib.suppress(OSError):
             for folder in list(self.directory.iterdir()):
                 with contextlib.suppress(OSError):
-                    files = [file.stat() for file in folder.iterdir()]
-                    used = max((status.st_mtime for status in files), default=0.0)
-                    yield used, sum(status.st_size for status in files), folder
+                    files = {file.name: file.stat() for file in folder.iterdir()}
+                    if not files.keys() <= {COLUMNS_NAME, MANIFEST_NAME}:
+                        continue
+                    if len(files) < 2 and not folder.name.startswith(_SCRATCH):
+                        continue
+                    begun = folder.stat().st_mtime  # all there is of a writer that has just started
+                    used = max((s.st_mtime for s in files.values()), default=begun)
+                    yield used, sum(s.st_size for s in files.values()), folder
 
 
 def _arrays(trace: RankTrace) -> Iterator[tuple[str, npt.NDArray[Any]]]:

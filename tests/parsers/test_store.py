@@ -192,6 +192,29 @@ def test_scratch_of_killed_writers_is_removed(store: Store, source: Path) -> Non
     assert [folder.name for folder in store.directory.iterdir()] == ["k"]
 
 
+def test_scratch_of_a_writer_that_has_just_started_stays(store: Store, source: Path) -> None:
+    store.save("k", read_kineto(source))
+    started = store.directory / ".writing-now"
+    started.mkdir()
+
+    store.trim()
+
+    assert started.is_dir()
+
+
+def test_nothing_but_entries_is_removed(store: Store, source: Path) -> None:
+    store.save("k", read_kineto(source))
+    mine = store.directory / "traces"
+    mine.mkdir()
+    (mine / "rank0.json").write_bytes(bytes(1_000_000))
+    (store.directory / "empty").mkdir()
+
+    Store(store.directory, limit_bytes=1).trim()
+
+    assert sorted(folder.name for folder in store.directory.iterdir()) == ["empty", "traces"]
+    assert (mine / "rank0.json").exists()
+
+
 def test_columns_stay_readable_after_their_entry_is_removed(store: Store, source: Path) -> None:
     store.save("k", read_kineto(source))
     loaded = store.load("k")
