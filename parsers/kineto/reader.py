@@ -11,7 +11,7 @@ from parsers.compression import TextChunks
 from parsers.errors import CancelledError, TraceError
 from parsers.kineto.builder import Builder
 from parsers.kineto.document import Batch, Document, Member, Notebook
-from parsers.kineto.groups import groups_of_config
+from parsers.kineto.groups import MAX_RANKS, groups_of_config
 from parsers.kineto.lenient import lenient_json
 
 PARSER_VERSION = 2
@@ -19,7 +19,8 @@ PARSER_VERSION = 2
 
 CHUNK_BYTES = 1 << 20
 _MAX_BASE_NS = 1 << 62
-_MAX_RANK = 1 << 31
+# Every missing rank of a world is named: a number that noise made must not fill the memory.
+_MAX_RANK = MAX_RANKS
 
 
 def read_kineto(

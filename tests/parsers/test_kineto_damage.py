@@ -210,6 +210,15 @@ def test_any_text_gives_the_same_at_any_chunk_size(
     assert names(whole)[:1] in (["k0"], ["a"])
 
 
+@pytest.mark.parametrize(("rank", "size"), [(10**9, 2 * 10**9), (2**63, 2**64), (-1, -2)])
+def test_a_rank_or_world_that_cannot_be_is_not_stated(tmp_path: Path, rank: int, size: int) -> None:
+    info = {"rank": rank, "world_size": size}
+
+    trace = read(tmp_path, json.dumps({"traceEvents": [event(0)], "distributedInfo": info}))
+
+    assert (trace.rank, trace.rank_source, trace.world_size) == (None, "none", None)
+
+
 def test_mutants_of_a_trace_never_crash(tmp_path: Path) -> None:
     dice = random.Random(11)
     events = [event(i, args={"a": [{}], "correlation": i}) for i in range(40)]
