@@ -1,0 +1,203 @@
+"""Why a rank came late to a collective: one word, the share it explains, and how sure that is.
+
+The largest of the things that the late rank spent more time on than its peers is the cause where
+it makes up at least half of the lateness; else the cause is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from metrics.collectives.activity import Activity
+from metrics.collectives.match import HIGH, LOW, MEDIUM, MatchInput
+from metrics.collectives.segments import (
+    COMPUTE,
+    COPIES,
+    F64,
+    IDLE,
+    OTHER_COLLECTIVE,
+    PARTS,
+    Segments,
+    Targets,
+    explain,
+)
+from metrics.collectives.stragglers import Arrivals
+from metrics.collectives.sync_points import SyncPoints, sync_points
+from metrics.rank_facts import RankFacts
+from parsers.columns import I8, I64
+
+MORE_KERNELS: Final = "more_kernels"
+UNEQUAL_WORK: Final = "unequal_work"
+EARLIER_LAG: Final = "earlier_lag"
+UNKNOWN: Final = "unknown"
+
+CAUSES: Final = (
+    COMPUTE,  # its kernels take longer
+    MORE_KERNELS,  # it runs more of them
+    UNEQUAL_WORK,  # it was given more: larger messages, or other work than its peers
+    OTHER_COLLECTIVE,  # a collective of another group kept it
+    COPIES,
+    *IDLE,  # the device idled while the host did this
+    EARLIER_LAG,  # it was late before, and never stopped to be waited for
+    UNKNOWN,
+)
+MEANINGS: Final[Mapping[str, str]] = {
+    COMPUTE: "its kernels take longer",
+    MORE_KERNELS: "it runs more kernels",
+    UNEQUAL_WORK: "it has more work: larger messages in its all-to-alls",
+    OTHER_COLLECTIVE: "a collective of another group kept it",
+    COPIES: "copies and fills that nothing hides",
+    "data_loading": "its device idles while the host waits for data",
+    "checkpoint": "its device idles while the host saves a checkpoint",
+    "garbage_collection": "its device idles while Python collects garbage",
+    "compilation": "its device idles while the host compiles or loads code",
+    "allocation": "its device idles while the host allocates or frees memory",
+    "synchronisation": "its device idles while the host waits in a synchronisation",
+    "host_work": "its device idles while the host runs operators",
+    "host_stall": "its device idles and nothing is recorded on the host",
+    EARLIER_LAG: "it was late before, at a collective that its peers did not stop for",
+    UNKNOWN: "the trace does not tell",
+}
+
+NAMED_SHARE: Final = 0.5
+"""A cause explains at least this share of the lateness."""
+SURE_SHARE: Final = 0.8
+"""From this share on a verdict is as sure as the match it rests on."""
+MORE_WORK: Final = 1.02
+"""Elements over those of the peers from which on messages count as unequal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Causes of n late arrivals.
+
+    ``cause`` indexes ``CAUSES``; ``share`` is the part of the lateness it explains, 0 where
+    unknown; ``confidence`` LOW, MEDIUM or HIGH. The rest is as in `Segments`.
+    """
+
+    targets: Targets
+    segments: Segments
+    cause: I8
+    share: F64
+    confidence: I8
+
+    def __len__(self) -> int:
+        return len(self.cause)
+
+
+class Causes:
+    """Finds causes in a job; what has been looked at once is kept."""
+
+    def __init__(
+        self,
+        facts: Mapping[str, RankFacts],
+        inputs: Sequence[MatchInput],
+        arrivals: Arrivals,
+    ) -> None:
+        self.arrivals = arrivals
+        self.inputs = {item.label: item for item in inputs}
+        self._facts = facts
+        self._activities: dict[str, Activity] = {}
+        self._points: dict[tuple[str, ...], SyncPoints] = {}
+
+    def activity(self, label: str) -> Activity:
+        """What a rank's time went into."""
+        if label not in self._activities:
+            self._activities[label] = Activity(self._facts[label], self.inputs[label].calls)
+        return self._activities[label]
+
+    def points(self, labels: tuple[str, ...]) -> SyncPoints:
+        """When these ranks waited for each other."""
+        if labels not in self._points:
+            self._points[labels] = sync_points(labels, self.arrivals.groups, self.inputs)
+        return self._points[labels]
+
+    def targets(self, number: int, rows: I64, late: I64 | None = None) -> Targets:
+        """Instances (rows, ascending) of a matched group; late is whom durations blame.
+
+        ``rows`` must be eligible. ``late`` are members, by default the shortest duration.
+        """
+        group = self.arrivals.groups[number]
+        points = self.points(group.labels)
+        place = points.place_of(number, rows)
+        shortest = group.dur_ns[rows].argmin(axis=1) if late is None else late
+        return Targets(points.arrival_ns[place], np.asarray(shortest, np.int64), place)
+
+    def verdicts(self, number: int, rows: I64) -> Verdicts:
+        """Why the last member of each of these instances came last."""
+        group = self.arrivals.groups[number]
+        found = self.judge(group.labels, self.targets(number, rows))
+        limit = np.minimum(found.confidence, group.confidence[rows])
+        return Verdicts(
+            found.targets, found.segments, found.cause, found.share, limit.astype(np.int8)
+        )
+
+    def judge(self, labels: tuple[str, ...], targets: Targets) -> Verdicts:
+        """Why the late member of each target came after its peers."""
+        activities = [self.activity(label) for label in labels]
+        segments = explain(self.points(labels), targets, activities)
+        cause, share = _cause(segments)
+        return Verdicts(targets, segments, cause, share, _confidence(segments, cause, share))
+
+
+def _cause(segments: Segments) -> tuple[I8, F64]:
+    """Index into CAUSES and share explained."""
+    parts, excess = segments.parts_ns, segments.start.excess_ns
+    idle = [PARTS.index(name) for name in IDLE]
+    idle_ns = parts[:, idle].sum(axis=1)
+    kinds = [COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE, EARLIER_LAG]
+    inner = parts[:, idle].argmax(axis=1)
+    choices = np.stack(
+        [
+            parts[:, PARTS.index(COMPUTE)],
+            parts[:, PARTS.index(OTHER_COLLECTIVE)],
+            parts[:, PARTS.index(COPIES)],
+            idle_ns,
+            segments.start.carried_ns,
+        ],
+        axis=1,
+    )
+    best = choices.argmax(axis=1)
+    amount = choices[np.arange(len(best)), best]
+    own = parts[np.arange(len(best)), np.array(idle)[inner]]
+    # of several host activities the largest is named, with the share that it has itself
+    amount = np.where(best == 3, own, amount)
+    name = np.where(best < 3, best, np.where(best == 3, 3 + inner, len(kinds) - 1))
+    index = np.array([CAUSES.index(kind) for kind in kinds])[name]
+    index = np.where(index == CAUSES.index(COMPUTE), _kind_of_compute(segments), index)
+    known = (segments.start.since >= 0) & (excess > 0)
+    share = np.where(known, amount / np.where(known, excess, 1.0), 0.0)
+    named = known & (share >= NAMED_SHARE)
+    cause = np.where(named, index, CAUSES.index(UNKNOWN)).astype(np.int8)
+    return cause, np.where(named, np.minimum(share, 1.0), 0.0)
+
+
+def _kind_of_compute(segments: Segments) -> I64:
+    """Longer kernels, more of them, or more work to do, as an index into CAUSES."""
+    extra = segments.compute_ns - segments.peer_compute_ns
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = np.where(segments.pieces > 0, segments.compute_ns / segments.pieces, 0.0)
+        more = (segments.pieces - segments.peer_pieces) * each >= NAMED_SHARE * extra
+        heavier = extra / segments.peer_compute_ns
+        given = (segments.elements_ratio >= MORE_WORK) & (
+            segments.elements_ratio - 1 >= heavier / 4
+        )
+    names = np.full(len(extra), CAUSES.index(COMPUTE))
+    names[more] = CAUSES.index(MORE_KERNELS)
+    names[given] = CAUSES.index(UNEQUAL_WORK)
+    return names
+
+
+def _confidence(segments: Segments, cause: I8, share: F64) -> I8:
+    """How sure the cause is, were the match certain."""
+    confidence = np.where(share >= SURE_SHARE, HIGH, MEDIUM)
+    vague = [CAUSES.index(name) for name in (EARLIER_LAG, "host_stall", "host_work")]
+    confidence[np.isin(cause, vague)] = MEDIUM
+    few = segments.start.punctual.sum(axis=1) < 2
+    confidence[few & np.isin(cause, vague)] = LOW
+    confidence[cause == CAUSES.index(UNKNOWN)] = LOW
+    return confidence.astype(np.int8)

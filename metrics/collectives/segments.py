@@ -1,0 +1,233 @@
+"""What a late rank spent its time on since ranks last waited for each other, beside its peers.
+
+From one arrival to the next each rank's time is split exactly. Lateness at the end is lateness
+at the start plus what the splits differ by, whatever the clocks do: only times of one rank are
+ever subtracted. Where ranks did not stop for a collective (it was hidden behind computation), the
+lateness they had there is still with them; the start is then moved back to where it was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.classify import TYPES
+from metrics.collectives.activity import Activity
+from metrics.collectives.host_work import HOST_CAUSES, HOST_STALL
+from metrics.collectives.sync_points import SyncPoints
+from metrics.intervals import Intervals
+from parsers.columns import I64, Bool
+
+F64 = npt.NDArray[np.float64]
+
+COMPUTE: Final = "compute"
+OTHER_COLLECTIVE: Final = "previous_collective"
+COPIES: Final = "copies"
+IDLE: Final = (*HOST_CAUSES, HOST_STALL)
+PARTS: Final = (COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE)
+"""Into what the time between two arrivals is split; waiting for one's own peers is no part."""
+
+MAX_BACK: Final = 64
+"""So many collectives without a stop are looked through."""
+CARRIED: Final = 0.1
+"""Share of the lateness that may have been there at the start."""
+PUNCTUAL: Final = 0.5
+"""A peer less late than this share of the latest is one to compare with."""
+
+_ALL_TO_ALL: Final = TYPES.index("AllToAll")
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Arrivals to be explained: ``time_ns`` int64 [t, m] on own clocks, ``late`` member [t].
+
+    ``place`` is how many sync points lie before each.
+    """
+
+    time_ns: I64
+    late: I64
+    place: I64
+
+    def __len__(self) -> int:
+        return len(self.late)
+
+    def take(self, rows: I64) -> Targets:
+        """Some of them."""
+        return Targets(self.time_ns[rows], self.late[rows], self.place[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where the time of each target is counted from, and how late its ranks were.
+
+    ``since`` is the place of a sync point, -1 where there is none. ``punctual`` [t, m] marks the
+    peers to compare with. ``excess_ns`` is how much later than their median the late rank came,
+    ``carried_ns`` the part of it that was there at the start.
+    """
+
+    since: I64
+    punctual: Bool
+    excess_ns: F64
+    carried_ns: F64
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """What the late rank of each target did more than the median of its punctual peers.
+
+    ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` and ``pieces`` are its own
+    computation and number of pieces of it, with those of the peers; ``elements_ratio`` is what
+    it exchanged in all-to-alls over what they did, NaN without any.
+    """
+
+    start: Start
+    parts_ns: F64
+    compute_ns: F64
+    peer_compute_ns: F64
+    pieces: F64
+    peer_pieces: F64
+    elements_ratio: F64
+
+
+def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Segments:
+    """Split the time before each target; ``activities`` are those of ``points.labels``."""
+    start = find_start(points, targets, activities)
+    count = len(targets)
+    parts = np.zeros((count, len(PARTS)))
+    mine, theirs, pieces, peer_pieces = np.zeros((4, count))
+    ratio = np.full(count, np.nan)
+    known = np.flatnonzero(start.since >= 0)
+    if len(known):
+        begin, end = points.arrival_ns[start.since[known]], targets.time_ns[known]
+        beside = Beside(targets.late[known], start.punctual[known])
+        measured = split(begin, end, activities, points.groups)
+        for index, name in enumerate(PARTS):
+            parts[known, index] = beside.more(measured[name])
+        mine[known], theirs[known] = beside.both(measured[COMPUTE])
+        pieces[known], peer_pieces[known] = beside.both(
+            _by_member(activities, begin, end, Activity.num_pieces)
+        )
+        exchanged, usual = beside.both(_by_member(activities, begin, end, _exchanged))
+        ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
+    return Segments(start, parts, mine, theirs, pieces, peer_pieces, ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The late rank beside the median of its punctual peers, for values [t, m]."""
+
+    late: I64
+    punctual: Bool
+
+    def both(self, values: I64 | F64) -> tuple[F64, F64]:
+        """Value of the late rank, and the median of its peers; float64 [t]."""
+        mine = np.asarray(values[np.arange(len(self.late)), self.late], np.float64)
+        return mine, _median(np.asarray(values, np.float64), self.punctual)
+
+    def more(self, values: I64 | F64) -> F64:
+        """By how much the late rank's is larger."""
+        mine, theirs = self.both(values)
+        return mine - theirs
+
+
+def split(
+    begin_ns: I64, end_ns: I64, activities: Sequence[Activity], groups: frozenset[int]
+) -> dict[str, I64]:
+    """Time of each of ``PARTS`` in [begin, end), int64 ns [t, m] like the limits."""
+
+    def within(name: str) -> I64:
+        return _by_member(
+            activities, begin_ns, end_ns, lambda one, a, b: _spent(one, name, groups, a, b)
+        )
+
+    return {name: within(name) for name in PARTS}
+
+
+def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Start:
+    """The latest sync point from which nearly all of a target's lateness comes."""
+    count, size = targets.time_ns.shape
+    since = np.full(count, -1, np.int64)
+    punctual = np.zeros((count, size), np.bool_)
+    excess, carried = np.zeros(count), np.full(count, np.inf)
+    left = np.arange(count)
+    for back in range(1, MAX_BACK + 1):
+        left = left[targets.place[left] >= back]
+        if not len(left):
+            break
+        place = targets.place[left] - back
+        peers, found, brought = _lateness(points, targets.take(left), activities, place)
+        better = np.abs(brought) < np.abs(carried[left])
+        rows = left[better]
+        since[rows], punctual[rows] = place[better], peers[better]
+        excess[rows], carried[rows] = found[better], brought[better]
+        left = left[np.abs(brought) > CARRIED * np.abs(found)]
+    carried[since < 0] = 0.0
+    return Start(since, punctual, excess, carried)
+
+
+def _lateness(
+    points: SyncPoints, targets: Targets, activities: Sequence[Activity], place: I64
+) -> tuple[Bool, F64, F64]:
+    """Punctual peers, excess and what of it was brought along, counted from some points."""
+    begin = points.arrival_ns[place]
+    late = points.late_ns[place] + (targets.time_ns - begin)
+    late = late - late.min(axis=1, keepdims=True)
+    latest = late[np.arange(len(targets)), targets.late]
+    peers = late < PUNCTUAL * latest[:, np.newaxis]
+    beside = Beside(targets.late, peers)
+    stopped = _by_member(
+        activities,
+        begin,
+        targets.time_ns,
+        lambda one, a, b: _measure(one.exposed(points.groups)[0], a, b),
+    )
+    return peers, beside.more(late), beside.more(points.late_ns[place] + stopped)
+
+
+def _spent(one: Activity, name: str, groups: frozenset[int], begin: I64, end: I64) -> I64:
+    if name == COMPUTE:
+        return _measure(one.compute, begin, end)
+    if name == OTHER_COLLECTIVE:
+        return _measure(one.exposed(groups)[1], begin, end)
+    if name == COPIES:
+        return _measure(one.copies, begin, end)
+    return _measure(one.idle[name], begin, end)
+
+
+def _exchanged(one: Activity, begin: I64, end: I64) -> I64:
+    """Elements of the all-to-alls that begin in [begin, end)."""
+    rows = np.flatnonzero(one.calls.kind == _ALL_TO_ALL)
+    elements = np.maximum(one.calls.in_elems[rows], one.calls.out_elems[rows])
+    total = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.maximum(elements, 0))))
+    starts = one.calls.start_ns[rows]
+    return np.asarray(total[np.searchsorted(starts, end)] - total[np.searchsorted(starts, begin)])
+
+
+def _by_member(
+    activities: Sequence[Activity],
+    begin: I64,
+    end: I64,
+    measure: Callable[[Activity, I64, I64], I64],
+) -> I64:
+    columns = [measure(one, begin[:, i], end[:, i]) for i, one in enumerate(activities)]
+    return np.stack(columns, axis=1)
+
+
+def _measure(intervals: Intervals, begin: I64, end: I64) -> I64:
+    return np.asarray(intervals.before(end) - intervals.before(begin))
+
+
+def _median(values: F64, rows: Bool) -> F64:
+    """Median over the marked members, float64 [t]; NaN where none is marked."""
+    if values.shape[1] == 2:
+        return np.where(rows[:, 0], values[:, 0], np.where(rows[:, 1], values[:, 1], np.nan))
+    ordered = np.sort(np.where(rows, values, np.inf), axis=1)
+    number = rows.sum(axis=1)
+    line = np.arange(len(values))
+    low = ordered[line, np.maximum((number - 1) // 2, 0)]
+    high = ordered[line, np.minimum(number // 2, values.shape[1] - 1)]
+    return np.where(number > 0, (low + high) / 2, np.nan)
