@@ -8,8 +8,15 @@ import numpy as np
 
 from metrics.classify import COMM, COMP, MEM, any_name, classes_of, distinct, is_named_compute
 from metrics.intervals import Intervals, union
-from metrics.steps import Step, StepWork, step_of_work, steps_of
-from parsers.columns import I8, Bool, RankTrace
+from metrics.steps import (
+    Step,
+    StepWork,
+    launch_rows,
+    launch_times,
+    step_of_work,
+    steps_of,
+)
+from parsers.columns import I8, I64, Bool, RankTrace
 
 
 class RankFacts:
@@ -39,7 +46,17 @@ class RankFacts:
     @cached_property
     def work(self) -> StepWork:
         """Step of each row of ``gpu``."""
-        return step_of_work(self.trace, self.marked_steps[0])
+        return step_of_work(self.trace, self.marked_steps[0], self.launched_ns)
+
+    @cached_property
+    def launch_row(self) -> I64:
+        """Row of ``runtime`` that launched each row of ``gpu``, -1 where none is kept."""
+        return launch_rows(self.trace)
+
+    @cached_property
+    def launched_ns(self) -> I64:
+        """When each row of ``gpu`` was launched, the lowest int64 where that is not known."""
+        return launch_times(self.trace, self.launch_row)
 
     @property
     def has_device(self) -> bool:

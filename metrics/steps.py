@@ -101,19 +101,24 @@ def _steps(events: Events, rows: list[int], numbers: dict[int, int | None]) -> t
     return tuple(sorted(longest.values(), key=lambda step: step.start_ns))
 
 
-def launch_times(trace: RankTrace) -> I64:
-    """When each row of ``gpu`` was launched, int64 ns; the lowest int64 where no launch is kept."""
+def launch_rows(trace: RankTrace) -> I64:
+    """Row of ``runtime`` that launched each row of ``gpu``, int64, -1 where none is kept."""
     gpu, runtime = trace.group("gpu"), trace.group("runtime")
     known = np.flatnonzero(runtime.correlation >= 0)
-    unknown = np.full(len(gpu), np.iinfo(np.int64).min)
     if not len(known) or not len(gpu):
-        return unknown
+        return np.full(len(gpu), MISSING)
     keys = runtime.correlation[known]
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     at = np.minimum(np.searchsorted(keys, gpu.correlation), len(keys) - 1)
     found = (keys[at] == gpu.correlation) & (gpu.correlation >= 0)
-    return np.where(found, runtime.start_ns[known[order[at]]], unknown)
+    return np.where(found, known[order[at]], MISSING)
+
+
+def launch_times(trace: RankTrace, rows: I64) -> I64:
+    """When each row of ``gpu`` was launched, int64 ns; the lowest int64 where ``rows`` is -1."""
+    starts = np.append(trace.group("runtime").start_ns, np.iinfo(np.int64).min)
+    return starts[rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +143,18 @@ class StepWork:
         return ids[self.index]
 
 
-def step_of_work(trace: RankTrace, steps: tuple[Step, ...]) -> StepWork:
-    """Assign the rank's device work to its steps.
+def step_of_work(
+    trace: RankTrace, steps: tuple[Step, ...], launched: I64 | None = None
+) -> StepWork:
+    """Assign the rank's device work to its steps; ``launched`` is that of `launch_times`.
 
     Work with a launch record belongs to the marker that covers the launch. The rest is placed
     by its start: the device's part of a step begins with the first work that the step is known
     to have launched (with the marker, for the first step), and ends where the next one begins.
     """
     gpu = trace.group("gpu")
-    launched = launch_times(trace)
+    if launched is None:
+        launched = launch_times(trace, launch_rows(trace))
     uncorrelated = launched == np.iinfo(np.int64).min
     if not steps:
         nothing = np.empty(0, np.int64)
