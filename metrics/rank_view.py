@@ -14,6 +14,7 @@ from metrics.classify import COMM
 from metrics.intervals import Intervals, union
 from metrics.rank_facts import RankFacts
 from metrics.steps import Step, covering
+from metrics.work_table import WorkTable, work_by_name
 from parsers.columns import I64, Bool
 
 FOREVER_NS: Final = np.iinfo(np.int64).max // 2
@@ -217,6 +218,11 @@ class RankView:
             inside = np.minimum(gpu.end_ns, end) - np.maximum(gpu.start_ns, start)
             return np.asarray(np.maximum(inside, 0))
         return windows.before(gpu.end_ns) - windows.before(gpu.start_ns)
+
+    @cached_property
+    def work_by_name(self) -> WorkTable:
+        """Device work in the windows, summed by name and class."""
+        return work_by_name(self)
 
     def num_started(self, rows: Bool) -> int:
         """How many rows of ``gpu`` (mask) start inside the windows."""
