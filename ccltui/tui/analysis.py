@@ -68,6 +68,7 @@ class Analyst:
             window=chosen.window,
             steps=chosen.steps,
             ranks=chosen.ranks,
+            overrides=self._options.overrides,
             profile_mode=cast("ProfileMode", self._options.profile_mode),
             raw_clocks=self._options.raw_clocks,
         )

@@ -59,7 +59,7 @@ class Explorer(App[int], inherit_bindings=False):
         appearance = Appearance.before_start(options.color)
         super().__init__(driver_class=driver_class, ansi_color=True)
         self._look = appearance.for_terminal(self.console.color_system)
-        chosen = Filter(window=options.window, ranks=options.ranks)
+        chosen = Filter(options.window, options.steps, options.ranks)
         self.scene = Scene(Session(path, filter=chosen), colour=self._look.depth != "mono")
         self._background = Background(self, options, load, analyst, self._post)
         self._key_lookup = Keymap()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 MakeAnalyst = Callable[[ExplorerOptions], "Analyst"]
 LOADING = "load"
 _SETTLE_S = 0.2
-"""While ranks pour in, numbers are computed at most this often."""
+_REST = 3
+"""While ranks pour in: pause at least so long, and so many times as long as it took."""
+_AT_ONCE_S = 0.001
 
 
 class Background:
@@ -42,6 +45,7 @@ class Background:
         self._loading: Worker[None] | None = None
         self._analyst: Analyst | None = None
         self._settling = False
+        self._last_s = 0.0
 
     def start_loading(self, path: str) -> None:
         """Open a path in a thread."""
@@ -66,7 +70,7 @@ class Background:
         """Compute for the session as it will be in a moment: what comes at once counts once."""
         if not self._settling:
             self._settling = True
-            delay = _SETTLE_S if session().busy else 0.001
+            delay = max(_SETTLE_S, _REST * self._last_s) if session().busy else _AT_ONCE_S
             self._app.set_timer(delay, lambda: self._start_analysis(session()))
 
     def _start_analysis(self, session: Session) -> None:
@@ -85,4 +89,6 @@ class Background:
         worker = get_current_worker()
         if self._analyst is None:
             self._analyst = (self._make_analyst or Analyst)(self._options)
+        started = time.perf_counter()
         self._analyst.run(session, self._post, lambda: worker.is_cancelled)
+        self._last_s = time.perf_counter() - started

@@ -124,15 +124,21 @@ def _lag_legend(scene: Scene) -> Line:
         ramp: Line = [("  ", HEAT + level * LEVELS + level) for level in range(1, LEVELS)]
     else:
         ramp = [(".:-=+*#", Ink.TEXT)]
-    communicator = scene.communicator
-    name = (
-        "" if communicator is None else f"{communicator.name}  {numbers.count(len(communicator))}"
-    )
     return [
-        (f"{fit_middle(name, 40)}  lag {numbers.short_duration(floor)} ", Ink.TAB),
+        (f"{_communicator_text(scene)}  lag {numbers.short_duration(floor)} ", Ink.TAB),
         *ramp,
         (f" {numbers.short_duration(floor * 100)} ", Ink.TAB),
     ]
+
+
+def _communicator_text(scene: Scene) -> str:
+    """Which communicator of how many, and its number of collectives."""
+    communicator = scene.communicator
+    if communicator is None:
+        return ""
+    count = len(scene.findings.communicators or ())
+    place = f"{scene.state.selection.communicator + 1}/{count} " if count > 1 else ""
+    return f"{place}{fit_middle(communicator.name, 26)} ({numbers.count(len(communicator))})"
 
 
 def load_total(session: Session, width: int) -> Line:
@@ -178,7 +184,9 @@ def status(scene: Scene, width: int) -> list[Line]:
     above, below = _status(scene, width)
     if scene.notice:
         below = [(f" ! {scene.notice}", Ink.WARNING)]
-    waiting = not scene.findings.complete and scene.session.ranks_loaded > 0
+    session, findings = scene.session, scene.findings
+    current = findings.complete and findings.generation == session.generation
+    waiting = not current and session.ranks_loaded > 0
     right: Line = [("computing ", Ink.DIM)] if waiting else []
     return [cut(above, width, Ink.TEXT), spread(below, right, width, Ink.TEXT)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +22,7 @@ class ExplorerOptions:
     iteration: int | None = None
     capture: str | None = None
     window: Window | None = None
+    steps: tuple[int, int] | None = None
     ranks: frozenset[int] | None = None
     cache_dir: Path | None = None
     jobs: int | None = None
@@ -29,3 +30,4 @@ class ExplorerOptions:
     color: ColorName = "auto"
     profile_mode: str = "auto"
     raw_clocks: bool = False
+    overrides: Mapping[str, object] = field(default_factory=dict)

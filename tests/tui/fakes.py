@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -73,6 +74,7 @@ class Plan:
         return self.steps * self.per_step
 
 
+@functools.cache
 def ready_and_end(plan: Plan) -> tuple[I64, I64]:
     """When each rank reaches each collective (int64 [ranks, n]), and when each ends (int64 [n])."""
     jitter = (

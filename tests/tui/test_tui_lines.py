@@ -59,7 +59,7 @@ def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
     )
     aligned = text(lines.tabs(scene(), 120))
     assert aligned.startswith("  1 Summary [2 Alignment] 3 Timeline")
-    assert "default_pg 0-7  84  lag 100us" in aligned
+    assert "default_pg 0-7 (84)  lag 100us" in aligned
     assert aligned.endswith(" 10ms ")
 
 

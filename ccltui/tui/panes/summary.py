@@ -30,6 +30,8 @@ WIDE = 160
 _SIDE = 80
 _SPARK = 20
 _TITLE = 22
+_NOTES = 4
+_LEAST_RANKS = 5
 _COLUMNS = (
     Column("metric", widest=26),
     Column("value", "right"),
@@ -53,15 +55,14 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         planes.paste(_by_rank(scene, metric, height, width), 0, 0)
         return planes
     side = width >= WIDE
-    y = _put_metrics(planes, scene, width - _SIDE if side else width)
     remarks = notes(scene)
+    foot = min(len(remarks), _NOTES) + 1 if remarks else 0
+    y = _put_metrics(planes, scene, height - foot, width - _SIDE if side else width)
     if side:
         planes.paste(_by_rank(scene, metric, height, _SIDE), 0, width - _SIDE)
-    else:
-        room = height - y - min(len(remarks), 4) - 2
-        if room >= 4:
-            planes.paste(_by_rank(scene, metric, room, width), y + 1, 0)
-            y = height - min(len(remarks), 4) - 1
+    elif height - foot - y > _LEAST_RANKS:
+        planes.paste(_by_rank(scene, metric, height - foot - y - 1, width), y + 1, 0)
+        y = height - foot
     _put_notes(planes, remarks, y + 1)
     return planes
 
@@ -74,21 +75,26 @@ def _waiting(scene: Scene) -> str:
     return "Numbers appear as soon as the first rank is read."
 
 
-def _put_metrics(planes: Planes, scene: Scene, width: int) -> int:
+def _put_metrics(planes: Planes, scene: Scene, height: int, width: int) -> int:
+    """The table of metrics, scrolled to the selected one; returns the row after it."""
     rows = [_row(scene, metric) for metric in scene.findings.metrics]
-    lines = table(_COLUMNS, [row.cells for row in rows], width - 2)
-    planes.put(0, 1, lines[0], Ink.DIM)
-    for index, (row, line) in enumerate(zip(rows, lines[1:], strict=True)):
-        on = index == scene.state.metric
-        y = 1 + index
-        planes.put(y, 0, "▶" if on else " ", Ink.LABEL_ON if on else Ink.TEXT)
-        planes.put(y, 1, line.ljust(width - 1), row.ink if not on else Ink.LABEL_ON)
-        if row.text:
-            at = 1 + _TITLE + 2
-            planes.put(y, at, row.text[: width - at], row.ink if not on else Ink.LABEL_ON)
-    y = 1 + len(rows)
     lag = scene.findings.results.get("straggler_lag")
     late = "" if lag is None else late_ranks(lag)
+    room = max(height - (2 if late else 1), 1)
+    chosen = min(scene.state.metric, len(rows) - 1)
+    first = max(min(chosen - room // 2, len(rows) - room), 0)
+    lines = table(_COLUMNS, [row.cells for row in rows], width - 2)
+    planes.put(0, 1, lines[0], Ink.DIM)
+    y = 1
+    for index in range(first, min(first + room, len(rows))):
+        row, on = rows[index], index == chosen
+        ink = Ink.LABEL_ON if on else row.ink
+        planes.put(y, 0, "▶" if on else " ", ink)
+        planes.put(y, 1, lines[1 + index].ljust(width - 1), ink)
+        if row.text:
+            at = 1 + _TITLE + 2
+            planes.put(y, at, row.text[: width - at], ink)
+        y += 1
     if late:
         planes.put(y, 1, f"{'arrived last'.ljust(_TITLE)}  {late}"[: width - 1], Ink.TEXT)
         y += 1
