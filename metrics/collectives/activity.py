@@ -58,10 +58,15 @@ class Activity:
         return self._facts.busy[2] - (self.compute | self.network)
 
     @cached_property
+    def host(self) -> HostWork:
+        """What the host did."""
+        return HostWork(self.trace)
+
+    @cached_property
     def idle(self) -> dict[str, Intervals]:
         """Idle time by what the host did meanwhile: HOST_CAUSES, or HOST_STALL for nothing."""
         busy = self.compute | self.network | self._facts.busy[2]
-        host = HostWork(self.trace).apart()
+        host = self.host.apart()
         found = {cause: host[cause] - busy for cause in HOST_CAUSES}
         recorded = busy
         for intervals in host.values():

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from metrics.collectives.activity import Activity
+from metrics.collectives.clocks import ClockModel
 from metrics.collectives.match import HIGH, LOW, MEDIUM, MatchInput
 from metrics.collectives.segments import (
     COMPUTE,
@@ -32,6 +33,7 @@ from parsers.columns import I8, I64
 
 MORE_KERNELS: Final = "more_kernels"
 UNEQUAL_WORK: Final = "unequal_work"
+HOST_LATE: Final = "host_late"
 EARLIER_LAG: Final = "earlier_lag"
 UNKNOWN: Final = "unknown"
 
@@ -42,6 +44,7 @@ CAUSES: Final = (
     OTHER_COLLECTIVE,  # a collective of another group kept it
     COPIES,
     *IDLE,  # the device idled while the host did this
+    HOST_LATE,  # the same, of which no kind makes up half
     EARLIER_LAG,  # it was late before, and never stopped to be waited for
     UNKNOWN,
 )
@@ -57,8 +60,10 @@ MEANINGS: Final[Mapping[str, str]] = {
     "compilation": "its device idles while the host compiles or loads code",
     "allocation": "its device idles while the host allocates or frees memory",
     "synchronisation": "its device idles while the host waits in a synchronisation",
+    "host_blocked": "its device idles while one operation on the host lasts and lasts",
     "host_work": "its device idles while the host runs operators",
     "host_stall": "its device idles and nothing is recorded on the host",
+    HOST_LATE: "its device idles while the host does several things",
     EARLIER_LAG: "it was late before, at a collective that its peers did not stop for",
     UNKNOWN: "the trace does not tell",
 }
@@ -97,8 +102,10 @@ class Causes:
         facts: Mapping[str, RankFacts],
         inputs: Sequence[MatchInput],
         arrivals: Arrivals,
+        clocks: ClockModel,
     ) -> None:
         self.arrivals = arrivals
+        self.clocks = clocks
         self.inputs = {item.label: item for item in inputs}
         self._facts = facts
         self._activities: dict[str, Activity] = {}
@@ -113,8 +120,22 @@ class Causes:
     def points(self, labels: tuple[str, ...]) -> SyncPoints:
         """When these ranks waited for each other."""
         if labels not in self._points:
-            self._points[labels] = sync_points(labels, self.arrivals.groups, self.inputs)
+            self._points[labels] = sync_points(
+                labels, self.arrivals.groups, self.inputs, together_ns=self._together(labels)
+            )
         return self._points[labels]
+
+    def _together(self, labels: Sequence[str]) -> list[int] | None:
+        """The moment from which all of these ranks were recorded, on the clock of each."""
+        first = {label: self._facts[label].trace.first_ns for label in labels}
+        if len(labels) < 2 or not self.clocks.comparable(labels) or None in first.values():
+            return None
+        common = max(
+            int(self.clocks.corrected(label, np.array(start, np.int64)))
+            for label, start in first.items()
+            if start is not None
+        )
+        return [int(self.clocks.own(label, np.array(common, np.int64))) for label in labels]
 
     def targets(self, number: int, rows: I64, late: I64 | None = None) -> Targets:
         """Instances (rows, ascending) of a matched group; late is whom durations blame.
@@ -149,7 +170,7 @@ def _cause(segments: Segments) -> tuple[I8, F64]:
     parts, excess = segments.parts_ns, segments.start.excess_ns
     idle = [PARTS.index(name) for name in IDLE]
     idle_ns = parts[:, idle].sum(axis=1)
-    kinds = [COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE, EARLIER_LAG]
+    kinds = [COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE, EARLIER_LAG, HOST_LATE]
     inner = parts[:, idle].argmax(axis=1)
     choices = np.stack(
         [
@@ -164,9 +185,9 @@ def _cause(segments: Segments) -> tuple[I8, F64]:
     best = choices.argmax(axis=1)
     amount = choices[np.arange(len(best)), best]
     own = parts[np.arange(len(best)), np.array(idle)[inner]]
-    # of several host activities the largest is named, with the share that it has itself
-    amount = np.where(best == 3, own, amount)
-    name = np.where(best < 3, best, np.where(best == 3, 3 + inner, len(kinds) - 1))
+    mixed = (best == 3) & (own < NAMED_SHARE * amount)
+    name = np.where(best < 3, best, np.where(best == 3, 3 + inner, len(kinds) - 2))
+    name[mixed] = len(kinds) - 1
     index = np.array([CAUSES.index(kind) for kind in kinds])[name]
     index = np.where(index == CAUSES.index(COMPUTE), _kind_of_compute(segments), index)
     known = (segments.start.since >= 0) & (excess > 0)
@@ -195,9 +216,10 @@ def _kind_of_compute(segments: Segments) -> I64:
 def _confidence(segments: Segments, cause: I8, share: F64) -> I8:
     """How sure the cause is, were the match certain."""
     confidence = np.where(share >= SURE_SHARE, HIGH, MEDIUM)
-    vague = [CAUSES.index(name) for name in (EARLIER_LAG, "host_stall", "host_work")]
+    vague = [CAUSES.index(name) for name in (EARLIER_LAG, HOST_LATE, "host_stall", "host_work")]
     confidence[np.isin(cause, vague)] = MEDIUM
     few = segments.start.punctual.sum(axis=1) < 2
     confidence[few & np.isin(cause, vague)] = LOW
+    confidence[segments.by_clocks] = np.minimum(confidence[segments.by_clocks], MEDIUM)
     confidence[cause == CAUSES.index(UNKNOWN)] = LOW
     return confidence.astype(np.int8)

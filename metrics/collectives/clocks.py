@@ -76,6 +76,15 @@ class ClockModel:
         drifted = (constant - self.reference_ns) * (rate / (1 + rate))
         return np.asarray(constant - np.rint(drifted).astype(np.int64))
 
+    def own(self, label: str, times_ns: I64) -> I64:
+        """Times of the reference's clock (int64, any shape) on that of one rank."""
+        clock = self.clocks[label]
+        constant = times_ns + np.int64(clock.offset_ns)
+        if clock.drift_ppb is None:
+            return np.asarray(constant)
+        drifted = (times_ns - self.reference_ns) * (clock.drift_ppb / 1e9)
+        return np.asarray(constant + np.rint(drifted).astype(np.int64))
+
 
 @dataclass(frozen=True, slots=True)
 class _Sample:

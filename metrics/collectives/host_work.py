@@ -8,7 +8,7 @@ optimizers, whole functions) say nothing and are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,14 +82,17 @@ RULES: Final = (
         cpu_ops=r"^aten::(?:item|_local_scalar_dense|is_nonzero)$",
     ),
 )
+HOST_BLOCKED: Final = "host_blocked"
+"""One operator or runtime call, long without anything beginning or ending on the host."""
 HOST_WORK: Final = "host_work"
-"""Operators and runtime calls that none of the rules names."""
+"""Operators and runtime calls, one after another."""
 HOST_STALL: Final = "host_stall"
 """Nothing recorded on the host."""
 
-HOST_CAUSES: Final = (*(rule.cause for rule in RULES), HOST_WORK)
+HOST_CAUSES: Final = (*(rule.cause for rule in RULES), HOST_BLOCKED, HOST_WORK)
 
-_GROUPS: Final[tuple[Group, ...]] = ("annotations", "cpu_ops", "runtime", "python", "other")
+STILL_NS: Final = 200_000
+"""A host that dispatches operators begins or ends something every few µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,38 +122,69 @@ class HostWork:
 
     def __init__(self, trace: RankTrace) -> None:
         self.trace = trace
-        self.ranges: Mapping[str, NamedRanges] = {
-            cause: _ranges(trace, cause) for cause in HOST_CAUSES
-        }
+        self.named: Mapping[str, NamedRanges] = {rule.cause: _named(trace, rule) for rule in RULES}
+        self.operations = _operations(trace)
 
     def apart(self) -> dict[str, Intervals]:
         """Disjoint time of each cause: what two claim belongs to the one that is named first."""
         taken, found = Intervals.empty(), {}
-        for cause in HOST_CAUSES:
-            mine = union(self.ranges[cause].start_ns, self.ranges[cause].end_ns)
+        for cause, ranges in self.named.items():
+            mine = union(ranges.start_ns, ranges.end_ns)
             found[cause] = mine - taken
             taken = taken | mine
-        return found
+        work = union(self.operations.start_ns, self.operations.end_ns) - taken
+        still = self.standing_still
+        return {**found, HOST_BLOCKED: work & still, HOST_WORK: work - still}
+
+    @property
+    def standing_still(self) -> Intervals:
+        """Where for long no operator or call begins or ends on any thread."""
+        edges = np.sort(np.concatenate((self.operations.start_ns, self.operations.end_ns)))
+        long = np.flatnonzero(np.diff(edges) >= STILL_NS)
+        return Intervals.of(edges[long], edges[long + 1])
+
+    def name_of(self, cause: str, start_ns: int, end_ns: int) -> tuple[str, int] | None:
+        """What fills most of [start, end) of a cause, and its ns there; None where nothing does."""
+        if cause == HOST_BLOCKED:
+            return self._blocked_in(start_ns, end_ns)
+        ranges = self.named.get(cause, self.operations)
+        found = ranges.longest_in(start_ns, end_ns)
+        return None if found is None else (self.trace.text(found[0]), found[1])
+
+    def _blocked_in(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
+        """The innermost operation around the longest standstill."""
+        still = self.standing_still.clip(start_ns, end_ns)
+        if not len(still):
+            return None
+        longest = int((still.end_ns - still.start_ns).argmax())
+        begin, end = int(still.start_ns[longest]), int(still.end_ns[longest])
+        stop = int(np.searchsorted(self.operations.start_ns, begin, side="right"))
+        around = np.flatnonzero(self.operations.end_ns[:stop] >= end)
+        if not len(around):
+            return None
+        return self.trace.text(int(self.operations.name[around[-1]])), end - begin
 
 
-def _ranges(trace: RankTrace, cause: str) -> NamedRanges:
-    starts, ends, names = [], [], []
-    for group in _GROUPS:
-        events = trace.group(group)
-        chosen = any_name(trace.strings, events.name, _names(trace, group, cause))
-        starts.append(events.start_ns[chosen])
-        ends.append(events.end_ns[chosen])
-        names.append(events.name[chosen])
-    start = np.concatenate(starts)
+def _named(trace: RankTrace, rule: _Rule) -> NamedRanges:
+    chosen = {}
+    for group, pattern in rule.patterns.items():
+        known = distinct(trace.group(group).name)
+        chosen[group] = [i for i in known if pattern.search(trace.text(i))]
+    return _collected(trace, chosen)
+
+
+def _operations(trace: RankTrace) -> NamedRanges:
+    return _collected(trace, {g: distinct(trace.group(g).name) for g in ("cpu_ops", "runtime")})
+
+
+def _collected(trace: RankTrace, chosen: Mapping[Group, Sequence[int]]) -> NamedRanges:
+    """Events of the given names (ids by group), together in order of start."""
+    parts = [
+        trace.group(group).take(any_name(trace.strings, trace.group(group).name, names))
+        for group, names in chosen.items()
+    ]
+    start = np.concatenate([part.start_ns for part in parts])
     order = np.argsort(start, kind="stable")
-    return NamedRanges(start[order], np.concatenate(ends)[order], np.concatenate(names)[order])
-
-
-def _names(trace: RankTrace, group: Group, cause: str) -> list[int]:
-    """Distinct names of one group of events that mean a cause."""
-    known = distinct(trace.group(group).name)
-    if cause == HOST_WORK:
-        return known if group in ("cpu_ops", "runtime") else []
-    rule = next(rule for rule in RULES if rule.cause == cause)
-    pattern = rule.patterns.get(group)
-    return [] if pattern is None else [i for i in known if pattern.search(trace.text(i))]
+    end = np.concatenate([part.end_ns for part in parts])
+    name = np.concatenate([part.name for part in parts])
+    return NamedRanges(start[order], end[order], name[order])

@@ -81,7 +81,8 @@ class Segments:
 
     ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` and ``pieces`` are its own
     computation and number of pieces of it, with those of the peers; ``elements_ratio`` is what
-    it exchanged in all-to-alls over what they did, NaN without any.
+    it exchanged in all-to-alls over what they did, NaN without any. ``by_clocks`` marks those
+    counted from a moment that only the clocks tell.
     """
 
     start: Start
@@ -91,6 +92,7 @@ class Segments:
     pieces: F64
     peer_pieces: F64
     elements_ratio: F64
+    by_clocks: Bool
 
 
 def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Segments:
@@ -113,7 +115,8 @@ def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]
         )
         exchanged, usual = beside.both(_by_member(activities, begin, end, _exchanged))
         ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
-    return Segments(start, parts, mine, theirs, pieces, peer_pieces, ratio)
+    by_clocks = (start.since >= 0) & (np.append(points.number, 0)[start.since] < 0)
+    return Segments(start, parts, mine, theirs, pieces, peer_pieces, ratio, by_clocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +163,11 @@ def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activi
             break
         place = targets.place[left] - back
         peers, found, brought = _lateness(points, targets.take(left), activities, place)
-        better = np.abs(brought) < np.abs(carried[left])
+        better = np.abs(brought) < np.abs(carried[left])  # never of NaN: not reached by all
         rows = left[better]
         since[rows], punctual[rows] = place[better], peers[better]
         excess[rows], carried[rows] = found[better], brought[better]
-        left = left[np.abs(brought) > CARRIED * np.abs(found)]
+        left = left[~(np.abs(brought) <= CARRIED * np.abs(found))]
     carried[since < 0] = 0.0
     return Start(since, punctual, excess, carried)
 
@@ -185,7 +188,9 @@ def _lateness(
         targets.time_ns,
         lambda one, a, b: _measure(one.exposed(points.groups)[0], a, b),
     )
-    return peers, beside.more(late), beside.more(points.late_ns[place] + stopped)
+    brought = beside.more(points.late_ns[place] + stopped)
+    reached = (begin < targets.time_ns).all(axis=1)
+    return peers, beside.more(late), np.where(reached, brought, np.nan)
 
 
 def _spent(one: Activity, name: str, groups: frozenset[int], begin: I64, end: I64) -> I64:

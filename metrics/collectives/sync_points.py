@@ -18,7 +18,9 @@ class SyncPoints:
 
     ``arrival_ns`` is int64 [p, m], when each rank joined, on its own clock; ``late_ns`` how long
     after the first of them, told from durations. ``number`` and ``row`` say which instance of
-    which matched group each one is. ``groups`` are the indices of those groups' communicators.
+    which matched group each one is, -1 for a common moment before the first of them: there the
+    clocks, not a collective, say that the ranks were together. ``groups`` are the indices of the
+    communicators.
     """
 
     labels: tuple[str, ...]
@@ -47,13 +49,26 @@ class SyncPoints:
 
 
 def sync_points(
-    labels: Sequence[str], groups: Sequence[GroupArrivals], inputs: Mapping[str, MatchInput]
+    labels: Sequence[str],
+    groups: Sequence[GroupArrivals],
+    inputs: Mapping[str, MatchInput],
+    *,
+    together_ns: Sequence[int] | None = None,
 ) -> SyncPoints:
-    """Eligible instances of every matched group that holds all of ``labels``."""
+    """Eligible instances of every matched group that holds all of ``labels``.
+
+    ``together_ns`` is one moment on the clock of each, where the clocks are known.
+    """
     size = len(labels)
     arrival, late = [np.empty((0, size), np.int64)], [np.empty((0, size), np.int64)]
-    number, row = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    number: list[I64] = [np.empty(0, np.int64)]
+    row: list[I64] = [np.empty(0, np.int64)]
     holding: set[int] = set()
+    if together_ns is not None:
+        arrival.append(np.array([together_ns], np.int64))
+        late.append(np.zeros((1, size), np.int64))
+        number.append(np.full(1, -1))
+        row.append(np.full(1, -1))
     for index, group in enumerate(groups):
         if not set(labels) <= set(group.labels):
             continue
