@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,33 +33,42 @@ class Traffic:
     """Sums over ranks of one dimension, one of its parts, or one type."""
 
     calls: int = 0
-    message_bytes: int = 0
+    countable: int = 0  # calls that count bytes
+    sized: int = 0  # of these, those that state their size
+    wired: int = 0  # of these, those whose group size is known
+    summed_bytes: int = 0
     wire_bytes: int = 0
-    wired: int = 0  # of the sized calls, those whose group size is known
-    sized: int = 0  # calls that count bytes and know them
     time_ns: int = 0  # union per rank, summed over ranks
     ranks: set[str] = field(default_factory=set)
 
     def add(self, rank: RankView, calls: Calls, rows: Bool) -> None:
         """Take the calls of one rank; a transfer counts its bytes where it is sent."""
-        known = rows & counts_bytes(calls) & (calls.message_bytes >= 0)
+        countable = rows & counts_bytes(calls)
+        known = countable & (calls.message_bytes >= 0)
         wired = known & (calls.wire_bytes >= 0)
         busy = union(calls.start_ns[rows], calls.end_ns[rows])
         clipped = busy.clip(rank.selection.start_ns, rank.selection.end_ns)
         self.calls += int(rows.sum())
+        self.countable += int(countable.sum())
         self.sized += int(known.sum())
         self.wired += int(wired.sum())
-        self.message_bytes += int(calls.message_bytes[known].sum())
+        self.summed_bytes += int(calls.message_bytes[known].sum())
         self.wire_bytes += int(calls.wire_bytes[wired].sum())
         self.time_ns += clipped.total_ns
         self.ranks.add(rank.label)
 
-    def row(self, *, has_sizes: bool) -> dict[str, Any]:
-        """JSON form; bytes are null where no call of the job, or not every call, tells them."""
+    @property
+    def message_bytes(self) -> int | None:
+        """Message bytes of the calls that state their size, None where none of them does."""
+        return None if self.countable and not self.sized else self.summed_bytes
+
+    def row(self) -> dict[str, Any]:
+        """JSON form; the bytes on the wire are null unless they are known of every sized call."""
+        message = self.message_bytes
         return {
             "calls": self.calls,
-            "message_bytes": self.message_bytes if has_sizes else None,
-            "wire_bytes": self.wire_bytes if has_sizes and self.wired == self.sized else None,
+            "message_bytes": message,
+            "wire_bytes": None if message is None or self.wired < self.sized else self.wire_bytes,
             "time_ms": milliseconds(self.time_ns) / len(self.ranks),
             "ranks": sorted(self.ranks, key=lambda label: (len(label), label)),
         }
@@ -79,13 +89,11 @@ class Sums:
     )
     types: defaultdict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))
     modes: set[str] = field(default_factory=set)
-    countable: int = 0
 
     def add(self, view: View, rank: RankView) -> None:
         """Take the selected calls of one rank."""
         calls = rank.selected_calls
         dims, modes = view.dims_of(calls)
-        self.countable += int(counts_bytes(calls).sum())
         for dim in np.unique(dims):
             self.dims[DIMS[dim]].add(rank, calls, dims == dim)
         for group in np.unique(calls.group[calls.group >= 0]):
@@ -98,11 +106,22 @@ class Sums:
         self.modes |= {MODES[mode] for mode in np.unique(modes)} - {"unknown"}
 
     @property
-    def mode(self) -> str:
-        """The rule that told the dimensions; "mixed" where several did."""
+    def mode(self) -> str | None:
+        """The rule that told the dimensions; "mixed" where several did, None where none did."""
         if len(self.modes) == 1:
             return next(iter(self.modes))
-        return "mixed" if self.modes else "heuristic"
+        return "mixed" if self.modes else None
+
+    @property
+    def untold(self) -> int:
+        """Calls that count bytes and whose dimension nothing tells."""
+        return self.dims["unknown"].countable if "unknown" in self.dims else 0
+
+    def part(self, dim: str) -> Traffic | None:
+        """Traffic of a dimension, None where it has none that is told and some is untold."""
+        if dim in self.dims:
+            return self.dims[dim]
+        return None if self.untold and dim != "unknown" else Traffic()
 
 
 def compute(view: View) -> Result:
@@ -113,50 +132,65 @@ def compute(view: View) -> Result:
             sums.add(view, rank)
     if not sums.dims:
         raise refuse("no_collectives", "no collective in the selection")
-    sized = sum(part.sized for part in sums.dims.values())
-    details = _details(sums, has_sizes=sized > 0)
-    details["bytes_coverage"] = ratio(sized, sums.countable)
-    warnings = []
-    if set(sums.dims) == {"unknown"}:
-        warnings.append("no_process_groups: no group, degree or operation tells a dimension")
-    source, differing = source_of(view.ranks)
+    source, warnings = source_of(view.ranks)
     return answer(
         METRIC,
         view,
-        details,
+        _details(sums),
         source=source,
         basis={"bytes_basis": "message", "time": "union per rank"},
-        reasons=_unsized(sized, sums.countable),
-        warnings=[*warnings, *differing],
+        reasons=_reasons(sums),
+        warnings=warnings,
     )
 
 
-def _unsized(sized: int, countable: int) -> list[Reason]:
-    if sized == countable:
-        return []
-    missing = countable - sized
-    return [Reason("no_message_size", f"{missing} of {countable} calls do not state their size")]
+def _reasons(sums: Sums) -> list[Reason]:
+    """What is not known of a part of the calls: their size, their dimension."""
+    countable = sum(part.countable for part in sums.dims.values())
+    unsized = countable - sum(part.sized for part in sums.dims.values())
+    reasons = []
+    if unsized:
+        text = f"{unsized} of {countable} calls do not state their size"
+        reasons.append(Reason("no_message_size", text))
+    if sums.untold:
+        text = (
+            f"no group, degree or operation tells the dimension of {sums.untold} of "
+            f"{countable} calls"
+        )
+        reasons.append(Reason("no_process_groups", text))
+    return reasons
 
 
-def _details(sums: Sums, *, has_sizes: bool) -> dict[str, Any]:
-    volume = {dim: sums.dims[dim].message_bytes if dim in sums.dims else 0 for dim in DIMS}
-    total = sum(volume.values())
-    time = {dim: sums.dims[dim].time_ns if dim in sums.dims else 0 for dim in DIMS}
-    by_dim = {dim: sums.dims[dim].row(has_sizes=has_sizes) for dim in DIMS if dim in sums.dims}
+def _details(sums: Sums) -> dict[str, Any]:
+    parts = {dim: sums.part(dim) for dim in DIMS}
+    volume = {dim: None if part is None else part.message_bytes for dim, part in parts.items()}
+    time = {dim: None if part is None else part.time_ns for dim, part in parts.items()}
+    by_dim = {dim: sums.dims[dim].row() for dim in DIMS if dim in sums.dims}
     for (dim, axis), part in sorted(sums.axes.items()):
-        by_dim[dim].setdefault("parts", {})[axis] = part.row(has_sizes=has_sizes)
+        by_dim[dim].setdefault("parts", {})[axis] = part.row()
+    every = sums.dims.values()
+    countable, sized = sum(part.countable for part in every), sum(part.sized for part in every)
     return {
-        **{f"{dim}_bytes": volume[dim] if has_sizes else None for dim in DIMS},
-        "total_bytes": total if has_sizes else None,
-        "fractions": {dim: ratio(volume[dim], total) for dim in DIMS},
+        **{f"{dim}_bytes": amount for dim, amount in volume.items()},
+        "total_bytes": None
+        if countable and not sized
+        else sum(part.summed_bytes for part in every),
+        "fractions": _shares(volume),
         "mode": sums.mode,
         "bytes_basis": "message",
-        "total_comm_calls": sum(part.calls for part in sums.dims.values()),
+        "total_comm_calls": sum(part.calls for part in every),
         "by_dim": by_dim,
-        "time_fractions": {dim: ratio(time[dim], sum(time.values())) for dim in DIMS},
-        "by_type": {
-            kind: part.row(has_sizes=has_sizes) for kind, part in sorted(sums.types.items())
-        },
+        "time_fractions": _shares(time),
+        "by_type": {kind: part.row() for kind, part in sorted(sums.types.items())},
+        "bytes_coverage": ratio(sized, countable),
+    }
+
+
+def _shares(amounts: Mapping[str, int | None]) -> dict[str, float | None]:
+    """Each amount over the sum of those that are known."""
+    total = sum(amount for amount in amounts.values() if amount is not None)
+    return {
+        dim: None if amount is None else ratio(amount, total) for dim, amount in amounts.items()
     }
 
 

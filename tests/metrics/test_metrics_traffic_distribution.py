@@ -122,7 +122,8 @@ def test_operations_tell_where_groups_do_not() -> None:
 
     assert (details["ep_bytes"], details["pp_bytes"], details["unknown_bytes"]) == (200, 200, 200)
     assert details["mode"] == "heuristic"
-    assert details["dp_bytes"] == 0  # a reduce-scatter never implies data parallelism
+    # A reduce-scatter never implies data parallelism, nor does it rule it out.
+    assert (details["dp_bytes"], details["fractions"]["dp"]) == (None, None)
 
 
 def test_rules_of_several_kinds_are_mixed() -> None:
@@ -159,8 +160,46 @@ def test_nothing_tells_a_dimension() -> None:
 
     result = run(trace)
 
-    assert (result.details["unknown_bytes"], result.details["mode"]) == (16, "heuristic")
-    assert any(warning.startswith("no_process_groups") for warning in result.warnings)
+    assert (result.status, result.reason, result.value) == ("partial", "no_process_groups", 16)
+    details = result.details
+    assert (details["unknown_bytes"], details["mode"]) == (16, None)
+    dims = ("dp", "tp", "pp", "ep", "cp", "world")
+    assert [details[f"{dim}_bytes"] for dim in dims] == [None] * 6
+    assert details["fractions"] == dict.fromkeys(dims) | {"unknown": 1.0}
+    assert details["time_fractions"] == dict.fromkeys(dims) | {"unknown": 1.0}
+
+
+def test_a_dimension_whose_calls_state_no_size_has_no_bytes() -> None:
+    trace = rank_trace(
+        0,
+        gpu=[
+            collective(0, "allreduce", 8, 8, 1),
+            allreduce(50, 10, Coll("allreduce", group=2)),
+        ],
+        groups=GROUPS,
+    )
+
+    result = run(trace)
+
+    details = result.details
+    assert (result.status, result.reason) == ("partial", "no_message_size")
+    assert (details["tp_bytes"], details["dp_bytes"], details["pp_bytes"]) == (16, None, 0)
+    assert (details["fractions"]["tp"], details["fractions"]["dp"]) == (1.0, None)
+    assert details["by_dim"]["dp"]["message_bytes"] is None
+    assert details["time_fractions"]["dp"] == 0.5
+
+
+def test_a_barrier_of_an_unknown_group_hides_no_traffic() -> None:
+    trace = rank_trace(
+        0,
+        gpu=[collective(0, "allreduce", 8, 8, 1), collective(20, "barrier", -1, -1, -1)],
+        groups=GROUPS,
+    )
+
+    result = run(trace)
+
+    assert (result.status, result.details["unknown_bytes"]) == ("ok", 0)
+    assert (result.details["tp_bytes"], result.details["dp_bytes"]) == (16, 0)
 
 
 def test_without_any_size_bytes_are_null_and_time_remains() -> None:
