@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from metrics.classify import COMP, TYPES
-from metrics.dimensions import DIMS
+from metrics.call_parts import Split, by_dim, by_group, by_type, parts_of
+from metrics.classify import COMP
+from metrics.device_time import device_ranks, without_device
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
-from metrics.intervals import union
 from metrics.refusal import refuse
 from metrics.registry import Metric
-from metrics.result import Reason, Result
+from metrics.result import Result
 from metrics.statistics import milliseconds, over_ranks, ratio
 
 if TYPE_CHECKING:
     from metrics.rank_view import RankView
     from metrics.view import View
-    from parsers.columns import Bool
 
 NOTE = (
     "time in collective kernels includes waiting for the other ranks: "
@@ -56,11 +53,7 @@ class Overlap:
 def compute(view: View) -> Result:
     """Overlap of the two sets of intervals, per rank and over ranks."""
     named = view.card.text("compute_set") == "named"
-    ranks = [rank for rank in view.ranks if rank.facts.has_kernels]
-    if not ranks:
-        raise refuse("no_gpu_events", "CPU-only trace: no kernel was recorded on any rank")
-    if not any(rank.window_ns for rank in ranks):
-        raise refuse("window_empty", "no device work in the steps or the window")
+    ranks = device_ranks(view)
     parts = {rank.label: measure(rank, named=named) for rank in ranks}
     if not any(part.num_comm or part.comm for part in parts.values()):
         raise refuse("no_collectives", "no collective kernel in the measured time")
@@ -89,7 +82,9 @@ def compute(view: View) -> Result:
         "compute_set": "named" if named else "all",
         "per_rank": {label: _row(part) for label, part in parts.items()},
         "across_ranks": _across_ranks(parts),
-        **_breakdowns(view, ranks, named=named),
+        "by_type": _breakdown(view, ranks, by_type, named=named),
+        "by_group": _breakdown(view, ranks, by_group, named=named),
+        "by_dim": _breakdown(view, ranks, by_dim, named=named),
         "uncorrelated": sum(rank.num_uncorrelated for rank in ranks),
     }
     return answer(
@@ -98,7 +93,7 @@ def compute(view: View) -> Result:
         details,
         source="kernel",
         basis={"aggregate": "mean over ranks; ratios from sums", "note": NOTE},
-        reasons=_cpu_only(view),
+        reasons=without_device(view),
     )
 
 
@@ -155,40 +150,16 @@ def _across_ranks(parts: Mapping[str, Overlap]) -> dict[str, Any]:
     }
 
 
-def _breakdowns(view: View, ranks: Sequence[RankView], *, named: bool) -> dict[str, Any]:
-    """The same by type, group and dimension; the parts may overlap, they do not add up."""
-
-    def by_type(rank: RankView) -> Iterator[tuple[str, Bool]]:
-        for kind in np.unique(rank.selected_calls.kind):
-            yield TYPES[kind], rank.selected_calls.kind == kind
-
-    def by_group(rank: RankView) -> Iterator[tuple[str, Bool]]:
-        for group in np.unique(rank.selected_calls.group):
-            yield view.group_label(int(group)), rank.selected_calls.group == group
-
-    def by_dim(rank: RankView) -> Iterator[tuple[str, Bool]]:
-        dims, _ = view.dims_of(rank.selected_calls)
-        for dim in np.unique(dims):
-            yield DIMS[dim], dims == dim
-
-    keys = {"by_type": by_type, "by_group": by_group, "by_dim": by_dim}
-    return {name: _breakdown(ranks, split, named=named) for name, split in keys.items()}
-
-
 def _breakdown(
-    ranks: Sequence[RankView],
-    split: Callable[[RankView], Iterator[tuple[str, Bool]]],
-    *,
-    named: bool,
+    view: View, ranks: Sequence[RankView], split: Split, *, named: bool
 ) -> dict[str, Any]:
+    """The same part by part; parts may run at once, they do not add up."""
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for rank in ranks:
         comp = rank.named_comp if named else rank.comp
-        for name, rows in split(rank):
-            calls = rank.selected_calls
-            comm = union(calls.start_ns[rows], calls.end_ns[rows]) & rank.windows
-            parts = (comm.total_ns, (comm & comp).total_ns, int(rows.sum()))
-            sums[name] = [known + part for known, part in zip(sums[name], parts, strict=True)]
+        for name, comm, started in parts_of(view, rank, split):
+            found = (comm.total_ns, (comm & comp).total_ns, started)
+            sums[name] = [known + part for known, part in zip(sums[name], found, strict=True)]
     return {
         name: {
             "comm_time_ms": milliseconds(comm) / len(ranks),
@@ -199,14 +170,6 @@ def _breakdown(
         }
         for name, (comm, overlap, count) in sorted(sums.items())
     }
-
-
-def _cpu_only(view: View) -> list[Reason]:
-    return [
-        Reason("no_gpu_events", f"rank {rank.label} is a CPU-only trace", rank=rank.label)
-        for rank in view.ranks
-        if not rank.facts.has_kernels
-    ]
 
 
 METRIC = Metric(

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from metrics.classify import TYPES
+from metrics.call_parts import Split, by_dim, by_type, parts_of
 from metrics.device_time import device_ranks, require_communication_on_device, without_device
-from metrics.dimensions import DIMS
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
-from metrics.intervals import Intervals, union
+from metrics.intervals import Intervals
 from metrics.registry import Metric
 from metrics.result import Result
 from metrics.statistics import milliseconds, over_ranks, ratio
@@ -21,9 +17,6 @@ from metrics.statistics import milliseconds, over_ranks, ratio
 if TYPE_CHECKING:
     from metrics.rank_view import RankView
     from metrics.view import View
-    from parsers.columns import Bool
-
-Split = Callable[["RankView"], Iterator[tuple[str, "Bool"]]]
 
 
 def compute(view: View) -> Result:
@@ -39,8 +32,8 @@ def compute(view: View) -> Result:
         "exposed_comm_pct_of_step": 100 * total / window,
         "exposed_ratio_of_comm": ratio(total, comm),
         "comm_time_ms": milliseconds(comm) / len(ranks),
-        "by_dim": _by(ranks, hidden, lambda rank: _dims(view, rank)),
-        "by_type": _by(ranks, hidden, _types),
+        "by_dim": _by(view, ranks, hidden, by_dim),
+        "by_type": _by(view, ranks, hidden, by_type),
         "per_rank": {rank.label: _row(rank, exposed[rank.label]) for rank in ranks},
         "across_ranks": {"exposed_comm_ms": over_ranks(exposed, milliseconds)},
     }
@@ -67,24 +60,13 @@ def _row(rank: RankView, exposed: int) -> dict[str, Any]:
     }
 
 
-def _dims(view: View, rank: RankView) -> Iterator[tuple[str, Bool]]:
-    dims, _ = view.dims_of(rank.selected_calls)
-    for dim in np.unique(dims):
-        yield DIMS[dim], dims == dim
-
-
-def _types(rank: RankView) -> Iterator[tuple[str, Bool]]:
-    for kind in np.unique(rank.selected_calls.kind):
-        yield TYPES[kind], rank.selected_calls.kind == kind
-
-
-def _by(ranks: list[RankView], hidden: dict[str, Intervals], split: Split) -> dict[str, Any]:
+def _by(
+    view: View, ranks: list[RankView], hidden: dict[str, Intervals], split: Split
+) -> dict[str, Any]:
     """Each part's own union against what hides it; parts may run at once and do not add up."""
     found: defaultdict[str, int] = defaultdict(int)
     for rank in ranks:
-        calls = rank.selected_calls
-        for name, rows in split(rank) if calls.event_group == "gpu" else ():
-            own = union(calls.start_ns[rows], calls.end_ns[rows]) & rank.windows
+        for name, own, _ in parts_of(view, rank, split):
             found[name] += (own - hidden[rank.label]).total_ns
     return {
         name: {"exposed_comm_ms": milliseconds(ns) / len(ranks)}

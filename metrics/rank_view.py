@@ -164,12 +164,20 @@ class RankView:
         return calls if keep.all() else calls.take(keep)
 
     @cached_property
+    def device_calls(self) -> Calls:
+        """Collective kernels of the chosen groups, whenever they run; none of a CPU-only trace."""
+        calls, chosen = self.calls, self.selection.chosen
+        if calls.event_group != "gpu":
+            return calls.take(np.zeros(len(calls), np.bool_))
+        return calls if chosen is None else calls.take(chosen(calls))
+
+    @cached_property
     def comm_rows(self) -> Bool:
         """Rows of ``gpu`` that are collective kernels of the chosen groups."""
-        if self.selection.chosen is None or self.calls.event_group != "gpu":
+        if self.selection.chosen is None:
             return np.asarray(self.facts.classes == COMM)
         rows = np.zeros(len(self.facts.classes), np.bool_)
-        rows[self.calls.row[self.selection.chosen(self.calls)]] = True
+        rows[self.device_calls.row] = True
         return rows
 
     @cached_property

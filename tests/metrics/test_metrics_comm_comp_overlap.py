@@ -162,6 +162,25 @@ def test_by_type_group_and_dimension() -> None:
     assert details["by_type"]["AllGather"]["overlap_ratio_of_comm"] == 0.0
 
 
+def test_parts_hold_what_already_ran_when_the_window_opened() -> None:
+    result = run(worked_example(), window=Window(60_000, None))
+
+    details = result.details
+    assert (details["comm_time_ms"], details["num_comm_kernels"]) == (0.02, 0)
+    parts = (details["by_type"]["AllReduce"], *details["by_group"].values())
+    for part in (*parts, *details["by_dim"].values()):
+        assert (part["comm_time_ms"], part["overlap_time_ms"]) == (0.02, 0.01)
+        assert part["num_comm_kernels"] == 0
+
+
+def test_parts_leave_out_what_ended_before_the_window() -> None:
+    trace = rank_trace(0, gpu=[allreduce(0, 10), kernel("ncclDevKernel_Broadcast_X(", 30, 10)])
+
+    details = run(trace, window=Window(20_000, None)).details
+
+    assert list(details["by_type"]) == ["Broadcast"]
+
+
 def test_a_group_limits_communication_and_leaves_computation() -> None:
     trace = rank_trace(
         0,
