@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from metrics.calls import Calls, calls_of
+from metrics.collectives.causes import Causes
 from metrics.collectives.clocks import ClockModel, estimate_clocks
 from metrics.collectives.match import Matches, MatchInput, match_calls
 from metrics.collectives.p2p import Pairs, match_p2p
@@ -99,3 +100,15 @@ class JobFacts:
     def raw_arrivals(self) -> Arrivals:
         """The same with starts as recorded."""
         return arrivals(self.matches, self.match_inputs, self.clocks, raw_clocks=True)
+
+    @cached_property
+    def causes(self) -> Causes:
+        """Why ranks came late."""
+        return Causes(
+            self.ranks,
+            self.match_inputs,
+            self.arrivals,
+            self.clocks,
+            groups=self.groups,
+            pairs=lambda: self.pairs,
+        )

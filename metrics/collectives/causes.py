@@ -6,15 +6,19 @@ it makes up at least half of the lateness; else the cause is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from metrics.collectives.activity import Activity
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.match import HIGH, LOW, MEDIUM, MatchInput
+from metrics.collectives.p2p import Pairs
+from metrics.collectives.partners import Partners, partners_of
 from metrics.collectives.segments import (
     COMPUTE,
     COPIES,
@@ -28,6 +32,7 @@ from metrics.collectives.segments import (
 )
 from metrics.collectives.stragglers import Arrivals
 from metrics.collectives.sync_points import SyncPoints, sync_points
+from metrics.groups import CommGroup
 from metrics.rank_facts import RankFacts
 from parsers.columns import I8, I64
 
@@ -94,6 +99,16 @@ class Verdicts:
         return len(self.cause)
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The cause of several late arrivals of one rank together."""
+
+    cause: str
+    share: float
+    confidence: int
+    excess_ns: float
+
+
 class Causes:
     """Finds causes in a job; what has been looked at once is kept."""
 
@@ -103,13 +118,29 @@ class Causes:
         inputs: Sequence[MatchInput],
         arrivals: Arrivals,
         clocks: ClockModel,
+        *,
+        groups: Sequence[CommGroup] = (),
+        pairs: Callable[[], Pairs],
     ) -> None:
         self.arrivals = arrivals
         self.clocks = clocks
+        self.groups = groups
+        self._pairs = pairs
         self.inputs = {item.label: item for item in inputs}
         self._facts = facts
         self._activities: dict[str, Activity] = {}
         self._points: dict[tuple[str, ...], SyncPoints] = {}
+
+    @cached_property
+    def partners(self) -> Mapping[str, Partners]:
+        """What each call of each rank is a part of."""
+        return partners_of(list(self.inputs.values()), self.arrivals.groups, self._pairs())
+
+    @cached_property
+    def sorts(self) -> npt.NDArray[np.str_]:
+        """What kind of group each one is, by index; the last entry serves the index -1."""
+        names = [group.axis or group.dim or group.description for group in self.groups]
+        return np.array([*names, "unknown"])
 
     def activity(self, label: str) -> Activity:
         """What a rank's time went into."""
@@ -151,18 +182,36 @@ class Causes:
     def verdicts(self, number: int, rows: I64) -> Verdicts:
         """Why the last member of each of these instances came last."""
         group = self.arrivals.groups[number]
-        found = self.judge(group.labels, self.targets(number, rows))
-        limit = np.minimum(found.confidence, group.confidence[rows])
-        return Verdicts(
-            found.targets, found.segments, found.cause, found.share, limit.astype(np.int8)
-        )
+        targets = self.targets(number, rows)
+        return self.judge(group.labels, targets, limit=group.confidence[rows])
 
-    def judge(self, labels: tuple[str, ...], targets: Targets) -> Verdicts:
-        """Why the late member of each target came after its peers."""
+    def judge(
+        self, labels: tuple[str, ...], targets: Targets, *, limit: I8 | None = None
+    ) -> Verdicts:
+        """Why the late member of each target came after its peers.
+
+        ``limit`` is the confidence of the matches, above which no verdict's can be.
+        """
         activities = [self.activity(label) for label in labels]
         segments = explain(self.points(labels), targets, activities)
         cause, share = _cause(segments)
-        return Verdicts(targets, segments, cause, share, _confidence(segments, cause, share))
+        sure = _confidence(segments, cause, share)
+        if limit is not None:
+            sure = np.minimum(sure, limit).astype(np.int8)
+        return Verdicts(targets, segments, cause, share, sure)
+
+
+def together(found: Verdicts) -> Verdict:
+    """One verdict on several targets of the same late rank: of all that it did more."""
+    known = found.segments.start.since >= 0
+    if not known.any():
+        return Verdict(UNKNOWN, 0.0, LOW, 0.0)
+    summed = found.segments.summed(known)
+    cause, share = _cause(summed)
+    sure = int(_confidence(summed, cause, share)[0])
+    limit = int(found.confidence[known].max())
+    excess = float(summed.start.excess_ns[0])
+    return Verdict(CAUSES[cause[0]], float(share[0]), min(sure, limit), excess)
 
 
 def _cause(segments: Segments) -> tuple[I8, F64]:

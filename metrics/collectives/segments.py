@@ -94,6 +94,27 @@ class Segments:
     elements_ratio: F64
     by_clocks: Bool
 
+    def summed(self, rows: Bool) -> Segments:
+        """Some targets (mask) as one: what was spent on all of them."""
+        start = Start(
+            self.start.since[rows][:1],
+            np.asarray(self.start.punctual[rows].any(axis=0, keepdims=True)),
+            self.start.excess_ns[rows].sum(keepdims=True),
+            self.start.carried_ns[rows].sum(keepdims=True),
+        )
+        weight = self.peer_compute_ns[rows]
+        ratio = np.average(self.elements_ratio[rows], weights=np.maximum(weight, 1))
+        return Segments(
+            start,
+            self.parts_ns[rows].sum(axis=0, keepdims=True),
+            self.compute_ns[rows].sum(keepdims=True),
+            weight.sum(keepdims=True),
+            self.pieces[rows].sum(keepdims=True),
+            self.peer_pieces[rows].sum(keepdims=True),
+            np.atleast_1d(ratio),
+            np.atleast_1d(self.by_clocks[rows].all()),
+        )
+
 
 def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Segments:
     """Split the time before each target; ``activities`` are those of ``points.labels``."""

@@ -1,0 +1,188 @@
+"""In which collective of another group a late rank was kept, and who came last there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.classify import TYPES
+from metrics.collectives.causes import Causes, Verdicts
+from metrics.collectives.sync_points import SyncPoints
+from metrics.intervals import Intervals, union
+from parsers.columns import I64, MISSING, Bool
+
+_TRANSFERS = [TYPES.index("Send"), TYPES.index("Recv")]
+
+NOTABLE = 0.05
+"""Transfers that were waited for less than this share of the longest wait say little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What kept a rank beyond its peers in collectives of one kind of group.
+
+    ``more_ns`` is that excess; ``waited_ns`` the part it waited for ``partner``. ``number`` is
+    the matched group in which it did and ``rows`` its instances; or -1 and ``rows`` the calls of
+    ``partner`` on the other side of transfers. ``worst`` indexes ``rows``. ``beside`` holds the
+    labels and call rows [k, m] of those that did for the peers what ``partner`` (the first) did.
+    """
+
+    partner: str
+    number: int
+    rows: I64
+    worst: int
+    waited_ns: int
+    more_ns: int
+    beside: tuple[tuple[str, ...], I64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreign:
+    """Calls of one rank in other groups during its segments, in order of time."""
+
+    row: I64
+    sort: npt.NDArray[np.str_]  # what kind of group, or of transfer
+    exposed_ns: I64
+    waited_ns: I64
+
+    def of(self, sort: str) -> _Foreign:
+        """Those of one kind of group."""
+        here = self.sort == sort
+        return _Foreign(
+            self.row[here], self.sort[here], self.exposed_ns[here], self.waited_ns[here]
+        )
+
+
+def waits_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Waits | None:
+    """Where the late rank of ``found`` (the same in all of them) was kept; None if nowhere."""
+    points = causes.points(labels)
+    start = found.segments.start
+    known = np.flatnonzero(start.since >= 0)
+    if not len(known):
+        return None
+    begin, end = points.arrival_ns[start.since[known]], found.targets.time_ns[known]
+    late = int(found.targets.late[0])
+    peers = np.flatnonzero(start.punctual[known].any(axis=0)).tolist()
+    mine = _foreign(causes, points, late, union(begin[:, late], end[:, late]))
+    theirs = [_foreign(causes, points, i, union(begin[:, i], end[:, i])) for i in peers]
+    if not len(mine.row) or not peers:
+        return None
+    sort, more_ns = _most(mine, theirs)
+    beside = [(points.labels[i], one.of(sort)) for i, one in zip(peers, theirs, strict=True)]
+    return _blamed(causes, points.labels[late], mine.of(sort), beside, more_ns)
+
+
+def _foreign(causes: Causes, points: SyncPoints, member: int, segments: Intervals) -> _Foreign:
+    label = points.labels[member]
+    activity, partners = causes.activity(label), causes.partners[label]
+    calls = activity.calls
+    open_time = activity.exposed(points.groups)[1] & segments
+    foreign = ~np.isin(calls.group, list(points.groups))
+    exposed = open_time.before(calls.end_ns) - open_time.before(calls.start_ns)
+    row = np.flatnonzero(foreign & (exposed > 0))
+    return _Foreign(
+        row=row,
+        sort=_sorts(causes, label, row),
+        exposed_ns=exposed[row],
+        waited_ns=np.minimum(exposed[row], partners.wait_ns[row]),
+    )
+
+
+def _sorts(causes: Causes, label: str, row: I64) -> npt.NDArray[np.str_]:
+    """What kind of group each call serves; of a transfer, to or from higher or lower ranks.
+
+    Stages of a pipeline do other things at the same time: only with the direction do calls of
+    two ranks of one stage compare.
+    """
+    item = causes.inputs[label]
+    kind = item.calls.kind[row]
+    ranks = np.array([other.rank for other in causes.inputs.values()] + [item.rank], object)
+    above = np.array([rank is not None and rank > (item.rank or 0) for rank in ranks])
+    direction = np.where(above[causes.partners[label].other[row]], " above", " below")
+    transfers = np.char.add(np.array(TYPES)[kind], direction)
+    return np.where(np.isin(kind, _TRANSFERS), transfers, causes.sorts[item.calls.group[row]])
+
+
+def _most(mine: _Foreign, theirs: Sequence[_Foreign]) -> tuple[str, int]:
+    """The kind of group that kept the rank most beyond the median of its peers, and by how much."""
+    found = {}
+    for sort in np.unique(mine.sort).tolist():
+        own = int(mine.exposed_ns[mine.sort == sort].sum())
+        others = [int(one.exposed_ns[one.sort == sort].sum()) for one in theirs]
+        found[sort] = own - int(np.median(others))
+    best = max(found, key=lambda sort: found[sort])
+    return best, found[best]
+
+
+def _blamed(
+    causes: Causes,
+    label: str,
+    mine: _Foreign,
+    theirs: Sequence[tuple[str, _Foreign]],
+    more_ns: int,
+) -> Waits:
+    """For whom the rank waited longest, in collectives of one kind."""
+    partners = causes.partners[label]
+    number, instance = partners.number[mine.row], partners.instance[mine.row]
+    who = np.array([_last(causes, n, i) for n, i in zip(number, instance, strict=True)], object)
+    across = partners.other[mine.row]
+    names = np.array(list(causes.inputs), object)
+    who = np.where(across >= 0, names[across], who)
+    keys = [(str(name), int(n)) for name, n in zip(who, number, strict=True)]
+    total: dict[tuple[str, int], int] = {}
+    for key, waited in zip(keys, mine.waited_ns.tolist(), strict=True):
+        if key[0] not in ("", label):
+            total[key] = total.get(key, 0) + waited
+    if not total:
+        return Waits("", MISSING, mine.row, 0, 0, more_ns)
+    best = max(total, key=lambda key: total[key])
+    chosen = np.flatnonzero([key == best for key in keys])
+    waited = mine.waited_ns[chosen]
+    if best[1] >= 0:
+        rows = instance[chosen]
+        return Waits(best[0], best[1], rows, int(waited.argmax()), total[best], more_ns)
+    notable = chosen[waited >= NOTABLE * waited.max()]
+    rows = partners.other_row[mine.row[notable]]
+    worst = int(mine.waited_ns[notable].argmax())
+    places = notable - len(mine.row)  # from the end, where windows close together
+    beside = _beside(causes, best[0], rows, places, theirs)
+    return Waits(best[0], MISSING, rows, worst, total[best], more_ns, beside)
+
+
+def _last(causes: Causes, number: int, instance: int) -> str:
+    """Who came last at an instance, "" where none is matched."""
+    if number < 0:
+        return ""
+    group = causes.arrivals.groups[number]
+    return group.labels[int(group.dur_ns[instance].argmin())]
+
+
+def _beside(
+    causes: Causes,
+    partner: str,
+    rows: I64,
+    places: I64,
+    theirs: Sequence[tuple[str, _Foreign]],
+) -> tuple[tuple[str, ...], I64] | None:
+    """Who did for each peer, at the same place among its transfers, what ``partner`` did."""
+    labels, columns = [partner], [rows]
+    kept: Bool = np.ones(len(rows), np.bool_)
+    names = list(causes.inputs)
+    for label, one in theirs:
+        if len(one.row) < -places.min():
+            continue
+        partners = causes.partners[label]
+        other = partners.other[one.row[places]]
+        values, counts = np.unique(other, return_counts=True)
+        usual = int(values[counts.argmax()])
+        if usual < 0 or names[usual] in labels:
+            continue
+        labels.append(names[usual])
+        columns.append(partners.other_row[one.row[places]])
+        kept &= other == usual
+    if len(labels) < 2 or not kept.any():
+        return None
+    return tuple(labels), np.stack(columns, axis=1)[kept]
