@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from typing import Final, Literal
 
@@ -65,3 +66,19 @@ def fit_middle(text: str, width: int) -> str:
         return ELLIPSIS[:width]
     tail = (width - 1) * 2 // 3
     return text[: width - 1 - tail] + ELLIPSIS + text[len(text) - tail :]
+
+
+def wrap(text: str, width: int, *, most: int = 3, indent: str = "") -> list[str]:
+    """Clean ``text`` in lines of at most ``width`` cells, broken between words.
+
+    Lines after the first begin with ``indent``; what does not fit into ``most`` lines leaves an
+    ellipsis.
+    """
+    return textwrap.wrap(
+        clean(text),
+        max(width, len(indent) + 2),
+        subsequent_indent=indent,
+        max_lines=most,
+        placeholder=ELLIPSIS,
+        break_on_hyphens=False,
+    )

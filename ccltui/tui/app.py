@@ -84,6 +84,7 @@ class Explorer(App[int], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Paint the skeleton first, then look at the directory."""
+        compat.leave_on_termination(self)
         self._show()
         self.call_after_refresh(self._background.start_loading, self.scene.session.path)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import signal
 import sys
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,14 @@ def prepare_for_processes() -> None:
     """
     with contextlib.redirect_stderr(sys.__stderr__):
         resource_tracker.ensure_running()
+
+
+def leave_on_termination(app: App[Any]) -> None:
+    """Give the terminal back when a scheduler or a closing connection ends the program."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(number, app.exit, 128 + number)
 
 
 def forget_screen(app: App[Any]) -> None:

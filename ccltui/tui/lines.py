@@ -8,7 +8,7 @@ from pathlib import PurePath
 from ccltui.draw import numbers
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.spark import bar
-from ccltui.draw.text import clean, fit, fit_middle
+from ccltui.draw.text import clean, fit, fit_middle, wrap
 from ccltui.tui.actions import active, by_id
 from ccltui.tui.keymap import shown
 from ccltui.tui.scene import Scene, rank_name
@@ -53,7 +53,7 @@ def header(scene: Scene, width: int) -> Line:
         facts = [
             f"{session.ranks_expected} ranks",
             numbers.decimal_size(session.total_bytes),
-            session.job.capture.name,
+            fit_middle(session.job.capture.name, width // 4),
             describe(session.filter),
         ]
         left.append((_GAP + _GAP.join(fact for fact in facts if fact), Ink.HEADER_DIM))
@@ -211,23 +211,12 @@ def _definition(scene: Scene, width: int) -> tuple[Line, Line]:
         return [], []
     metric = metrics[min(scene.state.metric, len(metrics) - 1)]
     result = scene.findings.results.get(metric.name)
-    first, second = wrapped(f"{metric.title}: {metric.definition}", width - 2)
-    above: Line = [(f" {first}", Ink.TEXT)]
-    if second or result is None:
-        return above, [(f" {second}", Ink.TEXT)]
+    text = wrap(f"{metric.title}: {metric.definition}", width - 2, most=2)
+    above: Line = [(f" {text[0]}", Ink.TEXT)]
+    if len(text) > 1 or result is None:
+        return above, [(f" {line}", Ink.TEXT) for line in text[1:]]
     basis = _GAP.join(f"{key}: {value}" for key, value in result.basis.items())
     return above, [(f" {basis}", Ink.DIM)]
-
-
-def wrapped(text: str, width: int) -> tuple[str, str]:
-    """A text on two lines, broken between words; what does not fit leaves an ellipsis."""
-    text = clean(text)
-    if len(text) <= width:
-        return text, ""
-    cut_at = text.rfind(" ", 0, width + 1)
-    cut_at = width if cut_at <= 0 else cut_at
-    rest = text[cut_at:].lstrip()
-    return text[:cut_at], rest if len(rest) <= width else fit(rest, width)
 
 
 def collective_text(scene: Scene) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.draw.text import clean, fit, fit_middle
+from ccltui.draw.text import clean, fit, fit_middle, wrap
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,11 @@ def test_fit_cuts_at_the_end_and_fit_middle_keeps_both_ends() -> None:
     assert fit("3", 4, align="right") == "   3"
     assert fit_middle("/scratch/u/run-0421/traces", 16) == "/scra…421/traces"
     assert fit_middle("short", 16) == "short"
+
+
+def test_wrap_breaks_between_words_and_says_when_it_leaves_something_out() -> None:
+    assert wrap("no rank is late by more", 12) == ["no rank is", "late by more"]
+    assert wrap("no rank is late by more", 12, most=1) == ["no rank is…"]
+    assert wrap("a \x1b b", 12, indent="  ") == ["a ␛ b"]
+    assert wrap("one two three", 7, indent="  ") == ["one two", "  three"]
+    assert wrap("", 12) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from explorers import Settle, Start
 from fakes import FakeLoad, Plan, fail_to_open
@@ -9,9 +11,12 @@ from textual.pilot import Pilot
 
 from ccltui.tui.actions import active
 from ccltui.tui.app import Explorer
+from ccltui.tui.messages import Fact, JobOpened, LoadEnded
 from ccltui.tui.session import Filter
 from ccltui.tui.viewstate import Pane
 from ccltui.tui.widgets.canvas import CellCanvas
+from parsers.discover import Capture, Discovery, FoundFile
+from parsers.job import Job
 from parsers.window import Window
 
 
@@ -304,3 +309,24 @@ async def test_without_colour_nothing_is_coloured(start: Start, settle: Settle) 
                     for color in (part.style.color, part.style.bgcolor):
                         assert color is None or color.is_default, (keys, part)
         assert not app.scene.colour
+
+
+async def test_a_directory_without_traces_says_what_is_there(start: Start, settle: Settle) -> None:
+    def only_an_archive(
+        path: str, options: object, post: Callable[[Fact], object], cancelled: object
+    ) -> None:
+        del options, cancelled
+        found = FoundFile("old.tgz", "/old.tgz", "archive", 9, problem="unpack it first")
+        capture = Capture("", None, (), (), None, complete=False)
+        post(JobOpened(Job(path, Discovery(path, (found,), (capture,)), capture)))
+        post(LoadEnded(stopped=False))
+
+    app = start(only_an_archive)
+    async with app.run_test(size=(100, 30)) as pilot:
+        while app.scene.session.busy:
+            await pilot.pause(0.01)
+        await pilot.pause()
+
+        assert shows(app, "No trace that can be shown.")
+        assert shows(app, "Found 1 archive.")
+        assert shows(app, "old.tgz: unpack it first")

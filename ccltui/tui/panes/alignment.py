@@ -11,6 +11,7 @@ from ccltui.draw.align import ABSENT, Columns, Rows, align
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
+from ccltui.draw.text import wrap
 from ccltui.tui.actions import no_collectives
 from ccltui.tui.panes.gutter import gutter
 from ccltui.tui.scene import Scene, rank_name
@@ -34,7 +35,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     empty = no_collectives(scene)
     if communicator is None or empty is not None:
         planes = Planes.blank(height, width, Ink.TEXT)
-        planes.put(1, 1, f"No collectives: {empty}", Ink.DIM)
+        for y, line in enumerate(wrap(f"No collectives: {empty}", width - 2)):
+            planes.put(1 + y, 1, line, Ink.DIM)
         return planes
     members = scene.members
     rows = Rows.of(len(members), height - 1).rows + 1

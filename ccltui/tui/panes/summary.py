@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
-from ccltui.draw.text import fit_middle
+from ccltui.draw.text import wrap
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.summary_rows import (
     Number,
@@ -30,7 +31,8 @@ WIDE = 160
 _SIDE = 80
 _SPARK = 20
 _TITLE = 22
-_NOTES = 4
+_NOTES = 5
+_NOTE_LINES = 3
 _LEAST_RANKS = 5
 _COLUMNS = (
     Column("metric", widest=26),
@@ -47,8 +49,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     planes = Planes.blank(height, width, Ink.TEXT)
     findings = scene.findings
     if not findings.metrics:
-        planes.put(1, 1, _waiting(scene), Ink.DIM)
-        _put_notes(planes, notes(scene), 3)
+        planes.put(1, 1, _waiting(scene), Ink.STRONG)
+        _put_notes(planes, [*_found_instead(scene), *notes(scene)], 3)
         return planes
     metric = findings.metrics[min(scene.state.metric, len(findings.metrics) - 1)]
     if scene.state.table_open:
@@ -56,7 +58,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         return planes
     side = width >= WIDE
     remarks = notes(scene)
-    foot = min(len(remarks), _NOTES) + 1 if remarks else 0
+    lines = sum(len(wrap(text, width - 2, indent="  ")) for text, _ in remarks[:_NOTES])
+    foot = min(lines, _NOTES) + 1 if remarks else 0
     y = _put_metrics(planes, scene, height - foot, width - _SIDE if side else width)
     if side:
         planes.paste(_by_rank(scene, metric, height, _SIDE), 0, width - _SIDE)
@@ -71,8 +74,20 @@ def _waiting(scene: Scene) -> str:
     if scene.session.phase == "failed":
         return "Nothing can be shown."
     if scene.session.phase in ("ready", "stopped"):
-        return "No rank was loaded."
+        return "No trace that can be shown."
     return "Numbers appear as soon as the first rank is read."
+
+
+def _found_instead(scene: Scene) -> list[tuple[str, Ink]]:
+    """What lies in a directory without a trace that can be shown, and why it is not one."""
+    job = scene.session.job
+    if job is None or scene.session.busy or job.ranks:
+        return []
+    files = job.discovery.files
+    kinds = Counter(found.kind.replace("_", " ") for found in files)
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "no file"
+    lines = [(f"Found {counts}.", Ink.TEXT)]
+    return lines + [(f"{found.path}: {found.problem}", Ink.DIM) for found in files if found.problem]
 
 
 def _put_metrics(planes: Planes, scene: Scene, height: int, width: int) -> int:
@@ -211,9 +226,14 @@ def _remarks(scene: Scene) -> list[str]:
 
 
 def _put_notes(planes: Planes, remarks: Sequence[tuple[str, Ink]], y: int) -> None:
-    room = planes.height - y
-    shown = remarks if len(remarks) <= room else remarks[: max(room - 1, 0)]
-    for index, (text, ink) in enumerate(shown):
-        planes.put(y + index, 1, fit_middle(text, planes.width - 2), ink)
-    if len(shown) < len(remarks) and room > 0:
-        planes.put(y + len(shown), 1, f"… {len(remarks) - len(shown)} more notes", Ink.DIM)
+    """Remarks from a row on; those that find no room are counted."""
+    for index, (text, ink) in enumerate(remarks):
+        last = index == len(remarks) - 1
+        room = planes.height - y - (0 if last else 1)
+        if room <= 0:
+            planes.put(y, 1, f"… {len(remarks) - index} more notes", Ink.DIM)
+            return
+        most = min(room, _NOTE_LINES)
+        for line in wrap(text, planes.width - 2, most=most, indent="  "):
+            planes.put(y, 1, line, ink)
+            y += 1
