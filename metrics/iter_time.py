@@ -43,6 +43,9 @@ def step_times(view: View) -> StepTimes:
     """Marker times of the selected steps. Refuses where no rank marks any."""
     marked = {rank.label: {s.id: s for s in rank.steps} for rank in view.ranks if rank.steps}
     if not marked:
+        known = sum(len(rank.facts.marked_steps[0]) for rank in view.ranks)
+        if known:
+            raise refuse("window_empty", f"none of the {known} step markers starts in the window")
         raise refuse("no_step_markers", "no ProfilerStep or other step marker on any rank")
     ids = set.intersection(*(set(steps) for steps in marked.values()))
     if not ids:

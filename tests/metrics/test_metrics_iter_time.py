@@ -118,3 +118,12 @@ def test_the_device_window_is_the_longest_of_any_rank() -> None:
     ]
 
     assert run(*ranks).details["gpu_span_ms"] == 0.14
+
+
+def test_a_window_between_two_markers_is_empty_not_unmarked() -> None:
+    ranks = [rank_trace(r, annotations=[step(1, 0, 5000), step(2, 5000, 5000)]) for r in range(2)]
+
+    result = run(*ranks, window=Window(1_000_000, 4_000_000))
+
+    assert result.reason == "window_empty"
+    assert result.reasons[0].message == "none of the 4 step markers starts in the window"
