@@ -10,6 +10,7 @@ from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.spark import bar
 from ccltui.draw.text import clean, fit, fit_middle, wrap
 from ccltui.tui.actions import active, by_id
+from ccltui.tui.kernel import running_at_cursor
 from ccltui.tui.keymap import shown
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.session import FileState, Filter, Session
@@ -22,6 +23,7 @@ Line = list[Piece]
 NARROW = 100
 _GAP = "   "
 _BAR = 24
+_KERNEL_NAME = 30
 
 
 def cut(pieces: Sequence[Piece], width: int, fill: int) -> Line:
@@ -249,16 +251,25 @@ def _match_text(scene: Scene) -> str:
 def _time_text(scene: Scene) -> str:
     view, selection = scene.state.time, scene.state.selection
     cursor = "--" if selection.time_ns is None else numbers.instant(selection.time_ns, view.cell_ns)
+    rank = "" if selection.rank is None else rank_name(selection.rank)
+    left = numbers.instant(view.left_ns, view.cell_ns)
     parts = [
-        f"at {cursor}",
-        f"view {numbers.instant(view.left_ns, view.cell_ns)} "
-        f"+{numbers.duration(view.cells * view.cell_ns)}",
+        f"at {cursor}  {rank} {_running_text(scene)}",
         f"cell {numbers.duration(view.cell_ns)}",
-        rank_name(selection.rank) if selection.rank is not None else "",
-        f"worst {scene.state.worst + 1}" if scene.state.worst is not None else "",
+        f"view {left} +{numbers.duration(view.cells * view.cell_ns)}",
         scene.findings.clock,
     ]
     return _GAP.join(part for part in parts if part)
+
+
+def _running_text(scene: Scene) -> str:
+    """The kernel under the cursor, or that there is none."""
+    running = running_at_cursor(scene)
+    if running is None:
+        return "idle"
+    stream = f"s{running.stream} " if running.stream >= 0 else ""
+    name = fit(running.name, _KERNEL_NAME).rstrip()
+    return f"{stream}{name} {numbers.duration(running.dur_ns)}"
 
 
 def too_small(scene: Scene, width: int, height: int) -> list[Line]:
