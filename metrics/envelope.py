@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from metrics.card_check import check_card
 from metrics.groups import format_ranks
 from metrics.refusal import Refusal, refuse
-from metrics.result import Reason, Result
+from metrics.result import Code, Reason, Result
+from parsers.found import found_instead
+from parsers.window import format_steps
 
 if TYPE_CHECKING:
     from metrics.rank_view import RankView
     from metrics.registry import Metric
     from metrics.view import View
+    from parsers.columns import Note, RankTrace
 
 _MAX_NAMED = 16
 
@@ -76,7 +78,8 @@ def require_traces(view: View) -> None:
             raise Refusal(*_failures(view))
         if other:
             raise refuse("mode_mismatch", f"no Kineto trace, only nsys files: {_named(other)}")
-        raise refuse("no_trace", f"no Kineto trace in {view.job.path}")
+        found = found_instead(view.job.discovery.files)
+        raise refuse("no_trace", f"no Kineto trace in {view.job.path}; found {found}")
     if not view.ranks:
         wanted = format_ranks(sorted(view.options.ranks or ()))
         here = ", ".join(trace.label for trace in view.job.ranks[:_MAX_NAMED])
@@ -89,13 +92,16 @@ def require_traces(view: View) -> None:
 
 def _nothing_selected(view: View) -> Refusal:
     """Why no rank has anything in the steps or the window that were asked for."""
+    if all(rank.trace.first_ns is None for rank in view.ranks):
+        paths = _named([rank.trace.source.path for rank in view.ranks])
+        return Refusal(Reason("no_trace", f"no event with a time in {paths}"), *_damage(view))
     if view.options.steps is None:
         return refuse("window_empty", "no rank has an event in the window")
     marked = sorted({step.id for rank in view.ranks for step in rank.facts.marked_steps[0]})
     if not marked:
         return refuse("no_step_markers", "steps were asked for, and no rank marks any")
-    first, last = view.options.steps
-    return refuse("window_empty", f"no step {first}-{last}; steps here: {format_ranks(marked)}")
+    wanted = format_steps(view.options.steps)
+    return refuse("window_empty", f"no step {wanted}; steps here: {format_ranks(marked)}")
 
 
 def inputs_of(view: View) -> dict[str, Any]:
@@ -139,13 +145,39 @@ def common_reasons(view: View) -> list[Reason]:
         total = present + len(missing)
         text = f"{present} of {total} ranks found; missing {_some(missing)}"
         reasons.append(Reason("missing_ranks", text))
+    return [*reasons, *_damage(view)]
+
+
+def refusal_reasons(view: View, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+    """Reasons of a refusal, and those of the files that what is missing may be lost in."""
+    known = {reason.code for reason in reasons}
+    if not known & _LOST_WITH_FILES:
+        return tuple(reasons)
+    return (*reasons, *(one for one in _damage(view) if one.code not in known))
+
+
+_LOST_WITH_FILES: Final[frozenset[Code]] = frozenset(
+    {
+        "no_gpu_events",
+        "no_collectives",
+        "no_step_markers",
+        "single_rank",
+        "unmatched_collectives",
+        "window_empty",
+    }
+)
+
+
+def _damage(view: View) -> list[Reason]:
+    """Files that end early, and ranks that several files claim."""
+    reasons = []
     claims: dict[int, list[str]] = {}
     for rank in view.ranks:
         if rank.rank is not None:
             claims.setdefault(rank.rank, []).append(rank.trace.source.path)
         if rank.trace.truncated:
             path = rank.trace.source.path
-            text = f"{path} ends early; what could be read is counted"
+            text = f"{path} ends early; {_where_it_ends(rank.trace)}"
             reasons.append(Reason("truncated_trace", text, rank=rank.label, file=path))
     for number, paths in claims.items():
         if len(paths) > 1:
@@ -154,14 +186,44 @@ def common_reasons(view: View) -> list[Reason]:
     return reasons
 
 
+def _where_it_ends(trace: RankTrace) -> str:
+    cuts = [note for note in trace.notes if note.code in _CUTS]
+    if not cuts:
+        return "what could be read is counted"
+    return cuts[0].message + (f" (byte {cuts[0].offset:,})" if cuts[0].offset is not None else "")
+
+
+_CUTS: Final = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd", "corrupt_document"})
+_HARMLESS: Final = frozenset({"repaired_event"})
+
+
 def common_warnings(view: View) -> list[str]:
     """What a reader of any number of this view should know."""
     warnings = [f"{path} repeats another file and is counted once" for path in _duplicates(view)]
+    warnings += _lost_events(view)
     if view.card.problem is not None:
         warnings.append(f"the workload card is not used: {view.card.problem}")
-    if view.job.card is not None:
-        warnings += check_card(view.job)
-    return warnings
+    return [*warnings, *view.card_contradictions]
+
+
+def _lost_events(view: View) -> list[str]:
+    """What the reader dropped or had to assume, one sentence a kind."""
+    found: dict[str, list[tuple[str, Note]]] = {}
+    for rank in view.ranks:
+        for note in rank.trace.notes:
+            if note.code not in _CUTS | _HARMLESS:
+                found.setdefault(note.message, []).append((rank.trace.source.path, note))
+    return [
+        f"{_named([path for path, _ in noted])}: {message} ({_how_often([n for _, n in noted])})"
+        for message, noted in found.items()
+    ]
+
+
+def _how_often(notes: Sequence[Note]) -> str:
+    count = f"{sum(note.count for note in notes):,}×"
+    if len(notes) > 1 or notes[0].offset is None:
+        return count
+    return f"{count}, first at byte {notes[0].offset:,}"
 
 
 def window_basis(view: View) -> dict[str, str]:

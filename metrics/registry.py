@@ -85,7 +85,7 @@ class Metric:
                 view.require_traces()
             return self.compute(view)
         except Refusal as refusal:
-            return self._unavailable(view, refusal.reasons)
+            return self._unavailable(view, view.refusal_reasons(refusal.reasons))
         except Exception as error:
             message = f"internal error: {type(error).__name__}: {error}"
             return self._unavailable(view, (Reason("internal_error", message),))

@@ -7,7 +7,7 @@ views of one job, so that a new window costs only what it changes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ import numpy as np
 
 from metrics import card_facts, envelope
 from metrics.calls import Calls
+from metrics.card_check import check_card
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.match import Matches, MatchInput
 from metrics.collectives.p2p import Pairs
@@ -29,6 +30,7 @@ from metrics.refusal import refuse
 from parsers.columns import I8, Bool
 
 if TYPE_CHECKING:
+    from metrics.result import Reason
     from parsers.job import Job
     from parsers.window import Window
 
@@ -75,6 +77,10 @@ class View:
         """The same job under changed options."""
         return View(self.job, dataclasses.replace(self.options, **changes), previous=self)
 
+    def refusal_reasons(self, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+        """Reasons of a refusal, with what is wrong with the files where that may be the cause."""
+        return envelope.refusal_reasons(self, reasons)
+
     def require_traces(self) -> None:
         """Raise the refusal that applies when there is nothing to compute from."""
         envelope.require_traces(self)
@@ -83,6 +89,11 @@ class View:
     def inputs(self) -> Mapping[str, Any]:
         """What the numbers came from: files, ranks, steps, card, overrides, profile mode."""
         return envelope.inputs_of(self)
+
+    @cached_property
+    def card_contradictions(self) -> tuple[str, ...]:
+        """Where the workload card contradicts the traces, one sentence each."""
+        return check_card(self.job)
 
     @cached_property
     def ranks(self) -> tuple[RankView, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -108,20 +109,26 @@ class Discovery(msgspec.Struct, frozen=True):
 
     def _nothing_fits(self, iteration: int | None, capture: str | None) -> str:
         if not self.captures:
-            return f"no trace that can be opened; found {self._found_instead()}"
+            return f"no trace that can be opened; found {found_instead(self.files)}"
         asked = [] if iteration is None else [f"iteration {iteration}"]
         asked += [] if capture is None else [f"capture {capture!r}"]
         names = [found.name or "(the whole directory)" for found in self.captures]
         return f"no {' and '.join(asked)} here; there is {listed(names, 20)}"
 
-    def _found_instead(self) -> str:
-        if not self.files:
-            return "no file at all"
-        if len(self.files) == 1:
-            (only,) = self.files
-            return f"{only.path}: {only.problem or only.kind.replace('_', ' ')}"
-        kinds = Counter(found.kind for found in self.files)
-        return listed([f"{n} {kind.replace('_', ' ')}" for kind, n in sorted(kinds.items())])
+
+def found_instead(files: Sequence[FoundFile]) -> str:
+    """What a directory holds where no trace in it can be opened."""
+    if not files:
+        return "no file at all"
+    if len(files) == 1:
+        (only,) = files
+        return f"{only.path}: {only.problem or only.kind.replace('_', ' ')}"
+    kinds = Counter(found.kind for found in files)
+    return listed([_counted(n, kind) for kind, n in sorted(kinds.items())])
+
+
+def _counted(count: int, kind: str) -> str:
+    return f"{count} {kind.replace('_', ' ')} file{'' if count == 1 else 's'}"
 
 
 def _size(capture: Capture) -> int:

@@ -11,6 +11,7 @@ from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric, metrics
 from metrics.result import Reason
 from metrics.view import View, ViewOptions
+from parsers.columns import Note
 from parsers.ingest import Failed
 from parsers.window import Window
 
@@ -97,6 +98,58 @@ def test_a_truncated_file_makes_it_partial() -> None:
 
     assert (result.status, result.reason) == ("partial", "truncated_trace")
     assert result.reasons[0].file == "rank0_trace.json"
+
+
+def test_a_truncated_file_says_where_and_why_it_ends() -> None:
+    note = Note("truncated_trace", "the file ends in the middle; 1 events kept", offset=1234)
+    trace = rank_trace(0, gpu=[allreduce(0, 1)], truncated=True, notes=[note])
+
+    result = COUNT.run(View(job(trace)))
+
+    assert result.reasons[0].message == (
+        "rank0_trace.json ends early; the file ends in the middle; 1 events kept (byte 1,234)"
+    )
+
+
+def test_what_a_truncated_file_lacks_may_be_behind_its_end() -> None:
+    trace = rank_trace(0, cpu_ops=[Event("aten::mm", 0, 1, 1)], truncated=True)
+
+    result = COUNT.run(View(job(trace)))
+
+    assert [reason.code for reason in result.reasons] == ["no_gpu_events", "truncated_trace"]
+
+
+def test_events_that_were_dropped_are_told_once_a_kind() -> None:
+    lost = Note("bad_time", "events without a readable ts are dropped", offset=4321, count=2)
+    mended = Note("repaired_event", "an event is not strict JSON and was read leniently")
+    one = [rank_trace(rank, gpu=[allreduce(0, 1)], notes=[lost, mended][rank:]) for rank in (0, 1)]
+    both = [rank_trace(rank, gpu=[allreduce(0, 1)], notes=[lost]) for rank in (0, 1)]
+
+    assert COUNT.run(View(job(*one))).warnings == (
+        "rank0_trace.json: events without a readable ts are dropped (2×, first at byte 4,321)",
+    )
+    assert COUNT.run(View(job(*both))).warnings == (
+        "rank0_trace.json, rank1_trace.json: events without a readable ts are dropped (4×)",
+    )
+
+
+def test_a_trace_without_any_event_is_not_outside_of_a_window() -> None:
+    result = COUNT.run(View(job(rank_trace(0), rank_trace(1))))
+
+    assert (result.status, result.reason) == ("unavailable", "no_trace")
+    assert result.reasons[0].message == (
+        "no event with a time in rank0_trace.json, rank1_trace.json"
+    )
+
+
+def test_a_directory_of_other_files_names_them() -> None:
+    one = COUNT.run(View(job(kinds=("log",))))
+    several = COUNT.run(View(job(kinds=("log", "log", "execution_trace"))))
+
+    assert one.reasons[0].message == "no Kineto trace in /data; found file.log: log"
+    assert several.reasons[0].message == (
+        "no Kineto trace in /data; found 1 execution trace file and 2 log files"
+    )
 
 
 def test_two_files_of_one_rank_are_both_counted_and_named() -> None:

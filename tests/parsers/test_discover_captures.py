@@ -196,7 +196,7 @@ def test_nothing_to_open(tmp_path: Path) -> None:
     put(tmp_path, "a.log", "x\n")
     put(tmp_path, "b.log", "x\n")
     put(tmp_path, "c.json", '{"schema": "1.0.1", "nodes": []}')
-    with pytest.raises(NotFoundError, match="found 1 execution trace and 2 log"):
+    with pytest.raises(NotFoundError, match="found 1 execution trace file and 2 log files"):
         discover(tmp_path).choose()
 
 
