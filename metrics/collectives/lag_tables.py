@@ -126,12 +126,15 @@ def _merged(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def blame(found: Tally, labels: Sequence[str], present: Sequence[int]) -> dict[str, Any]:
-    """Times last, their share of its own and of all blamed instances, wait caused; by rank."""
+    """Times last, their share of its own and of all blamed instances, wait caused; by rank.
+
+    A share of no instance at all is null.
+    """
     return {
         labels[i]: {
             "last_count": int(found.last_count[i]),
-            "last_share": float(found.last_share[i]),
-            "blamed_share": float(found.blamed_share[i]),
+            "last_share": float(found.last_share[i]) if found.took_part[i] else None,
+            "blamed_share": float(found.blamed_share[i]) if found.last_count.any() else None,
             "caused_wait_us": microseconds(int(found.caused_wait_ns[i])),
         }
         for i in present

@@ -91,8 +91,13 @@ def require_ranks(view: View) -> None:
     if len(known) >= 2:
         return
     of = f" of {view.world_size}" if view.world_size else ""
-    found = f"{len(known)}{of} ranks found"
-    raise refuse("single_rank", f"{found}; lag needs at least 2 ranks of one group")
+    noun = "rank" if len(known) == 1 and not of else "ranks"
+    text = f"{len(known)}{of} {noun} found; lag needs at least 2 ranks of one group"
+    nameless = sum(rank.rank is None for rank in view.ranks)
+    if nameless:
+        files = "a file states" if nameless == 1 else f"{nameless} files state"
+        text += f"; {files} no rank, a rank map can give one"
+    raise refuse("single_rank", text)
 
 
 def source_of_times(view: View) -> tuple[str, list[str]]:

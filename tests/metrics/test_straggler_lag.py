@@ -240,6 +240,23 @@ def test_a_single_rank_is_refused() -> None:
     assert all(result.details[key] is None for key in METRIC.keys)
 
 
+def test_files_without_a_rank_are_named_in_the_refusal() -> None:
+    none = lag(late_rank(None, 0), late_rank(None, 20, label="b"))
+
+    assert none.reasons[0].message == (
+        "0 of 3 ranks found; lag needs at least 2 ranks of one group; "
+        "2 files state no rank, a rank map can give one"
+    )
+
+
+def test_a_share_of_no_blame_is_null() -> None:
+    details = lag(late_rank(0, 0), late_rank(1, 5), late_rank(2, 3)).details
+
+    assert (details["ties"], details["stragglers"]) == (6, [])
+    for row in details["blame"].values():
+        assert (row["last_count"], row["last_share"], row["blamed_share"]) == (0, None, None)
+
+
 def test_no_collectives_is_refused() -> None:
     ranks = [rank_trace(r, gpu=[kernel("gemm", 0, 10)]) for r in range(2)]
 
