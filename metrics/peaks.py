@@ -1,0 +1,164 @@
+"""What devices can do at most: dense matrix rates by precision, and links, with sources.
+
+Rates are TFLOPS without structured sparsity: the figure of a data sheet that is twice as high
+counts products with zeros that are never made. Links are decimal GB/s in one direction of one
+device; vendors mostly print the sum of both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePeak:
+    """One device: ``tflops`` by precision, ``link_gbps`` None where it has no known fabric."""
+
+    name: str
+    tflops: Mapping[str, float]
+    source: str
+    link_gbps: float | None = None
+    link_source: str = ""
+    note: str = ""  # what was assumed to tell the device from its name
+
+
+def _half(rate: float, **others: float) -> dict[str, float]:
+    return {"bf16": rate, "fp16": rate, **others}
+
+
+_HOPPER = _half(989.0, tf32=494.5, fp8=1979.0, fp32=67.0)
+_AMPERE = _half(312.0, tf32=156.0, fp32=19.5)
+
+_NVLINK_5 = (900.0, "NVLink 5: 1.8 TB/s in both directions")
+_NVLINK_4 = (450.0, "NVLink 4: 900 GB/s in both directions")
+_NVLINK_3 = (300.0, "NVLink 3: 600 GB/s in both directions")
+_NVLINK_2 = (150.0, "NVLink 2: 300 GB/s in both directions")
+_BRIDGE = (300.0, "NVLink bridge: 600 GB/s in both directions")
+_XGMI_4 = (537.6, "7 Infinity Fabric links of 153.6 GB/s in both directions")
+_XGMI_3 = (448.0, "7 Infinity Fabric links of 128 GB/s in both directions")
+_NO_LINK = (None, "")
+
+_Row = tuple[str, str, Mapping[str, float], str, tuple[float | None, str]]
+_ROWS: Final[tuple[_Row, ...]] = (
+    (
+        "gb200",
+        "GB200",
+        _half(2500.0, tf32=1250.0, fp32=90.0, fp8=5000.0, fp4=10000.0),
+        "NVIDIA Blackwell architecture brief, dense",
+        _NVLINK_5,
+    ),
+    (
+        "b200",
+        "B200",
+        _half(2250.0, tf32=1100.0, fp32=80.0, fp8=4500.0, fp4=9000.0),
+        "NVIDIA Blackwell architecture brief, HGX, dense",
+        _NVLINK_5,
+    ),
+    ("g?h200", "H200", _HOPPER, "NVIDIA H200 data sheet, halved to dense", _NVLINK_4),
+    (
+        "h100.*nvl",
+        "H100 NVL",
+        _half(835.0, tf32=417.5, fp8=1671.0, fp32=60.0),
+        "NVIDIA H100 data sheet, halved to dense",
+        _BRIDGE,
+    ),
+    (
+        "h100.*pcie",
+        "H100 PCIe",
+        _half(756.0, tf32=378.0, fp8=1513.0, fp32=51.0),
+        "NVIDIA H100 data sheet, halved to dense",
+        _NO_LINK,
+    ),
+    ("h100", "H100 SXM", _HOPPER, "NVIDIA H100 data sheet, halved to dense", _NVLINK_4),
+    ("a100.*pcie", "A100 PCIe", _AMPERE, "NVIDIA A100 data sheet, dense", _NO_LINK),
+    ("a100", "A100 SXM", _AMPERE, "NVIDIA A100 data sheet, dense", _NVLINK_3),
+    ("v100.*pcie", "V100 PCIe", {"fp16": 112.0, "fp32": 14.0}, "NVIDIA V100 data sheet", _NO_LINK),
+    ("v100", "V100 SXM", {"fp16": 125.0, "fp32": 15.7}, "NVIDIA V100 data sheet", _NVLINK_2),
+    ("l40s", "L40S", _half(362.0, fp8=733.0, fp32=91.6), "NVIDIA L40S data sheet", _NO_LINK),
+    ("a10g?", "A10", _half(125.0, fp32=31.2), "NVIDIA A10 data sheet, dense", _NO_LINK),
+    ("t4", "T4", {"fp16": 65.0, "fp32": 8.1}, "NVIDIA T4 data sheet", _NO_LINK),
+    (
+        "mi355x?",
+        "MI355X",
+        _half(2500.0, fp8=5000.0),
+        "AMD Instinct MI355X data sheet, rounded as TorchTitan does",
+        _XGMI_4,
+    ),
+    (
+        "mi350x?",
+        "MI350X",
+        _half(2300.0, fp8=4600.0),
+        "AMD Instinct MI350X data sheet, rounded",
+        _XGMI_4,
+    ),
+    (
+        "mi3(?:00|25)x?",
+        "MI300X",
+        _half(1300.0, tf32=653.7, fp32=163.4, fp8=2614.9),
+        "AMD Instinct MI300X data sheet (1307.4), rounded as TorchTitan does",
+        _XGMI_3,
+    ),
+    (
+        "mi250x?",
+        "MI250X die",
+        _half(191.5, fp32=47.9),
+        "AMD Instinct MI250X data sheet, one of its two dies",
+        _NO_LINK,
+    ),
+    ("v6e|trillium", "TPU v6e", {"bf16": 918.0}, "Google Cloud, TPU v6e", _NO_LINK),
+    ("v5p", "TPU v5p", {"bf16": 459.0}, "Google Cloud, TPU v5p", _NO_LINK),
+    ("v5e|v5litepod", "TPU v5e", {"bf16": 197.0}, "Google Cloud, TPU v5e", _NO_LINK),
+    ("tpu.*v4", "TPU v4", {"bf16": 275.0}, "Google Cloud, TPU v4", _NO_LINK),
+)
+DEVICES: Final = tuple(
+    (pattern, DevicePeak(name, rates, source, *link))
+    for pattern, name, rates, source, link in _ROWS
+)
+"""Pattern on the normalised name, and the device: the first that fits."""
+
+_AMBIGUOUS: Final = {
+    "h100": re.compile("sxm|hbm3|hgx|dgx|pcie|nvl"),
+    "a100": re.compile("sxm|hgx|dgx|pcie|pg509"),
+    "v100": re.compile("sxm|dgx|pcie"),
+}
+_COMPILED: Final = tuple(
+    (re.compile(rf"(?<![a-z0-9])(?:{pattern})(?![a-z0-9])"), peak) for pattern, peak in DEVICES
+)
+_PRECISION_WORDS: Final = (
+    ("fp4", re.compile(r"fp4|nvfp4|mxfp4|int4|w4a4")),
+    ("fp8", re.compile(r"fp8|float8|e4m3|e5m2|mxfp8")),
+    ("bf16", re.compile(r"bf16|bfloat16|brain")),
+    ("fp16", re.compile(r"fp16|float16|half|\bf16")),
+    ("tf32", re.compile(r"tf32|tensorfloat")),
+    ("fp32", re.compile(r"fp32|float32|single|\bf32|\bfloat\b|\bfull\b")),
+)
+
+
+def find_device(name: str) -> DevicePeak | None:
+    """The device of a name as a card or a driver spells it: nvidia_a100_40gb is an A100.
+
+    Where the name leaves the form open, that of servers (SXM) is taken, and ``note`` says so.
+    """
+    text = re.sub(r"[\W_]+", " ", name.lower()).strip()
+    for pattern, peak in _COMPILED:
+        if pattern.search(text):
+            return _noted(text, peak)
+    return None
+
+
+def _noted(text: str, peak: DevicePeak) -> DevicePeak:
+    for word, told in _AMBIGUOUS.items():
+        if word in text and not told.search(text):
+            return replace(peak, note=f"{text} does not say its form: taken for {peak.name}")
+    return peak
+
+
+def precision_of(text: str) -> str | None:
+    """Precision of the matrix products that a card's text names, None where it names none."""
+    lowered = text.lower()
+    return next((name for name, words in _PRECISION_WORDS if words.search(lowered)), None)

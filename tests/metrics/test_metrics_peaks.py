@@ -1,0 +1,82 @@
+"""Peaks of devices: names as cards and drivers spell them."""
+
+from __future__ import annotations
+
+import pytest
+
+from metrics.peaks import DEVICES, PRECISIONS, find_device, precision_of
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "bf16"),
+    [
+        ("nvidia_a100", "A100 SXM", 312.0),
+        ("nvidia_a100_40gb", "A100 SXM", 312.0),
+        ("NVIDIA A100-SXM4-80GB", "A100 SXM", 312.0),
+        ("NVIDIA A100-PCIE-40GB", "A100 PCIe", 312.0),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM", 989.0),
+        ("NVIDIA H100 PCIe", "H100 PCIe", 756.0),
+        ("NVIDIA H100 NVL", "H100 NVL", 835.0),
+        ("NVIDIA H200", "H200", 989.0),
+        ("NVIDIA GH200 480GB", "H200", 989.0),
+        ("NVIDIA B200", "B200", 2250.0),
+        ("NVIDIA GB200", "GB200", 2500.0),
+        ("AMD Instinct MI300X VF", "MI300X", 1300.0),
+        ("AMD Instinct MI250X", "MI250X die", 191.5),
+        ("AMD Instinct MI355X", "MI355X", 2500.0),
+        ("tpu_v6e", "TPU v6e", 918.0),
+    ],
+)
+def test_devices(name: str, found: str, bf16: float) -> None:
+    peak = find_device(name)
+
+    assert peak is not None
+    assert (peak.name, peak.tflops["bf16"]) == (found, bf16)
+
+
+def test_old_devices_have_no_bf16() -> None:
+    peak = find_device("Tesla V100-SXM2-16GB")
+
+    assert peak is not None
+    assert peak.tflops == {"fp16": 125.0, "fp32": 15.7}
+
+
+@pytest.mark.parametrize("name", ["nvidia_dgx_spark", "gpu", "", "NVIDIA H20", "MI30", "xa100"])
+def test_what_is_not_known_is_not_guessed(name: str) -> None:
+    assert find_device(name) is None
+
+
+def test_a_name_that_leaves_the_form_open_says_what_was_assumed() -> None:
+    for name, note in (("nvidia_h100", True), ("NVIDIA H100 80GB HBM3", False), ("t4", False)):
+        peak = find_device(name)
+        assert peak is not None
+        assert bool(peak.note) is note
+
+
+def test_every_device_has_a_source_and_known_precisions() -> None:
+    for _, peak in DEVICES:
+        assert peak.source
+        assert set(peak.tflops) <= set(PRECISIONS)
+        assert all(rate > 0 for rate in peak.tflops.values())
+        assert (peak.link_gbps is None) == (not peak.link_source)
+        bf16, fp32 = peak.tflops.get("bf16"), peak.tflops.get("fp32")
+        assert bf16 is None or fp32 is None or fp32 < bf16
+
+
+@pytest.mark.parametrize(
+    ("text", "precision"),
+    [
+        ("bf16", "bf16"),
+        ("bfloat16", "bf16"),
+        ("mixed (bf16 params, fp32 reduce)", "bf16"),
+        ("fp16_deepspeed", "fp16"),
+        ("float32", "fp32"),
+        ("FP8", "fp8"),
+        ("nvfp4", "fp4"),
+        ("tf32", "tf32"),
+        ("int8", None),
+        ("", None),
+    ],
+)
+def test_precisions(text: str, precision: str | None) -> None:
+    assert precision_of(text) == precision
