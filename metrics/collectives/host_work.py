@@ -151,6 +151,16 @@ class HostWork:
         found = ranges.longest_in(start_ns, end_ns)
         return None if found is None else (self.trace.text(found[0]), found[1])
 
+    def around(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
+        """The innermost user range or Python frame around a time without operators, if any."""
+        for group in ("python", "annotations"):
+            events = self.trace.group(group)
+            stop = int(np.searchsorted(events.start_ns, start_ns, side="right"))
+            holding = np.flatnonzero(events.end_ns[:stop] >= end_ns)
+            if len(holding):
+                return self.trace.text(int(events.name[holding[-1]])), end_ns - start_ns
+        return None
+
     def _blocked_in(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
         """The innermost operation around the longest standstill."""
         still = self.standing_still.clip(start_ns, end_ns)

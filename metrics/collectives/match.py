@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,6 +68,12 @@ class GroupMatch:
     def usable(self) -> Bool:
         """Complete, and of one type, dtype and size, bool [n]."""
         return self.complete & self.agrees
+
+    def instance(self, row: int) -> GroupMatch:
+        """One instance alone."""
+        here = slice(row, row + 1)
+        names = ("rows", "kind", "level", "confidence", "step", "agrees", "overlap")
+        return replace(self, **{name: getattr(self, name)[here] for name in names})
 
     @property
     def num_incomplete(self) -> int:

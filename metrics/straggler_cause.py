@@ -1,0 +1,220 @@
+"""straggler_cause: why ranks came late, in one word each and with the numbers behind it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from metrics.collectives import lag_tables
+from metrics.collectives.blamed import Blamed, blamed_of, worst_of
+from metrics.collectives.causes import CAUSES, MEANINGS, UNKNOWN
+from metrics.collectives.instance import CONFIDENCES, Instance, describe
+from metrics.collectives.selection import (
+    chosen_of,
+    describe_group,
+    parts_of,
+    require_ranks,
+    source_of_times,
+)
+from metrics.collectives.trust import match_reasons, match_warnings, require_possible
+from metrics.directory import metric_cal as metric_cal_of
+from metrics.envelope import answer
+from metrics.registry import Metric
+from metrics.result import Result
+from metrics.statistics import microseconds, milliseconds, ratio
+
+if TYPE_CHECKING:
+    from metrics.view import View
+
+MAX_EXAMINED: Final = 20_000
+MAX_SHOWN: Final = 10
+
+_UNKNOWN = CAUSES.index(UNKNOWN)
+
+
+def compute(view: View) -> Result:
+    """Causes of the selected late arrivals, the worst of them with their evidence."""
+    require_ranks(view)
+    source, warnings = source_of_times(view)
+    parts = parts_of(view)
+    chosen = chosen_of(view, parts)
+    match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
+    require_possible(match)
+    blamed = blamed_of(view, parts, MAX_EXAMINED)
+    lag = sum(one.lag for one in blamed)
+    explained = sum(one.explained_ns for one in blamed)
+    examined = sum(len(one.rows) for one in blamed)
+    total = sum(one.num_blamed for one in blamed)
+    details: dict[str, Any] = {
+        "explained_ratio": ratio(explained, lag),
+        "num_blamed": total,
+        "num_examined": examined,
+        "num_unknown": sum(int((one.verdicts.cause == _UNKNOWN).sum()) for one in blamed),
+        "blamed_lag_ms": milliseconds(lag),
+        "explained_lag_ms": milliseconds(explained),
+        "causes": _causes(blamed),
+        "per_rank": _per_rank(blamed),
+        "by_group": _by_group(view, blamed),
+        "per_step": _per_step(blamed),
+        "worst": [_shown(describe(view, n, row)) for n, row in worst_of(blamed, MAX_SHOWN)],
+        "meanings": _meanings(blamed),
+        "match": match,
+    }
+    if examined < total:
+        warnings = [*warnings, f"the {examined} worst of {total} late arrivals are examined"]
+    return answer(
+        METRIC,
+        view,
+        details,
+        source=source,
+        basis={
+            "late": f"lag above {microseconds(view.arrivals.floor_ns):g} us",
+            "peers": "median of the ranks less late than half of the lag",
+            "since": "the last time the ranks waited for each other",
+            "named": "the cause that explains at least half of the lateness",
+        },
+        reasons=match_reasons(view, match),
+        warnings=[*warnings, *match_warnings(view, match)],
+    )
+
+
+def _causes(blamed: Sequence[Blamed]) -> dict[str, dict[str, Any]]:
+    """Number, lag and wait caused of each cause, that with most lag first."""
+    found: dict[str, list[int]] = {}
+    total = sum(one.lag for one in blamed)
+    sure: dict[str, list[int]] = {}
+    for one in blamed:
+        for cause in np.unique(one.verdicts.cause).tolist():
+            rows = one.verdicts.cause == cause
+            sums = found.setdefault(CAUSES[cause], [0, 0, 0])
+            sums[0] += int(rows.sum())
+            sums[1] += int(one.lag_ns[rows].sum())
+            sums[2] += int(one.caused_wait_ns[rows].sum())
+            counts = np.bincount(one.verdicts.confidence[rows], minlength=3)
+            known = sure.setdefault(CAUSES[cause], [0, 0, 0])
+            sure[CAUSES[cause]] = [a + int(b) for a, b in zip(known, counts, strict=True)]
+    ordered = sorted(found, key=lambda name: -found[name][1])
+    return {
+        name: {
+            "count": found[name][0],
+            "lag_ms": milliseconds(found[name][1]),
+            "share_of_lag": ratio(found[name][1], total),
+            "caused_wait_ms": milliseconds(found[name][2]),
+            "confidence": dict(zip(CONFIDENCES, sure[name], strict=True)),
+        }
+        for name in ordered
+    }
+
+
+def _lag_by_cause(lag_ns: Any, cause: Any) -> dict[str, float]:
+    sums = np.bincount(cause, weights=lag_ns, minlength=len(CAUSES))
+    order = np.argsort(-sums, kind="stable")
+    return {CAUSES[i]: milliseconds(int(sums[i])) for i in order if sums[i] > 0}
+
+
+def _per_rank(blamed: Sequence[Blamed]) -> dict[str, dict[str, float]]:
+    """Lag of each late rank by cause, in ms."""
+    lag: defaultdict[str, list[Any]] = defaultdict(list)
+    for one in blamed:
+        labels = np.array(one.part.arrived.labels, object)[one.verdicts.targets.late]
+        for label in np.unique(labels).tolist():
+            rows = labels == label
+            lag[label].append((one.lag_ns[rows], one.verdicts.cause[rows]))
+    joined = {
+        label: tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+        for label, parts in lag.items()
+    }
+    ordered = sorted(joined, key=lambda label: -int(joined[label][0].sum()))
+    return {label: _lag_by_cause(*joined[label]) for label in ordered}
+
+
+def _by_group(view: View, blamed: Sequence[Blamed]) -> list[dict[str, Any]]:
+    return [
+        {
+            **describe_group(view, one.part.arrived.match.group),
+            "num_blamed": one.num_blamed,
+            "lag_ms": milliseconds(one.lag),
+            "causes_ms": _lag_by_cause(one.lag_ns, one.verdicts.cause),
+        }
+        for one in blamed
+    ]
+
+
+def _per_step(blamed: Sequence[Blamed]) -> list[dict[str, Any]]:
+    if not blamed:
+        return []
+    step = np.concatenate([one.part.arrived.match.step[one.rows] for one in blamed])
+    lag = np.concatenate([one.lag_ns for one in blamed])
+    cause = np.concatenate([one.verdicts.cause for one in blamed])
+    return [
+        {"step": int(one), "causes_ms": _lag_by_cause(lag[step == one], cause[step == one])}
+        for one in np.unique(step[step >= 0])
+    ]
+
+
+def _meanings(blamed: Sequence[Blamed]) -> dict[str, str]:
+    present = {CAUSES[cause] for one in blamed for cause in np.unique(one.verdicts.cause).tolist()}
+    return {name: MEANINGS[name] for name in CAUSES if name in present}
+
+
+def _shown(found: Instance) -> dict[str, Any]:
+    """A worst late arrival with its evidence."""
+    row = found.to_dict()
+    evidence = found.evidence
+    if evidence is None:
+        return row
+    since = None if evidence.since is None else list(evidence.since)
+    return {
+        **row,
+        "since": since,
+        "excess_us": microseconds(evidence.excess_ns),
+        "more_us": {name: microseconds(ns) for name, ns in evidence.parts_ns.items()},
+        "kernels": [
+            {
+                "name": kernel.name,
+                "more_us": microseconds(kernel.more_ns),
+                "count": kernel.late_count,
+                "peers_count": kernel.peers_count,
+            }
+            for kernel in evidence.kernels
+        ],
+        "host": [
+            {"cause": one.cause, "name": one.name, "longest_us": microseconds(one.dur_ns)}
+            for one in evidence.host
+        ],
+        "elements_ratio": evidence.elements_ratio,
+    }
+
+
+METRIC = Metric(
+    name="straggler_cause",
+    unit="ratio",
+    definition=(
+        "Share of the lag of late ranks that the trace explains: what the last rank did beyond "
+        "the median of its punctual peers since they last waited for each other, where one thing "
+        "makes up at least half of it; over the lag of all collectives that blame a rank."
+    ),
+    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    keys=(
+        "explained_ratio",
+        "num_blamed",
+        "num_examined",
+        "num_unknown",
+        "blamed_lag_ms",
+        "explained_lag_ms",
+        "causes",
+        "per_rank",
+        "by_group",
+        "per_step",
+        "worst",
+        "meanings",
+        "match",
+    ),
+    headline="explained_ratio",
+    compute=compute,
+    label="explained lag",
+)
+metric_cal = metric_cal_of(METRIC.name)
