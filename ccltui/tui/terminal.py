@@ -160,7 +160,9 @@ class ScreenModel:
         self._look: Look | None = None
         self._hints: dict[tuple[int, int, int], int] = {}
         self._held_sync = False
-        self._pen: tuple[Look, int, int] = (_PLAIN, 0, 0)  # where the full stream would be
+        # Where the full stream would write, and how; None until it says where.
+        self._pen: tuple[int, int] | None = None
+        self._pen_look: Look = _PLAIN
 
     def forget(self) -> None:
         """Know nothing: the next cells are sent whatever they are."""
@@ -180,26 +182,23 @@ class ScreenModel:
     def feed(self, data: str) -> str:
         """What to send so that the terminal looks as if it had been sent ``data``."""
         out: list[str] = []
-        look, x, y = self._pen
         for token in _TOKEN.finditer(data):
             kind, value = token.lastgroup, token.group()
             if kind == "sgr":
-                look = look_of(token["sgr"])
+                self._pen_look = look_of(token["sgr"])
             elif kind == "column":
-                x, y = int(token["column"]) - 1, int(token["row"]) - 1
-            elif kind == "feed":
-                x, y = 0, y + 1
-            elif kind in ("blank", "text"):
-                x += self._place(out, x, y, value, look)
+                self._pen = (int(token["column"]) - 1, int(token["row"]) - 1)
             elif kind == "sync":
                 self._sync(out, value)
             elif kind == "harmless":
                 self._send(out, value)
+            elif kind == "unknown" or self._pen is None:
+                self._pass_on(out, value)
+            elif kind == "feed":
+                self._pen = (0, self._pen[1] + 1)
             else:
-                self._commit(out)
-                self._send(out, self._approach(x, y, look) + value)
-                self.forget()
-        self._pen = (look, x, y)
+                x, y = self._pen
+                self._pen = (x + self._place(out, x, y, value, self._pen_look), y)
         self._commit(out)
         return "".join(out)
 
@@ -223,10 +222,14 @@ class ScreenModel:
             self._rows[y] = _Row.unknown(self.width)
         return cell_len(text)
 
-    def _approach(self, x: int, y: int, look: Look) -> str:
-        """Cursor and look of the full stream: what follows may depend on both."""
-        move = "" if self._cursor == (x, y) else f"\x1b[{y + 1};{x + 1}H"
-        return move + change(self._look, look)
+    def _pass_on(self, out: list[str], value: str) -> None:
+        """Send what is not understood, from where the full stream would, and forget."""
+        self._commit(out)
+        pen = self._pen
+        move = "" if pen in (None, self._cursor) else f"\x1b[{pen[1] + 1};{pen[0] + 1}H"
+        self._send(out, move + change(self._look, self._pen_look) + value)
+        self.forget()
+        self._pen = None
 
     def _sync(self, out: list[str], value: str) -> None:
         """Hold back the start of a synchronised update until there is something in it."""

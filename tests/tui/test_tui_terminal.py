@@ -89,6 +89,14 @@ def test_unknown_sequences_pass_through_and_forget_harmless_ones_do_not() -> Non
     assert model.feed("\x1b[?1049h\x1b[1;1Hx") == "\x1b[?1049h\x1b[1;1H\x1b[mx"
 
 
+def test_the_cursor_is_not_moved_before_the_stream_says_where_it_is() -> None:
+    model = ScreenModel(WIDTH, HEIGHT)
+
+    assert model.feed("\x1b[?1049h") == "\x1b[m\x1b[?1049h"
+    assert model.feed("no place yet\n") == "\x1b[mno\x1b[m \x1b[mplace\x1b[m \x1b[myet\x1b[m\n"
+    assert model.feed("\x1b[2;2Hx") == "\x1b[2;2H\x1b[mx"
+
+
 def test_a_shifted_row_costs_its_new_cells_only() -> None:
     row = "".join(chr(0x2581 + (x * 7) % 8) for x in range(WIDTH + 4))
     model, terminal = ScreenModel(WIDTH, HEIGHT), Terminal(WIDTH, HEIGHT)
