@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def compute(view: View) -> Result:
     """Idle time plus waiting inside pipeline transfers, over the windows of all stages."""
     ranks = _measurable(view)
-    degree, notes = _degree(view)
+    degree, warnings = _degree(view)
     assume = (degree or 1) > 1 and (view.degrees.ep or 1) == 1
     if degree == 1:
         raise refuse("not_applicable", "no pipeline: the degree pp is 1")
@@ -42,17 +42,16 @@ def compute(view: View) -> Result:
     if not window:
         raise refuse("window_empty", "no device work in the steps or the window")
     bubble = sum(part.bubble for part in parts)
-    method, reasons, warnings = _method(ranks, parts, degree)
+    method, reasons = _method(ranks, parts, degree)
     if assume and any(_is_assumed(view, rank) for rank in ranks):
         warnings.append("point-to-point kernels without metadata are taken for pipeline traffic")
-    warnings = [*notes, *warnings]
     details = {
         "bubble_ratio": bubble / window,
         "bubble_time_ms": milliseconds(bubble),
         "total_time_ms": milliseconds(window),
         "method": method,
         "num_ranks": len(parts),
-        "warning": "; ".join(warnings) or None,
+        "warning": "; ".join([*warnings, *(reason.message for reason in reasons)]) or None,
         "stages": [_stage_row(stage, members) for stage, members in by_stage(parts)],
         "theoretical_ratio": _theory(view, degree),
         "schedule": view.card.text("pp_schedule") or None,
@@ -102,17 +101,17 @@ def _bandwidth(view: View) -> float | None:
 
 def _method(
     ranks: list[RankView], parts: list[StageTime], degree: int | None
-) -> tuple[str, list[Reason], list[str]]:
-    """How the number came about, what it does not cover, and what to warn of."""
+) -> tuple[str, list[Reason]]:
+    """How the number came about, and what it does not cover."""
     if not any(part.num_transfers for part in parts):
         if not ranks[0].facts.has_kernels:
             raise refuse("no_gpu_events", "CPU-only trace without pipeline transfers")
         if degree is None:
             text = "whether there is a pipeline is unknown: this is idle time, not a bubble"
-            return "idle_only", [Reason("no_process_groups", text)], [text]
+            return "idle_only", [Reason("no_process_groups", text)]
         text = f"pp = {degree}, but no transfer between stages is recorded: idle time only"
-        return "idle_only", [Reason("no_collectives", text)], [text]
-    reasons, warnings = [], []
+        return "idle_only", [Reason("no_collectives", text)]
+    reasons = []
     unpaired = sum(part.num_unpaired for part in parts)
     if unpaired:
         total = sum(part.num_transfers for part in parts)
@@ -121,11 +120,10 @@ def _method(
             "unknown, the bubble is an upper bound"
         )
         reasons.append(Reason("unmatched_collectives", text))
-        warnings.append(text)
     if not ranks[0].facts.has_kernels:
         text = "CPU-only trace: waiting inside gloo's transfers, idle time is not counted"
-        return "cpu_only", [*reasons, Reason("no_gpu_events", text)], [*warnings, text]
-    return "p2p", reasons, warnings
+        return "cpu_only", [*reasons, Reason("no_gpu_events", text)]
+    return "p2p", reasons
 
 
 def _is_assumed(view: View, rank: RankView) -> bool:
@@ -148,10 +146,14 @@ def _stage_row(stage: int | None, members: list[StageTime]) -> dict[str, Any]:
             "cooldown",
         )
     }
+    row: dict[str, Any] = {f"{name}_ms": milliseconds(value) for name, value in total.items()}
+    transfers = sum(part.num_transfers for part in members)
+    if transfers and transfers == sum(part.num_unpaired for part in members):
+        row["transfer_ms"] = None
     return {
         "stage": stage,
         "ranks": [part.label for part in members],
-        **{f"{name}_ms": milliseconds(value) for name, value in total.items()},
+        **row,
         "bubble_ratio": ratio(total["bubble"], total["window"]),
     }
 

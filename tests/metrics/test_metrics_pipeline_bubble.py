@@ -81,7 +81,9 @@ def test_without_the_other_side_it_is_an_upper_bound() -> None:
 
     assert result.status == "partial"
     assert result.details["bubble_time_ms"] == 50.0
+    assert result.details["stages"][0]["transfer_ms"] is None
     assert "upper bound" in result.details["warning"]
+    assert result.warnings == ()  # a reason is not said again as a warning
     assert "unmatched_collectives" in [reason.code for reason in result.reasons]
 
 
