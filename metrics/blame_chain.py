@@ -143,5 +143,6 @@ METRIC = Metric(
     headline="handed_on_ratio",
     compute=compute,
     label="lag handed on",
+    category="stragglers",
 )
 metric_cal = metric_cal_of(METRIC.name)

@@ -228,6 +228,7 @@ METRIC = Metric(
     headline="busbw_GBps",
     compute=compute,
     label="bus bandwidth",
+    category="communication",
     higher_is_better=True,
 )
 metric_cal = metric_cal_of(METRIC.name)

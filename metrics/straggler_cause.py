@@ -216,5 +216,6 @@ METRIC = Metric(
     headline="explained_ratio",
     compute=compute,
     label="explained lag",
+    category="stragglers",
 )
 metric_cal = metric_cal_of(METRIC.name)

@@ -172,6 +172,7 @@ METRIC = Metric(
     compute=compute,
     aliases=("straggler_lag_16",),
     label="straggler lag",
+    category="stragglers",
     higher_is_better=False,
 )
 metric_cal = metric_cal_of(METRIC.name)

@@ -163,6 +163,7 @@ METRIC = Metric(
     headline="wait_share",
     compute=compute,
     label="waiting share of collectives",
+    category="stragglers",
     higher_is_better=False,
 )
 metric_cal = metric_cal_of(METRIC.name)
