@@ -19,6 +19,7 @@ from parsers.names import listed
 if TYPE_CHECKING:
     from metrics.registry import Metric
     from metrics.view import View
+    from parsers.job import Job
 
 ALL_METRICS = "all"
 
@@ -46,12 +47,26 @@ class Measured:
         if self.problem is not None:
             say(self.problem)
             return
-        for _, result in self.results:
-            for warning in result.warnings if warnings else ():
-                say(f"{result.metric}: {warning}")
-            if result.status == "unavailable":
-                why = "; ".join(reason.message for reason in result.reasons)
-                say(f"{result.metric} is unavailable: {why}")
+        results = [result for _, result in self.results]
+        if warnings:
+            said = [(text, result.metric) for result in results for text in result.warnings]
+            for text, names in _by_text(said).items():
+                say(text if len(names) > 1 else f"{names[0]}: {text}")
+        refused = [
+            ("; ".join(reason.message for reason in result.reasons), result.metric)
+            for result in results
+            if result.status == "unavailable"
+        ]
+        for why, names in _by_text(refused).items():
+            say(f"{listed(names)} {'is' if len(names) == 1 else 'are'} unavailable: {why}")
+
+
+def _by_text(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Metrics by what is said of them: what holds for the whole job is said once."""
+    found: dict[str, list[str]] = {}
+    for text, metric in said:
+        found.setdefault(text, []).append(metric)
+    return found
 
 
 def choose_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
@@ -99,6 +114,8 @@ def measure(
     trace = summary_of(loaded)
     for _, error_text in trace.failures:
         say(error_text)
+    if loading.iteration is None and loading.capture is None:
+        _tell_captures(loaded.job)
     view = view_of(loaded, selection)
     results = ((metric, _run(metric, view, debug=debug)) for metric in metrics)
     if not loaded.complete:
@@ -106,6 +123,13 @@ def measure(
         results = ((metric, _stopped(result, loaded)) for metric, result in results)
     measured = Measured(trace, tuple(results))
     return dataclasses.replace(measured, problem=_nothing_read(measured))
+
+
+def _tell_captures(job: Job) -> None:
+    """Which of several captures the numbers are of, where nobody chose one."""
+    others = [one.name for one in job.discovery.captures if one.name != job.capture.name]
+    if others:
+        say(f"opened {job.capture.name}; --capture opens another of the captures: {listed(others)}")
 
 
 def view_of(loaded: LoadedJob, selection: Selection) -> View:
