@@ -84,11 +84,6 @@ def levels(late_ns: I64, floor_ns: int) -> U8:
     return np.digitize(late_ns, _STEPS * floor_ns).astype(np.uint8)
 
 
-def level_floors_ns(floor_ns: int) -> list[int]:
-    """Smallest lag of levels 1 to 7."""
-    return [round(step * floor_ns) for step in _STEPS]
-
-
 @dataclass(frozen=True, slots=True)
 class Rows:
     """How ranks share screen rows: one each, two halves each, or groups of ranks a half."""

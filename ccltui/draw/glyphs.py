@@ -25,7 +25,6 @@ DENSITY: Final = _codes(" .:-=+*#")
 BLANK: Final = ord(" ")
 FULL: Final = ord("█")
 UPPER_HALF: Final = ord("▀")
-ABSENT: Final = ord("·")
 CURSOR: Final = "▼"
 TICK: Final = "╷"
 POINTER: Final = "▶"

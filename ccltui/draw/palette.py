@@ -26,12 +26,10 @@ class Ink(IntEnum):
     LABEL = 7
     LABEL_ON = 8
     RULER = 9
-    RULER_ON = 10
     CURSOR = 11
     WARNING = 12
     ERROR = 13
     KEY = 14
-    IDLE = 16
     COMPUTE = 17
     EXPOSED = 18
     OVERLAPPED = 19
@@ -54,7 +52,6 @@ class Look:
     background: int | None = None
     bold: bool = False
     reverse: bool = False
-    underline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +128,10 @@ def _inks(colours: _Colours) -> dict[Ink, Look]:
         Ink.LABEL: Look(colours.text, ground),
         Ink.LABEL_ON: Look(colours.strong, colours.selected, bold=True),
         Ink.RULER: Look(colours.dim, ground),
-        Ink.RULER_ON: Look(colours.strong, ground, underline=True),
         Ink.CURSOR: Look(colours.strong, ground, bold=True, reverse=True),
         Ink.WARNING: Look(colours.warning, ground),
         Ink.ERROR: Look(colours.error, ground),
         Ink.KEY: Look(colours.strong, ground, bold=True),
-        Ink.IDLE: Look(idle, idle),
         Ink.COMPUTE: Look(compute, idle),
         Ink.EXPOSED: Look(exposed, idle),
         Ink.OVERLAPPED: Look(overlapped, idle),
@@ -149,7 +144,6 @@ def _mono() -> dict[Ink, Look]:
         Ink.HEADER: Look(bold=True),
         Ink.TAB_ON: Look(bold=True, reverse=True),
         Ink.LABEL_ON: Look(bold=True),
-        Ink.RULER_ON: Look(underline=True),
         Ink.CURSOR: Look(reverse=True),
         Ink.KEY: Look(bold=True),
     }

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.draw.align import ABSENT, Heat
+from ccltui.draw.align import Heat
 from parsers.columns import I8, I32, I64, Bool
 
 NOBODY = -1
@@ -96,11 +96,6 @@ class Communicator:
         if not len(over):
             return None
         return int(over[0] if forward else over[-1])
-
-    def lag_of(self, k: int, label: str) -> int | None:
-        """How late a rank was, None when that cannot be told."""
-        late = int(self.late_ns[k, self.labels.index(label)])
-        return None if late == ABSENT else late
 
     def take(self, rows: npt.NDArray[np.intp] | Bool) -> Communicator:
         """The same communicator with some of its collectives."""

@@ -54,7 +54,6 @@ def _style(look: Look) -> Style:
         bgcolor=_colour(look.background),
         bold=look.bold or None,
         reverse=look.reverse or None,
-        underline=look.underline or None,
     )
 
 

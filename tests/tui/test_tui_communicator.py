@@ -35,7 +35,6 @@ def test_harm_is_what_all_others_waited() -> None:
     assert communicator.by_harm[:3].tolist() == [40, 41, 20]
     assert communicator.culprit(40) == "5"
     assert communicator.place_of(20) == 2
-    assert communicator.lag_of(40, "5") == communicator.lag_ns[40]
 
 
 def test_harm_by_rank_blames_the_planted_ranks() -> None:
