@@ -1,0 +1,241 @@
+"""Names that ``nsys stats`` has used since 2019: reports and columns, and one name for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+_TITLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "cuda_gpu_trace": "CUDA GPU Trace",
+        "cuda_gpu_sum": "CUDA GPU Summary (Kernels/MemOps)",
+        "cuda_gpu_kern_sum": "CUDA GPU Kernel Summary",
+        "cuda_gpu_kern_gb_sum": "CUDA GPU Kernel/Grid/Block Summary",
+        "cuda_gpu_mem_time_sum": "CUDA GPU MemOps Summary (by Time)",
+        "cuda_gpu_mem_size_sum": "CUDA GPU MemOps Summary (by Size)",
+        "cuda_api_sum": "CUDA API Summary",
+        "cuda_api_trace": "CUDA API Trace",
+        "cuda_api_gpu_sum": "CUDA Summary (API/Kernels/MemOps)",
+        "cuda_kern_exec_sum": "CUDA Kernel Launch & Exec Time Summary",
+        "cuda_kern_exec_trace": "CUDA Kernel Launch & Exec Time Trace",
+        "nvtx_sum": "NVTX Range Summary",
+        "nvtx_pushpop_sum": "NVTX Push/Pop Range Summary",
+        "nvtx_pushpop_trace": "NVTX Push/Pop Range Trace",
+        "nvtx_startend_sum": "NVTX Start/End Range Summary",
+        "nvtx_kern_sum": "NVTX Range Kernel Summary",
+        "nvtx_gpu_proj_trace": "NVTX GPU Projection Trace",
+        "nvtx_gpu_proj_sum": "NVTX GPU Projection Summary",
+        "osrt_sum": "OS Runtime Summary",
+        "openmp_sum": "OpenMP Summary",
+        "openacc_sum": "OpenACC Summary",
+        "mpi_event_trace": "MPI Event Trace",
+    }
+)
+"""Display title of each report whose columns are known."""
+
+_OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "gputrace": "cuda_gpu_trace",
+        "gpusum": "cuda_gpu_sum",
+        "gpukernsum": "cuda_gpu_kern_sum",
+        "gpukerngbsum": "cuda_gpu_kern_gb_sum",
+        "gpumemtimesum": "cuda_gpu_mem_time_sum",
+        "gpumemsizesum": "cuda_gpu_mem_size_sum",
+        "cudaapisum": "cuda_api_sum",
+        "cudaapitrace": "cuda_api_trace",
+        "apigpusum": "cuda_api_gpu_sum",
+        "kernexecsum": "cuda_kern_exec_sum",
+        "kernexectrace": "cuda_kern_exec_trace",
+        "nvtxsum": "nvtx_sum",
+        "nvtxppsum": "nvtx_pushpop_sum",
+        "nvtxpptrace": "nvtx_pushpop_trace",
+        "nvtxsesum": "nvtx_startend_sum",
+        "nvtxkernsum": "nvtx_kern_sum",
+        "nvtxgpuproj": "nvtx_gpu_proj_trace",
+        "osrtsum": "osrt_sum",
+        "openmpevtsum": "openmp_sum",
+        "openaccsum": "openacc_sum",
+        "unifiedmemory": "um_sum",
+        "unifiedmemorytotals": "um_total_sum",
+        "umcpupagefaults": "um_cpu_page_faults_sum",
+        # Cluster guides write these; no nsys ever had them.
+        "gpu_kern_summary": "cuda_gpu_kern_sum",
+        "gpu_kernel_summary": "cuda_gpu_kern_sum",
+        "kernel_sum": "cuda_gpu_kern_sum",
+    }
+)
+
+_STATISTICS_TITLES: Final[tuple[tuple[str, str, str], ...]] = (
+    ("cuda api", "", "cuda_api_sum"),
+    ("cuda kernel", "", "cuda_gpu_kern_sum"),
+    ("cuda memory operation", "kib", "cuda_gpu_mem_size_sum"),
+    ("cuda memory operation", "", "cuda_gpu_mem_time_sum"),
+    ("operating system runtime", "", "osrt_sum"),
+    ("os runtime", "", "osrt_sum"),
+    ("nvtx push-pop", "", "nvtx_pushpop_sum"),
+    ("nvtx", "", "nvtx_sum"),
+)
+
+TEXT_COLUMNS: Final = (
+    "Name",
+    "Operation",
+    "Range",
+    "Style",
+    "Category",
+    "Device",
+    "SrcMemKd",
+    "DstMemKd",
+    "NVTX Range",
+    "Kernel Name",
+    "API Name",
+    "API Function",
+    "Thread Name",
+    "Event",
+    "GridXYZ",
+    "BlockXYZ",
+    "RangeStack",
+    "NameTree",
+    "Result",
+    "File",
+    "Min File",
+    "Max File",
+    "Text",
+)
+INTEGER_COLUMNS: Final = (
+    "Instances",
+    "Num Calls",
+    "Count",
+    "QCount",
+    "CorrId",
+    *("GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ"),
+    "Reg/Trd",
+    *("Ctx", "GreenCtx", "Strm"),
+    *("PID", "TID", "DevId", "T-Pri"),
+    *("Lvl", "NumChild", "NumGPUOps", "RangeId", "ParentId"),
+    *("NVTX Inst", "Kern Inst", "Range Instances", "Total GPU Ops"),
+    *("Tag", "Rank", "PeerRank", "RootRank", "Size", "CollSendSize", "CollRecvSize"),
+)
+AVERAGE_COLUMNS: Final = (
+    *("Avg", "Med", "StdDev"),
+    *("Proj Avg", "Proj Med", "Proj StdDev"),
+    *(f"{kind}{name}" for kind in "TAQK" for name in ("Avg", "Med", "StdDev")),
+    *("Avg GPU Ops", "Avg Range Lvl", "Avg Num Child"),
+)
+"""Means and the like: one decimal even where the unit is ns."""
+
+TIME_COLUMNS: Final = (
+    *("Total Time", "Avg", "Med", "Min", "Max", "StdDev"),
+    *("Start", "Duration", "End", "DurChild", "DurNonChild"),
+    *("Projected Start", "Projected Duration", "Orig Start", "Orig Duration"),
+    *("Total Proj Time", "Total Range Time"),
+    *("Proj Avg", "Proj Med", "Proj Min", "Proj Max", "Proj StdDev"),
+    *(f"{kind}{name}" for kind in "TAQK" for name in ("Avg", "Med", "Min", "Max", "StdDev")),
+    *("API Start", "API Dur", "Queue Start", "Queue Dur", "Kernel Start", "Kernel Dur"),
+    "Total Dur",
+)
+SIZE_COLUMNS: Final = ("Total", "StcSMem", "DymSMem", "Bytes", "Throughput")
+_PERCENT_COLUMNS: Final = ("Time",)
+
+_ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "average": "Avg",
+        "median": "Med",
+        "minimum": "Min",
+        "maximum": "Max",
+        "standard deviation": "StdDev",
+        "calls": "Num Calls",
+        "operations": "Count",
+        "thru": "Throughput",
+        "stream": "Strm",
+    }
+)
+_CANONICAL: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        name.lower(): name
+        for name in (
+            *TEXT_COLUMNS,
+            *INTEGER_COLUMNS,
+            *AVERAGE_COLUMNS,
+            *TIME_COLUMNS,
+            *SIZE_COLUMNS,
+            *_PERCENT_COLUMNS,
+        )
+    }
+    | dict(_ALIASES)
+)
+_HEADER = re.compile(r"^(?P<name>.*?)\s*\((?P<unit>[^()]{1,12})\)$")
+
+
+def report_name(written: str) -> str:
+    """Today's name of a report: ``gpukernsum.py`` is ``cuda_gpu_kern_sum``; unknown ones stay."""
+    name = re.sub(r"[\s-]+", "_", written.strip().lower()).removesuffix(".py")
+    return _OLD_NAMES.get(name, name)
+
+
+def report_title(report: str) -> str:
+    """Title of a report as nsys prints it, its name where none is known."""
+    return _TITLES.get(report, report)
+
+
+def report_of_statistics(title: str, unit: str) -> str:
+    """Report of a 2019 title like "CUDA API Statistics"; "" for none."""
+    lower = title.lower()
+    for start, needed_unit, report in _STATISTICS_TITLES:
+        if lower.startswith(start) and (not needed_unit or unit.lower() == needed_unit):
+            return report
+    return ""
+
+
+def report_of_file(name: str) -> str:
+    """Report that ``<base>_<report>[_<arg>].csv`` names, "" for none."""
+    stem = name.lower().rpartition("/")[2].rpartition(".")[0] or name.lower()
+    best = ""
+    for known in (*_TITLES, *_OLD_NAMES):
+        if re.search(rf"(?:^|[_.-]){re.escape(known)}(?:$|[_.])", stem) and len(known) > len(best):
+            best = known
+    return report_name(best) if best else ""
+
+
+def report_of_columns(names: Sequence[str]) -> str:
+    """Report that has these columns, "" where several or none do."""
+    has = frozenset(names)
+    for needed, report in _BY_COLUMNS:
+        if has >= needed:
+            return report
+    return ""
+
+
+_BY_COLUMNS: Final[tuple[tuple[frozenset[str], str], ...]] = (
+    (frozenset({"GrdX", "CorrId", "Name"}), "cuda_gpu_trace"),
+    (frozenset({"Category", "Operation"}), "cuda_gpu_sum"),
+    (frozenset({"Range", "Style", "Total Proj Time"}), "nvtx_gpu_proj_sum"),
+    (frozenset({"Name", "Projected Start"}), "nvtx_gpu_proj_trace"),
+    (frozenset({"NVTX Range", "Kernel Name"}), "nvtx_kern_sum"),
+    (frozenset({"Style", "Range", "Instances"}), "nvtx_sum"),
+    (frozenset({"Range", "Instances"}), "nvtx_pushpop_sum"),
+    (frozenset({"Operation", "Total Time", "Count"}), "cuda_gpu_mem_time_sum"),
+    (frozenset({"Operation", "Total", "Count"}), "cuda_gpu_mem_size_sum"),
+    (frozenset({"Instances", "Total Time", "Name"}), "cuda_gpu_kern_sum"),
+    (frozenset({"API Function", "Kernel Name"}), "cuda_kern_exec_trace"),
+    (frozenset({"API Name", "Kernel Name"}), "cuda_kern_exec_sum"),
+    (frozenset({"Start", "Duration", "Name", "Result"}), "cuda_api_trace"),
+    (frozenset({"Event", "PeerRank"}), "mpi_event_trace"),
+)
+
+
+def split_header(header: str) -> tuple[str, str]:
+    """Column name without its unit, and the unit as written: ``Time(%)`` is ("Time", "%")."""
+    text = " ".join(header.split())
+    match = _HEADER.match(text)
+    name, unit = (match["name"], match["unit"].strip()) if match else (text, "")
+    return _CANONICAL.get(name.lower(), name), unit
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Whether these cells are the header of a report: most of them are names of columns."""
+    if len(cells) < 3:
+        return False
+    known = sum(split_header(cell)[0].lower() in _CANONICAL for cell in cells)
+    return known >= 3 and known * 10 >= len(cells) * 6
