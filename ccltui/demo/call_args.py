@@ -24,7 +24,7 @@ def list_text(values: tuple[int, ...]) -> str:
 
 def kernel_args(spec: Spec, call: Call, activity: Activity) -> Args:
     """What stands on the kernel itself, after its launch parameters."""
-    args = {"Collective name": activity.kind, **_message(call), **_group(call)}
+    args = {"Collective name": activity.kind, **_message(call, activity), **_group(call)}
     if call.is_p2p:
         args |= {"Src Rank": call.members[0], "Dst Rank": call.members[1]}
     if spec.metadata != "no_seq":
@@ -40,7 +40,7 @@ def param_args(spec: Spec, call: Call, activity: Activity) -> Args:
     dims = [call.in_elems]
     args = {
         "Collective name": activity.kind,
-        **_message(call),
+        **_message(call, activity),
         **_group(call),
         "Global rank start": call.group.ranks[0],
         "Global rank stride": call.group.ranks[1] - call.group.ranks[0],
@@ -111,14 +111,14 @@ def annotation_shapes(call: Call) -> Args:
     }
 
 
-def _message(call: Call) -> Args:
+def _message(call: Call, activity: Activity) -> Args:
     splits: tuple[int, ...] = ()
     if call.operation == "all_to_allv":
         size = len(call.members)
-        splits = (call.in_elems // size,) * size
+        splits = (activity.in_elems // size,) * size
     return {
-        "In msg nelems": call.in_elems,
-        "Out msg nelems": call.out_elems,
+        "In msg nelems": activity.in_elems,
+        "Out msg nelems": activity.out_elems,
         "Group size": len(call.group.ranks),
         "dtype": call.dtype,
         "In split size": list_text(splits),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import get_args
 
-from ccltui.demo.program import Item, StepProgram, Work
+from ccltui.demo.program import Communicate, Item, Stall, StepProgram, Work
 from ccltui.demo.spec import Cause, Spec
 from ccltui.demo.topology import Topology
 
@@ -15,14 +16,19 @@ def program(spec: Spec, topology: Topology, rank: int) -> Iterator[Item]:
     """All operations of a rank over all steps, with everything that delays it."""
     steps = StepProgram(spec, topology, rank)
     for step in range(spec.steps):
-        waiting_ns = planted_ns(spec, rank, step, "data_loading")
-        items = steps.items(
-            step,
-            loading_ns=spec.data_loading_ns + waiting_ns,
-            silent_ns=planted_ns(spec, rank, step, "host"),
-        )
-        slowed = _slowed(items, planted_ns(spec, rank, step, "compute"))
-        yield from _jittered(slowed, spec.jitter_ns, random.Random(f"{spec.seed}/{rank}/{step}"))
+        stalls = {
+            kind: planted_ns(spec, rank, step, kind) + spec.data_loading_ns * (kind == FIRST)
+            for kind in get_args(Stall)
+        }
+        busy = {kind: dur_ns for kind, dur_ns in stalls.items() if dur_ns or kind == FIRST}
+        items = steps.items(step, {**busy, "": planted_ns(spec, rank, step, "host")})
+        for cause, apply in _ON_DEVICE.items():
+            items = apply(items, planted_ns(spec, rank, step, cause))
+        yield from _jittered(items, spec.jitter_ns, random.Random(f"{spec.seed}/{rank}/{step}"))
+
+
+FIRST: Stall = "data_loading"
+"""Every rank does this in every step."""
 
 
 def planted_ns(spec: Spec, rank: int, step: int, cause: Cause) -> int:
@@ -35,8 +41,25 @@ def planted_ns(spec: Spec, rank: int, step: int, cause: Cause) -> int:
 
 
 def _slowed(items: list[Item], extra_ns: int) -> list[Item]:
-    """Prolong every kernel in proportion, the last one by what the rounding leaves."""
-    kernels = [item for item in items if isinstance(item, Work) and item.computes]
+    """Prolong every kernel in proportion."""
+    return _prolonged(items, extra_ns, [isinstance(i, Work) and i.computes for i in items])
+
+
+def _slow_attention(items: list[Item], extra_ns: int) -> list[Item]:
+    """Prolong the kernels of attention alone."""
+    return _prolonged(
+        items, extra_ns, [isinstance(i, Work) and i.kind == "attention" for i in items]
+    )
+
+
+def _long_copies(items: list[Item], extra_ns: int) -> list[Item]:
+    """Prolong the copy of the input."""
+    return _prolonged(items, extra_ns, [isinstance(i, Work) and i.kind == "copy_in" for i in items])
+
+
+def _prolonged(items: list[Item], extra_ns: int, chosen: Sequence[bool]) -> list[Item]:
+    """Share the time among chosen kernels in proportion, the last takes what rounding leaves."""
+    kernels = [i for i, ours in zip(items, chosen, strict=True) if ours and isinstance(i, Work)]
     total_ns = sum(kernel.dur_ns for kernel in kernels)
     if not extra_ns or not total_ns:
         return items
@@ -44,11 +67,62 @@ def _slowed(items: list[Item], extra_ns: int) -> list[Item]:
     shares[-1] += extra_ns - sum(shares)
     left = iter(shares)
     return [
-        replace(item, dur_ns=item.dur_ns + next(left))
-        if isinstance(item, Work) and item.computes
-        else item
-        for item in items
+        replace(item, dur_ns=item.dur_ns + next(left)) if ours and isinstance(item, Work) else item
+        for item, ours in zip(items, chosen, strict=True)
     ]
+
+
+def _more_kernels(items: list[Item], extra_ns: int) -> list[Item]:
+    """Another small kernel after each small one, together as long as asked for."""
+    small = [isinstance(item, Work) and item.kind == "elementwise" for item in items]
+    count = sum(small)
+    if not extra_ns or not count:
+        return items
+    more: list[Item] = []
+    left = [extra_ns // count] * (count - 1)
+    left.append(extra_ns - sum(left))
+    for item, ours in zip(items, small, strict=True):
+        more.append(item)
+        if ours and isinstance(item, Work):
+            more.append(replace(item, dur_ns=left.pop()))
+    return more
+
+
+def _more_tokens(items: list[Item], extra_ns: int) -> list[Item]:
+    """Experts that are sent more tokens: larger messages, and longer kernels between them."""
+    inside, dispatched = [], False
+    for item in items:
+        if _exchanges(item):
+            dispatched = not dispatched
+        inside.append(dispatched and isinstance(item, Work) and item.computes)
+    usual_ns = sum(
+        i.dur_ns for i, ours in zip(items, inside, strict=True) if ours and isinstance(i, Work)
+    )
+    if not extra_ns or not usual_ns:
+        return items
+    heavier = _prolonged(items, extra_ns, inside)
+    dispatched = False
+    for place, item in enumerate(heavier):
+        if isinstance(item, Communicate) and _exchanges(item):
+            dispatched = not dispatched
+            more = item.in_elems + item.in_elems * extra_ns // usual_ns
+            heavier[place] = (
+                replace(item, out_elems=more) if dispatched else replace(item, in_elems=more)
+            )
+    return heavier
+
+
+def _exchanges(item: Item) -> bool:
+    return isinstance(item, Communicate) and item.operation == "all_to_allv"
+
+
+_ON_DEVICE: dict[Cause, Callable[[list[Item], int], list[Item]]] = {
+    "compute": _slowed,
+    "kernel": _slow_attention,
+    "more_kernels": _more_kernels,
+    "tokens": _more_tokens,
+    "copies": _long_copies,
+}
 
 
 def _jittered(items: Iterable[Item], jitter_ns: int, chance: random.Random) -> Iterator[Item]:

@@ -16,7 +16,6 @@ from ccltui.demo.call_args import (
     param_args,
     wait_args,
 )
-from ccltui.demo.program import DATA_LOADING
 from ccltui.demo.schedule import Activity, Call, HostRange, Schedule
 from ccltui.demo.simulate import CALL_NS, LAUNCH_NS, MAIN_STREAM, OPERATOR_NS
 
@@ -88,16 +87,9 @@ class RankEvents:
             self._on_host(
                 "user_annotation", name, self.pid, item.start_ns, dur_ns, args={}, source=item
             )
-        elif item.kind == "data_loading":
-            self._on_host(
-                "user_annotation",
-                DATA_LOADING,
-                self.pid,
-                item.start_ns,
-                dur_ns,
-                args={},
-                source=item,
-            )
+        elif item.kind in names.HOST_EVENTS:
+            category, name = names.HOST_EVENTS[item.kind]
+            self._on_host(category, name, self.pid, item.start_ns, dur_ns, args={}, source=item)
         elif item.kind == "sync":
             self._sync(item)
         elif self.spec.metadata != "names_only" and item.call in self._of_call:

@@ -59,6 +59,21 @@ OPERATORS: dict[str, str] = {
 }
 ATTENTION_BACKWARD_OPERATOR = "aten::_flash_attention_backward"
 
+HOST_EVENTS: dict[str, tuple[str, str]] = {  # category and name of what the host stalls in
+    "data_loading": (
+        "user_annotation",
+        "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+    ),
+    "checkpoint": ("user_annotation", "save_checkpoint"),
+    "garbage_collection": (
+        "python_function",
+        "<built-in method collect of module object at 0x7f64d2a1b4c0>",
+    ),
+    "allocation": ("cuda_runtime", "cudaMalloc"),
+    "synchronisation": ("cuda_runtime", "cudaDeviceSynchronize"),
+    "operator": ("cpu_op", "aten::empty"),
+}
+
 CALL_OPERATORS: dict[str, str] = {
     "allreduce": "c10d::allreduce_",
     "_allgather_base": "c10d::_allgather_base_",

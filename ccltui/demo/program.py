@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,14 @@ Kind = Literal[
     "memset",
 ]
 Phase = Literal["input", "forward", "backward", "reduce", "optimizer"]
+Stall = Literal[
+    "data_loading",
+    "checkpoint",
+    "garbage_collection",
+    "allocation",
+    "synchronisation",
+    "operator",
+]
 Operation = Literal[
     "allreduce", "_allgather_base", "_reduce_scatter_base", "all_to_allv", "send", "recv"
 ]
@@ -75,9 +83,9 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class HostBusy:
-    """The host spends time; an empty ``name`` leaves no event behind."""
+    """The host spends time; an empty ``kind`` leaves no event behind."""
 
-    name: str
+    kind: Stall | Literal[""]
     dur_ns: int
 
 
@@ -98,11 +106,9 @@ class StepEnd:
 Step = StepBegin | StepEnd
 Item = Work | Communicate | Await | HostBusy | Step
 
-DATA_LOADING = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
-
 
 class StepProgram:
-    """One step of one rank, without any delay but that of its host at the start."""
+    """One step of one rank, without any delay but those of its host at the start."""
 
     def __init__(self, spec: Spec, topology: Topology, rank: int) -> None:
         self.spec = spec
@@ -117,12 +123,11 @@ class StepProgram:
             12 * spec.hidden**2 // spec.tp, spec.dp_shard * spec.dp_replicate
         )
 
-    def items(self, step: int, *, loading_ns: int, silent_ns: int) -> list[Item]:
-        """All operations of a step; the host waits for data, then does what leaves no event."""
+    def items(self, step: int, stalls: Mapping[Stall | Literal[""], int]) -> list[Item]:
+        """All operations of a step; the host waits for data, then stalls for so many ns each."""
         items: list[Item] = [
             StepBegin(step),
-            HostBusy(DATA_LOADING, loading_ns),
-            HostBusy("", silent_ns),
+            *(HostBusy(kind, dur_ns) for kind, dur_ns in stalls.items()),
             Work("memset", MEMSET_NS, "input", self.parameters * BYTES_PER_ELEMENT["BFloat16"]),
             Work("copy_in", COPY_NS, "input", 8 * self.tokens),
             *self._gather(0),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ccltui.demo.program import Operation, Phase
+from ccltui.demo.program import Operation, Phase, Stall
 from ccltui.demo.spec import Spec
 from ccltui.demo.topology import DemoGroup, Topology
 
 Class = Literal["comp", "mem", "comm"]
-HostKind = Literal["step", "data_loading", "sync", "wait"]
+HostKind = Literal["step", "sync", "wait"] | Stall
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Activity:
     size_bytes: int = 0
     call: int = -1
     seq: int = -1
+    in_elems: int = -1  # of a call: what this rank gives and gets
+    out_elems: int = -1
     orphan: bool = False  # its launch is not in the file
 
     @property

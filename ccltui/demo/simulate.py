@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from ccltui.demo.delays import program
 from ccltui.demo.program import (
     BYTES_PER_ELEMENT,
-    DATA_LOADING,
     Await,
     Communicate,
     HostBusy,
@@ -77,6 +76,7 @@ class _Record:
     size_bytes: int = 0
     seq: int = -1
     call: _OpenCall | None = None
+    item: Communicate | None = None
     after: tuple[_Record, ...] = ()
     followers: list[_Record] = field(default_factory=list)
     start_ns: int = -1
@@ -161,13 +161,14 @@ class _Calls:
     def finished(self) -> Iterator[Call]:
         for call in self.open.values():
             item = call.item
+            items = [record.item for record in call.records.values() if record.item is not None]
             yield Call(
                 call.index,
                 item.group,
                 "send" if item.operation == "recv" else item.operation,
                 call.members,
-                item.in_elems,
-                item.out_elems,
+                min(one.in_elems for one in items),
+                min(one.out_elems for one in items),
                 item.dtype,
                 call.transfer_ns,
                 call.step,
@@ -175,7 +176,10 @@ class _Calls:
 
 
 def _wire_bytes(item: Communicate, size: int) -> int:
-    whole = max(item.in_elems, item.out_elems) * BYTES_PER_ELEMENT[item.dtype]
+    elems = max(item.in_elems, item.out_elems)
+    if item.operation == "all_to_allv":
+        elems = min(item.in_elems, item.out_elems)  # what an evenly loaded rank moves
+    whole = elems * BYTES_PER_ELEMENT[item.dtype]
     if item.operation in ("send", "recv"):
         return whole
     return whole * (size - 1) // size * (2 if item.operation == "allreduce" else 1)
@@ -251,6 +255,7 @@ class _Rank:
         stream = self.stream_of(item)
         record = self.record(item.operation, "comm", stream, item.phase, CALL_NS)
         line = (item.group.index, item.peer >= 0)  # p2p calls are numbered for themselves
+        record.item = item
         record.seq = self.seqs.get(line, FIRST_SEQ)
         self.seqs[line] = record.seq + 1
         earlier = [self.last[stream]] if stream in self.last else []
@@ -283,8 +288,8 @@ class _Rank:
         return True
 
     def host_busy(self, item: HostBusy) -> None:
-        if item.name == DATA_LOADING:
-            self.host_range("data_loading", item.dur_ns)
+        if item.kind:
+            self.host_range(item.kind, item.dur_ns)
         else:
             self.host_ns += item.dur_ns
 
@@ -331,4 +336,6 @@ def _activity(record: _Record) -> Activity:
         record.size_bytes,
         -1 if record.call is None else record.call.index,
         record.seq,
+        -1 if record.item is None else record.item.in_elems,
+        -1 if record.item is None else record.item.out_elems,
     )

@@ -22,7 +22,20 @@ Metadata = Literal[
     "names_only",  # kernel and annotation names are all there is
 ]
 Library = Literal["nccl", "nccl_old", "rccl"]
-Cause = Literal["compute", "data_loading", "host"]
+Cause = Literal[
+    "compute",
+    "kernel",
+    "more_kernels",
+    "tokens",
+    "copies",
+    "data_loading",
+    "checkpoint",
+    "garbage_collection",
+    "allocation",
+    "synchronisation",
+    "operator",
+    "host",
+]
 Dimension = Literal["world", "pp", "dp_replicate", "dp_shard", "tp", "ep"]
 
 
@@ -30,9 +43,12 @@ Dimension = Literal["world", "pp", "dp_replicate", "dp_shard", "tp", "ep"]
 class Straggler:
     """A rank that is made late by ``extra_ns`` in each of ``steps`` (counted from 0; None: all).
 
-    ``compute`` slows every kernel of the rank in proportion, as low clocks do; ``data_loading``
-    prolongs the wait for the next batch at the start of the step; ``host`` is a silence of the
-    same kind that no CPU event explains.
+    ``compute`` slows every kernel of the rank in proportion, as low clocks do, ``kernel`` only
+    its attention; ``more_kernels`` adds small ones; ``tokens`` gives its experts more to do, and
+    larger messages. ``copies`` prolongs the copy of the input. The others act on the host at the
+    start of the step, while the device idles: ``data_loading`` prolongs the wait for the next
+    batch, ``operator`` freezes the host inside one that usually takes microseconds, and ``host``
+    is a silence that no event explains.
     """
 
     rank: int
@@ -186,6 +202,8 @@ class Spec:
     def _check_shape(self) -> None:
         if self.layers % self.pp:
             raise ValueError(f"{self.layers} layers do not divide into {self.pp} stages")
+        if any(item.cause == "tokens" for item in self.stragglers) and not self.experts:
+            raise ValueError("tokens go to experts: set experts")
         if self.experts and self.dp_shard == 1:
             raise ValueError("experts are spread over the dp_shard ranks: set dp_shard above 1")
         if self.layout == "old2021" and self.metadata != "names_only":

@@ -36,7 +36,16 @@ def planted(spec: Spec, topology: Topology) -> tuple[str, ...]:
 
 _CAUSES = {
     "compute": "computes {} longer",
+    "kernel": "computes {} longer, in its attention alone",
+    "more_kernels": "runs more kernels, {} in all",
+    "tokens": "computes {} longer, for its experts are sent more tokens",
+    "copies": "copies its input {} longer",
     "data_loading": "waits {} longer for its data",
+    "checkpoint": "saves a checkpoint for {}",
+    "garbage_collection": "collects garbage for {}",
+    "allocation": "allocates memory for {}",
+    "synchronisation": "waits in a synchronisation for {}",
+    "operator": "is frozen inside an operator for {}",
     "host": "launches its work {} later, without a reason on its host rows",
 }
 
