@@ -59,7 +59,8 @@ def rank_identity(job: Job) -> Finding:
     nameless = [trace.source.path for trace in job.ranks if trace.rank is None]
     by_name = [trace.source.path for trace in job.ranks if trace.rank_source == "file name"]
     if nameless:
-        message = f"{listed(nameless)} state no rank; name them with --rank-map"
+        verb, them = ("states", "it") if len(nameless) == 1 else ("state", "them")
+        message = f"{listed(nameless)} {verb} no rank; give {them} one with --rank-map"
         return Finding("rank identity", "warning", message)
     if by_name:
         message = f"the file name alone gives the rank of {listed(by_name)}"

@@ -11,12 +11,14 @@ from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job, look_at
 from ccltui.report.envelope import SCHEMA_VERSION
 from ccltui.report.layout import bytes_text, table
-from ccltui.report.output import check_target, write_report
+from ccltui.report.output import check_target, say, write_report
 from parsers.errors import GrammarError
 
 if TYPE_CHECKING:
     from ccltui.checks import Finding
+    from parsers.columns import Note
     from parsers.discover import FoundFile
+    from parsers.job import Job
 
 PROG = "ccltui doctor"
 _USAGE = "ccltui doctor DIR [options]"
@@ -26,6 +28,7 @@ whether the metrics can be computed from them."""
 FILE_HEADER = ("path", "kind", "rank", "rank source", "capture", "size", "problem")
 CAPTURE_HEADER = ("capture", "files", "ranks", "complete", "opened")
 CHECK_HEADER = ("check", "state", "finding")
+NOTE_HEADER = ("note", "where", "count", "byte", "message")
 
 
 def parser() -> args.Parser:
@@ -60,7 +63,16 @@ def run(arguments: Sequence[str]) -> int:
     write_report(write(loaded, findings), options.output)
     if not loaded.complete and not options.files_only:
         return exit_codes.INTERRUPTED
-    return exit_codes.OK if loaded.job.discovery.captures else exit_codes.INPUT
+    if not loaded.job.discovery.captures:
+        _tell_nothing(loaded.job)
+        return exit_codes.INPUT
+    return exit_codes.OK
+
+
+def _tell_nothing(job: Job) -> None:
+    from parsers.found import found_instead  # noqa: PLC0415  (numpy)
+
+    say(f"no Kineto trace in {job.path}; found {found_instead(job.discovery.files)}")
 
 
 def _load(options: argparse.Namespace) -> LoadedJob:
@@ -89,7 +101,8 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
         blocks.append(table(CHECK_HEADER, cells))
     notes = _notes(loaded)
     if notes:
-        blocks.append(table(("note", "where", "message"), notes))
+        rows = [_note_cells(path, note) for path, note in notes]
+        blocks.append(table(NOTE_HEADER, rows, align=("left", "left", "right", "right")))
     return "\n\n".join("\n".join(block) for block in blocks).encode() + b"\n"
 
 
@@ -123,14 +136,17 @@ def _problem(found: FoundFile) -> str:
     return "; ".join(parts + ([found.problem] if found.problem else []))
 
 
-def _notes(loaded: LoadedJob) -> list[tuple[str, str, str]]:
-    of_job = [(note.code, "", note.message) for note in loaded.job.notes]
-    of_ranks = [
-        (note.code, trace.source.path, note.message)
-        for trace in loaded.job.ranks
-        for note in trace.notes
+def _notes(loaded: LoadedJob) -> list[tuple[str, Note]]:
+    """Notes of the job, then of each file, with the path of the file they are of."""
+    of_job = [("", note) for note in loaded.job.notes]
+    return of_job + [
+        (trace.source.path, note) for trace in loaded.job.ranks for note in trace.notes
     ]
-    return of_job + of_ranks
+
+
+def _note_cells(path: str, note: Note) -> tuple[str, ...]:
+    place = "" if note.offset is None else f"{note.offset:,}"
+    return (note.code, path, f"{note.count:,}", place, note.message)
 
 
 def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
@@ -150,7 +166,16 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
         }
         for found in job.discovery.files
     ]
-    notes = [{"code": c, "where": where or None, "message": m} for c, where, m in _notes(loaded)]
+    notes = [
+        {
+            "code": note.code,
+            "where": path or None,
+            "count": note.count,
+            "offset": note.offset,
+            "message": note.message,
+        }
+        for path, note in _notes(loaded)
+    ]
     checks = [{"check": f.check, "state": f.state, "message": f.message} for f in findings]
     document = {
         "schema_version": SCHEMA_VERSION,

@@ -231,10 +231,11 @@ class Document:
                 return None
 
     def _cut_off(self) -> None:
+        if not self.truncated:  # several levels meet the one end
+            self._notebook.add(
+                "truncated_trace", "the file ends in the middle of the document", self._base
+            )
         self.truncated = True
-        self._notebook.add(
-            "truncated_trace", "the file ends in the middle of the document", self._base
-        )
 
     def _damaged_top_level(self) -> None:
         self.truncated = True

@@ -73,6 +73,24 @@ def test_nothing_to_look_at(tmp_path: Path) -> None:
     empty = run(CCLTUI, "doctor", tmp_path)
     assert empty.returncode == 1
     assert "notes.txt" in empty.stdout
+    assert empty.stderr.startswith(f"ccltui: no Kineto trace in {tmp_path}; found notes.txt: ")
+
+
+def test_notes_say_how_often_and_where(tmp_path: Path) -> None:
+    text = '{"traceEvents":[{"ph":"X","ts":1,"dur":1,"name":"a","pid":1,"tid":1},{"ph":"X","name'
+    (tmp_path / "rank0.json").write_text(text)
+
+    shown = run(CCLTUI, "doctor", tmp_path).stdout
+    written = json.loads(run(CCLTUI, "doctor", tmp_path, "--format", "json").stdout)
+
+    header, *lines = shown.split("\n\n")[-1].splitlines()
+    line = lines[-1]
+    assert header.split() == ["note", "where", "count", "byte", "message"]
+    assert line.split()[:3] == ["truncated_trace", "rank0.json", "1"]
+    note = written["notes"][-1]
+    assert (note["code"], note["where"], note["count"]) == ("truncated_trace", "rank0.json", 1)
+    assert line.split()[3] == str(note["offset"])
+    assert note["message"].endswith("1 events kept")
 
 
 def test_a_directory_is_missing_on_the_command_line() -> None:
