@@ -194,6 +194,8 @@ class View:
     @cached_property
     def _chosen_groups(self) -> list[int]:
         text = (self.options.group or "").lower()
+        if not text:
+            return []
         return [
             index
             for index, group in enumerate(self.groups)
@@ -214,11 +216,26 @@ class View:
         return chosen | self._has_dim(calls, text) if text in DIMS else chosen
 
     def require_group(self) -> None:
-        """Refuse a group option that names neither a group nor a dimension."""
+        """Refuse a group option that names neither a group nor a dimension that can be told.
+
+        A dimension without a call is a real zero only where every call has one.
+        """
         wanted = self.options.group
-        if wanted is not None and wanted.lower() not in DIMS and not self._chosen_groups:
-            labels = ", ".join(group.label for group in self.groups[:12]) or "none"
+        if wanted is None or self._chosen_groups:
+            return
+        labels = ", ".join(group.label for group in self.groups[:12]) or "none"
+        if wanted.lower() not in DIMS:
             raise refuse("no_process_groups", f"no group {wanted!r}; groups here: {labels}")
+        every = self.facts.calls.values()
+        if any(self._has_dim(calls, wanted.lower()).any() for calls in every):
+            return
+        untold = sum(int(self._has_dim(calls, "unknown").sum()) for calls in every)
+        if untold:
+            raise refuse(
+                "no_process_groups",
+                f"no collective is known to be of {wanted.lower()}, and the dimension of {untold} "
+                f"is not told; groups here: {labels}",
+            )
 
     def _has_dim(self, calls: Calls, dim: str) -> Bool:
         return np.asarray(self.dims_of(calls)[0] == DIMS.index(dim))

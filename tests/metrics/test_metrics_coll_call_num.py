@@ -214,6 +214,17 @@ def test_a_group_chooses_by_label_description_name_or_dimension() -> None:
     assert "tp 0,1" in refused.reasons[0].message
 
 
+def test_a_dimension_that_no_call_is_known_to_have_is_no_zero() -> None:
+    trace = rank_trace(0, gpu=[collective(0), allreduce(10, 5)], groups=[TP], world_size=2)
+
+    assert run(trace, group="tp").value == 1
+    assert run(trace, group="unknown").value == 1
+    refused = run(trace, group="dp")
+    assert (refused.reason, refused.value) == ("no_process_groups", None)
+    assert "the dimension of 1 is not told" in refused.reasons[0].message
+    assert run(trace, group="").reason == "no_process_groups"
+
+
 def test_ranks_are_chosen_and_absent_ones_named() -> None:
     ranks = [rank_trace(rank, gpu=[allreduce(0, 1)], world_size=4) for rank in (0, 1)]
 
