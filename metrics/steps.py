@@ -61,7 +61,7 @@ MARKERS: Final = (
     Marker(
         "ProfilerStep", re.compile(r"ProfilerStep(?: ?#(\d+)|\*)"), _stated, among_operators=True
     ),
-    Marker("execute_context", re.compile(r"execute_context_\d.*"), _counted, at_least=2),  # vLLM
+    Marker("execute_context", re.compile(r"execute_(?:\d+_)?context_\d.*"), _counted, at_least=2),
     Marker("run_batch", re.compile(r"run_batch\b.*"), _counted, at_least=2),  # SGLang
 )
 
