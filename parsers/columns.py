@@ -234,7 +234,16 @@ class Note(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-RankSource = Literal["distributedInfo", "rank map", "file name", "none"]
+RankSource = Literal[
+    "distributedInfo",
+    "NCCL payload",  # nsys: what NCCL wrote beside the creation of its communicators
+    "environment",  # nsys: the launched process's RANK and the like
+    "MPI",
+    "rank map",
+    "file name",
+    "order of devices",  # a guess
+    "none",
+]
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -247,6 +256,9 @@ class SourceFile(msgspec.Struct, frozen=True):
     text_bytes: int = 0  # uncompressed
     compression: Literal["none", "gzip", "zstd"] = "none"
     format: str = "kineto"
+    part: int = 0  # one file may hold several ranks
+    parts: int = 1
+    part_name: str = ""  # "GPU 1": what tells the part from the others of its file
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,197 @@
+"""The tables of a file become its ranks: names and tracks get their final ids, calls their args."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from parsers.columns import (
+    I32,
+    I64,
+    MISSING,
+    Bool,
+    Events,
+    Group,
+    Note,
+    RankTrace,
+    SourceFile,
+    Track,
+)
+from parsers.nsys.communicators import Communicators
+from parsers.nsys.database import Database
+from parsers.nsys.file_names import FileNames
+from parsers.nsys.identity import Identity, Part, Session, devices_of, identities, part_names
+from parsers.nsys.nvtx import Ranges
+from parsers.nsys.rows import Columns, GroupRows, Shared, TrackKey
+
+
+@dataclass(slots=True)
+class Tables:
+    """Everything that was read of a file, before it is divided into ranks."""
+
+    shared: Shared
+    device_work: GroupRows
+    waits: GroupRows
+    calls: GroupRows
+    ranges: Ranges
+    os_calls: GroupRows
+    session: Session
+    environment: Mapping[str, int]
+    mpi: Mapping[int, int]
+    notes: list[Note]
+
+
+def assemble(database: Database, tables: Tables, source: SourceFile) -> tuple[RankTrace, ...]:
+    """One trace a part, in order of (process, device)."""
+    names = FileNames.of(database, tables.shared.names.keys(), tables.ranges)
+    tracks = tables.shared.tracks.keys()
+    columns = {
+        "gpu": tables.device_work.take_all(),
+        "gpu_sync": tables.waits.take_all(),
+        "runtime": tables.calls.take_all(),
+        "nvtx": tables.ranges.rows.take_all(),
+        "other": tables.os_calls.take_all(),
+    }
+    parts, home = _parts(columns["gpu"], tracks, names)
+    nccl = Communicators.of(columns, names, tracks, parts)
+    known = identities(parts, nccl.members, tables.environment, tables.mpi)
+    strings, ids = names.finish(nccl.table.texts())
+    args, groups = nccl.finish(ids, known)
+    base_ns = tables.session.start_ns or 0
+    traces = []
+    for index, (part, name) in enumerate(zip(parts, part_names(parts), strict=True)):
+        mine = _tracks_of(part, home == index, tracks)
+        events = _events_of(columns, names, mine, base_ns)
+        identity = known[part]
+        traces.append(
+            RankTrace(
+                source=msgspec.structs.replace(
+                    source, part=index, parts=len(parts), part_name=name if len(parts) > 1 else ""
+                ),
+                rank=identity.rank,
+                rank_source=identity.source,
+                strings=strings,
+                events=events,
+                collective_args=args,
+                tracks=tuple(_track(tracks[i]) for i in np.flatnonzero(mine).tolist()),
+                process_groups=groups,
+                devices=devices_of(database, part),
+                world_size=identity.world_size,
+                backend="nccl" if nccl.members or len(args) else "",
+                host=tables.session.host,
+                base_ns=base_ns,
+                counts={group: len(rows) for group, rows in events.items()},
+                notes=_notes_of(tables, identity, len(parts)),
+            )
+        )
+    return tuple(traces)
+
+
+def _notes_of(tables: Tables, identity: Identity, num_parts: int) -> tuple[Note, ...]:
+    notes = list(tables.notes)
+    if tables.session.start_ns is None:
+        message = "the file does not state when it began: its times count from its own zero"
+        notes.append(Note("no_session_start", message))
+    if identity.source == "environment" and num_parts > 1:
+        message = "the rank is a guess: the node's number and the order of its devices"
+        notes.append(Note("rank_guessed", message))
+    return tuple(notes)
+
+
+def _parts(gpu: Columns, tracks: Sequence[TrackKey], names: FileNames) -> tuple[list[Part], I64]:
+    """The parts of a file, and for each track the part whose own it is (-1: the process's).
+
+    A process has a part for each device on which it runs kernels. Devices that it only copies
+    to belong to its first part: contexts leave such traces on devices that are not its own.
+    """
+    is_kernel = np.array([text == "kernel" for text in names.texts] + [False])
+    kernels, copies = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    for counter, mask in (
+        (kernels, is_kernel[gpu["category"]]),
+        (copies, ~is_kernel[gpu["category"]]),
+    ):
+        for track, count in enumerate(np.bincount(gpu["track"][mask], minlength=len(tracks))):
+            if count:
+                counter[tracks[track][1:3]] += int(count)
+    with_kernels = {process for process, _ in kernels}
+    found = set(kernels)
+    for process in {process for process, _ in copies} - with_kernels:
+        found.add(min(key for key in copies if key[0] == process))
+    parts = [Part(*key) for key in sorted(found)] or [Part(MISSING, MISSING)]
+    index_of = {(part.process, part.device): index for index, part in enumerate(parts)}
+    first: dict[int, int] = {}
+    for index, part in enumerate(parts):
+        first.setdefault(part.process, index)
+    home = np.full(len(tracks), MISSING, np.int64)
+    for track, (kind, process, device, _) in enumerate(tracks):
+        if kind == "stream":
+            home[track] = index_of.get((process, device), first.get(process, MISSING))
+    return parts, home
+
+
+def _tracks_of(part: Part, own: Bool, tracks: Sequence[TrackKey]) -> Bool:
+    """Which tracks a part has: its streams and its process's threads; all without a device."""
+    if part.device == MISSING:
+        return np.ones(len(tracks), np.bool_)
+    threads = [kind == "thread" and process == part.process for kind, process, _, _ in tracks]
+    return own | np.array(threads, np.bool_)
+
+
+_CATEGORY: Final[dict[Group, str]] = {
+    "gpu_sync": "cuda_sync",
+    "annotations": "nvtx",
+    "cpu_ops": "nvtx",
+    "other": "osrt",
+}
+
+
+def _events_of(
+    columns: Mapping[str, Columns], names: FileNames, mine: Bool, base_ns: int
+) -> dict[Group, Events]:
+    """The events of some tracks, which get a numbering of their own."""
+    number = np.cumsum(mine, dtype=np.int32) - 1
+    nvtx = columns["nvtx"]
+    operators = names.is_operator()[nvtx["name"]]
+    selected: tuple[tuple[Group, Columns, Bool], ...] = (
+        ("gpu", columns["gpu"], mine[columns["gpu"]["track"]]),
+        ("gpu_sync", columns["gpu_sync"], mine[columns["gpu_sync"]["track"]]),
+        ("runtime", columns["runtime"], mine[columns["runtime"]["track"]]),
+        ("annotations", nvtx, mine[nvtx["track"]] & ~operators),
+        ("cpu_ops", nvtx, mine[nvtx["track"]] & operators),
+        ("other", columns["other"], mine[columns["other"]["track"]]),
+    )
+    events: dict[Group, Events] = {}
+    for group, rows, mask in selected:
+        chosen = np.flatnonzero(mask)
+        if len(chosen):
+            found = {name: column[chosen] for name, column in rows.items()}
+            events[group] = _final(found, group, names, number, base_ns)
+    return events
+
+
+def _final(found: Columns, group: Group, names: FileNames, number: I32, base_ns: int) -> Events:
+    count = len(found["start_ns"])
+    found["start_ns"] = found["start_ns"] + base_ns
+    found["track"] = number[found["track"]]
+    found["name"] = names.final(found["name"])
+    if "category" in found:
+        found["category"] = names.final(found["category"])
+    else:
+        found["category"] = np.full(count, names.ids[_CATEGORY[group]], np.int32)
+    columns: Columns = {
+        name: found[name] if name in found else np.full(count, MISSING, dtype)
+        for name, dtype in Events.COLUMNS
+    }
+    return Events(**columns)
+
+
+def _track(key: TrackKey) -> Track:
+    kind, process, device, stream = key
+    if kind == "stream":
+        return Track("stream", str(device), str(stream), device, stream)
+    return Track("thread", str(process), str(device))

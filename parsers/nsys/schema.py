@@ -1,0 +1,126 @@
+"""What nsys calls things in its sqlite exports, 2020 to 2026: tables and columns as data.
+
+A release adds columns, seldom renames one, and leaves out tables without rows. Each column is
+therefore a list of names to look for, newest first; what a file lacks is read as missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
+COPIES: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"
+FILLS: Final = "CUPTI_ACTIVITY_KIND_MEMSET"
+SYNCHRONISATIONS: Final = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+API_CALLS: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
+GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+NVTX: Final = "NVTX_EVENTS"
+OS_CALLS: Final = "OSRT_API"
+GPU_METRICS: Final = "GPU_METRICS"
+STRINGS: Final = "StringIds"
+CAPTURE: Final = "META_DATA_CAPTURE"
+SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
+SYSTEM: Final = "TARGET_INFO_SYSTEM_ENV"
+GPUS: Final = "TARGET_INFO_GPU"
+CUDA_DEVICES: Final = "TARGET_INFO_CUDA_DEVICE"
+DIAGNOSTICS: Final = "DIAGNOSTIC_EVENT"
+EXPORT: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")  # 2023 on; 2021 and 2022
+
+RANGES: Final = (59, 60, 70, 71)  # push/pop, start/end, and both as imported
+DOMAIN_CREATED: Final = 75
+_OS_CALL: Final = 27  # 31 and 32 mark where profiling starts and stops
+_DRIVER: Final = 1
+
+COPY_KINDS: Final = {
+    1: "Host-to-Device",
+    2: "Device-to-Host",
+    3: "Host-to-Array",
+    4: "Array-to-Host",
+    5: "Array-to-Array",
+    6: "Array-to-Device",
+    7: "Device-to-Array",
+    8: "Device-to-Device",
+    9: "Host-to-Host",
+    10: "Peer-to-Peer",
+    11: "Unified Host-to-Device",
+    12: "Unified Device-to-Host",
+    13: "Unified Device-to-Device",
+}
+SYNC_KINDS: Final = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
+FILL_NAME: Final = "[CUDA memset]"
+
+
+def copy_name(kind: int) -> str:
+    """Name of a copy, one for all releases: "[CUDA memcpy Host-to-Device]"."""
+    return f"[CUDA memcpy {COPY_KINDS.get(kind, 'Unknown')}]"
+
+
+def sync_name(kind: int) -> str:
+    """Name of a synchronisation."""
+    return SYNC_KINDS.get(kind, "Sync")
+
+
+def api_category(event_class: int) -> str:
+    """Whether a call is one of the CUDA runtime or of the driver below it."""
+    return "cuda_driver" if event_class == _DRIVER else "cuda_runtime"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How one table becomes rows of events.
+
+    Each field lists the columns that may hold it, newest name first; () means the table has
+    none. ``kind`` is what a name or a category is made of where no id of a string does it.
+    """
+
+    table: str
+    name: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
+    bytes: tuple[str, ...] = ()
+    device: tuple[str, ...] = ()
+    stream: tuple[str, ...] = ()
+    process: tuple[str, ...] = ("globalPid",)
+    correlation: tuple[str, ...] = ("correlationId",)
+    only: tuple[str, int] | None = None  # column and the value that rows must have
+
+
+_STREAM: Final = ("streamId",)
+_DEVICE: Final = ("deviceId",)
+
+KERNEL_ROWS: Final = Source(
+    KERNELS,
+    name=("demangledName", "shortName", "mangledName"),
+    device=_DEVICE,
+    stream=_STREAM,
+)
+COPY_ROWS: Final = Source(
+    COPIES, kind=("copyKind",), bytes=("bytes",), device=_DEVICE, stream=_STREAM
+)
+FILL_ROWS: Final = Source(FILLS, bytes=("bytes",), device=_DEVICE, stream=_STREAM)
+SYNC_ROWS: Final = Source(
+    SYNCHRONISATIONS,
+    kind=("syncType", "deprecatedSyncType"),
+    device=_DEVICE,
+    stream=_STREAM,
+)
+API_ROWS: Final = Source(API_CALLS, name=("nameId",), kind=("eventClass",), process=("globalTid",))
+OS_ROWS: Final = Source(
+    OS_CALLS,
+    name=("nameId",),
+    process=("globalTid",),
+    correlation=(),
+    only=("eventClass", _OS_CALL),
+)
+
+ENVIRONMENT_KEYS: Final = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+)
+"""All that is ever asked of the profiled processes' environment, key by key."""
