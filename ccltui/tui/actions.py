@@ -94,6 +94,8 @@ def _no_worst(scene: Scene) -> str | None:
     communicator = scene.communicator
     if communicator is None or not len(communicator):
         return no_collectives(scene)
+    if scene.disproved:
+        return f"nobody can be blamed: {scene.disproved}"
     if not len(communicator.by_harm):
         return f"no rank is late by more than the clocks are sure of in {communicator.name}"
     return None
@@ -109,6 +111,8 @@ def _no_other_communicator(scene: Scene) -> str | None:
 def _none_over_floor(direction: int) -> WhyNot:
     def why_not(scene: Scene) -> str | None:
         empty = no_collectives(scene)
+        if empty is None and scene.disproved:
+            return f"nobody can be blamed: {scene.disproved}"
         if empty is not None or moves.next_over_floor(scene, direction) is not None:
             return empty
         return f"no {'later' if direction > 0 else 'earlier'} lag over the floor: < lowers it"

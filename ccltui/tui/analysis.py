@@ -7,9 +7,9 @@ their shape.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -30,6 +30,10 @@ from parsers.columns import I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.tui.options import ExplorerOptions
+
+
+TRUST: Final = "straggler_lag"
+"""The metric that tells whether matched collectives can be believed: computed before others."""
 
 
 class Analyst:
@@ -79,9 +83,13 @@ def stages(
 ) -> Iterator[Findings]:
     """Findings growing: lanes and steps, then collectives, then one metric after another."""
     steps = steps_of_job(view)
-    lanes = lanes_of(view)
     findings = replace(
-        findings, metrics=found, lanes=lanes, steps=steps, span=span_of(view, chosen, steps)
+        findings,
+        metrics=found,
+        lanes=lanes_of(view),
+        steps=steps,
+        span=span_of(view, chosen, steps),
+        origin_ns=view.origin_ns,
     )
     yield findings
     communicators = communicators_of(view, chosen)
@@ -90,10 +98,10 @@ def stages(
         communicators=communicators,
         calls=calls_by_rank(communicators),
         harm_ns=harm_by_rank(communicators),
-        clock=clock_of(view),
+        clock=clock_of(view, [rank.label for rank in view.ranks]),
     )
     yield findings
-    for metric in found:
+    for metric in sorted(found, key=lambda metric: metric.name != TRUST):
         results = {**findings.results, metric.name: metric.run(view)}
         findings = replace(findings, results=results)
         yield findings
@@ -126,7 +134,7 @@ def steps_of_job(view: View) -> tuple[Step, ...]:
     """Every step from its first start to its last end on any rank, in order of start."""
     extents: dict[int, tuple[int, int]] = {}
     for rank in view.ranks:
-        zero = view.job.origin_ns + view.offsets_ns.get(rank.label, 0)
+        zero = view.origin_ns + view.offsets_ns.get(rank.label, 0)
         for step in rank.facts.marked_steps[0]:
             start, end = step.start_ns - zero, step.end_ns - zero
             known = extents.get(step.id, (start, end))
@@ -141,7 +149,7 @@ def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
     for rank in view.ranks:
         extent = rank.facts.extent
         if len(extent):
-            zero = view.job.origin_ns + view.offsets_ns.get(rank.label, 0)
+            zero = view.origin_ns + view.offsets_ns.get(rank.label, 0)
             starts.append(int(extent.start_ns[0]) - zero)
             ends.append(int(extent.end_ns[0]) - zero)
     if not starts:
@@ -160,7 +168,7 @@ def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
 
 def communicators_of(view: View, chosen: Filter) -> tuple[Communicator, ...]:
     """Matched collectives of every communicator, that with the most harm first."""
-    found = [_communicator(view, group) for group in view.arrivals.groups]
+    found = [_communicator(view, number) for number in range(len(view.arrivals.groups))]
     if chosen.limits_time:
         found = [item.take(_chosen_rows(item, chosen)) for item in found]
     for item in found:
@@ -179,12 +187,13 @@ def _chosen_rows(item: Communicator, chosen: Filter) -> Bool:
     return keep
 
 
-def _communicator(view: View, group: GroupArrivals) -> Communicator:
+def _communicator(view: View, number: int) -> Communicator:
+    group = view.arrivals.groups[number]
     match = group.match
     return Communicator(
         name="all ranks" if match.group < 0 else view.groups[match.group].label,
         labels=group.labels,
-        start_ns=group.start_ns - view.job.origin_ns,
+        start_ns=group.start_ns - view.origin_ns,
         dur_ns=group.dur_ns,
         present=match.rows >= 0,
         late_ns=group.late_ns,
@@ -196,6 +205,9 @@ def _communicator(view: View, group: GroupArrivals) -> Communicator:
         message_bytes=_message_bytes(view.facts.calls, group),
         step=match.step,
         confidence=group.confidence,
+        number=number,
+        row=np.arange(len(match.rows)),
+        clock=clock_of(view, group.labels),
     )
 
 
@@ -210,9 +222,13 @@ def _message_bytes(calls: Mapping[str, Calls], group: GroupArrivals) -> I64:
     return size
 
 
-def clock_of(view: View) -> str:
-    """How far times of different ranks can be trusted against each other."""
+def clock_of(view: View, labels: Sequence[str]) -> str:
+    """How far times of these ranks can be trusted against each other; "" for a single one."""
+    if len(labels) < 2:
+        return ""
     if view.options.raw_clocks:
         return "raw clocks"
     residual = view.clocks.residual_p95_ns
-    return "clocks unknown" if residual is None else f"clock ±{numbers.duration(residual)}"
+    if residual is None or not view.clocks.comparable(labels):
+        return "clocks unknown"
+    return f"clock ±{numbers.duration(residual)}"

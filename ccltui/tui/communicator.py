@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,10 @@ from ccltui.draw.align import Heat
 from parsers.columns import I8, I32, I64, Bool
 
 NOBODY = -1
+_COLUMNS = (
+    *("start_ns", "dur_ns", "present", "late_ns", "wait_ns", "lag_ns", "last"),
+    *("kind_id", "message_bytes", "step", "confidence", "row"),
+)
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,8 @@ class Communicator:
 
     ``late_ns`` [n, m] is how long after the first each rank arrived, ``wait_ns`` [n, m] how
     long it waited for the last; both are ``ABSENT`` where that cannot be told. ``last`` [n] is
-    the rank that is blamed, ``NOBODY`` for a tie.
+    the rank that is blamed, ``NOBODY`` for a tie. ``row`` [n] is the place in the arrivals of
+    matched group ``number``; ``clock`` says how far starts can be compared.
     """
 
     name: str
@@ -38,6 +43,9 @@ class Communicator:
     message_bytes: I64
     step: I64
     confidence: I8
+    number: int
+    row: npt.NDArray[np.intp]
+    clock: str = ""
 
     def __len__(self) -> int:
         return len(self.lag_ns)
@@ -99,22 +107,7 @@ class Communicator:
 
     def take(self, rows: npt.NDArray[np.intp] | Bool) -> Communicator:
         """The same communicator with some of its collectives."""
-        return Communicator(
-            self.name,
-            self.labels,
-            self.start_ns[rows],
-            self.dur_ns[rows],
-            self.present[rows],
-            self.late_ns[rows],
-            self.wait_ns[rows],
-            self.lag_ns[rows],
-            self.last[rows],
-            self.kind,
-            self.kind_id[rows],
-            self.message_bytes[rows],
-            self.step[rows],
-            self.confidence[rows],
-        )
+        return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def running_at_cursor(scene: Scene) -> Running | None:
     trace = next((trace for trace in job.ranks if trace.label == lane.label), None)
     if trace is None:
         return None
-    return running_at(trace, job.origin_ns + lane.offset_ns + selection.time_ns)
+    return running_at(trace, scene.findings.origin_ns + lane.offset_ns + selection.time_ns)
 
 
 def running_at(trace: RankTrace, time_ns: int) -> Running | None:

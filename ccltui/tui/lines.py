@@ -201,9 +201,13 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
     collective: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
     if scene.state.pane is Pane.TIMELINE:
         return [(f" {_time_text(scene)}", Ink.TEXT)], collective
+    if scene.disproved:
+        text = f" ! pairs disproved by the clocks: {scene.disproved}"
+        return collective, [(text, Ink.WARNING)]
     floor = numbers.short_duration(scene.state.floor_ns)
     order = f"ranks by {scene.state.order.value}"
-    parts = [_match_text(scene), scene.findings.clock, f"floor {floor}", order]
+    clock = "" if scene.communicator is None else scene.communicator.clock
+    parts = [_match_text(scene), clock, f"floor {floor}", order]
     return collective, [(f" {_GAP.join(part for part in parts if part)}", Ink.DIM)]
 
 
@@ -227,7 +231,8 @@ def collective_text(scene: Scene) -> str:
     if communicator is None or k is None or k >= len(communicator):
         return ""
     size, step = int(communicator.message_bytes[k]), int(communicator.step[k])
-    lag, culprit = int(communicator.lag_ns[k]), communicator.culprit(k)
+    lag = int(communicator.lag_ns[k])
+    culprit = None if scene.disproved else communicator.culprit(k)
     place = scene.state.worst
     name, kind = fit_middle(communicator.name, 30), communicator.kind[communicator.kind_id[k]]
     parts = [

@@ -46,6 +46,7 @@ class Findings:
     lanes: Mapping[str, Lane] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     span: Span | None = None
+    origin_ns: int = 0  # zero of all times here, on the common clock
     clock: str = ""  # how sure times of different ranks are
     complete: bool = False
 
@@ -67,6 +68,15 @@ class Scene:
         if not communicators:
             return None
         return communicators[min(self.state.selection.communicator, len(communicators) - 1)]
+
+    @property
+    def disproved(self) -> str:
+        """Why matched collectives are not the same ones, "" unless the clocks say so."""
+        result = self.findings.results.get("straggler_lag")
+        if not self.findings.communicators or result is None or result.status != "unavailable":
+            return ""
+        found = [one.message for one in result.reasons if one.code == "unmatched_collectives"]
+        return found[0] if found else ""
 
     @property
     def ranks(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from textual import constants
 from textual.pilot import Pilot
 
 from ccltui.tui.app import Explorer
+from ccltui.tui.background import MakeAnalyst
 from ccltui.tui.loader import Load
 from ccltui.tui.options import ColorName, ExplorerOptions
 
@@ -26,10 +27,13 @@ def start() -> Start:
     """A way to make explorers of jobs in memory."""
 
     def make(
-        load: Load | None = None, color: ColorName = "256", path: str = "/nowhere/run-0421"
+        load: Load | None = None,
+        color: ColorName = "256",
+        path: str = "/nowhere/run-0421",
+        analyst: MakeAnalyst = literal_analyst,
     ) -> Explorer:
         return Explorer(
-            path, ExplorerOptions(color=color), load=load or FakeLoad(), analyst=literal_analyst
+            path, ExplorerOptions(color=color), load=load or FakeLoad(), analyst=analyst
         )
 
     return make

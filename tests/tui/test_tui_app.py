@@ -330,3 +330,17 @@ async def test_a_directory_without_traces_says_what_is_there(start: Start, settl
         assert shows(app, "No trace that can be shown.")
         assert shows(app, "Found 1 archive.")
         assert shows(app, "old.tgz: unpack it first")
+
+
+async def test_ranks_without_findings_are_being_computed(start: Start) -> None:
+    class Waiting:
+        def run(self, *_: object) -> None: ...
+
+    app = start(analyst=lambda _: Waiting())
+    async with app.run_test(size=(100, 30)) as pilot:
+        while app.scene.session.busy:
+            await pilot.pause(0.01)
+        await pilot.pause(0.1)
+
+        assert shows(app, "Computing the first numbers of 8 ranks.")
+        assert not shows(app, "No trace that can be shown.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
-from fakes import Plan, full_job, ready_and_end, scene
+from fakes import Plan, full_job, ready_and_end, scene, trace
 
 from ccltui.draw.align import ABSENT
-from ccltui.tui.analysis import communicators_of, span_of, steps_of_job
+from ccltui.tui.analysis import clock_of, communicators_of, span_of, steps_of_job
 from ccltui.tui.communicator import calls_by_rank, harm_by_rank
 from ccltui.tui.session import Filter
 from metrics.view import View
@@ -92,3 +94,23 @@ def test_steps_and_span_of_the_job() -> None:
     assert inside is not None
     assert (inside.start_ns, inside.end_ns) == (end[13], end[27])
     assert len(communicators_of(view, Filter(steps=(1, 1)))[0]) == 14
+
+
+def test_a_window_keeps_the_place_of_each_collective_among_the_arrivals() -> None:
+    (communicator,) = scene().findings.communicators or ()
+
+    kept = communicator.take(communicator.lag_ns > 500_000)
+
+    assert kept.row.tolist() == [20, 40, 41]
+    assert (kept.number, kept.name) == (0, "default_pg 0-7")
+
+
+def test_clocks_are_only_compared_where_they_are_known() -> None:
+    view = View(full_job(Plan(ranks=2)))
+
+    assert clock_of(view, ["0", "1"]).startswith("clock ±")
+    assert clock_of(view, ["0"]) == ""
+    nameless = View(full_job(Plan(ranks=2)).with_rank(replace(trace(Plan(), 2), rank=None)))
+    labels = [rank.label for rank in nameless.ranks]
+    assert len(labels) == 3
+    assert clock_of(nameless, labels) == "clocks unknown"

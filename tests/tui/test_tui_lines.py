@@ -8,10 +8,12 @@ import pytest
 from fakes import Plan, empty_job, full_job, scene
 
 from ccltui.tui import lines, moves
+from ccltui.tui.actions import by_id
 from ccltui.tui.lines import Line
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Filter, Session
 from ccltui.tui.viewstate import Pane
+from metrics.result import Reason
 from parsers.window import Window
 
 
@@ -73,6 +75,27 @@ def test_status_names_the_collective_and_who_was_last() -> None:
         " default_pg 0-7 AllReduce #40  worst 1/84  last r5  lag 12.02ms  32 MiB  it 2"
     )
     assert text(below).startswith(" match high   clock ±")
+
+
+def test_pairs_that_the_clocks_disprove_blame_nobody() -> None:
+    found = scene()
+    found = found.with_state(moves.worst(1)(found))
+    reason = Reason("unmatched_collectives", "in 93% of them a rank ends before another started")
+    refused = replace(
+        found.findings.results["straggler_lag"], status="unavailable", reasons=(reason,)
+    )
+    findings = replace(found.findings, results={"straggler_lag": refused})
+    found = replace(found, findings=findings)
+
+    above, below = lines.status(found, 100)
+
+    assert "last r5" not in text(above)
+    assert text(below).rstrip() == (
+        " ! pairs disproved by the clocks: in 93% of them a rank ends before another started"
+    )
+    assert by_id("stragglers.next").why_not(found) == (
+        "nobody can be blamed: in 93% of them a rank ends before another started"
+    )
 
 
 def test_a_notice_takes_the_second_line() -> None:

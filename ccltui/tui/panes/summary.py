@@ -73,6 +73,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 def _waiting(scene: Scene) -> str:
     if scene.session.phase == "failed":
         return "Nothing can be shown."
+    if scene.session.ranks_loaded:
+        return f"Computing the first numbers of {scene.session.ranks_loaded} ranks."
     if scene.session.phase in ("ready", "stopped"):
         return "No trace that can be shown."
     return "Numbers appear as soon as the first rank is read."

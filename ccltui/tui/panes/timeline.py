@@ -13,8 +13,7 @@ from ccltui.tui.scene import Scene, rank_name
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
     """As many ranks as fit, the selected one among them."""
-    job, span = scene.session.job, scene.findings.span
-    if job is None or span is None:
+    if scene.findings.span is None:
         planes = Planes.blank(height, width, Ink.TEXT)
         planes.put(1, 1, "Ranks appear here as they are read.", Ink.DIM)
         return planes
@@ -26,7 +25,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     view = scene.state.time
     return timeline(
         lanes,
-        TimeGrid(view.k0, view.cell_ns, job.origin_ns),
+        TimeGrid(view.k0, view.cell_ns, scene.findings.origin_ns),
         height=height,
         width=width,
         gutter=gutter(scene),
