@@ -1,0 +1,137 @@
+"""Four quantities that go by the name of SM utilization, each under its own name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.classify import COMP
+from metrics.device_time import device_ranks, without_device
+from metrics.directory import metric_cal as metric_cal_of
+from metrics.envelope import answer
+from metrics.registry import Metric
+from metrics.result import Reason, Result
+from metrics.statistics import ratio
+from parsers.columns import I64, Bool
+
+if TYPE_CHECKING:
+    from metrics.rank_view import RankView
+    from metrics.view import View
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A mean weighted by kernel time: sum of value times ns, and of ns, where a value is known."""
+
+    total: float = 0.0
+    weight: int = 0
+
+    @classmethod
+    def of(cls, values: F64 | None, time_ns: I64, rows: Bool) -> Weighted:
+        """Of the rows (mask) whose value is known (NaN is not); of nothing without values."""
+        if values is None:
+            return cls()
+        known = rows & ~np.isnan(values)
+        return cls(float((values[known] * time_ns[known]).sum()), int(time_ns[known].sum()))
+
+    def __add__(self, other: Weighted) -> Weighted:
+        return Weighted(self.total + other.total, self.weight + other.weight)
+
+    @property
+    def mean(self) -> float | None:
+        """None where nothing is known."""
+        return ratio(self.total, self.weight)
+
+
+def compute(view: View) -> Result:
+    """Busy time, launch coverage and occupancy of computing kernels, and active SMs."""
+    ranks = device_ranks(view)
+    coverage, occupancy = Weighted(), Weighted()
+    per_rank: dict[str, dict[str, float | None]] = {}
+    for rank in ranks:
+        rows, time = rank.facts.classes == COMP, rank.clipped_ns
+        reach = Weighted.of(_coverage(rank), time, rows)
+        resident = Weighted.of(_occupancy(rank), time, rows)
+        coverage, occupancy = coverage + reach, occupancy + resident
+        per_rank[rank.label] = {
+            "gpu_busy_ratio": ratio(rank.occupied.total_ns, rank.window_ns),
+            "sm_coverage": reach.mean,
+            "achieved_occupancy_pct": resident.mean,
+        }
+    window = sum(rank.window_ns for rank in ranks)
+    details: dict[str, Any] = {
+        "gpu_busy_ratio": ratio(sum(rank.occupied.total_ns for rank in ranks), window),
+        "sm_coverage": coverage.mean,
+        "sm_coverage_of_step": ratio(coverage.total, window) if coverage.weight else None,
+        "achieved_occupancy_pct": occupancy.mean,
+        "sm_active_pct": None,
+        "per_rank": per_rank,
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "gpu_busy_ratio": "any device work over the measured time",
+            "sm_coverage": "min(blocks per SM, 1) of computing kernels, weighted by their time: "
+            "how far a launch reaches, not how well it uses what it reaches",
+            "achieved_occupancy_pct": "the profiler's estimate, weighted by time; 0 is no estimate",
+        },
+        reasons=[*_missing(details), *without_device(view)],
+    )
+
+
+def _coverage(rank: RankView) -> F64 | None:
+    blocks = _kernel_column(rank, "blocks_per_sm")
+    return None if blocks is None else np.where(blocks >= 0, np.minimum(blocks, 1.0), np.nan)
+
+
+def _occupancy(rank: RankView) -> F64 | None:
+    estimate = _kernel_column(rank, "occupancy_pct")
+    return None if estimate is None else np.where(estimate > 0, estimate, np.nan)
+
+
+def _kernel_column(rank: RankView, name: str) -> F64 | None:
+    """A column of ``gpu`` that not every reader fills; NaN or -1 where a kernel lacks it."""
+    column = getattr(rank.trace.group("gpu"), name, None)
+    return None if column is None else np.asarray(column, np.float64)
+
+
+def _missing(details: dict[str, Any]) -> list[Reason]:
+    names = ("sm_coverage", "achieved_occupancy_pct", "sm_active_pct")
+    absent = [name for name in names if details[name] is None]
+    if not absent:
+        return []
+    text = f"{', '.join(absent)}: not in what was recorded (active SMs only come from nsys)"
+    return [Reason("no_gpu_metrics", text)]
+
+
+METRIC = Metric(
+    name="sm",
+    unit="ratio",
+    definition=(
+        "Share of the measured time in which the device runs anything; beside it three other "
+        "quantities of SM use, each by its own name: launch coverage, occupancy, active SMs."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "gpu_busy_ratio",
+        "sm_coverage",
+        "sm_coverage_of_step",
+        "achieved_occupancy_pct",
+        "sm_active_pct",
+        "per_rank",
+    ),
+    headline="gpu_busy_ratio",
+    compute=compute,
+    label="SM: GPU busy",
+    higher_is_better=True,
+    category="kernels",
+)
+metric_cal = metric_cal_of(METRIC.name)
