@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from metrics.calls import Calls
 from metrics.classify import COMP, any_name, distinct
@@ -15,19 +18,37 @@ from parsers.columns import I32, I64, Bool, RankTrace
 
 Groups = frozenset[int]
 
+RIGHT_AFTER_NS: Final = 20_000
+"""A kernel that had to wait for another begins within some µs of its end."""
+
+
+OWN: Final = "="
+"""Trigger that is a collective of the ranks themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Disjoint time: stopped for collectives of some groups, kept by others', and computing."""
+
+    stopped: Intervals
+    kept: Intervals
+    compute: Intervals
+
 
 class Activity:
     """One rank's computation, communication, copies and idle time, on its own clock.
 
-    Computation covers what runs beside it, communication covers copies; the rest is idle. Where
+    Communication covers copies; what is neither is idle. Where
     no device was recorded, the operators that no other operator encloses stand for kernels.
+    ``sorts`` says of each call what kind of group it serves.
     """
 
-    def __init__(self, facts: RankFacts, calls: Calls) -> None:
+    def __init__(self, facts: RankFacts, calls: Calls, sorts: npt.NDArray[np.str_]) -> None:
         self.trace = facts.trace
         self.calls = calls
+        self.sorts = sorts
         self._facts = facts
-        self._exposed: dict[Groups, tuple[Intervals, Intervals]] = {}
+        self._layers: dict[tuple[Groups, str], Layers] = {}
 
     @cached_property
     def work(self) -> tuple[I64, I64, I32]:
@@ -76,22 +97,62 @@ class Activity:
         found[HOST_STALL] = recorded.gaps(first or 0, last or 0) if known else Intervals.empty()
         return found
 
-    def exposed(self, groups: Groups) -> tuple[Intervals, Intervals]:
-        """Time in the calls of ``groups``, and in those of others, that nothing hides.
+    def layers(self, groups: Groups, trigger: str) -> Layers:
+        """What the rank stopped for in calls of ``groups`` and of others, and computation.
 
-        What both fill at once belongs to ``groups``.
+        Computation hides calls, and calls of ``groups`` those of others, but for those of the
+        ``trigger``: what ran beside the call that a rank had to await did not keep it.
         """
-        if groups not in self._exposed:
-            mine = np.isin(self.calls.group, list(groups))
-            here = _time_of(self.calls, mine) - self.compute
-            there = _time_of(self.calls, ~mine) - (self.compute | here)
-            self._exposed[groups] = (here, there)
-        return self._exposed[groups]
+        key = (groups, trigger)
+        if key not in self._layers:
+            foreign = self._foreign(groups)
+            awaited = ~foreign if trigger == OWN else foreign & (self.sorts == trigger)
+            first = _time_of(self.calls, awaited)
+            compute = self.compute - first
+            taken = first | self.compute
+            own, other = (_time_of(self.calls, rows) for rows in (~foreign, foreign))
+            stopped = first if trigger == OWN else own - taken
+            kept = other - (taken | stopped)
+            self._layers[key] = Layers(
+                stopped, kept if trigger in ("", OWN) else kept | first, compute
+            )
+        return self._layers[key]
+
+    def triggers(self, times_ns: I64, groups: Groups) -> npt.NDArray[np.str_]:
+        """Kind of group whose call ended right before each time: OWN for one of ``groups``.
+
+        "" where none did, or where a piece of computation ended later.
+        """
+        kinds = np.where(self._foreign(groups), self.sorts, OWN)
+        order = np.argsort(self.calls.end_ns, kind="stable")
+        latest, place = _latest(self.calls.end_ns[order], times_ns)
+        computed, _ = _latest(self._computed_ns, times_ns)
+        right = (times_ns - latest <= RIGHT_AFTER_NS) & (latest > computed)
+        found = np.full(times_ns.shape, "", kinds.dtype)
+        found[right] = kinds[order[place[right]]]
+        return found
+
+    @cached_property
+    def _computed_ns(self) -> I64:
+        start, dur, _ = self.work
+        return np.sort(start + dur)
+
+    def _foreign(self, groups: Groups) -> Bool:
+        return ~np.isin(self.calls.group, list(groups))
 
     def num_pieces(self, start_ns: I64, end_ns: I64) -> I64:
         """How many pieces of computation begin in each [start, end)."""
         begun = self.work[0]
         return np.searchsorted(begun, end_ns) - np.searchsorted(begun, start_ns)
+
+
+def _latest(ends_ns: I64, times_ns: I64) -> tuple[I64, I64]:
+    """The last of ascending ends that is not after each time, and its place; long ago if none."""
+    place = np.searchsorted(ends_ns, times_ns, side="right") - 1
+    if not len(ends_ns):
+        return np.full(times_ns.shape, np.iinfo(np.int64).min // 2), place
+    found = np.where(place >= 0, ends_ns[np.maximum(place, 0)], np.iinfo(np.int64).min // 2)
+    return found, place
 
 
 def _time_of(calls: Calls, rows: Bool) -> Intervals:

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from metrics.classify import TYPES
 from metrics.collectives.activity import Activity
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.match import HIGH, LOW, MEDIUM, MatchInput
@@ -35,6 +36,8 @@ from metrics.collectives.sync_points import SyncPoints, sync_points
 from metrics.groups import CommGroup
 from metrics.rank_facts import RankFacts
 from parsers.columns import I8, I64
+
+_TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
 
 MORE_KERNELS: Final = "more_kernels"
 UNEQUAL_WORK: Final = "unequal_work"
@@ -136,16 +139,27 @@ class Causes:
         """What each call of each rank is a part of."""
         return partners_of(list(self.inputs.values()), self.arrivals.groups, self._pairs())
 
-    @cached_property
-    def sorts(self) -> npt.NDArray[np.str_]:
-        """What kind of group each one is, by index; the last entry serves the index -1."""
+    def _sorts(self, label: str) -> npt.NDArray[np.str_]:
+        """What kind of group each call of a rank serves; of a transfer, to or from whom.
+
+        Stages of a pipeline do other things at the same time: only with the direction (higher or
+        lower ranks) do transfers of two ranks of one stage compare.
+        """
+        item = self.inputs[label]
         names = [group.axis or group.dim or group.description for group in self.groups]
-        return np.array([*names, "unknown"])
+        kinds = np.array([*names, "unknown"])[item.calls.group]
+        above = np.array(
+            [(one.rank or 0) > (item.rank or 0) for one in self.inputs.values()] + [False]
+        )
+        direction = np.where(above[self.partners[label].other], " above", " below")
+        transfers = np.char.add(np.array(TYPES)[item.calls.kind], direction)
+        return np.where(np.isin(item.calls.kind, _TRANSFERS), transfers, kinds)
 
     def activity(self, label: str) -> Activity:
         """What a rank's time went into."""
         if label not in self._activities:
-            self._activities[label] = Activity(self._facts[label], self.inputs[label].calls)
+            calls = self.inputs[label].calls
+            self._activities[label] = Activity(self._facts[label], calls, self._sorts(label))
         return self._activities[label]
 
     def points(self, labels: tuple[str, ...]) -> SyncPoints:

@@ -14,7 +14,7 @@ from metrics.collectives.causes import Verdicts
 from metrics.collectives.chain import Link, chain_of
 from metrics.collectives.evidence import Evidence, evidence_of
 from metrics.collectives.match import gather
-from metrics.collectives.segments import PARTS, split
+from metrics.collectives.segments import PARTS, split, triggers_of
 from metrics.collectives.selection import describe_group
 from metrics.collectives.sentences import link_sentence, sentence
 from metrics.collectives.stragglers import NOBODY, GroupArrivals
@@ -235,7 +235,8 @@ def _doing(view: View, arrived: GroupArrivals, found: Verdicts) -> list[tuple[st
     points = causes.points(arrived.labels)
     begin, end = points.arrival_ns[since : since + 1], found.targets.time_ns
     activities = [causes.activity(label) for label in arrived.labels]
-    spent = split(begin, end, activities, points.groups)
+    triggers = triggers_of(activities, end, points.groups)
+    spent = split(begin, end, activities, points.groups, triggers)
     table: I64 = np.stack([spent[name][0] for name in PARTS])
     most = table.argmax(axis=0)
     return [(PARTS[part], int(table[part, i])) for i, part in enumerate(most.tolist())]

@@ -66,13 +66,15 @@ class Start:
 
     ``since`` is the place of a sync point, -1 where there is none. ``punctual`` [t, m] marks the
     peers to compare with. ``excess_ns`` is how much later than their median the late rank came,
-    ``carried_ns`` the part of it that was there at the start.
+    ``carried_ns`` the part of it that was there at the start. ``triggers`` [t, m] is the kind of
+    group right behind whose collective each rank began.
     """
 
     since: I64
     punctual: Bool
     excess_ns: F64
     carried_ns: F64
+    triggers: npt.NDArray[np.str_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +103,14 @@ class Segments:
             np.asarray(self.start.punctual[rows].any(axis=0, keepdims=True)),
             self.start.excess_ns[rows].sum(keepdims=True),
             self.start.carried_ns[rows].sum(keepdims=True),
+            self.start.triggers[rows][:1],
         )
         weight = self.peer_compute_ns[rows]
-        ratio = np.average(self.elements_ratio[rows], weights=np.maximum(weight, 1))
+        told = ~np.isnan(self.elements_ratio[rows])
+        ratio = np.nan
+        if told.any():
+            heavy = np.maximum(weight[told], 1)
+            ratio = float(np.average(self.elements_ratio[rows][told], weights=heavy))
         return Segments(
             start,
             self.parts_ns[rows].sum(axis=0, keepdims=True),
@@ -127,7 +134,7 @@ def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]
     if len(known):
         begin, end = points.arrival_ns[start.since[known]], targets.time_ns[known]
         beside = Beside(targets.late[known], start.punctual[known])
-        measured = split(begin, end, activities, points.groups)
+        measured = split(begin, end, activities, points.groups, start.triggers[known])
         for index, name in enumerate(PARTS):
             parts[known, index] = beside.more(measured[name])
         mine[known], theirs[known] = beside.both(measured[COMPUTE])
@@ -159,16 +166,49 @@ class Beside:
 
 
 def split(
-    begin_ns: I64, end_ns: I64, activities: Sequence[Activity], groups: frozenset[int]
+    begin_ns: I64,
+    end_ns: I64,
+    activities: Sequence[Activity],
+    groups: frozenset[int],
+    triggers: npt.NDArray[np.str_],
 ) -> dict[str, I64]:
-    """Time of each of ``PARTS`` in [begin, end), int64 ns [t, m] like the limits."""
+    """Time of each of ``PARTS`` in [begin, end), int64 ns [t, m] like all that is given."""
+    found = {name: np.zeros(begin_ns.shape, np.int64) for name in PARTS}
+    for i, one in enumerate(activities):
+        begin, end = begin_ns[:, i], end_ns[:, i]
+        for trigger in np.unique(triggers[:, i]).tolist():
+            rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
+            found[COMPUTE][rows, i] = _measure(layers.compute, begin[rows], end[rows])
+            found[OTHER_COLLECTIVE][rows, i] = _measure(layers.kept, begin[rows], end[rows])
+        found[COPIES][:, i] = _measure(one.copies, begin, end)
+        for name in IDLE:
+            found[name][:, i] = _measure(one.idle[name], begin, end)
+    return found
 
-    def within(name: str) -> I64:
-        return _by_member(
-            activities, begin_ns, end_ns, lambda one, a, b: _spent(one, name, groups, a, b)
-        )
 
-    return {name: within(name) for name in PARTS}
+def _stopped(
+    begin_ns: I64,
+    end_ns: I64,
+    activities: Sequence[Activity],
+    groups: frozenset[int],
+    triggers: npt.NDArray[np.str_],
+) -> I64:
+    """Time in which each rank waited in collectives of ``groups``."""
+    found = np.zeros(begin_ns.shape, np.int64)
+    for i, one in enumerate(activities):
+        for trigger in np.unique(triggers[:, i]).tolist():
+            rows = triggers[:, i] == trigger
+            stopped = one.layers(groups, trigger).stopped
+            found[rows, i] = _measure(stopped, begin_ns[rows, i], end_ns[rows, i])
+    return found
+
+
+def triggers_of(
+    activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]
+) -> npt.NDArray[np.str_]:
+    """Behind what kind of collective each rank began each target, [t, m]."""
+    columns = [one.triggers(times_ns[:, i], groups) for i, one in enumerate(activities)]
+    return np.stack(columns, axis=1)
 
 
 def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Start:
@@ -177,24 +217,31 @@ def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activi
     since = np.full(count, -1, np.int64)
     punctual = np.zeros((count, size), np.bool_)
     excess, carried = np.zeros(count), np.full(count, np.inf)
+    triggers = triggers_of(activities, targets.time_ns, points.groups)
     left = np.arange(count)
     for back in range(1, MAX_BACK + 1):
         left = left[targets.place[left] >= back]
         if not len(left):
             break
         place = targets.place[left] - back
-        peers, found, brought = _lateness(points, targets.take(left), activities, place)
+        peers, found, brought = _lateness(
+            points, targets.take(left), activities, place, triggers[left]
+        )
         better = np.abs(brought) < np.abs(carried[left])  # never of NaN: not reached by all
         rows = left[better]
         since[rows], punctual[rows] = place[better], peers[better]
         excess[rows], carried[rows] = found[better], brought[better]
         left = left[~(np.abs(brought) <= CARRIED * np.abs(found))]
     carried[since < 0] = 0.0
-    return Start(since, punctual, excess, carried)
+    return Start(since, punctual, excess, carried, triggers)
 
 
 def _lateness(
-    points: SyncPoints, targets: Targets, activities: Sequence[Activity], place: I64
+    points: SyncPoints,
+    targets: Targets,
+    activities: Sequence[Activity],
+    place: I64,
+    triggers: npt.NDArray[np.str_],
 ) -> tuple[Bool, F64, F64]:
     """Punctual peers, excess and what of it was brought along, counted from some points."""
     begin = points.arrival_ns[place]
@@ -203,25 +250,10 @@ def _lateness(
     latest = late[np.arange(len(targets)), targets.late]
     peers = late < PUNCTUAL * latest[:, np.newaxis]
     beside = Beside(targets.late, peers)
-    stopped = _by_member(
-        activities,
-        begin,
-        targets.time_ns,
-        lambda one, a, b: _measure(one.exposed(points.groups)[0], a, b),
-    )
+    stopped = _stopped(begin, targets.time_ns, activities, points.groups, triggers)
     brought = beside.more(points.late_ns[place] + stopped)
     reached = (begin < targets.time_ns).all(axis=1)
     return peers, beside.more(late), np.where(reached, brought, np.nan)
-
-
-def _spent(one: Activity, name: str, groups: frozenset[int], begin: I64, end: I64) -> I64:
-    if name == COMPUTE:
-        return _measure(one.compute, begin, end)
-    if name == OTHER_COLLECTIVE:
-        return _measure(one.exposed(groups)[1], begin, end)
-    if name == COPIES:
-        return _measure(one.copies, begin, end)
-    return _measure(one.idle[name], begin, end)
 
 
 def _exchanged(one: Activity, begin: I64, end: I64) -> I64:

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics.classify import TYPES
 from metrics.collectives.causes import Causes, Verdicts
 from metrics.collectives.sync_points import SyncPoints
 from metrics.intervals import Intervals, union
 from parsers.columns import I64, MISSING, Bool
-
-_TRANSFERS = [TYPES.index("Send"), TYPES.index("Recv")]
 
 NOTABLE = 0.05
 """Transfers that were waited for less than this share of the longest wait say little."""
@@ -66,8 +63,13 @@ def waits_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Waits 
     begin, end = points.arrival_ns[start.since[known]], found.targets.time_ns[known]
     late = int(found.targets.late[0])
     peers = np.flatnonzero(start.punctual[known].any(axis=0)).tolist()
-    mine = _foreign(causes, points, late, union(begin[:, late], end[:, late]))
-    theirs = [_foreign(causes, points, i, union(begin[:, i], end[:, i])) for i in peers]
+
+    def of(member: int) -> _Foreign:
+        spans = union(begin[:, member], end[:, member])
+        trigger = str(start.triggers[known[0], member])
+        return _foreign(causes, points, member, spans, trigger=trigger)
+
+    mine, theirs = of(late), [of(i) for i in peers]
     if not len(mine.row) or not peers:
         return None
     sort, more_ns = _most(mine, theirs)
@@ -75,35 +77,23 @@ def waits_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Waits 
     return _blamed(causes, points.labels[late], mine.of(sort), beside, more_ns)
 
 
-def _foreign(causes: Causes, points: SyncPoints, member: int, segments: Intervals) -> _Foreign:
+def _foreign(
+    causes: Causes, points: SyncPoints, member: int, segments: Intervals, *, trigger: str
+) -> _Foreign:
+    """Calls of a rank in other groups; of the kind ``trigger`` also what is hidden."""
     label = points.labels[member]
     activity, partners = causes.activity(label), causes.partners[label]
     calls = activity.calls
-    open_time = activity.exposed(points.groups)[1] & segments
+    open_time = activity.layers(points.groups, trigger).kept & segments
     foreign = ~np.isin(calls.group, list(points.groups))
     exposed = open_time.before(calls.end_ns) - open_time.before(calls.start_ns)
     row = np.flatnonzero(foreign & (exposed > 0))
     return _Foreign(
         row=row,
-        sort=_sorts(causes, label, row),
+        sort=activity.sorts[row],
         exposed_ns=exposed[row],
         waited_ns=np.minimum(exposed[row], partners.wait_ns[row]),
     )
-
-
-def _sorts(causes: Causes, label: str, row: I64) -> npt.NDArray[np.str_]:
-    """What kind of group each call serves; of a transfer, to or from higher or lower ranks.
-
-    Stages of a pipeline do other things at the same time: only with the direction do calls of
-    two ranks of one stage compare.
-    """
-    item = causes.inputs[label]
-    kind = item.calls.kind[row]
-    ranks = np.array([other.rank for other in causes.inputs.values()] + [item.rank], object)
-    above = np.array([rank is not None and rank > (item.rank or 0) for rank in ranks])
-    direction = np.where(above[causes.partners[label].other[row]], " above", " below")
-    transfers = np.char.add(np.array(TYPES)[kind], direction)
-    return np.where(np.isin(kind, _TRANSFERS), transfers, causes.sorts[item.calls.group[row]])
 
 
 def _most(mine: _Foreign, theirs: Sequence[_Foreign]) -> tuple[str, int]:
