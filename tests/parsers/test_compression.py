@@ -38,6 +38,7 @@ def read(path: Path, data: bytes, size: int = 1 << 20) -> tuple[bytes, TextChunk
         ("zstd", zstandard.compress(NOISE)),
         ("zstd", zstandard.compress(ZEROS)),
     ],
+    ids=["plain", "empty", "brace", "gzip noise", "gzip zeros", "zstd noise", "zstd zeros"],
 )
 def test_magic_bytes_decide(tmp_path: Path, kind: str, data: bytes, size: int) -> None:
     text, chunks = read(tmp_path / "trace.json", data, size)
