@@ -88,7 +88,7 @@ class Metric:
             return self._unavailable(view, view.refusal_reasons(refusal.reasons))
         except Exception as error:
             message = f"internal error: {type(error).__name__}: {error}"
-            return self._unavailable(view, (Reason("internal_error", message),))
+            return self.unavailable(Reason("internal_error", message), inputs=_inputs(view))
 
     def unavailable(self, *reasons: Reason, inputs: Mapping[str, Any] | None = None) -> Result:
         """The result that says why there is none, every key null."""
@@ -105,6 +105,14 @@ class Metric:
 
     def _unavailable(self, view: View, reasons: Iterable[Reason]) -> Result:
         return self.unavailable(*reasons, inputs=view.inputs)
+
+
+def _inputs(view: View) -> Mapping[str, Any]:
+    """The inputs of a view in which something is broken already, {} where they are too."""
+    try:
+        return view.inputs
+    except Exception:
+        return {}
 
 
 @dataclass(frozen=True)

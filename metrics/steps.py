@@ -59,7 +59,10 @@ def _counted(_: re.Match[str]) -> int | None:
 
 MARKERS: Final = (
     Marker(
-        "ProfilerStep", re.compile(r"ProfilerStep(?: ?#(\d+)|\*)"), _stated, among_operators=True
+        "ProfilerStep",
+        re.compile(r"ProfilerStep(?: ?#(\d{1,18})|\*)"),  # more digits do not fit in an int64
+        _stated,
+        among_operators=True,
     ),
     Marker("execute_context", re.compile(r"execute_(?:\d+_)?context_\d.*"), _counted, at_least=2),
     Marker("run_batch", re.compile(r"run_batch\b.*"), _counted, at_least=2),  # SGLang

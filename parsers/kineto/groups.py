@@ -10,8 +10,9 @@ import numpy as np
 
 from parsers.columns import I32, MISSING, ProcessGroup
 
-_NUMBERS = re.compile(r"\d+")
+_NUMBERS = re.compile(r"-?\d+")
 MAX_RANKS = 1 << 20
+_MAX_DIGITS = 7
 
 _GroupKey = tuple[str, str, tuple[int, ...], bool, int]
 """Name, description, ranks, whether the list is whole, stated size."""
@@ -24,7 +25,10 @@ def ranks_of_text(text: str) -> tuple[tuple[int, ...], bool]:
     The profiler cuts lists after 30 elements and ends them with dots ("[0, 1, ...]").
     """
     whole = "..." not in text and "…" not in text
-    return tuple(int(number) for number in _NUMBERS.findall(text)), whole
+    numbers = _NUMBERS.findall(text)
+    if any(len(number) > _MAX_DIGITS for number in numbers):
+        return (), whole
+    return _possible([int(number) for number in numbers]), whole
 
 
 def ranks_of(value: object) -> tuple[tuple[int, ...], bool]:
@@ -32,8 +36,20 @@ def ranks_of(value: object) -> tuple[tuple[int, ...], bool]:
     if isinstance(value, str):
         return ranks_of_text(value)
     if isinstance(value, Sequence):
-        return tuple(rank for rank in value if isinstance(rank, int)), True
+        return _possible([rank for rank in value if isinstance(rank, int)]), True
     return (), True
+
+
+def _possible(ranks: Sequence[int]) -> tuple[int, ...]:
+    """The ranks, or none of them where one cannot be a rank."""
+    return tuple(ranks) if all(0 <= rank < MAX_RANKS for rank in ranks) else ()
+
+
+def _size(value: object) -> int:
+    """A number of ranks, MISSING for anything that cannot be one."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_RANKS:
+        return value
+    return MISSING
 
 
 class GroupTable:
@@ -54,7 +70,7 @@ class GroupTable:
     ) -> int:
         """Id of the group an event names; -1 when it names none."""
         numbers, whole = ranks_of(ranks)
-        count = size if isinstance(size, int) and not isinstance(size, bool) else MISSING
+        count = _size(size)
         if (not numbers or not whole) and count > 1:
             numbers, whole = _from_stride(start, stride, count) or (numbers, whole)
         if name is None and not numbers:
@@ -110,13 +126,13 @@ def groups_of_config(value: object) -> tuple[ProcessGroup, ...]:
         if not isinstance(entry, dict):
             continue
         ranks, whole = ranks_of(entry.get("ranks"))
-        size = entry.get("pg_size", entry.get("group_size"))
+        size = _size(entry.get("pg_size", entry.get("group_size")))
         groups.append(
             ProcessGroup(
                 name=_text(entry.get("pg_name")),
                 description=_text(entry.get("pg_desc", entry.get("uid"))),
                 ranks=ranks if whole else (),
-                size=size if isinstance(size, int) else (len(ranks) if whole else MISSING),
+                size=size if size > 0 else (len(ranks) if whole and ranks else MISSING),
                 backend=_text(entry.get("backend_config", entry.get("backend"))),
             )
         )
@@ -141,7 +157,7 @@ def _from_stride(start: object, stride: object, size: int) -> tuple[tuple[int, .
         return None
     if size > MAX_RANKS:
         return None
-    return tuple(range(start, start + stride * size, stride)), True
+    return _possible(range(start, start + stride * size, stride)), True
 
 
 def _text(value: object) -> str:

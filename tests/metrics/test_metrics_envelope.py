@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import NoReturn
 
 import pytest
 from factories import Event, FakeJob, allreduce, job, kernel, rank_trace, step
 
 from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric, metrics
-from metrics.result import Reason
+from metrics.result import Reason, Result
 from metrics.view import View, ViewOptions
 from parsers.columns import Note
 from parsers.ingest import Failed
@@ -187,6 +188,22 @@ def test_an_override_that_is_no_number_is_refused() -> None:
 
     assert (result.reason, result.inputs["overrides"]) == ("card_invalid", {"tp": "two"})
     assert "tp = 'two' is not a whole number" in result.reasons[0].message
+
+
+def test_an_error_in_the_inputs_too_is_a_result() -> None:
+    class Broken(View):
+        @property
+        def inputs(self) -> NoReturn:  # type: ignore[override]
+            raise OverflowError("too large")
+
+    def broken(view: View) -> Result:
+        raise OverflowError(str(view.inputs))
+
+    metric = Metric("x", "", "", (), ("x",), "x", broken)
+
+    result = metric.run(Broken(job(rank_trace(0, gpu=[allreduce(0, 1)]))))
+
+    assert (result.status, result.reason, result.inputs) == ("unavailable", "internal_error", {})
 
 
 def test_an_unexpected_error_is_a_result_that_says_so() -> None:

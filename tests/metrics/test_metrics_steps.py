@@ -34,6 +34,7 @@ def test_old_spellings_count_and_lookalikes_do_not() -> None:
             Event("ProfilerStep #7", 0, 10, 1),
             Event("MyProfilerStep#9", 20, 10, 1),
             Event("ProfilerStep#x", 40, 10, 1),
+            Event(f"ProfilerStep#{2**70}", 60, 10, 1),  # no number that a column could hold
         ]
     )
 

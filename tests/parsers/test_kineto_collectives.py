@@ -230,3 +230,21 @@ def test_cut_rank_lists_are_completed_from_the_table(tmp_path: Path) -> None:
 )
 def test_rank_lists_as_text(text: str, expected: tuple[tuple[int, ...], bool]) -> None:
     assert ranks_of_text(text) == expected
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    ["[0, 99999999999999999999]", f"[{'9' * 5000}]", "[0, -1]", [0, 2**70], [-1, 0], [1 << 20]],
+)
+def test_ranks_that_cannot_be_are_no_ranks(tmp_path: Path, ranks: object) -> None:
+    args = {**STATED, "Process Group Ranks": ranks, "Group size": 2**70}
+    config = [{"pg_name": "9", "pg_desc": "mesh_pp", "pg_size": 10**30, "ranks": ranks}]
+
+    trace = read(
+        tmp_path, x("kernel", NCCL, 10, 5, 20, **args), distributedInfo={"pg_config": config}
+    )
+
+    assert [(group.name, group.ranks, group.size) for group in trace.process_groups] == [
+        ("7", (), -1),
+        ("9", (), -1),
+    ]
