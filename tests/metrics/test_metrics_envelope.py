@@ -193,7 +193,7 @@ def test_an_override_that_is_no_number_is_refused() -> None:
 def test_an_error_in_the_inputs_too_is_a_result() -> None:
     class Broken(View):
         @property
-        def inputs(self) -> NoReturn:  # type: ignore[override]
+        def inputs(self) -> NoReturn:
             raise OverflowError("too large")
 
     def broken(view: View) -> Result:
