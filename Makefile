@@ -38,7 +38,7 @@ docs: $(STAMP)
 	$(BIN)/python -m ccltui.report.reference --check
 
 bench: $(STAMP)
-	$(BIN)/python -m bench.ingest
+	$(BIN)/python -m bench
 
 # Two hundred thousand mutants through both decoders: for a night, not for every commit.
 fuzz: $(STAMP)

@@ -1,0 +1,186 @@
+"""Prepare large traces, measure ccltui against its peers in one run, print the ratios.
+
+python -m bench [--small] [--peers | --peer-python PATH] [--only PART …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import orjson
+
+from bench import growth, peers
+from bench.compare import Comparison, compare
+from bench.inputs import LAYOUTS, Inputs, RankSet
+from bench.measure import Command, RunError, Spread, run
+from bench.plot import svg
+from bench.results import FirstSight, Results
+from bench.tables import text_of
+from parsers.resources import allowed_cpus
+
+PARTS = ("compare", "events", "ranks", "reopen", "kernels", "screen")
+_INTERVALS = 5_000_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Sizes:
+    """How large the inputs are, and how often each method runs."""
+
+    megabytes: int
+    older_megabytes: int
+    growth_megabytes: int
+    events_a_rank: int
+    events_a_small_rank: int
+    rounds: int
+
+
+_FULL = _Sizes(500, 150, 250, 1_000_000, 20_000, 5)
+_SMALL = _Sizes(20, 10, 10, 40_000, 2_000, 2)
+
+
+def main() -> int:
+    """Run the parts asked for; 1 where a method fails that must not."""
+    options = _parser().parse_args()
+    small = _SMALL if options.small else _FULL
+    sizes = dataclasses.replace(
+        small,
+        **{
+            field.name: value
+            for field in dataclasses.fields(_Sizes)
+            if (value := getattr(options, field.name)) is not None
+        },
+    )
+    options.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        results = _Bench(options, sizes).results()
+    except RunError as error:
+        sys.stderr.write(f"bench: {error}\n")
+        return 1
+    print(text_of(results), end="")
+    (options.folder / "results.json").write_bytes(
+        orjson.dumps(results, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+    )
+    (options.folder / "results.svg").write_text(svg(results), encoding="utf-8")
+    _say(f"also in {options.folder}: results.json, results.svg")
+    return 0
+
+
+class _Bench:
+    """The parts of a run, in order."""
+
+    def __init__(self, options: argparse.Namespace, sizes: _Sizes) -> None:
+        self._parts = options.only or PARTS
+        self._folder: Path = options.folder
+        self._sizes = sizes
+        self._inputs = Inputs(options.folder, say=_say)
+        self._jobs = options.jobs or allowed_cpus()
+        if options.peer_python is not None:
+            self._peer = peers.given(options.peer_python)
+        else:
+            self._peer = peers.installed(options.folder / "peers", install=options.peers)
+
+    def results(self) -> Results:
+        """Measure everything asked for."""
+        sizes, rounds = self._sizes, self._sizes.rounds
+        results = Results(machine={**run(Command.child("machine")).said, "workers": self._jobs})
+        if "compare" in self._parts:
+            results = dataclasses.replace(results, comparisons=self._comparisons())
+        if "events" in self._parts:
+            points = growth.over_events(self._inputs, sizes.growth_megabytes, rounds, say=_say)
+            results = dataclasses.replace(results, events=points)
+        if "ranks" in self._parts:
+            found = self._inputs.ranks(64, sizes.events_a_small_rank)
+            points = growth.over_ranks(found, self._jobs, rounds, say=_say)
+            results = dataclasses.replace(results, ranks=points)
+        if "kernels" in self._parts:
+            said = run(Command.child("kernels", _INTERVALS, rounds)).said
+            spreads = {name: Spread(**spread) for name, spread in said.items()}
+            results = dataclasses.replace(results, kernels=spreads)
+        if "reopen" in self._parts or "screen" in self._parts:
+            results = self._with_openings(results)
+        return results
+
+    def _comparisons(self) -> tuple[Comparison, ...]:
+        sizes = self._sizes
+        with tempfile.TemporaryDirectory(prefix="store-", dir=self._folder) as store:
+            return tuple(
+                compare(
+                    self._inputs.trace(
+                        family,
+                        layout,
+                        sizes.megabytes if layout == "native" else sizes.older_megabytes,
+                    ),
+                    self._peer,
+                    sizes.rounds,
+                    Path(store),
+                    say=_say,
+                )
+                for family in self._inputs.families()
+                for layout in LAYOUTS
+            )
+
+    def _with_openings(self, results: Results) -> Results:
+        found = self._inputs.ranks(8, self._sizes.events_a_rank)
+        cache = Path(tempfile.mkdtemp(prefix="store-", dir=self._folder))
+        try:
+            if "screen" in self._parts:
+                screens = self._screens(found, cache)
+                results = dataclasses.replace(results, screens=screens)
+            if "reopen" in self._parts:
+                growth.fill(found, cache, self._jobs)
+                openings = growth.second_openings(found, cache, self._sizes.rounds)
+                results = dataclasses.replace(results, openings=openings)
+        finally:
+            shutil.rmtree(cache, ignore_errors=True)
+        return results
+
+    def _screens(self, found: RankSet, cache: Path) -> dict[str, FirstSight]:
+        """First and second opening of the eight ranks in the explorer; the median run of each."""
+        first, second = [], []
+        for _ in range(self._sizes.rounds):
+            shutil.rmtree(cache, ignore_errors=True)
+            command = Command.child("screen", found.directory, cache, found.ranks)
+            first.append(FirstSight(**run(command).said))
+            second.append(FirstSight(**run(command).said))
+            _say(f"  explorer: {first[-1].metric_s:.2f} s, {second[-1].metric_s:.2f} s")
+        return {"first opening": _middle(first), "second opening": _middle(second)}
+
+
+def _middle(sights: list[FirstSight]) -> FirstSight:
+    """The run that was neither fast nor slow."""
+    wanted = statistics.median_low(sight.metric_s for sight in sights)
+    return next(sight for sight in sights if sight.metric_s == wanted)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    folder = Path(tempfile.gettempdir()) / "ccltui-bench"
+    add("--folder", type=Path, default=folder, help="inputs and results; default: %(default)s")
+    add("--small", action="store_true", help="a few minutes: small inputs, two rounds")
+    add("--only", nargs="+", choices=PARTS, help="parts to run; default: all")
+    add("--rounds", type=int, help="runs of each method; default: 5")
+    add("--megabytes", type=int, help="size of the native layout; default: 500")
+    add("--older-megabytes", type=int, help="size of the other layouts; default: 150")
+    add("--growth-megabytes", type=int, help="first size of the growth series; default: 250")
+    add("--events-a-rank", type=int, help="of the eight ranks; default: 1000000")
+    add("--events-a-small-rank", type=int, help="of the sixty-four ranks; default: 20000")
+    add("--jobs", type=int, help="worker processes for many ranks; default: the CPUs allowed")
+    add("--peers", action="store_true", help="install the peers that are absent")
+    add("--peer-python", type=Path, help="an interpreter that has traceinsight already")
+    return parser
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

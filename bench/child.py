@@ -1,0 +1,172 @@
+"""One task in a process of its own: ``python -m bench.child TASK ARGUMENT…``.
+
+Imports stand inside the tasks, so that each pays for its own and for no other's. The last line
+on stdout is a JSON object: what was seen, as proof, or what was measured inside.
+"""
+
+# ruff: noqa: PLC0415
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bench.inputs import Family, Layout
+
+Said = dict[str, Any]
+
+
+def _columns(path: str) -> Said:
+    """Columns of one file by ccltui; CCLTUI_ACCEL in the environment chooses the decoder."""
+    from parsers.kineto import read_kineto
+
+    return _counted(read_kineto(Path(path)).counts)
+
+
+def _json(path: str, collector: str) -> Said:
+    _set_collector(collector)
+    with Path(path).open(encoding="utf-8") as file:
+        return _baseline(json.load(file))
+
+
+def _orjson(path: str, collector: str) -> Said:
+    import orjson
+
+    _set_collector(collector)
+    return _baseline(orjson.loads(Path(path).read_bytes()))
+
+
+def _set_collector(collector: str) -> None:
+    """Without it nobody walks millions of live objects again and again."""
+    if collector == "off":
+        gc.disable()
+
+
+def _baseline(document: Any) -> Said:
+    from bench.baseline import columns
+
+    counts = columns(document).counts
+    return {"events": counts.events, "timed": counts.timed}
+
+
+def _store(path: str, cache: str) -> Said:
+    """A second opening of one file."""
+    from parsers.kineto.reader import PARSER_VERSION
+    from parsers.store import Store
+
+    store = Store(Path(cache))
+    trace = store.load(store.key(Path(path), PARSER_VERSION))
+    if trace is None:
+        raise LookupError(f"{path} is not in the store")
+    return _counted(trace.counts)
+
+
+def _fill(path: str, cache: str) -> Said:
+    """Leave the columns of one file where a second opening finds them."""
+    from parsers.kineto import read_kineto
+    from parsers.kineto.reader import PARSER_VERSION
+    from parsers.store import Store
+
+    store = Store(Path(cache))
+    key = store.key(Path(path), PARSER_VERSION)
+    return {"saved": store.load(key) is not None or store.save(key, read_kineto(Path(path)))}
+
+
+def _ranks(directory: str, cache: str, ranks: str, jobs: str) -> Said:
+    """The first ``ranks`` ranks of a directory through the store, in ``jobs`` processes."""
+    import msgspec
+
+    from parsers.discover import discover
+    from parsers.ingest import Loaded, load
+
+    found = discover(directory).choose()
+    capture = msgspec.structs.replace(found, files=found.files[: int(ranks)])
+    loaded = [
+        event
+        for event in load(capture, cache_dir=Path(cache), jobs=int(jobs))
+        if isinstance(event, Loaded)
+    ]
+    return {
+        "ranks": len(loaded),
+        "cached": sum(event.cached for event in loaded),
+        "events": sum(sum(event.trace.counts.values()) for event in loaded),
+    }
+
+
+def _job(directory: str, cache: str, how: str) -> Said:
+    """Open a directory as a job; ``columns`` as ``how`` reads every column once."""
+    from parsers.columns import Events
+    from parsers.job import open_job
+
+    job = open_job(directory, cache_dir=Path(cache))
+    rows = 0
+    for trace in job.ranks if how == "columns" else ():
+        for events in trace.events.values():
+            rows += len(events)
+            for name, _ in Events.COLUMNS:
+                getattr(events, name).max()
+    return {
+        "ranks": len(job.ranks),
+        "events": sum(sum(trace.counts.values()) for trace in job.ranks),
+        "rows": rows,
+    }
+
+
+def _make_trace(directory: str, family: Family, layout: Layout, megabytes: str) -> Said:
+    from bench.make import trace
+
+    return dataclasses.asdict(trace(Path(directory), family, layout, int(megabytes)))
+
+
+def _make_ranks(directory: str, number: str, events_a_rank: str) -> Said:
+    from bench.make import ranks
+
+    return dataclasses.asdict(ranks(Path(directory), int(number), int(events_a_rank)))
+
+
+def _screen(directory: str, cache: str, ranks: str) -> Said:
+    from bench.screen import first_sight
+
+    return dataclasses.asdict(first_sight(Path(directory), Path(cache), int(ranks)))
+
+
+def _machine() -> Said:
+    from bench.machine import facts
+
+    return facts()
+
+
+def _kernels(count: str, repetitions: str) -> Said:
+    from bench.kernels import measure
+
+    return measure(int(count), int(repetitions))
+
+
+def _counted(counts: Mapping[str, int]) -> Said:
+    timed = sum(number for key, number in counts.items() if key.startswith("X:"))
+    return {"events": sum(counts.values()), "timed": timed - counts.get("X:Trace", 0)}
+
+
+TASKS: dict[str, Callable[..., Said]] = {
+    "columns": _columns,
+    "json": _json,
+    "orjson": _orjson,
+    "fill": _fill,
+    "store": _store,
+    "ranks": _ranks,
+    "job": _job,
+    "kernels": _kernels,
+    "screen": _screen,
+    "machine": _machine,
+    "make_trace": _make_trace,
+    "make_ranks": _make_ranks,
+}
+
+
+if __name__ == "__main__":
+    print(json.dumps(TASKS[sys.argv[1]](*sys.argv[2:])))

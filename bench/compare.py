@@ -1,0 +1,125 @@
+"""All methods on one file, in alternation: rows with medians, spread and ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.inputs import TraceInput
+from bench.measure import ROOT, Command, Run, RunError, Spread, alternate, run
+from bench.peers import DOES_NOT_APPLY, Peer
+
+OURS = "ccltui"
+GENERAL = "ccltui, general decoder"
+STORE = "ccltui, second opening"
+JSON = "json.load + columns"
+JSON_OFF = "json.load, no collector"
+ORJSON = "orjson.loads + columns"
+ORJSON_OFF = "orjson.loads, no collector"
+PEER = "traceinsight"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One method on one file. Ratios are taken round by round: how often ccltui fits in.
+
+    Where ``problem`` is not empty the method gave no numbers and the rest is None.
+    """
+
+    method: str
+    problem: str = ""
+    rounds: int = 0
+    cpu_s: Spread | None = None
+    wall_s: Spread | None = None
+    peak_mib: Spread | None = None
+    cpu_ratio: Spread | None = None
+    peak_ratio: Spread | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All methods on one file."""
+
+    family: str
+    layout: str
+    size_bytes: int
+    events: int
+    timed: int
+    rows: tuple[Row, ...]
+
+    def row(self, method: str) -> Row | None:
+        """The row of a method, None where it was not tried."""
+        return next((row for row in self.rows if row.method == method), None)
+
+
+def compare(
+    trace: TraceInput, peer: Peer, rounds: int, store: Path, *, say: Callable[[str], None]
+) -> Comparison:
+    """Measure every method that is there; the others are rows with a reason."""
+    say(f"{trace.name}: {trace.size_bytes / 1e6:.0f} MB, {trace.counts.events:,} events")
+    run(Command.child("fill", trace.path, store))  # also brings the file into the page cache
+    runs, failures = alternate(commands(trace, peer, store), rounds, say=say)
+    if OURS in failures:
+        raise RunError(f"{trace.name}: {failures[OURS]}")
+    problems = {**failures, **DOES_NOT_APPLY}
+    if peer.python is None:
+        problems[PEER] = peer.reason
+    for method, done in runs.items():
+        wrong = _wrong_count(done[0], trace)
+        if wrong:
+            problems[method] = wrong
+    rows = [row_of(method, done, runs[OURS]) for method, done in runs.items()]
+    return Comparison(
+        family=trace.family,
+        layout=trace.layout,
+        size_bytes=trace.size_bytes,
+        events=trace.counts.events,
+        timed=trace.counts.timed,
+        rows=(
+            *(row for row in rows if row.method not in problems),
+            *(Row(method, problem) for method, problem in problems.items()),
+        ),
+    )
+
+
+def commands(trace: TraceInput, peer: Peer, store: Path) -> Mapping[str, Command]:
+    """What to start for each method."""
+    path = trace.path
+    chosen = {
+        OURS: Command.child("columns", path),
+        GENERAL: Command.child("columns", path, CCLTUI_ACCEL="0"),
+        JSON: Command.child("json", path, "on"),
+        JSON_OFF: Command.child("json", path, "off"),
+        ORJSON: Command.child("orjson", path, "on"),
+        ORJSON_OFF: Command.child("orjson", path, "off"),
+        STORE: Command.child("store", path, store),
+    }
+    if peer.python is not None:
+        script = ROOT / "bench" / "peer_traceinsight.py"
+        words = (str(peer.python), str(script), str(path.parent))
+        chosen[PEER] = Command(words, {})
+    return chosen
+
+
+def row_of(method: str, runs: Sequence[Run], ours: Sequence[Run]) -> Row:
+    """Medians and spread of one method, and its ratios to ours of the same rounds."""
+    pairs = list(zip(runs, ours, strict=True))
+    return Row(
+        method=method,
+        rounds=len(runs),
+        cpu_s=Spread.of([done.cpu_s for done in runs]),
+        wall_s=Spread.of([done.wall_s for done in runs]),
+        peak_mib=Spread.of([done.peak_mib for done in runs]),
+        cpu_ratio=Spread.of([done.cpu_s / base.cpu_s for done, base in pairs]),
+        peak_ratio=Spread.of([done.peak_mib / base.peak_mib for done, base in pairs]),
+    )
+
+
+def _wrong_count(done: Run, trace: TraceInput) -> str:
+    """Every method must have seen every event; traceinsight keeps complete ones only."""
+    wanted = {"events": trace.counts.events, "timed": trace.counts.timed}
+    for key, number in wanted.items():
+        if done.said.get(key, number) != number:
+            return f"saw {done.said[key]:,} of {number:,} {key} events"
+    return ""

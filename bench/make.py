@@ -1,0 +1,72 @@
+"""Write the large inputs: small files of the generator or of public traces, repeated.
+
+Runs as a task of :mod:`bench.child`, so that the measuring process stays small: the kernel
+counts memory that a process had before it started another one to both of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from functools import cache, reduce
+from pathlib import Path
+
+from bench.inputs import PUBLIC, TRACE_NAME, Family, Layout, public_file
+from bench.repeat import Counts, Pattern, Steps, pattern_of
+from ccltui.demo import Spec, build
+from ccltui.demo.job import CARD_NAME
+
+_RANK = Spec(layers=8, micro_batches=8, with_python=True, with_sync_rows=True)
+_OLD_RANK = Spec(layers=8, micro_batches=8, layout="old2021", metadata="names_only")
+_SMALL_RANKS = Spec(dp_shard=16, steps=2, stragglers=())
+
+
+def trace(directory: Path, family: Family, layout: Layout, megabytes: int) -> Counts:
+    """One rank of at least ``megabytes`` (1e6 bytes) of text."""
+    pattern = pattern_of(source(family, layout))
+    repetitions = max(-(-megabytes * 1_000_000 // pattern.block_bytes), 1)
+    _stream(directory / TRACE_NAME, pattern, repetitions, pattern.steps)
+    return pattern.counts(repetitions)
+
+
+def ranks(directory: Path, number: int, events_a_rank: int) -> Counts:
+    """A job of 8 or 64 ranks of at least ``events_a_rank`` events, which move alike."""
+    files = dict(_files(_RANK if number == _RANK.world_size else _SMALL_RANKS))
+    card = files.pop(CARD_NAME)
+    patterns = {name: pattern_of(text) for name, text in files.items()}
+    steps = reduce(Steps.covering, (pattern.steps for pattern in patterns.values()))
+    fewest = min(pattern.each.events for pattern in patterns.values())
+    repetitions = max(-(-events_a_rank // fewest), 1)
+    for name, pattern in patterns.items():
+        _stream(directory / name, pattern, repetitions, steps)
+    (directory / CARD_NAME).write_text(card)
+    counts = (pattern.counts(repetitions) for pattern in patterns.values())
+    return reduce(Counts.__add__, counts)
+
+
+def source(family: Family, layout: Layout) -> str:
+    """The small file that is repeated; re-written layouts hold the events of the native one."""
+    old = layout == "2020"
+    if family == "generated":
+        text = _files(_OLD_RANK if old else _RANK)[TRACE_NAME]
+    else:
+        path = public_file(PUBLIC["2020" if old else "native"])
+        if path is None:
+            raise FileNotFoundError(layout)
+        text = gzip.decompress(path.read_bytes()).decode()
+    if layout in ("native", "2020"):
+        return text
+    return json.dumps(json.loads(text), indent=4 if layout == "indent4" else None)
+
+
+@cache
+def _files(spec: Spec) -> Mapping[str, str]:
+    """A job takes seconds to simulate."""
+    return build(spec).files
+
+
+def _stream(path: Path, pattern: Pattern, repetitions: int, steps: Steps) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for text in pattern.texts(repetitions, steps):
+            file.write(text)

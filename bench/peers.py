@@ -1,0 +1,50 @@
+"""Other programs that read the same files, each in a virtual environment of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+DOES_NOT_APPLY = {"nsys-ai": "does not read Kineto (it reads files of nsys)"}
+_PACKAGES = ("traceinsight==0.6.1", "pandas<3")  # with pandas 3 some traces stop it
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The interpreter that has traceinsight, or why there is none."""
+
+    python: Path | None
+    reason: str = ""
+
+
+def given(python: Path) -> Peer:
+    """An interpreter the user names."""
+    return _checked(python)
+
+
+def installed(folder: Path, *, install: bool) -> Peer:
+    """The environment in ``folder``; made there where ``install`` asks for it."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        if not install:
+            return Peer(None, "absent (--peers installs it)")
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "--quiet", *_PACKAGES],
+            check=True,
+            stdout=sys.stderr,
+        )
+    return _checked(python)
+
+
+def _checked(python: Path) -> Peer:
+    command = [str(python), "-c", "import hta"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return Peer(None, f"absent ({python}: {error.strerror})")
+    if done.returncode:
+        return Peer(None, f"absent ({python} cannot import it)")
+    return Peer(python)

@@ -1,0 +1,84 @@
+"""The explorer as a person meets it: seconds until a metric has a value on the screen."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pyte
+
+from bench.results import FirstSight
+
+ROWS, COLUMNS = 40, 120
+_LONGEST_S = 120.0
+_QUIET_S = 0.02
+_VALUE = re.compile(r"^.?[a-z][a-z :()]+ +[0-9][0-9,.]* +[a-z]+")  # label, number, unit
+_PRIVATE = re.compile(rb"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p")
+
+
+def first_sight(directory: Path, cache: Path, ranks: int) -> FirstSight:
+    """Open ``directory`` in a terminal of its own until a metric and all ``ranks`` are there.
+
+    Raises TimeoutError, with the screen as its text, where they do not come.
+    """
+    command = [sys.executable, "-m", "ccltui", str(directory), "--cache-dir", str(cache)]
+    started = time.perf_counter()
+    pid, descriptor = pty.fork()
+    if pid == 0:
+        _become(command)
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    try:
+        return _watch(descriptor, started, f"{ranks}/{ranks}")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        os.close(descriptor)
+        os.waitpid(pid, 0)
+
+
+def _become(command: list[str]) -> None:
+    os.environ.update(TERM="xterm-256color", COLORTERM="")
+    for name in ("NO_COLOR", "COLUMNS", "LINES"):
+        os.environ.pop(name, None)
+    os.execv(command[0], command)
+
+
+def _watch(descriptor: int, started: float, loaded: str) -> FirstSight:
+    screen = pyte.Screen(COLUMNS, ROWS)
+    stream = pyte.ByteStream(screen)
+    screen_s = metric_s = None
+    line = ""
+    while time.perf_counter() - started < _LONGEST_S:
+        data = _read(descriptor)
+        now = time.perf_counter() - started
+        if not data:
+            continue
+        stream.feed(_PRIVATE.sub(b"", data))
+        rows = screen.display
+        if screen_s is None and any(row.strip() for row in rows):
+            screen_s = now
+        if metric_s is None:
+            line = next((row.strip() for row in rows if _VALUE.search(row)), "")
+            metric_s = now if line else None
+        if metric_s is not None and screen_s is not None and any(loaded in row for row in rows):
+            return FirstSight(screen_s, metric_s, now, line)
+    raise TimeoutError("\n".join(row.rstrip() for row in screen.display))
+
+
+def _read(descriptor: int) -> bytes:
+    if not select.select([descriptor], [], [], _QUIET_S)[0]:
+        return b""
+    try:
+        return os.read(descriptor, 1 << 20)
+    except OSError:
+        return b""
