@@ -20,6 +20,9 @@ _TRACE_HEADER = frozenset({"schemaVersion", "deviceProperties", "distributedInfo
 _KINDS: tuple[tuple[frozenset[str], Kind], ...] = (
     (frozenset({"median_ttft_ms"}), "serving_results"),
     (frozenset({"mean_ttft_ms"}), "serving_results"),
+    (frozenset({"ttfts"}), "serving_results"),  # before the statistics, where samples are kept
+    (frozenset({"time_to_first_token"}), "serving_results"),
+    (frozenset({"experiments", "service_kind"}), "serving_results"),
     (frozenset({"avg_latency", "latencies"}), "serving_results"),
     (frozenset({"likely_bottleneck"}), "profile_summary"),
     (frozenset({"nvtx_top5"}), "profile_summary"),
@@ -41,6 +44,7 @@ _KINDS_BY_NAME: tuple[tuple[str, Kind], ...] = (
     ("upload_manifest", "run_metadata"),
     ("moe_stats_", "expert_stats"),
     ("step_times", "timing_stats"),
+    ("profile_export", "serving_results"),
 )
 
 
