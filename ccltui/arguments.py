@@ -15,6 +15,7 @@ from parsers.errors import GrammarError
 from parsers.window import parse_ranks, parse_steps, parse_window
 
 PROFILE_MODES: Final = ("auto", "torch", "nsys")
+SPANS: Final = ("steps", "inner", "trace")
 _HELP_WIDTH = 92
 
 T = TypeVar("T")
@@ -86,6 +87,14 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def assignment(text: str) -> tuple[str, str]:
+    """Name and value of ``NAME=VALUE``."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip() or not value.strip():
+        raise GrammarError(f"{text[:80]!r} is not NAME=VALUE, as in tp=4")
+    return name.strip(), value.strip()
+
+
 def add_general(parser: argparse.ArgumentParser) -> None:
     """``--debug`` and ``--version``."""
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
@@ -153,6 +162,13 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--group", metavar="NAME", help="only the collectives of this process group")
     group.add_argument(
+        "--span",
+        choices=SPANS,
+        default="steps",
+        help="what is measured: steps (the whole trace where none is marked), inner: without the "
+        "first and the last step, or the whole trace",
+    )
+    group.add_argument(
         "--profile-mode",
         choices=PROFILE_MODES,
         default="auto",
@@ -174,4 +190,13 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         type=grammar(positive),
         metavar="N",
         help="tokens in a sequence, whatever the workload card says",
+    )
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=grammar(assignment),
+        metavar="NAME=VALUE",
+        help="a field of the workload card (tp=4, dp_shard=8) or a parameter of a metric (see "
+        "docs/metrics.md), whatever the card says; may be repeated",
     )

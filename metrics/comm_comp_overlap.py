@@ -207,6 +207,9 @@ METRIC = Metric(
     ),
     headline="overlap_ratio_of_comm",
     compute=compute,
+    parameters={
+        "compute_set": "named: only kernels with a matrix product in their name compute; else all"
+    },
     aliases=("comm_comp_overlap_16",),
     label="communication hidden",
     higher_is_better=True,

@@ -205,6 +205,11 @@ METRIC = Metric(
     ),
     headline="bubble_ratio",
     compute=compute,
+    parameters={
+        "p2p_bandwidth_gbps": "of transfers whose other side is not recorded, decimal GB/s",
+        "pp_schedule": "name of the schedule; of zero-bubble ones no theory is given",
+        "pp_virtual_stages": "chunks of the model on each stage; 1 unless given",
+    },
     aliases=("pipeline_bubble_16",),
     label="pipeline bubble",
     higher_is_better=False,

@@ -176,6 +176,7 @@ METRIC = Metric(
     ),
     headline="throughput_tokens_per_s",
     compute=compute,
+    parameters={"gradient_accumulation": "local batches taken in by one step; 1 unless given"},
     aliases=("throughput_tokens_16",),
     label="tokens per second",
     higher_is_better=True,

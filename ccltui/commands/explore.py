@@ -61,7 +61,8 @@ def _refuse_headless(selection: Selection) -> None:
     given = {
         "--steps": selection.steps is not None,
         "--group": selection.group is not None,
-        "--batch-size and --seq-len": bool(selection.overrides),
+        "--span": selection.span != "steps",
+        "--batch-size, --seq-len or --set": bool(selection.overrides),
     }
     for name, is_given in given.items():
         if is_given:

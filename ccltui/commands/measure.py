@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -91,6 +92,24 @@ def find_metric(name: str) -> Metric:
         return registry.find(name)
     except KeyError as error:
         raise GrammarError(str(error)) from None
+
+
+def check_overrides(names: Iterable[str]) -> None:
+    """Refuse what is neither a field of the card nor a parameter of any metric.
+
+    Raises GrammarError with near names.
+    """
+    from metrics import registry  # noqa: PLC0415
+    from parsers.card_keys import FIELDS  # noqa: PLC0415
+
+    known = set(FIELDS).union(*(metric.parameters for metric in registry.metrics().values()))
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise GrammarError(
+                f"--set {name}: no field of a workload card and no parameter of a metric{hint}"
+            )
 
 
 def measure(

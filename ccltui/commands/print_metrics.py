@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions
-from ccltui.commands.measure import Measured, choose_metrics, find_metric, measure
+from ccltui.commands.measure import (
+    Measured,
+    check_overrides,
+    choose_metrics,
+    find_metric,
+    measure,
+)
 from ccltui.report.envelope import Entry, Report, Selection
 from ccltui.report.gates import Gate, Verdict, judge
 from ccltui.report.output import check_target, say, write_report
@@ -34,6 +40,7 @@ def run(options: PrintOptions, loading: LoadOptions, selection: Selection) -> in
     Raises GrammarError for what is wrong with the command line, before anything is loaded.
     """
     metrics = choose_metrics([*options.metrics, *(gate.metric for gate in options.gates)])
+    check_overrides(selection.overrides)
     problem = check_target(options.output)
     if problem is not None:
         raise GrammarError(problem)

@@ -48,6 +48,7 @@ class Selection:
     steps: tuple[int, int] | None = None
     ranks: frozenset[int] | None = None
     group: str | None = None
+    span: str = "steps"
     profile_mode: str = "auto"
     raw_clocks: bool = False
     overrides: Mapping[str, object] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class Selection:
             "steps": None if self.steps is None else format_steps(self.steps),
             "ranks": None if self.ranks is None else format_ranks(self.ranks),
             "group": self.group,
+            "span": self.span,
             "profile_mode": self.profile_mode,
             "raw_clocks": self.raw_clocks,
             "overrides": dict(self.overrides),

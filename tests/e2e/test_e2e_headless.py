@@ -139,9 +139,38 @@ def test_a_selection_is_echoed(job: Path) -> None:
     assert 0 < document["results"][0]["value"] < whole
 
 
+def test_fields_of_the_card_and_parameters_are_set_on_the_command_line(one_rank: Path) -> None:
+    stated = ("batch_size=2", "seq_len=2048", "dp_replicate=1", "dp_shard=1", "tp=1", "pp=4")
+    options = [f"--set={text}" for text in (*stated, "compute_set = named")]
+    names = ("--metric=throughput_tokens", "--metric=comm_comp_overlap", "--format=json")
+
+    done = run(CCLTUI, one_rank, *names, *options)
+
+    document = json.loads(done.stdout)
+    throughput, overlap = (entry["details"] for entry in document["results"])
+    assert (done.returncode, throughput["tokens_per_step"]) == (0, 4096)
+    assert throughput["provenance"]["batch_size"] == "override"
+    assert overlap["compute_set"] == "named"
+    assert document["selection"]["overrides"]["pp"] == "4"
+
+
+def test_what_is_measured_is_chosen_on_the_command_line(job: Path) -> None:
+    arguments = (CCLTUI, job, "--metric", "iter_time", "--format", "json")
+
+    def steps(*span: str) -> list[int]:
+        document = json.loads(run(*arguments, *span).stdout)
+        return list(document["results"][0]["details"]["inputs"]["steps"])
+
+    assert len(steps()) == 3
+    assert steps("--span", "inner") == steps()[1:-1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--metric=iter_time", "--set", "tp"], "'tp' is not NAME=VALUE, as in tp=4"),
+        (["--metric=iter_time", "--set", "dp_sard=2"], "did you mean dp_shard"),
+        (["--span", "inner"], "the explorer needs a terminal"),
         ([], "the explorer needs a terminal; for numbers without one add --metric NAME"),
         (["--metric", "iter_tim"], "unknown metric 'iter_tim': did you mean iter_time"),
         (["--format", "json"], "--format needs --metric NAME"),

@@ -115,6 +115,7 @@ def test_json_golden() -> None:
         "steps": "3-5",
         "ranks": "0-2,7",
         "group": None,
+        "span": "steps",
         "profile_mode": "auto",
         "raw_clocks": False,
         "overrides": {},
