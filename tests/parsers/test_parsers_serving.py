@@ -169,6 +169,14 @@ def test_a_file_of_whole_latencies_is_no_experiment(tmp_path: Path) -> None:
     assert read(tmp_path, document) == ()
 
 
+def test_numbers_that_no_float_holds(tmp_path: Path) -> None:
+    huge = "1" + "0" * 400
+    found = read(tmp_path, f'{{"median_ttft_ms": 1.0, "ttfts": [{huge}, 0.5], "itls": [[], []]}}')
+
+    assert found[0].ttft_ms is not None
+    assert (found[0].ttft_ms.tolist(), found[0].num_failed) == ([500.0], 1)
+
+
 def test_compressed_files(tmp_path: Path) -> None:
     path = tmp_path / "result.json.gz"
     path.write_bytes(gzip.compress(json.dumps(DETAILED).encode()))
@@ -219,18 +227,24 @@ def test_discovery_knows_them(tmp_path: Path, name: str, document: Any) -> None:
     assert found.kind == "serving_results"
 
 
+KEYS = (
+    "ttfts",
+    "itls",
+    "output_lens",
+    "errors",
+    "experiments",
+    "requests",
+    "timestamp",
+    "response_timestamps",
+    "time_to_first_token",
+    "unit",
+    "avg",
+    "median_ttft_ms",
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(
-                ("ttfts", "itls", "output_lens", "errors", "experiments", "requests", "timestamp")
-                + ("response_timestamps", "time_to_first_token", "unit", "avg", "median_ttft_ms")
-            ),
-            inner,
-            max_size=5,
-        )
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)
     ),
     max_leaves=20,
 )
