@@ -21,7 +21,7 @@ from metrics.steps import StepWork
 from parsers.columns import I8, I32, I64, MISSING, U64, Bool, CollectiveArgs, RankTrace
 
 _SIZES: Final = {
-    1: ("Bool", "Byte", "Char", "UInt8", "Int8", "Float8", "signed char", "unsigned char"),
+    1: ("Bool", "Byte", "Char", "UInt8", "Int8", "Float8", "signed char", "unsigned char", "bytes"),
     2: ("Half", "BFloat16", "Short", "short int", "UInt16"),
     4: ("Float", "Int", "UInt32"),
     8: ("Double", "Long", "long int", "ComplexFloat", "complex<float>", "UInt64"),
@@ -42,6 +42,8 @@ DTYPE_BYTES: Final = np.array(
 _BY_LOWER = {
     name.lower(): DTYPES.index(_SAME.get(name, name)) for n in _SIZES.values() for name in n
 }
+_UNTYPED: Final = DTYPES.index("bytes")
+"""A size in bytes whose true element type is not stated: what nsys has of NCCL."""
 
 _SPLITTING: Final = [TYPES.index("AllGather"), TYPES.index("ReduceScatter")]
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
@@ -112,9 +114,10 @@ def calls_of(
     if family.source != "kernel":
         group = _implied(trace, family, group=group, group_index=group_index, groups=groups)
         src, dst = _global_ranks(src, group, groups), _global_ranks(dst, group, groups)
-    dtype = _dtypes(trace, family)
+    stated, dtype = _dtypes(trace, family)
     size = _group_sizes(args.group_size[family.args], group, groups)
-    in_elems, out_elems = family.in_elems, family.out_elems
+    in_elems = _counted(family.in_elems, stated, dtype)
+    out_elems = _counted(family.out_elems, stated, dtype)
     width = np.append(DTYPE_BYTES, MISSING)[dtype]
     message = message_bytes(family.kind, _bytes(in_elems, width), _bytes(out_elems, width), size)
     return Calls(
@@ -203,18 +206,25 @@ def _global_ranks(peer: I64, group: I32, groups: Sequence[CommGroup]) -> I64:
     return known
 
 
-def _dtypes(trace: RankTrace, family: Family) -> I32:
-    """Element types as recorded, else as the kernel of a reduction names it."""
+def _counted(sizes: I64, stated: I32, dtype: I32) -> I64:
+    """Elements of sizes that NCCL states in bytes, where the kernel tells the type."""
+    width = np.append(DTYPE_BYTES, 1)[dtype]
+    return np.where((stated == _UNTYPED) & (sizes >= 0), sizes // width, sizes)
+
+
+def _dtypes(trace: RankTrace, family: Family) -> tuple[I32, I32]:
+    """Element types as recorded, and the same with what the kernel of a reduction names."""
     table = np.full(len(trace.strings) + 1, MISSING, np.int32)
     for i in distinct(family.dtype):
         table[i] = dtype_index(trace.text(i))
     stated = table[family.dtype]
     if family.source != "kernel":
-        return stated
+        return stated, stated
     names = trace.group("gpu").name[family.rows]
     for i in distinct(names):
         table[i] = dtype_index(reduced_dtype(trace.text(i)))
-    return np.where(stated >= 0, stated, table[names])
+    told = np.where(table[names] >= 0, table[names], stated)
+    return stated, np.where((stated < 0) | (stated == _UNTYPED), told, stated)
 
 
 def _group_sizes(stated: I64, group: I32, groups: Sequence[CommGroup]) -> I64:

@@ -75,6 +75,7 @@ def metric_cal(name: str) -> MetricCal:
             capture=capture,
             cache_dir=cache_dir,
             jobs=jobs,
+            profile_mode=profile_mode,
         )
         options = ViewOptions(
             window=window,

@@ -44,10 +44,19 @@ def answer(
         details=details,
         reasons=every,
         warnings=(*warnings, *common_warnings(view)),
-        source=source,
+        source=_named_source(view, source),
         basis={**window_basis(view), **(basis or {})},
         inputs=view.inputs,
     )
+
+
+def profiler_of(view: View) -> str:
+    """Whose files answer: torch or nsys."""
+    return "nsys" if any(r.trace.source.format == "nsys" for r in view.ranks) else "torch"
+
+
+def _named_source(view: View, source: str | None) -> str | None:
+    return f"nsys_{source}" if source == "kernel" and profiler_of(view) == "nsys" else source
 
 
 def source_of(ranks: Sequence[RankView]) -> tuple[str, list[str]]:
@@ -64,20 +73,16 @@ def source_of(ranks: Sequence[RankView]) -> tuple[str, list[str]]:
 
 def require_traces(view: View) -> None:
     """Refuse where no file fits the mode, nothing is selected, or an option means nothing."""
-    other = [f.path for f in view.job.discovery.files if f.kind.startswith("nsys")]
     mode = view.options.profile_mode
-    if mode == "nsys":
-        here = _named(other) if other else f"{len(view.job.ranks)} Kineto traces"
-        raise refuse(
-            "mode_mismatch",
-            f"profile mode nsys was asked for; this version computes from Kineto traces, "
-            f"and here is {here}",
-        )
+    formats = {trace.source.format for trace in view.job.ranks}
+    if mode != "auto" and formats and _FORMATS[mode] not in formats:
+        raise refuse("mode_mismatch", f"profile mode {mode} was asked for, and {_of_other(view)}")
     if not view.job.ranks:
         if view.job.failures:
             raise Refusal(*_failures(view))
-        if other:
-            raise refuse("mode_mismatch", f"no Kineto trace, only nsys files: {_named(other)}")
+        if any(f.kind in _KINDS for f in view.job.discovery.files):
+            asked = "" if mode == "auto" else f"profile mode {mode} was asked for, and "
+            raise refuse("mode_mismatch", f"{asked}{_of_other(view)}")
         found = found_instead(view.job.discovery.files)
         raise refuse("no_trace", f"no Kineto trace in {view.job.path}; found {found}")
     if not view.ranks:
@@ -88,6 +93,20 @@ def require_traces(view: View) -> None:
         raise _nothing_selected(view)
     view.card.require_degrees()
     view.require_group()
+
+
+_FORMATS: Final = {"torch": "kineto", "nsys": "nsys"}
+_KINDS: Final = ("kineto", "nsys_sqlite", "nsys_report", "nsys_text")
+
+
+def _of_other(view: View) -> str:
+    """What the directory holds instead of the files that were to answer."""
+    files = [f for f in view.job.discovery.files if f.kind in _KINDS and f.duplicate_of is None]
+    kineto = [f.path for f in files if f.kind == "kineto"]
+    nsys = [f.path for f in files if f.kind != "kineto"]
+    parts = [f"Kineto traces: {_named(kineto)}"] if kineto else []
+    parts += [f"nsys files: {_named(nsys)}"] if nsys else []
+    return f"here are {' and '.join(parts)}" if parts else "here is nothing of it"
 
 
 def _nothing_selected(view: View) -> Refusal:
@@ -109,12 +128,12 @@ def inputs_of(view: View) -> dict[str, Any]:
     traces = [rank.trace for rank in view.ranks]
     steps = sorted({step.id for rank in view.ranks for step in rank.steps})
     inputs: dict[str, Any] = {
-        "files": [trace.source.path for trace in traces],
+        "files": list(dict.fromkeys(trace.source.path for trace in traces)),
         "ranks": [trace.label if trace.rank is None else trace.rank for trace in traces],
         "world_size": view.job.world_size,
         "missing_ranks": missing_ranks(view),
         "steps": steps,
-        "profile_mode": "torch",
+        "profile_mode": profiler_of(view),
         "duplicates": _duplicates(view),
     }
     if view.job.capture.name:
@@ -194,13 +213,15 @@ def _where_it_ends(trace: RankTrace) -> str:
 
 
 _CUTS: Final = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd", "corrupt_document"})
-_HARMLESS: Final = frozenset({"repaired_event"})
+_HARMLESS: Final = frozenset({"repaired_event", "gpu_metrics", "open_ranges"})
 
 
 def common_warnings(view: View) -> list[str]:
     """What a reader of any number of this view should know."""
     warnings = [f"{path} repeats another file and is counted once" for path in _duplicates(view)]
     warnings += _lost_events(view)
+    warnings += [note.message for note in view.job.notes if note.code == "two_profilers"]
+    warnings += _guessed_ranks(view)
     if view.card.problem is not None:
         warnings.append(f"the workload card is not used: {view.card.problem}")
     return [*warnings, *view.card_contradictions]
@@ -211,11 +232,14 @@ def _lost_events(view: View) -> list[str]:
     found: dict[str, list[tuple[str, Note]]] = {}
     for rank in view.ranks:
         for note in rank.trace.notes:
-            if note.code not in _CUTS | _HARMLESS:
-                found.setdefault(note.message, []).append((rank.trace.source.path, note))
+            path, noted = rank.trace.source.path, found.setdefault(note.message, [])
+            repeated = rank.trace.source.part > 0 and path in [known for known, _ in noted]
+            if note.code not in _CUTS | _HARMLESS and not repeated:
+                noted.append((path, note))
     return [
         f"{_named([path for path, _ in noted])}: {message} ({_how_often([n for _, n in noted])})"
         for message, noted in found.items()
+        if noted
     ]
 
 
@@ -224,6 +248,15 @@ def _how_often(notes: Sequence[Note]) -> str:
     if len(notes) > 1 or notes[0].offset is None:
         return count
     return f"{count}, first at byte {notes[0].offset:,}"
+
+
+def _guessed_ranks(view: View) -> list[str]:
+    guessed = [r.trace for r in view.ranks if r.trace.rank_source == "order of devices"]
+    if not guessed:
+        return []
+    labels = _named([trace.label for trace in guessed])
+    path = guessed[0].source.path
+    return [f"{path} states no rank: {labels} number its devices in their order"]
 
 
 def window_basis(view: View) -> dict[str, str]:

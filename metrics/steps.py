@@ -47,6 +47,7 @@ class Marker:
     number: Callable[[re.Match[str]], int | None]
     at_least: int = 1
     among_operators: bool = False
+    of_nsys: bool = False  # ranges that users name themselves, only in files of nsys
 
 
 def _stated(match: re.Match[str]) -> int | None:
@@ -57,6 +58,9 @@ def _counted(_: re.Match[str]) -> int | None:
     return None
 
 
+# "step 3", "train_step_3", "loader:iteration 7", "Iter#2"; never optimizer_step or backward_step.
+_NVTX_STEP: Final = r"(?:\w+:)?(?i:(?:train(?:ing)?|global)[ _-]?)?(?i:step|iteration|iter)"
+
 MARKERS: Final = (
     Marker(
         "ProfilerStep",
@@ -66,6 +70,8 @@ MARKERS: Final = (
     ),
     Marker("execute_context", re.compile(r"execute_(?:\d+_)?context_\d.*"), _counted, at_least=2),
     Marker("run_batch", re.compile(r"run_batch\b.*"), _counted, at_least=2),  # SGLang
+    Marker("NVTX step", re.compile(f"{_NVTX_STEP}[ _#:=-]*([0-9]{{1,9}})"), _stated, of_nsys=True),
+    Marker("NVTX step", re.compile(_NVTX_STEP + "()"), _counted, at_least=2, of_nsys=True),
 )
 
 
@@ -76,6 +82,8 @@ def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
     two markers with one number the longer counts: a step marked on two threads is one step.
     """
     for marker in MARKERS:
+        if marker.of_nsys and trace.source.format != "nsys":
+            continue
         for group in ("annotations", "cpu_ops") if marker.among_operators else ("annotations",):
             steps = _marked(trace, trace.group(group), marker)
             if steps:

@@ -10,7 +10,7 @@ from itertools import takewhile
 import msgspec
 
 from parsers.columns import Note
-from parsers.found import Capture, FoundFile
+from parsers.found import Capture, FoundFile, Source
 from parsers.names import listed, natural_key
 from parsers.rank_identity import is_rank_folder
 
@@ -28,8 +28,10 @@ def iteration_of(path: str) -> int | None:
     return None
 
 
-def captures_of(traces: Sequence[FoundFile]) -> tuple[Capture, ...]:
-    """The captures that ``traces`` form, in order of iteration, then natural order of names.
+def captures_of(traces: Sequence[FoundFile], source: Source = "torch") -> tuple[Capture, ...]:
+    """The captures that ``traces`` of one profiler form.
+
+    They come in order of iteration, then in natural order of names.
 
     Every ``iteration_N`` is a capture of its own; all other traces are one. Where two folders
     claim one rank, or state different world sizes, they are different jobs: each is a capture.
@@ -46,7 +48,12 @@ def captures_of(traces: Sequence[FoundFile]) -> tuple[Capture, ...]:
     ]
     fullest = max((_num_ranks(part) for _, part, _ in parts), default=0)
     captures = [
-        _capture(_name(iteration, part, siblings, alone=len(parts) == 1), iteration, part, fullest)
+        msgspec.structs.replace(
+            _capture(
+                _name(iteration, part, siblings, alone=len(parts) == 1), iteration, part, fullest
+            ),
+            source=source,
+        )
         for iteration, part, siblings in parts
     ]
     return tuple(sorted(captures, key=_order))
@@ -138,7 +145,8 @@ def _world_size_conflict(files: Iterable[FoundFile]) -> list[Note]:
 
 
 def _without_rank(files: Iterable[FoundFile]) -> list[Note]:
-    paths = [file.path for file in files if file.rank is None]
+    # An export of nsys may hold several ranks, and only its reader can name them.
+    paths = [file.path for file in files if file.rank is None and file.kind == "kineto"]
     if not paths:
         return []
     verb = "states" if len(paths) == 1 else "state"

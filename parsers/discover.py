@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
+
 from parsers.captures import captures_of, iteration_of
 from parsers.columns import Note, RankSource
 from parsers.errors import NotFoundError, TraceError
@@ -23,6 +25,7 @@ from parsers.walk import Entry, Walk, entry_of, walk
 __all__ = ["Capture", "Discovery", "FoundFile", "Kind", "discover", "parse_rank_map"]
 
 _JUST_WRITTEN_NS = 120 * 10**9
+_NSYS_KINDS: frozenset[Kind] = frozenset({"nsys_sqlite", "nsys_report"})
 _TRACE_SUFFIXES = (".json", ".gz", ".zst")
 _NAMED_BY_RANK: frozenset[Kind] = frozenset(
     {"kineto", "execution_trace", "nsys_sqlite", "nsys_report", "memory_snapshot", "expert_stats"}
@@ -61,12 +64,17 @@ def discover(
     _follow_stored_links(candidates, _base(path), single=len(found.entries) == 1)
     traces = [candidate for candidate in candidates if candidate.is_trace]
     _mark_equal_content(traces)
-    ranks = _mapped(rank_map or {}, traces)
+    of_nsys = [c for c in candidates if c.sniffed.kind in _NSYS_KINDS]
+    ranks = _mapped(rank_map or {}, [*traces, *of_nsys])
     files: list[FoundFile] = []
     notes = list(found.notes)
     for candidate in candidates:
         files += _found_files(candidate, ranks, notes)
-    captures = captures_of([file for file in files if _is_used(file)])
+    files = _without_exported(files)
+    captures = (
+        *captures_of([file for file in files if _is_used(file)]),
+        *captures_of([file for file in files if _is_used_of_nsys(file)], "nsys"),
+    )
     in_capture = {file.path: file for capture in captures for file in capture.files}
     files = [in_capture.get(file.path, file) for file in files]
     files.sort(key=lambda file: natural_key(file.path))
@@ -76,6 +84,27 @@ def discover(
 
 def _is_used(file: FoundFile) -> bool:
     return file.kind == "kineto" and file.problem is None and file.duplicate_of is None
+
+
+def _is_used_of_nsys(file: FoundFile) -> bool:
+    """Exports, and reports: what stands against a report is that nsys itself must export it."""
+    readable = file.kind == "nsys_sqlite" and file.problem is None
+    return (readable or file.kind == "nsys_report") and file.duplicate_of is None
+
+
+def _without_exported(files: list[FoundFile]) -> list[FoundFile]:
+    """Reports beside their own export repeat it."""
+    exported = {
+        file.path.rpartition(".")[0]: file.path
+        for file in files
+        if file.kind == "nsys_sqlite" and file.problem is None and file.duplicate_of is None
+    }
+    return [
+        msgspec.structs.replace(file, duplicate_of=exported[stem])
+        if file.kind == "nsys_report" and (stem := file.path.rpartition(".")[0]) in exported
+        else file
+        for file in files
+    ]
 
 
 def _base(path: str | Path) -> str:
@@ -269,7 +298,10 @@ def _duplicates(files: list[FoundFile]) -> list[Note]:
 
 
 def _several(captures: tuple[Capture, ...]) -> list[Note]:
-    if len(captures) < 2:
-        return []
-    names = listed([capture.name for capture in captures], 20)
-    return [Note("several_captures", f"{len(captures)} captures: {names}", count=len(captures))]
+    notes = []
+    for source in ("torch", "nsys"):
+        names = [capture.name for capture in captures if capture.source == source]
+        if len(names) > 1:
+            message = f"{len(names)} captures: {listed(names, 20)}"
+            notes.append(Note("several_captures", message, count=len(names)))
+    return notes

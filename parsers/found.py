@@ -35,6 +35,10 @@ Kind = Literal[
 ]
 
 
+Source = Literal["torch", "nsys"]
+"""Which profiler recorded a capture."""
+
+
 class FoundFile(msgspec.Struct, frozen=True):
     """One file below the directory that was opened.
 
@@ -58,9 +62,10 @@ class FoundFile(msgspec.Struct, frozen=True):
 class Capture(msgspec.Struct, frozen=True):
     """Traces that were recorded together: one timeline, one file a rank.
 
-    ``files`` are Kineto traces sorted by rank, then path, without repetitions; a file that
-    states no rank stands last. ``complete``: every rank of ``world_size`` is there, or, where no
-    file states the world size, as many files as in the fullest capture of the directory.
+    ``files`` are Kineto traces, or files of nsys, sorted by rank, then path, without
+    repetitions; a file that states no rank stands last. ``complete``: every rank of
+    ``world_size`` is there, or, where no file states the world size, as many files as in the
+    fullest capture of the directory.
     """
 
     name: str  # "" when the directory is one capture, else "iteration_5" or a folder
@@ -70,6 +75,7 @@ class Capture(msgspec.Struct, frozen=True):
     world_size: int | None
     complete: bool
     notes: tuple[Note, ...] = ()
+    source: Source = "torch"
 
 
 class Discovery(msgspec.Struct, frozen=True):
@@ -80,18 +86,27 @@ class Discovery(msgspec.Struct, frozen=True):
     captures: tuple[Capture, ...]
     notes: tuple[Note, ...] = ()
 
-    def choose(self, *, iteration: int | None = None, capture: str | None = None) -> Capture:
+    def choose(
+        self,
+        *,
+        iteration: int | None = None,
+        capture: str | None = None,
+        source: Source | None = None,
+    ) -> Capture:
         """The last complete capture that fits, or the fullest one when none is complete.
 
-        ``capture`` is a name, or the unambiguous end of one. Raises NotFoundError, which lists
-        what exists, when nothing fits.
+        ``capture`` is a name, or the unambiguous end of one. Kineto traces come before files of
+        nsys unless ``source`` is given. Raises NotFoundError, which lists what exists, when
+        nothing fits.
         """
         fitting = [
             found
             for found in self.captures
             if (iteration is None or found.iteration == iteration)
             and (capture is None or found.name in self._names_meant(capture))
+            and (source is None or found.source == source)
         ]
+        fitting = [found for found in fitting if found.source == "torch"] or fitting
         if not fitting:
             raise NotFoundError(self._nothing_fits(iteration, capture), path=shown(self.root))
         return max(

@@ -25,8 +25,7 @@ import msgspec
 
 from parsers.columns import RankTrace
 from parsers.errors import CancelledError, TraceError
-from parsers.kineto import read_kineto
-from parsers.kineto.reader import PARSER_VERSION
+from parsers.readers import read_file, version_of
 from parsers.resources import workers_for
 from parsers.store import Store, default_cache_dir
 from parsers.worker import Outcome, read_one, start_worker
@@ -49,7 +48,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """One file is in columns; ``cached`` when they came from the store."""
+    """One rank of a file is in columns; ``cached`` when they came from the store."""
 
     path: str
     trace: RankTrace
@@ -94,11 +93,11 @@ def load(
     for found in capture.files:
         if cancelled():
             return
-        event = _from_store(store, found)
-        if event is None:
-            pending.append(found)
+        events = _from_store(store, found)
+        if events:
+            yield from events
         else:
-            yield event
+            pending.append(found)
     pending.sort(key=lambda found: (-found.size_bytes, found.path))
     if not pending:
         return
@@ -112,17 +111,21 @@ def load(
     store.trim()
 
 
-def _from_store(store: Store, found: FoundFile) -> Loaded | Failed | None:
+def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
     started = time.perf_counter()
     path = Path(found.real_path)
     try:
-        trace = store.load(store.key(path, PARSER_VERSION))
+        traces = store.load_parts(store.key(path, version_of(found.kind)))
     except OSError as error:
-        return Failed(found.path, f"{found.path}: cannot be read ({error.strerror})")
-    if trace is None:
-        return None
+        return [Failed(found.path, f"{found.path}: cannot be read ({error.strerror})")]
     seconds = time.perf_counter() - started
-    return Loaded(found.path, _shown(trace, found), cached=True, seconds=seconds)
+    return _loaded(found, traces or (), cached=True, seconds=seconds)
+
+
+def _loaded(
+    found: FoundFile, traces: Sequence[RankTrace], *, cached: bool, seconds: float
+) -> list[LoadEvent]:
+    return [Loaded(found.path, _shown(t, found), cached=cached, seconds=seconds) for t in traces]
 
 
 def _shown(trace: RankTrace, found: FoundFile) -> RankTrace:
@@ -139,16 +142,22 @@ def _inline(
             return
         started = time.perf_counter()
         try:
-            trace = read_kineto(Path(found.real_path), shown=found.path, cancelled=cancelled)
+            traces = read_file(
+                Path(found.real_path),
+                found.kind,
+                shown=found.path,
+                scratch=(store.directory,),
+                cancelled=cancelled,
+            )
         except CancelledError:
             return
         except TraceError as error:
             yield Failed(found.path, str(error))
             continue
         with contextlib.suppress(OSError):
-            store.save(store.key(Path(found.real_path), PARSER_VERSION), trace)
+            store.save_parts(store.key(Path(found.real_path), version_of(found.kind)), traces)
         yield Progress(found.path, found.size_bytes, found.size_bytes)
-        yield Loaded(found.path, trace, cached=False, seconds=time.perf_counter() - started)
+        yield from _loaded(found, traces, cached=False, seconds=time.perf_counter() - started)
 
 
 class _Pool:
@@ -185,7 +194,9 @@ class _Pool:
         )
         try:
             with _own_main_module():
-                futures = {executor.submit(read_one, f.real_path, f.path): f for f in pending}
+                futures = {
+                    executor.submit(read_one, f.real_path, f.path, f.kind): f for f in pending
+                }
             return (yield from self._collect(futures, reports))
         finally:
             stop.set()
@@ -208,18 +219,18 @@ class _Pool:
             for future in done:
                 found = futures[future]
                 try:
-                    yield self._result(found, future.result())
+                    yield from self._result(found, future.result())
                 except BrokenProcessPool:
                     died.append(found)
         return died
 
-    def _result(self, found: FoundFile, outcome: Outcome) -> LoadEvent:
+    def _result(self, found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
         if outcome.error is not None:
-            return Failed(found.path, outcome.error)
-        trace = Store(outcome.directory).load(outcome.key)
-        if trace is None:
-            return Failed(found.path, f"{found.path}: its columns vanished from the cache")
-        return Loaded(found.path, _shown(trace, found), cached=False, seconds=outcome.seconds)
+            return [Failed(found.path, outcome.error)]
+        traces = Store(outcome.directory).load_parts(outcome.key)
+        if traces is None:
+            return [Failed(found.path, f"{found.path}: its columns vanished from the cache")]
+        return _loaded(found, traces, cached=False, seconds=outcome.seconds)
 
 
 @contextlib.contextmanager

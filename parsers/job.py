@@ -7,12 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, Literal
 
-from parsers.columns import Note, RankTrace
+import msgspec
+
+from parsers.columns import Note, RankSource, RankTrace, SourceFile
 from parsers.discover import Capture, Discovery, discover
 from parsers.errors import CardError, NotFoundError
+from parsers.found import Source
 from parsers.ingest import Failed, Loaded, LoadEvent, load, never
 from parsers.workload_card import Card, card_file, read_card
+
+ProfileMode = Literal["auto", "torch", "nsys"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,7 @@ class Job:
     failures: tuple[Failed, ...] = ()
     card: Card | None = None
     card_problem: str | None = None
+    profile_mode: ProfileMode = "auto"  # as asked for; the capture's source is what answers
 
     @property
     def world_size(self) -> int | None:
@@ -60,12 +67,24 @@ class Job:
         found = (*self.discovery.notes, *self.capture.notes)
         if self.ranks:
             found = tuple(note for note in found if note.code != "rank_conflict")
-        return (*found, *self._conflict_notes())
+        return (*found, *self._source_notes(), *self._conflict_notes())
+
+    def _source_notes(self) -> tuple[Note, ...]:
+        """Where two profilers recorded: which one answers."""
+        if len({capture.source for capture in self.discovery.captures}) < 2:
+            return ()
+        answers, other = ("the Kineto traces answer", "nsys")
+        if self.capture.source == "nsys":
+            answers, other = ("the files of nsys answer", "torch")
+        message = (
+            f"Kineto traces and files of nsys: {answers}; for the others --profile-mode {other}"
+        )
+        return (Note("two_profilers", message),)
 
     def _conflict_notes(self) -> tuple[Note, ...]:
         notes = []
         for rank in self.conflicting_ranks:
-            files = ", ".join(t.source.path for t in self.ranks if t.rank == rank)
+            files = ", ".join(_place(t.source) for t in self.ranks if t.rank == rank)
             message = f"rank {rank} is claimed by {files}: neither takes part in matching"
             notes.append(Note(code="rank_conflict", message=message))
         return tuple(notes)
@@ -73,8 +92,10 @@ class Job:
     def with_rank(self, trace: RankTrace) -> Job:
         """This job with one more loaded trace; ranks are ordered and labelled anew."""
         identified = _identified(trace, self.capture)
-        others = tuple(t for t in self.ranks if t.source.path != trace.source.path)
-        return dataclasses.replace(self, ranks=_labelled(_rebased((*others, identified))))
+        place = (trace.source.path, trace.source.part)
+        others = tuple(t for t in self.ranks if (t.source.path, t.source.part) != place)
+        every = _guessed(_rebased((*others, identified)))
+        return dataclasses.replace(self, ranks=_labelled(every))
 
     def with_failure(self, failure: Failed) -> Job:
         """This job with one more file that gave nothing."""
@@ -95,13 +116,15 @@ def start_job(
     rank_map: Mapping[str, int] | None = None,
     iteration: int | None = None,
     capture: str | None = None,
+    profile_mode: ProfileMode = "auto",
 ) -> Job:
     """Look at a directory (or one file): what there is, which capture, the card. No rank yet.
 
+    ``profile_mode`` says whose files: torch (Kineto), nsys, or Kineto's where there are any.
     Raises :class:`NotFoundError` where the path or the capture does not exist.
     """
     discovery = discover(path, rank_map=rank_map)
-    chosen = _chosen(discovery, iteration, capture)
+    chosen = _chosen(discovery, iteration, capture, _SOURCES[profile_mode])
     card, problem = None, None
     try:
         found = card_file(discovery, chosen)
@@ -109,7 +132,33 @@ def start_job(
             card = read_card(Path(found.real_path), shown_path=found.path)
     except CardError as error:
         problem = str(error)
-    return Job(str(path), discovery, chosen, card=card, card_problem=problem)
+    return Job(
+        str(path),
+        discovery,
+        chosen,
+        card=card,
+        card_problem=problem,
+        profile_mode=profile_mode,
+    )
+
+
+def has_device_work(job: Job) -> bool:
+    """Whether any loaded rank recorded work of a device."""
+    return any(len(trace.group("gpu")) for trace in job.ranks)
+
+
+def fallback_of(job: Job) -> Job | None:
+    """The job of the nsys files beside Kineto traces without device work, None elsewhere.
+
+    Two profilers cannot record the device at once: whichever came second has only the host.
+    Nothing of it is loaded yet.
+    """
+    if job.profile_mode != "auto" or job.capture.source != "torch" or has_device_work(job):
+        return None
+    if not any(capture.source == "nsys" for capture in job.discovery.captures):
+        return None
+    chosen = job.discovery.choose(source="nsys")
+    return dataclasses.replace(job, capture=chosen, ranks=(), failures=())
 
 
 def open_job(
@@ -119,38 +168,88 @@ def open_job(
     iteration: int | None = None,
     capture: str | None = None,
     cache_dir: Path | None = None,
+    profile_mode: ProfileMode = "auto",
     jobs: int | None = None,
     on_event: Callable[[LoadEvent], None] | None = None,
     cancelled: Callable[[], bool] = never,
 ) -> Job:
     """:func:`start_job`, then load every rank; small captures are read in this process.
 
-    Files that give nothing are in ``failures``; the rest is kept, also when cancelled.
+    Files that give nothing are in ``failures``; the rest is kept, also when cancelled. Where
+    Kineto traces hold no device work and nsys recorded some, its files are the job.
     """
-    job = start_job(path, rank_map=rank_map, iteration=iteration, capture=capture)
-    events = load(job.capture, cache_dir=cache_dir, jobs=jobs, inline=True, cancelled=cancelled)
-    for event in events:
-        job = job.with_event(event)
-        if on_event is not None:
-            on_event(event)
-    return job
+
+    def loaded(job: Job) -> Job:
+        for event in load(
+            job.capture, cache_dir=cache_dir, jobs=jobs, inline=True, cancelled=cancelled
+        ):
+            job = job.with_event(event)
+            if on_event is not None:
+                on_event(event)
+        return job
+
+    job = loaded(
+        start_job(
+            path,
+            rank_map=rank_map,
+            iteration=iteration,
+            capture=capture,
+            profile_mode=profile_mode,
+        )
+    )
+    fallback = None if cancelled() else fallback_of(job)
+    if fallback is None:
+        return job
+    other = loaded(fallback)
+    return other if has_device_work(other) else job
 
 
-def _chosen(discovery: Discovery, iteration: int | None, capture: str | None) -> Capture:
-    if not discovery.captures and iteration is None and capture is None:
-        return Capture(name="", iteration=None, files=(), ranks=(), world_size=None, complete=False)
-    return discovery.choose(iteration=iteration, capture=capture)
+_SOURCES: Mapping[ProfileMode, Source | None] = {"auto": None, "torch": "torch", "nsys": "nsys"}
+
+
+def _chosen(
+    discovery: Discovery, iteration: int | None, capture: str | None, source: Source | None
+) -> Capture:
+    none_fits = not any(source in (None, found.source) for found in discovery.captures)
+    if none_fits and iteration is None and capture is None:
+        empty = Capture("", None, (), (), None, complete=False)
+        return msgspec.structs.replace(empty, source=source or "torch")
+    return discovery.choose(iteration=iteration, capture=capture, source=source)
 
 
 def _identified(trace: RankTrace, capture: Capture) -> RankTrace:
-    """The file's own word on its rank first, then what discovery was told or read from names."""
-    if trace.rank is not None:
+    """The file's own word on its rank first, then what discovery was told or read from names.
+
+    Neither can tell the ranks of one file apart.
+    """
+    if trace.rank is not None or trace.source.parts > 1:
         return trace
     for found in capture.files:
         if found.path == trace.source.path and found.rank is not None:
             source = found.rank_source
             return dataclasses.replace(trace, rank=found.rank, rank_source=source)
     return trace
+
+
+def _guessed(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Number the devices of a file of nsys where it is all there is and names no rank.
+
+    A guess, so that collectives can be matched; it is taken back when another file comes.
+    """
+    alone = len({trace.source.path for trace in traces}) == 1 and len(traces) > 1
+    unknown = all(t.rank is None or t.rank_source == _GUESS for t in traces)
+    guessed = []
+    for trace in traces:
+        rank = trace.source.part if alone and unknown else None
+        if trace.rank is None or trace.rank_source == _GUESS:
+            source: RankSource = "none" if rank is None else _GUESS
+            guessed.append(dataclasses.replace(trace, rank=rank, rank_source=source))
+        else:
+            guessed.append(trace)
+    return tuple(guessed)
+
+
+_GUESS: Final = "order of devices"
 
 
 def _rebased(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
@@ -186,19 +285,25 @@ def _with_base(trace: RankTrace, base_ns: int) -> RankTrace:
 
 
 def _labelled(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
-    """Sorted by (rank, path); files without a rank come last under their name."""
-    ordered = sorted(traces, key=lambda t: (t.rank is None, t.rank or 0, t.source.path))
+    """Sorted by (rank, path, part); those without a rank come last under their file's name."""
+    ordered = sorted(
+        traces, key=lambda t: (t.rank is None, t.rank or 0, t.source.path, t.source.part)
+    )
     claims = Counter(t.rank for t in ordered)
     labelled = []
     for trace in ordered:
         if trace.rank is None:
-            label = trace.source.path
+            label = _place(trace.source)
         elif claims[trace.rank] > 1:
-            label = f"{trace.rank} ({trace.source.path})"
+            label = f"{trace.rank} ({_place(trace.source)})"
         else:
             label = str(trace.rank)
         labelled.append(trace if trace.label == label else dataclasses.replace(trace, label=label))
     return tuple(labelled)
 
 
-__all__ = ["Job", "NotFoundError", "open_job", "start_job"]
+def _place(source: SourceFile) -> str:
+    return f"{source.path} {source.part_name}" if source.part_name else source.path
+
+
+__all__ = ["Job", "NotFoundError", "fallback_of", "has_device_work", "open_job", "start_job"]

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,10 +41,12 @@ STORE_VERSION = 1
 _ALIGNMENT = 64
 _SAMPLE_BYTES = 64 * 1024
 _DEFAULT_LIMIT_BYTES = 20 << 30
-_SCRATCH = ".writing-"
+SCRATCH_PREFIX = ".writing-"
 _ABANDONED_S = 3600
 COLUMNS_NAME = "columns.bin"
 MANIFEST_NAME = "manifest.json"
+EXPORT_NAME = "export.sqlite"
+"""What nsys writes into a scratch folder; a killed reader leaves it behind."""
 
 
 class _Column(msgspec.Struct, frozen=True):
@@ -132,7 +134,7 @@ class Store:
         """Write an entry; False where the directory cannot take it (full, read-only)."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=self.directory))
+            scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self.directory))
         except OSError:
             return False
         try:
@@ -143,12 +145,25 @@ class Store:
             return (self.directory / key).is_dir()  # another writer was first: equal content
         return True
 
+    def load_parts(self, key: str) -> tuple[RankTrace, ...] | None:
+        """Every rank of a file that may hold several, None unless all are there."""
+        first = self.load(key)
+        if first is None:
+            return None
+        others = [self.load(_part_key(key, part)) for part in range(1, first.source.parts)]
+        parts = [first, *others]
+        return None if None in others else tuple(part for part in parts if part is not None)
+
+    def save_parts(self, key: str, parts: Sequence[RankTrace]) -> bool:
+        """Write every rank of one file, the first one last: it stands for all."""
+        return all(self.save(_part_key(key, trace.source.part), trace) for trace in reversed(parts))
+
     def trim(self) -> None:
         """Remove least recently used entries above the limit, and scratch of killed writers."""
         total = 0
         for used, size, folder in sorted(self._entries(), reverse=True):
             total += size
-            abandoned = folder.name.startswith(_SCRATCH) and used < time.time() - _ABANDONED_S
+            abandoned = folder.name.startswith(SCRATCH_PREFIX) and used < time.time() - _ABANDONED_S
             if total > self.limit_bytes or abandoned:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -161,13 +176,17 @@ class Store:
             for folder in list(self.directory.iterdir()):
                 with contextlib.suppress(OSError):
                     files = {file.name: file.stat() for file in folder.iterdir()}
-                    if not files.keys() <= {COLUMNS_NAME, MANIFEST_NAME}:
+                    if not files.keys() <= {COLUMNS_NAME, MANIFEST_NAME, EXPORT_NAME}:
                         continue
-                    if len(files) < 2 and not folder.name.startswith(_SCRATCH):
+                    if len(files) < 2 and not folder.name.startswith(SCRATCH_PREFIX):
                         continue
                     begun = folder.stat().st_mtime  # all there is of a writer that has just started
                     used = max((s.st_mtime for s in files.values()), default=begun)
                     yield used, sum(s.st_size for s in files.values()), folder
+
+
+def _part_key(key: str, part: int) -> str:
+    return f"{key}-{part}" if part else key
 
 
 def _arrays(trace: RankTrace) -> Iterator[tuple[str, npt.NDArray[Any]]]:

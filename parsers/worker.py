@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from parsers.errors import TraceError
-from parsers.kineto import read_kineto
-from parsers.kineto.reader import PARSER_VERSION
+from parsers.found import Kind
+from parsers.readers import read_file, version_of
 from parsers.store import Store
 
 _REPORT_S = 0.05
@@ -59,7 +59,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def read_one(real_path: str, shown: str) -> Outcome:
+def read_one(real_path: str, shown: str, kind: Kind) -> Outcome:
     """Read one file and store its columns; the task of a worker."""
     started = time.perf_counter()
     last = 0.0
@@ -73,13 +73,20 @@ def read_one(real_path: str, shown: str) -> Outcome:
 
     path = Path(real_path)
     try:
-        key = Store(_Worker.directories[0]).key(path, PARSER_VERSION)
-        trace = read_kineto(path, shown=shown, progress=progress, cancelled=_Worker.stop.is_set)
+        key = Store(_Worker.directories[0]).key(path, version_of(kind))
+        traces = read_file(
+            path,
+            kind,
+            shown=shown,
+            scratch=_Worker.directories,
+            progress=progress,
+            cancelled=_Worker.stop.is_set,
+        )
     except TraceError as error:
         return Outcome(error=str(error))
     except OSError as error:
         return Outcome(error=f"{shown}: cannot be read ({error.strerror})")
     for directory in _Worker.directories:
-        if Store(directory).save(key, trace):
+        if Store(directory).save_parts(key, traces):
             return Outcome(directory, key, time.perf_counter() - started)
     return Outcome(error=f"{shown}: no space for its columns in {_Worker.directories[0]}")
