@@ -12,9 +12,10 @@ import numpy.typing as npt
 from metrics.calls import Calls
 from metrics.classify import COMP, any_name, distinct
 from metrics.collectives.host_work import HOST_CAUSES, HOST_STALL, HostWork
+from metrics.collectives.kernel_names import KernelNames
 from metrics.intervals import Intervals, union
 from metrics.rank_facts import RankFacts
-from parsers.columns import I32, I64, Bool, RankTrace
+from parsers.columns import I64, Bool, RankTrace
 
 Groups = frozenset[int]
 
@@ -40,25 +41,32 @@ class Activity:
 
     Communication covers copies; what is neither is idle. Where
     no device was recorded, the operators that no other operator encloses stand for kernels.
-    ``sorts`` says of each call what kind of group it serves.
+    ``sorts`` says of each call what kind of group it serves; ``names`` is shared by all ranks.
     """
 
-    def __init__(self, facts: RankFacts, calls: Calls, sorts: npt.NDArray[np.str_]) -> None:
+    def __init__(
+        self, facts: RankFacts, calls: Calls, sorts: npt.NDArray[np.str_], names: KernelNames
+    ) -> None:
         self.trace = facts.trace
+        self._names = names
         self.calls = calls
         self.sorts = sorts
         self._facts = facts
         self._layers: dict[tuple[Groups, str], Layers] = {}
 
     @cached_property
-    def work(self) -> tuple[I64, I64, I32]:
-        """Start, duration and name id of every piece of computation, sorted by start."""
+    def work(self) -> tuple[I64, I64, I64]:
+        """Start, duration and name of every piece of computation, sorted by start.
+
+        Names are numbers that all ranks of the job share.
+        """
         if self._facts.has_kernels:
             events, rows = self.trace.group("gpu"), self._facts.classes == COMP
         else:
             events = self.trace.group("cpu_ops")
             rows = _outermost(self.trace)
-        return events.start_ns[rows], events.dur_ns[rows], events.name[rows]
+        names = self._names.ids(self.trace, events.name[rows])
+        return events.start_ns[rows], events.dur_ns[rows], names
 
     @cached_property
     def compute(self) -> Intervals:
@@ -139,11 +147,6 @@ class Activity:
 
     def _foreign(self, groups: Groups) -> Bool:
         return ~np.isin(self.calls.group, list(groups))
-
-    def num_pieces(self, start_ns: I64, end_ns: I64) -> I64:
-        """How many pieces of computation begin in each [start, end)."""
-        begun = self.work[0]
-        return np.searchsorted(begun, end_ns) - np.searchsorted(begun, start_ns)
 
 
 def _latest(ends_ns: I64, times_ns: I64) -> tuple[I64, I64]:

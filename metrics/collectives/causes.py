@@ -17,6 +17,7 @@ import numpy.typing as npt
 from metrics.classify import TYPES
 from metrics.collectives.activity import Activity
 from metrics.collectives.clocks import ClockModel
+from metrics.collectives.kernel_names import KernelNames
 from metrics.collectives.match import HIGH, LOW, MEDIUM, MatchInput
 from metrics.collectives.p2p import Pairs
 from metrics.collectives.partners import Partners, partners_of
@@ -128,6 +129,7 @@ class Causes:
         self.arrivals = arrivals
         self.clocks = clocks
         self.groups = groups
+        self.names = KernelNames()
         self._pairs = pairs
         self.inputs = {item.label: item for item in inputs}
         self._facts = facts
@@ -159,7 +161,9 @@ class Causes:
         """What a rank's time went into."""
         if label not in self._activities:
             calls = self.inputs[label].calls
-            self._activities[label] = Activity(self._facts[label], calls, self._sorts(label))
+            self._activities[label] = Activity(
+                self._facts[label], calls, self._sorts(label), self.names
+            )
         return self._activities[label]
 
     def points(self, labels: tuple[str, ...]) -> SyncPoints:
@@ -264,8 +268,7 @@ def _kind_of_compute(segments: Segments) -> I64:
     """Longer kernels, more of them, or more work to do, as an index into CAUSES."""
     extra = segments.compute_ns - segments.peer_compute_ns
     with np.errstate(invalid="ignore", divide="ignore"):
-        each = np.where(segments.pieces > 0, segments.compute_ns / segments.pieces, 0.0)
-        more = (segments.pieces - segments.peer_pieces) * each >= NAMED_SHARE * extra
+        more = segments.extra_kernels_ns >= NAMED_SHARE * extra
         heavier = extra / segments.peer_compute_ns
         given = (segments.elements_ratio >= MORE_WORK) & (
             segments.elements_ratio - 1 >= heavier / 4

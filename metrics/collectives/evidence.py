@@ -86,7 +86,7 @@ def evidence_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Evi
         peers_segment_ns=float(np.median(length[peers])) if peers else 0.0,
         excess_ns=excess,
         parts_ns=parts,
-        kernels=_kernels(activities, begin, end, late, peers),
+        kernels=_kernels(causes.names.texts, activities, begin, end, [late, *peers]),
         host=_host(activities[late], parts, begin[:, late], end[:, late]),
         elements_ratio=None if np.isnan(ratio) else ratio,
     )
@@ -100,11 +100,14 @@ def _parts(parts_ns: Sequence[float], excess_ns: float) -> dict[str, float]:
 
 
 def _kernels(
-    activities: Sequence[Activity], begin: I64, end: I64, late: int, peers: Sequence[int]
+    texts: Sequence[str],
+    activities: Sequence[Activity],
+    begin: I64,
+    end: I64,
+    members: Sequence[int],
 ) -> tuple[KernelDelta, ...]:
-    """Names that took the late rank longest beyond its peers, at most ``MAX_KERNELS``."""
-    mine = _by_name(activities[late], begin[:, late], end[:, late])
-    theirs = [_by_name(activities[i], begin[:, i], end[:, i]) for i in peers]
+    """Names that took the first member longest beyond the others, at most ``MAX_KERNELS``."""
+    mine, *theirs = [_by_name(activities[i], begin[:, i], end[:, i]) for i in members]
     if not theirs:
         return ()
     found = []
@@ -112,12 +115,12 @@ def _kernels(
         others = [one.get(name, (0, 0)) for one in theirs]
         usual = float(np.median([other[1] for other in others]))
         times = float(np.median([other[0] for other in others]))
-        found.append(KernelDelta(name, total - usual, total, usual, count, times))
+        found.append(KernelDelta(texts[name], total - usual, total, usual, count, times))
     found.sort(key=lambda one: -one.more_ns)
     return tuple(one for one in found[:MAX_KERNELS] if one.more_ns > 0)
 
 
-def _by_name(activity: Activity, begin: I64, end: I64) -> dict[str, tuple[int, int]]:
+def _by_name(activity: Activity, begin: I64, end: I64) -> dict[int, tuple[int, int]]:
     """Number and summed ns of the pieces of computation that begin in any [begin, end)."""
     start, dur, name = activity.work
     spans = union(begin, end)
@@ -128,11 +131,9 @@ def _by_name(activity: Activity, begin: I64, end: I64) -> dict[str, tuple[int, i
     names, place, counts = np.unique(name[rows], return_inverse=True, return_counts=True)
     total = np.zeros(len(names), np.int64)
     np.add.at(total, place, dur[rows])
-    found: dict[str, tuple[int, int]] = {}
+    found: dict[int, tuple[int, int]] = {}
     for index, count, ns in zip(names.tolist(), counts.tolist(), total.tolist(), strict=True):
-        text = activity.trace.text(index)
-        before = found.get(text, (0, 0))
-        found[text] = (before[0] + count, before[1] + ns)
+        found[index] = (count, ns)
     return found
 
 

@@ -18,9 +18,10 @@ import numpy.typing as npt
 from metrics.classify import TYPES
 from metrics.collectives.activity import Activity
 from metrics.collectives.host_work import HOST_CAUSES, HOST_STALL
+from metrics.collectives.kernel_names import compare
 from metrics.collectives.sync_points import SyncPoints
 from metrics.intervals import Intervals
-from parsers.columns import I64, Bool
+from parsers.columns import I64, MISSING, Bool
 
 F64 = npt.NDArray[np.float64]
 
@@ -81,8 +82,10 @@ class Start:
 class Segments:
     """What the late rank of each target did more than the median of its punctual peers.
 
-    ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` and ``pieces`` are its own
-    computation and number of pieces of it, with those of the peers; ``elements_ratio`` is what
+    ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` is its own
+    computation, beside that of the peers; ``extra_kernels_ns`` the time in kernels that they ran
+    less often, and ``kernel`` the name (a number of the job) that took longest beyond theirs, NaN
+    and -1 where names were not compared. ``elements_ratio`` is what
     it exchanged in all-to-alls over what they did, NaN without any. ``by_clocks`` marks those
     counted from a moment that only the clocks tell.
     """
@@ -91,8 +94,8 @@ class Segments:
     parts_ns: F64
     compute_ns: F64
     peer_compute_ns: F64
-    pieces: F64
-    peer_pieces: F64
+    extra_kernels_ns: F64
+    kernel: I64
     elements_ratio: F64
     by_clocks: Bool
 
@@ -116,8 +119,8 @@ class Segments:
             self.parts_ns[rows].sum(axis=0, keepdims=True),
             self.compute_ns[rows].sum(keepdims=True),
             weight.sum(keepdims=True),
-            self.pieces[rows].sum(keepdims=True),
-            self.peer_pieces[rows].sum(keepdims=True),
+            np.nansum(self.extra_kernels_ns[rows], keepdims=True),
+            self.kernel[rows][:1],
             np.atleast_1d(ratio),
             np.atleast_1d(self.by_clocks[rows].all()),
         )
@@ -128,8 +131,9 @@ def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]
     start = find_start(points, targets, activities)
     count = len(targets)
     parts = np.zeros((count, len(PARTS)))
-    mine, theirs, pieces, peer_pieces = np.zeros((4, count))
-    ratio = np.full(count, np.nan)
+    mine, theirs = np.zeros((2, count))
+    extra, ratio = np.full((2, count), np.nan)
+    kernel = np.full(count, MISSING, np.int64)
     known = np.flatnonzero(start.since >= 0)
     if len(known):
         begin, end = points.arrival_ns[start.since[known]], targets.time_ns[known]
@@ -137,14 +141,14 @@ def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]
         measured = split(begin, end, activities, points.groups, start.triggers[known])
         for index, name in enumerate(PARTS):
             parts[known, index] = beside.more(measured[name])
-        mine[known], theirs[known] = beside.both(measured[COMPUTE])
-        pieces[known], peer_pieces[known] = beside.both(
-            _by_member(activities, begin, end, Activity.num_pieces)
-        )
+        every = _by_member(activities, begin, end, _computed)
+        parts[known, PARTS.index(COMPUTE)] -= _hidden(beside, measured[COMPUTE], every)
+        mine[known], theirs[known] = beside.both(every)
+        extra[known], kernel[known] = compare(activities, begin, end, beside.late, beside.punctual)
         exchanged, usual = beside.both(_by_member(activities, begin, end, _exchanged))
         ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
     by_clocks = (start.since >= 0) & (np.append(points.number, 0)[start.since] < 0)
-    return Segments(start, parts, mine, theirs, pieces, peer_pieces, ratio, by_clocks)
+    return Segments(start, parts, mine, theirs, extra, kernel, ratio, by_clocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,21 +190,27 @@ def split(
     return found
 
 
-def _stopped(
+def _layered(
     begin_ns: I64,
     end_ns: I64,
     activities: Sequence[Activity],
     groups: frozenset[int],
     triggers: npt.NDArray[np.str_],
-) -> I64:
-    """Time in which each rank waited in collectives of ``groups``."""
-    found = np.zeros(begin_ns.shape, np.int64)
+) -> tuple[I64, I64]:
+    """Time in which each rank stopped for collectives of ``groups``, and computed apart."""
+    stopped, computed = np.zeros((2, *begin_ns.shape), np.int64)
     for i, one in enumerate(activities):
         for trigger in np.unique(triggers[:, i]).tolist():
-            rows = triggers[:, i] == trigger
-            stopped = one.layers(groups, trigger).stopped
-            found[rows, i] = _measure(stopped, begin_ns[rows, i], end_ns[rows, i])
-    return found
+            rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
+            begin, end = begin_ns[rows, i], end_ns[rows, i]
+            stopped[rows, i] = _measure(layers.stopped, begin, end)
+            computed[rows, i] = _measure(layers.compute, begin, end)
+    return stopped, computed
+
+
+def _hidden(beside: Beside, computed: I64, every: I64) -> F64:
+    """How much of what a rank computed more its peers computed too, but beside a collective."""
+    return np.maximum(beside.more(computed) - np.maximum(beside.more(every), 0), 0)
 
 
 def triggers_of(
@@ -227,11 +237,11 @@ def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activi
         peers, found, brought = _lateness(
             points, targets.take(left), activities, place, triggers[left]
         )
-        better = np.abs(brought) < np.abs(carried[left])  # never of NaN: not reached by all
+        better = np.maximum(brought, 0) < carried[left]  # never of NaN: not reached by all
         rows = left[better]
         since[rows], punctual[rows] = place[better], peers[better]
         excess[rows], carried[rows] = found[better], brought[better]
-        left = left[~(np.abs(brought) <= CARRIED * np.abs(found))]
+        left = left[~(brought <= CARRIED * np.abs(found))]
     carried[since < 0] = 0.0
     return Start(since, punctual, excess, carried, triggers)
 
@@ -250,10 +260,17 @@ def _lateness(
     latest = late[np.arange(len(targets)), targets.late]
     peers = late < PUNCTUAL * latest[:, np.newaxis]
     beside = Beside(targets.late, peers)
-    stopped = _stopped(begin, targets.time_ns, activities, points.groups, triggers)
+    times = targets.time_ns
+    stopped, computed = _layered(begin, times, activities, points.groups, triggers)
     brought = beside.more(points.late_ns[place] + stopped)
+    brought += _hidden(beside, computed, _by_member(activities, begin, times, _computed))
     reached = (begin < targets.time_ns).all(axis=1)
     return peers, beside.more(late), np.where(reached, brought, np.nan)
+
+
+def _computed(one: Activity, begin: I64, end: I64) -> I64:
+    """Time in computation, whatever runs beside it."""
+    return _measure(one.compute, begin, end)
 
 
 def _exchanged(one: Activity, begin: I64, end: I64) -> I64:
