@@ -15,7 +15,7 @@ from typing import Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands import demo, doctor, explore, list_metrics, print_metrics
+from ccltui.commands import demo, doctor, explore, list_metrics, print_metrics, stats
 from ccltui.commands.loading import LoadOptions
 from ccltui.report.envelope import Selection
 from ccltui.report.gates import parse_gate
@@ -27,7 +27,8 @@ ccltui DIR [options]                   explore
        ccltui DIR --metric NAME [options]     print metrics
        ccltui --list-metrics
        ccltui demo [DIR] [options]            a made-up job
-       ccltui doctor DIR [options]            what is in DIR"""
+       ccltui doctor DIR [options]            what is in DIR
+       ccltui stats PATH [options]            reports in the form of nsys stats"""
 _DESCRIPTION = """\
 All ranks of a training job at once, on one clock. DIR is a directory of traces, or one trace
 file. A first argument that is no verb is a directory; for one called like a verb: ./demo"""
@@ -39,7 +40,9 @@ _EPILOG = "\n".join(
 )
 
 Verb = Callable[[Sequence[str]], int]
-VERBS: Final[Mapping[str, Verb]] = MappingProxyType({"demo": demo.run, "doctor": doctor.run})
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {"demo": demo.run, "doctor": doctor.run, "stats": stats.run}
+)
 
 
 def run(arguments: Sequence[str]) -> int:

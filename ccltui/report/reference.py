@@ -16,7 +16,7 @@ from ccltui import guard
 guard.bind()
 
 from ccltui import cli, exit_codes  # noqa: E402
-from ccltui.commands import ccl_metrics, demo, doctor  # noqa: E402
+from ccltui.commands import ccl_metrics, demo, doctor, stats  # noqa: E402
 from ccltui.report.output import write_file  # noqa: E402
 from ccltui.report.rows import unit_of  # noqa: E402
 from ccltui.tui import keymap  # noqa: E402
@@ -50,7 +50,13 @@ def metrics_page() -> str:
 
 def cli_page() -> str:
     """The help of every command, and the exit status."""
-    parsers = (cli.parser(), demo.parser(), doctor.parser(), ccl_metrics.parser())
+    parsers = (
+        cli.parser(),
+        demo.parser(),
+        doctor.parser(),
+        stats.parser(),
+        ccl_metrics.parser(),
+    )
     sections = [f"## {p.prog}\n\n```text\n{p.format_help().rstrip()}\n```" for p in parsers]
     rows = [f"| {code} | {meaning} |" for code, meaning in exit_codes.MEANINGS]
     status = "\n".join(["## Exit status", "", "| status | meaning |", "|---|---|", *rows])

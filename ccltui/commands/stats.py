@@ -1,0 +1,110 @@
+"""``ccltui stats``: the reports of ``nsys stats``, and the study of all-to-all delays."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadOptions
+from ccltui.report.output import check_target, say, write_report
+from parsers.errors import GrammarError
+from parsers.window import parse_window
+
+if TYPE_CHECKING:
+    from metrics.nsys_reports import Report
+
+PROG: Final = "ccltui stats"
+FORMATS: Final = ("column", "csv", "json")
+_TIME_UNITS: Final = ("ns", "nsec", "us", "usec", "ms", "msec", "s", "sec")
+_USAGE = "ccltui stats PATH [--report NAME[,NAME…]] [options]"
+_DESCRIPTION = """\
+Print reports in the form of nsys stats. PATH is an nsys export (.sqlite), the text of nsys stats,
+a PyTorch trace, or a directory of PyTorch traces, whose ranks are pooled. From an export the
+cells are those that nsys prints."""
+_EPILOG = """\
+reports: cuda_gpu_trace, cuda_gpu_sum, cuda_gpu_kern_sum[:base|:mangled], cuda_gpu_mem_time_sum,
+cuda_gpu_mem_size_sum, cuda_api_sum, nvtx_sum, nvtx_gpu_proj_sum, osrt_sum; names of older
+versions (gpukernsum) are taken too. The exit status is 3 when a report that was named is absent."""
+
+
+def parser() -> args.Parser:
+    """The arguments of ``ccltui stats``."""
+    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    result.add_argument("path", metavar="PATH", help="export, text, trace or directory")
+    result.add_argument(
+        "-r",
+        "--report",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="reports by name, separated by commas; may be repeated; default: those of nsys, or "
+        "all that a text holds",
+    )
+    result.add_argument(
+        "--filter-time",
+        type=args.grammar(parse_window),
+        metavar="A/B",
+        help="rows that touch this time, taken whole: 6s/6s480ms, or either side alone",
+    )
+    result.add_argument(
+        "--filter-nvtx",
+        metavar="NAME",
+        help="rows that touch this range: name[@domain][/index]; wins over --filter-time",
+    )
+    result.add_argument(
+        "--timeunit", choices=_TIME_UNITS, default="ns", help="of the output; default: ns"
+    )
+    result.add_argument(
+        "--unit",
+        choices=_TIME_UNITS,
+        default="",
+        help="of the times in a text whose header names none",
+    )
+    result.add_argument("--format", choices=FORMATS, default="column", help="default: column")
+    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
+    args.add_capture(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui stats`` with its arguments; the exit status."""
+    options = parser().parse_args(arguments)
+    problem = check_target(options.output)
+    if problem is not None:
+        raise GrammarError(problem)
+    return _print_reports(options)
+
+
+def _print_reports(options: argparse.Namespace) -> int:
+    from ccltui.commands import stats_sources as sources  # noqa: PLC0415  (numpy)
+    from ccltui.report.nsys_cells import TIME_UNITS  # noqa: PLC0415
+    from ccltui.report.nsys_writers import WRITERS  # noqa: PLC0415
+    from metrics.nsys_reports import parse_range_filter  # noqa: PLC0415
+
+    wanted = [one for text in options.report for one in sources.parse_reports(text)]
+    nvtx = None if options.filter_nvtx is None else parse_range_filter(options.filter_nvtx)
+    choice = sources.Choice(wanted, options.filter_time, nvtx, options.unit)
+    reports = sources.reports_of(LoadOptions.of(options.path, options), choice)
+    _tell(reports)
+    present = [report for report in reports if report.columns]
+    if present:
+        write = WRITERS[options.format]
+        write_report(write(present, TIME_UNITS[options.timeunit]), options.output)
+    complete = len(present) == len(reports) if wanted else bool(present)
+    return exit_codes.OK if complete else exit_codes.REFUSED
+
+
+def _tell(reports: Sequence[Report]) -> None:
+    """What is absent or not whole, on standard error; the same sentence once."""
+    told: set[str] = set()
+    for report in reports:
+        sentences = [f"{report.name} is absent: {report.absent}"] if report.absent else []
+        for sentence in (*sentences, *report.notes):
+            if sentence not in told:
+                say(sentence)
+            told.add(sentence)

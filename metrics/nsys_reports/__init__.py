@@ -1,0 +1,11 @@
+"""The reports of ``nsys stats``, computed here and equal to nsys's own.
+
+Durations are never clipped and starts never moved: a window selects whole rows, as
+``--filter-time`` does. Metrics of this package's parent clip instead, and say so.
+"""
+
+from metrics.nsys_reports.make import REPORTS, make_report
+from metrics.nsys_reports.report import Report, ReportColumn
+from metrics.nsys_reports.select import Filter, parse_range_filter
+
+__all__ = ["REPORTS", "Filter", "Report", "ReportColumn", "make_report", "parse_range_filter"]

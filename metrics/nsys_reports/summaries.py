@@ -1,0 +1,195 @@
+"""Summaries: total, count and spread of durations per name, over all devices and processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from metrics.nsys_reports.groups import Groups, group, shares
+from metrics.nsys_reports.report import ReportColumn
+from metrics.nsys_reports.select import Filter
+from parsers.columns import I32, I64, Bool
+from parsers.nsys.report_tables import KERNEL, STYLES, Calls, ReportTables, Work
+
+Columns = tuple[ReportColumn, ...] | str
+"""The columns of a report, or why it has none."""
+
+NO_KERNELS = "the capture does not contain CUDA kernel data."
+NO_MEMORY = "the capture does not contain GPU memory data."
+NO_DEVICE_WORK = "the capture does not contain CUDA trace data."
+NO_API = "the capture does not contain CUDA API data."
+NO_OS = "the capture does not contain OS Runtime trace data."
+NO_RANGES = "the capture does not contain NV Tools Extension (NVTX) data."
+
+_VERSION_SUFFIX = re.compile(r"_v\d{4}$")  # cudaLaunchKernel_v7000; five digits stay
+
+
+def kernel_summary(tables: ReportTables, chosen: Filter) -> Columns:
+    """``cuda_gpu_kern_sum``: kernels by name."""
+    work, rows = _work_rows(tables, chosen, lambda work: work.kind == KERNEL)
+    if work is None or not len(rows):
+        return NO_KERNELS
+    groups = group(_names(work, rows), _durations(work, rows))
+    return (*_head(groups, "Instances"), *_spread(groups), _texts(tables, groups, "Name"))
+
+
+def device_summary(tables: ReportTables, chosen: Filter) -> Columns:
+    """``cuda_gpu_sum``: kernels, copies and fills by name, with their category."""
+    work, rows = _work_rows(tables, chosen, lambda work: work.kind >= KERNEL)
+    if work is None or not len(rows):
+        return NO_DEVICE_WORK
+    is_kernel = (work.kind[rows] == KERNEL).astype(np.int64)
+    groups = group(_names(work, rows) * 2 + is_kernel, _durations(work, rows))
+    categories = np.where(groups.key % 2 == 1, "CUDA_KERNEL", "MEMORY_OPER").tolist()
+    names = [tables.names[key] for key in (groups.key // 2).tolist()]
+    return (
+        *_head(groups, "Instances"),
+        *_spread(groups),
+        ReportColumn("Category", "text", categories),
+        ReportColumn("Operation", "text", names),
+    )
+
+
+def memory_time_summary(tables: ReportTables, chosen: Filter) -> Columns:
+    """``cuda_gpu_mem_time_sum``: durations of copies and fills by operation."""
+    work, rows = _work_rows(tables, chosen, lambda work: work.kind != KERNEL)
+    if work is None or not len(rows):
+        return NO_MEMORY
+    groups = group(_names(work, rows), _durations(work, rows))
+    return (*_head(groups, "Count"), *_spread(groups), _texts(tables, groups, "Operation"))
+
+
+def memory_size_summary(tables: ReportTables, chosen: Filter) -> Columns:
+    """``cuda_gpu_mem_size_sum``: bytes of copies and fills by operation."""
+    work, rows = _work_rows(tables, chosen, lambda work: work.kind != KERNEL)
+    if work is None or not len(rows):
+        return NO_MEMORY
+    sizes = work.detail("bytes")[rows]
+    known = sizes >= 0
+    if not known.any():
+        return "the capture does not contain the sizes of memory operations."
+    groups = group(_names(work, rows[known]), sizes[known])
+    return (
+        ReportColumn("Total", "size", groups.total),
+        ReportColumn("Count", "count", groups.count),
+        *groups.statistics("size", "size"),
+        _texts(tables, groups, "Operation"),
+    )
+
+
+def api_summary(tables: ReportTables, chosen: Filter) -> Columns:
+    """``cuda_api_sum``: calls of the CUDA runtime and driver by name."""
+    return _calls_summary(tables, tables.api, chosen, NO_API, _without_version)
+
+
+def os_summary(tables: ReportTables, chosen: Filter) -> Columns:
+    """``osrt_sum``: calls into the operating system by name."""
+    return _calls_summary(tables, tables.os_calls, chosen, NO_OS, str)
+
+
+def range_summary(tables: ReportTables, chosen: Filter) -> Columns:
+    """``nvtx_sum``: ranges by style and name. Ranges nest: their shares must not be added up."""
+    ranges = tables.ranges
+    if ranges is None:
+        return NO_RANGES
+    rows = np.flatnonzero(chosen.rows(ranges.start_ns, ranges.end_ns))
+    if not len(rows):
+        return NO_RANGES
+    labels, texts = range_labels(tables)
+    groups = group(labels[rows] * 2 + ranges.style[rows], (ranges.end_ns - ranges.start_ns)[rows])
+    styles = [STYLES[key] for key in (groups.key % 2).tolist()]
+    return (
+        *_head(groups, "Instances"),
+        *_spread(groups),
+        ReportColumn("Style", "text", styles),
+        ReportColumn("Range", "text", [texts[key] for key in (groups.key // 2).tolist()]),
+    )
+
+
+def range_labels(tables: ReportTables) -> tuple[I64, list[str]]:
+    """A label of each range and their texts: ``domain:text``, bare in the default domain."""
+    ranges = tables.ranges
+    if ranges is None:
+        return np.empty(0, np.int64), []
+    width = len(tables.names) + 1
+    codes = ranges.text.astype(np.int64) * width + ranges.domain + 1
+    found, inverse = np.unique(codes, return_inverse=True)
+    texts = []
+    for code in found.tolist():
+        text, domain = divmod(code, width)
+        prefix = f"{tables.names[domain - 1]}:" if domain else ""
+        texts.append(prefix + tables.names[text])
+    return _interned(inverse, texts)
+
+
+def _interned(codes: I64, texts: Sequence[str]) -> tuple[I64, list[str]]:
+    """Codes that are equal exactly where the texts are."""
+    ids: dict[str, int] = {}
+    of_code = np.array([ids.setdefault(text, len(ids)) for text in texts], np.int64)
+    return of_code[codes], list(ids)
+
+
+def _calls_summary(
+    tables: ReportTables,
+    calls: Calls | None,
+    chosen: Filter,
+    absent: str,
+    shown: Callable[[str], str],
+) -> Columns:
+    if calls is None:
+        return absent
+    rows = np.flatnonzero(chosen.rows(calls.start_ns, calls.end_ns))
+    if not len(rows):
+        return absent
+    found, inverse = np.unique(calls.name[rows], return_inverse=True)
+    keys, texts = _interned(
+        inverse.astype(np.int64), [shown(tables.names[one]) for one in found.tolist()]
+    )
+    groups = group(keys, (calls.end_ns - calls.start_ns)[rows])
+    names = [texts[key] for key in groups.key.tolist()]
+    return (
+        *_head(groups, "Num Calls"),
+        *_spread(groups),
+        ReportColumn("Name", "text", names),
+    )
+
+
+def _without_version(name: str) -> str:
+    return _VERSION_SUFFIX.sub("", name)
+
+
+def _work_rows(
+    tables: ReportTables, chosen: Filter, kinds: Callable[[Work], Bool]
+) -> tuple[Work | None, I64]:
+    work = tables.work
+    if work is None:
+        return None, np.empty(0, np.int64)
+    rows = np.flatnonzero(chosen.rows(work.start_ns, work.end_ns) & kinds(work))
+    return work, rows.astype(np.int64)
+
+
+def _names(work: Work, rows: I64) -> I64:
+    names: I32 = work.name[rows]
+    return names.astype(np.int64)
+
+
+def _durations(work: Work, rows: I64) -> I64:
+    return work.end_ns[rows] - work.start_ns[rows]
+
+
+def _head(groups: Groups, count: str) -> list[ReportColumn]:
+    return [
+        ReportColumn("Time", "percent", shares(groups.total)),
+        ReportColumn("Total Time", "time", groups.total),
+        ReportColumn(count, "count", groups.count),
+    ]
+
+
+def _spread(groups: Groups) -> list[ReportColumn]:
+    return groups.statistics("time", "mean_time")
+
+
+def _texts(tables: ReportTables, groups: Groups, name: str) -> ReportColumn:
+    return ReportColumn(name, "text", [tables.names[key] for key in groups.key.tolist()])

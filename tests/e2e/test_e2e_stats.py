@@ -1,0 +1,129 @@
+"""``ccltui stats`` as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from shell import CCLTUI, run
+
+TEXT = """Time (%),Total Time (ns),Instances,Name
+60.0,"1,500",3,"a, b"
+40.0,"1,000",1,c
+"""
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    path = tmp_path / "report_1.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(
+            """
+            CREATE TABLE StringIds (id INTEGER, value TEXT);
+            INSERT INTO StringIds VALUES (1, 'long<int>'), (2, 'long'), (3, 'TOKEN=secret');
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, globalPid,
+                correlationId, demangledName, shortName);
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1000, 3500, 0, 7, 0, 1, 1, 2);
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5000, 6000, 0, 7, 0, 2, 1, 2);
+            """
+        )
+    connection.close()
+    return path
+
+
+def test_a_report_of_an_export(export: Path) -> None:
+    done = run(CCLTUI, "stats", export, "-r", "gpukernsum", "--format", "csv", "--timeunit", "usec")
+
+    assert (done.returncode, "secret" in done.stdout + done.stderr) == (0, False)
+    assert list(csv.reader(done.stdout.splitlines())) == [
+        [
+            *("Time (%)", "Total Time (us)", "Instances", "Avg (us)", "Med (us)", "Min (us)"),
+            *("Max (us)", "StdDev (us)", "Name"),
+        ],
+        ["100.0", "3.500", "2", "1.750", "1.750", "1.000", "2.500", "1.061", "long<int>"],
+        [],
+    ]
+
+
+def test_names_and_windows(export: Path) -> None:
+    done = run(
+        CCLTUI,
+        *("stats", export, "--report", "cuda_gpu_kern_sum:base", "--format", "json"),
+        *("--filter-time", "4us/"),
+    )
+
+    (row,) = json.loads(done.stdout)
+    assert (row["Name"], row["Instances"], row["Total Time (ns)"]) == ("long", 1, 1000)
+
+
+def test_what_is_absent_is_told_and_the_rest_printed(export: Path) -> None:
+    done = run(CCLTUI, "stats", export, "-r", "osrt_sum,gpu-kern-summary")
+
+    assert done.returncode == 3
+    assert done.stdout.splitlines()[1] == " ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):"
+    assert "osrt_sum is absent: the capture does not contain OS Runtime trace data" in done.stderr
+    assert "no nsys has a report gpu-kern-summary; taken for cuda_gpu_kern_sum" in done.stderr
+
+
+def test_the_default_set_prints_what_there_is(export: Path) -> None:
+    done = run(CCLTUI, "stats", export)
+
+    assert done.returncode == 0
+    assert done.stdout.count(" ** ") == 1
+
+
+def test_a_text_is_converted(tmp_path: Path) -> None:
+    path = tmp_path / "run_cuda_gpu_kern_sum.csv"
+    path.write_text(TEXT)
+
+    done = run(CCLTUI, "stats", path, "--format", "json", "--timeunit", "us")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [row["Total Time (us)"] for row in json.loads(done.stdout)] == [1.5, 1.0]
+    refused = run(CCLTUI, "stats", path, "--filter-time", "1s/")
+    assert (refused.returncode, "a text holds results" in refused.stderr) == (2, True)
+    missing = run(CCLTUI, "stats", path, "-r", "nvtx_sum")
+    assert (missing.returncode, missing.stdout) == (3, "")
+
+
+def test_ranks_of_a_job_are_pooled(job: Path, tmp_path: Path) -> None:
+    target = tmp_path / "sum.json"
+
+    done = run(
+        CCLTUI, "stats", job, "-r", "cuda_gpu_kern_sum,nvtx_sum", "--format", "json", "-o", target
+    )
+
+    assert (done.returncode, done.stdout) == (0, "")
+    document = json.loads(target.read_text())
+    assert list(document) == ["cuda_gpu_kern_sum", "nvtx_sum"]
+    steps = [row for row in document["nvtx_sum"] if row["Range"].startswith("ProfilerStep#")]
+    assert {row["Instances"] for row in steps} == {4}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("-r", "kernels"), 2, "no report 'kernels' is computed here; there are cuda_gpu_trace"),
+        (("-r", "nvtx_sum:base"), 2, "only cuda_gpu_kern_sum:base and :mangled"),
+        (("--filter-time", "5"), 2, "Illegal window '5': no slash"),
+        (("--timeunit", "days"), 2, "invalid choice"),
+        (("-o", "/nonexistent/x"), 2, "does not exist"),
+    ],
+)
+def test_wrong_command_lines(
+    export: Path, arguments: tuple[str, ...], status: int, message: str
+) -> None:
+    done = run(CCLTUI, "stats", export, *arguments)
+
+    assert (done.returncode, done.stdout) == (status, "")
+    assert message in done.stderr
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    done = run(CCLTUI, "stats", tmp_path / "none.sqlite")
+
+    assert done.returncode == 1
+    assert "no such file or directory" in done.stderr
