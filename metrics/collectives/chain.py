@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from metrics.collectives.causes import UNKNOWN, Causes, Verdicts, together
-from metrics.collectives.match import LOW
+from metrics.collectives.match import LOW, MEDIUM
 from metrics.collectives.segments import OTHER_COLLECTIVE, Targets
 from metrics.collectives.waits import Waits, waits_of
 from parsers.columns import I64, MISSING
@@ -76,7 +76,8 @@ def chain_of(causes: Causes, number: int, row: int) -> tuple[Link, ...]:
     while links[-1].cause == OTHER_COLLECTIVE and len(links) < LONGEST:
         step = _follow(causes, labels, links[-1])
         if isinstance(step, str):
-            links[-1] = replace(links[-1], cause=step)
+            sure = LOW if step == UNKNOWN else min(links[-1].confidence, MEDIUM)
+            links[-1] = replace(links[-1], cause=step, confidence=sure)
             break
         labels, link = step
         if (link.label, link.number) in seen:
