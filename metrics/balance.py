@@ -1,0 +1,48 @@
+"""How evenly a load is spread: the usual measures, with their values for even and for one hot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+F64 = npt.NDArray[np.float64]
+
+KEYS = (
+    "load_factor",
+    "max_min_ratio",
+    "zero_experts",
+    "cv",
+    "gini",
+    "entropy_bits",
+    "entropy_norm",
+)
+
+
+def balance(loads: Sequence[float] | F64) -> dict[str, Any]:
+    """Measures of loads from 0 up; all null of nothing, or where all are 0.
+
+    Even: load factor 1, cv 0, Gini 0, normed entropy 1. One of n hot: n, √(n−1), 1−1/n, 0.
+    ``max_min_ratio`` is null where some load is 0 (``zero_experts`` counts them), ``cv`` is of
+    the population.
+    """
+    values = np.sort(np.asarray(loads, np.float64))
+    total, count = math.fsum(values.tolist()), len(values)
+    if not count or not total:
+        return dict.fromkeys(KEYS)
+    mean = total / count
+    share = values[values > 0] / total
+    entropy = max(0.0, -math.fsum((share * np.log2(share)).tolist()))
+    ranks = 2 * np.arange(1, count + 1) - count - 1
+    return {
+        "load_factor": float(values[-1]) / mean,
+        "max_min_ratio": float(values[-1] / values[0]) if values[0] > 0 else None,
+        "zero_experts": int((values == 0).sum()),
+        "cv": float(np.std(values)) / mean,
+        "gini": max(0.0, math.fsum((ranks * values).tolist()) / (count * total)),
+        "entropy_bits": entropy,
+        "entropy_norm": min(1.0, entropy / math.log2(count)) if count > 1 else None,
+    }
