@@ -127,6 +127,12 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     """Worker processes and the column cache."""
     group = parser.add_argument_group("loading")
     group.add_argument(
+        "--nsys",
+        metavar="PATH",
+        help="the nsys that exports .nsys-rep and .qdrep reports; default: CCLTUI_NSYS, else the "
+        "one on PATH",
+    )
+    group.add_argument(
         "--jobs",
         type=grammar(positive),
         metavar="N",

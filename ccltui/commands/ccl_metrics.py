@@ -73,7 +73,8 @@ def _run(arguments: Sequence[str]) -> int:
         raise GrammarError("--metric NAME is missing; --list-metrics shows the names")
     metrics = choose_metrics(options.metric)
     selection = Selection(profile_mode=options.profile_mode)
-    measured = measure(metrics, LoadOptions(options.trace), selection, debug=options.debug)
+    loading = LoadOptions(options.trace, profile_mode=options.profile_mode)
+    measured = measure(metrics, loading, selection, debug=options.debug)
     _print(_document(measured, keyed=len(metrics) > 1))
     measured.tell(warnings=False)
     return measured.exit_status

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Final
 
-from ccltui.commands.loading import LoadOptions, cache_directory, rank_map_of
+from ccltui.commands.loading import LoadOptions, cache_directory, name_nsys, rank_map_of
 from ccltui.report.envelope import Selection
 from parsers.errors import GrammarError
 
@@ -38,6 +38,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
     from ccltui.tui.options import ExplorerOptions  # noqa: PLC0415
 
     _refuse_headless(selection)
+    name_nsys(loading)
     with cache_directory(loading) as cache_dir:
         return run_explorer(
             loading.path,

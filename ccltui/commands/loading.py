@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 import tempfile
@@ -11,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ccltui.report.progress import Meter, ProgressLine, Silent
 
 if TYPE_CHECKING:
     from parsers.ingest import LoadEvent
-    from parsers.job import Job
+    from parsers.job import Job, ProfileMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class LoadOptions:
     cache_dir: Path | None = None
     no_cache: bool = False
     jobs: int | None = None
+    profile_mode: str = "auto"
+    nsys: str | None = None  # the program that exports reports; None: the one on PATH
 
     @classmethod
     def of(cls, path: str, arguments: argparse.Namespace) -> LoadOptions:
@@ -43,6 +46,8 @@ class LoadOptions:
             arguments.cache_dir,
             arguments.no_cache,
             arguments.jobs,
+            getattr(arguments, "profile_mode", "auto"),
+            getattr(arguments, "nsys", None),
         )
 
 
@@ -58,12 +63,20 @@ def look_at(options: LoadOptions) -> Job:
     """The job with nothing loaded yet. Raises TraceError where there is nothing to open."""
     from parsers.job import start_job  # noqa: PLC0415
 
+    name_nsys(options)
     return start_job(
         options.path,
         rank_map=rank_map_of(options),
         iteration=options.iteration,
         capture=options.capture,
+        profile_mode=cast("ProfileMode", options.profile_mode),
     )
+
+
+def name_nsys(options: LoadOptions) -> None:
+    """Say to all readers, which may be other processes, which nsys exports reports."""
+    if options.nsys is not None:
+        os.environ["CCLTUI_NSYS"] = options.nsys
 
 
 def rank_map_of(options: LoadOptions) -> Mapping[str, int] | None:
@@ -76,20 +89,34 @@ def rank_map_of(options: LoadOptions) -> Mapping[str, int] | None:
 def load_job(options: LoadOptions) -> LoadedJob:
     """The job with every rank that can be read; files that cannot are its failures.
 
-    Raises TraceError where there is nothing to open.
+    Kineto traces without device work give way to files of nsys beside them. Raises TraceError
+    where there is nothing to open.
     """
+    from parsers.job import fallback_of, has_device_work  # noqa: PLC0415
+
     job = look_at(options)
     watched = sys.stderr is not None and sys.stderr.isatty()
-    sizes = {found.path: found.size_bytes for found in job.capture.files}
-    meter: Meter = ProgressLine(sys.stderr, sizes) if watched else Silent()
     with cache_directory(options) as cache_dir, _stoppable(active=watched) as stopped:
-        try:
-            return _load(job, cache_dir, options.jobs, meter, stopped)
-        finally:
-            meter.close()
+        loaded = _load(job, cache_dir, options.jobs, watched, stopped)
+        fallback = fallback_of(loaded.job) if loaded.complete else None
+        if fallback is None:
+            return loaded
+        other = _load(fallback, cache_dir, options.jobs, watched, stopped)
+        return other if has_device_work(other.job) else loaded
 
 
 def _load(
+    job: Job, cache_dir: Path | None, jobs: int | None, watched: bool, stopped: Callable[[], bool]
+) -> LoadedJob:
+    sizes = {found.path: found.size_bytes for found in job.capture.files}
+    meter: Meter = ProgressLine(sys.stderr, sizes) if watched else Silent()
+    try:
+        return _read(job, cache_dir, jobs, meter, stopped)
+    finally:
+        meter.close()
+
+
+def _read(
     job: Job, cache_dir: Path | None, jobs: int | None, meter: Meter, stopped: Callable[[], bool]
 ) -> LoadedJob:
     from parsers.ingest import load  # noqa: PLC0415
@@ -98,8 +125,8 @@ def _load(
     for event in load(capture, cache_dir=cache_dir, jobs=jobs, inline=True, cancelled=stopped):
         job = job.with_event(event)
         _show(meter, event)
-    expected = len(capture.files)
-    return LoadedJob(job, complete=len(job.ranks) + len(job.failures) >= expected)
+    read = {trace.source.path for trace in job.ranks}
+    return LoadedJob(job, complete=len(read) + len(job.failures) >= len(capture.files))
 
 
 def _show(meter: Meter, event: LoadEvent) -> None:

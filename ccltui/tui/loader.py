@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from ccltui.tui.messages import (
     Fact,
@@ -16,6 +17,9 @@ from ccltui.tui.messages import (
     RankLoaded,
 )
 from ccltui.tui.options import ExplorerOptions
+
+if TYPE_CHECKING:
+    from parsers.job import ProfileMode
 
 Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bool]], None]
 """Opens a path and posts what comes in, until it is done or cancelled."""
@@ -43,6 +47,7 @@ def run_load(
             rank_map=options.rank_map,
             iteration=options.iteration,
             capture=options.capture,
+            profile_mode=cast("ProfileMode", options.profile_mode),
         )
     except (TraceError, OSError) as error:
         post(OpenFailed(str(error)))
