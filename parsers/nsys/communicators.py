@@ -105,6 +105,7 @@ class Communicators:
         groups = tuple(
             ProcessGroup(
                 name=f"{c:#x}",
+                description="world" if self._is_world(c, known) else "",
                 ranks=ranks[c],
                 size=self.table.num_ranks.get(c, MISSING),
                 backend="nccl",
@@ -114,11 +115,15 @@ class Communicators:
         numbers = {c: index for index, c in enumerate(communicators)}
         return self.table.finish(ids, numbers, ranks), groups
 
+    def _is_world(self, communicator: int, known: Mapping[Part, Identity]) -> bool:
+        """Whether every rank of the job is a member: it is as large as the world."""
+        size = self.table.num_ranks.get(communicator, MISSING)
+        return {size} == {identity.world_size for identity in known.values()}
+
     def _ranks_of(self, communicator: int, known: Mapping[Part, Identity]) -> tuple[int, ...]:
         """Global ranks in order of the communicator's own, () unless all are certain."""
         size = self.table.num_ranks.get(communicator, MISSING)
-        worlds = {identity.world_size for identity in known.values()}
-        if {size} == worlds:
+        if self._is_world(communicator, known):
             return tuple(range(size))
         of_rank: dict[int, int] = {}
         for member in self.members:
