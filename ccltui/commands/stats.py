@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 PROG: Final = "ccltui stats"
 FORMATS: Final = ("column", "csv", "json")
 _TIME_UNITS: Final = ("ns", "nsec", "us", "usec", "ms", "msec", "s", "sec")
-_USAGE = "ccltui stats PATH [--report NAME[,NAME…]] [options]"
+_USAGE = """\
+ccltui stats PATH [--report NAME[,NAME…]] [options]
+       ccltui stats PATH --alltoall [--cutoff P] [--svg FILE] [options]"""
 _DESCRIPTION = """\
 Print reports in the form of nsys stats. PATH is an nsys export (.sqlite), the text of nsys stats,
 a PyTorch trace, or a directory of PyTorch traces, whose ranks are pooled. From an export the
-cells are those that nsys prints."""
+cells are those that nsys prints. With --alltoall: how long the all-to-all exchanges of a node
+wait for their last device, from the exports and texts below PATH."""
 _EPILOG = """\
 reports: cuda_gpu_trace, cuda_gpu_sum, cuda_gpu_kern_sum[:base|:mangled], cuda_gpu_mem_time_sum,
 cuda_gpu_mem_size_sum, cuda_api_sum, nvtx_sum, nvtx_gpu_proj_sum, osrt_sum; names of older
@@ -65,19 +68,72 @@ def parser() -> args.Parser:
     )
     result.add_argument("--format", choices=FORMATS, default="column", help="default: column")
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
+    _add_study(result)
     args.add_capture(result)
     args.add_loading(result)
     args.add_general(result)
     return result
 
 
+def _add_study(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("delays of all-to-all")
+    group.add_argument(
+        "--alltoall",
+        action="store_true",
+        help="Total, Actual and delay of each exchange instead of reports",
+    )
+    group.add_argument(
+        "--cutoff",
+        type=args.grammar(_percent),
+        default=1.0,
+        metavar="P",
+        help="shares of device time below P percent are added up; default: 1",
+    )
+    group.add_argument(
+        "--svg", metavar="FILE", help="write the distribution of the delays as a drawing"
+    )
+
+
+def _percent(text: str) -> float:
+    """A percentage, 0 to 100."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise GrammarError(f"{text[:40]!r} is not a percentage from 0 to 100")
+    return value
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui stats`` with its arguments; the exit status."""
     options = parser().parse_args(arguments)
-    problem = check_target(options.output)
+    problem = check_target(options.output) or check_target(options.svg)
     if problem is not None:
         raise GrammarError(problem)
+    if options.alltoall:
+        return _print_studies(options)
+    if options.svg is not None:
+        raise GrammarError("--svg draws the delays of --alltoall")
     return _print_reports(options)
+
+
+def _print_studies(options: argparse.Namespace) -> int:
+    from ccltui.alltoall import studies_of  # noqa: PLC0415  (numpy)
+    from ccltui.report import alltoall_writers as writers  # noqa: PLC0415
+
+    if options.report or options.filter_time or options.filter_nvtx:
+        raise GrammarError("--alltoall takes whole files: neither reports nor filters")
+    studies = studies_of(options.path)
+    for sentence in studies.problems:
+        say(sentence)
+    if not studies.nodes:
+        say("no all-to-all kernels here: a cuda_gpu_trace in text form or an export has them")
+        return exit_codes.REFUSED
+    write_report(writers.WRITERS[options.format](studies, options.cutoff), options.output)
+    if options.svg is not None:
+        write_report(writers.write_svg(studies), options.svg)
+    return exit_codes.OK
 
 
 def _print_reports(options: argparse.Namespace) -> int:

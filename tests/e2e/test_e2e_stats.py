@@ -127,3 +127,29 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert "no such file or directory" in done.stderr
+
+
+def test_delays_of_exchanges(tmp_path: Path) -> None:
+    kernel = "ncclDevKernel_SendRecv(x)"
+    rows = f"1000,500,1,8,A (0),{kernel}\n1400,100,2,8,A (1),{kernel}\n"
+    header = "Start (ns),Duration (ns),CorrId,GrdX,Device,Name\n"
+    (tmp_path / "a_cuda_gpu_trace.csv").write_text(header + rows)
+    drawing = tmp_path / "delays.svg"
+
+    done = run(CCLTUI, "stats", tmp_path, "--alltoall", "--format", "json", "--svg", drawing)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    (study,) = json.loads(done.stdout)["studies"]
+    assert study["summary"]["delay"]["max"] == 0.4
+    assert drawing.read_text().startswith("<svg ")
+
+
+def test_a_folder_without_exchanges(export: Path) -> None:
+    done = run(CCLTUI, "stats", export.parent, "--alltoall")
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "no all-to-all kernels here" in done.stderr
+    refused = run(CCLTUI, "stats", export.parent, "--alltoall", "-r", "nvtx_sum")
+    assert (refused.returncode, "takes whole files" in refused.stderr) == (2, True)
+    alone = run(CCLTUI, "stats", export, "--svg", export.parent / "x.svg")
+    assert (alone.returncode, "--svg draws the delays" in alone.stderr) == (2, True)

@@ -1,0 +1,183 @@
+"""All-to-all studies as text, csv and json."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from ccltui.alltoall import NodeStudy, Studies
+from ccltui.draw.ecdf import ecdf_lines, ecdf_svg
+from ccltui.report.envelope import SCHEMA_VERSION
+from ccltui.report.layout import Align, clean, count_text, table
+from ccltui.report.writers import json_bytes
+from metrics.nsys_reports.shares import Share, kind_shares, operation_shares
+
+_STATISTICS: Final = ("mean", "p50", "p95", "max")
+_WIDEST_NAME: Final = 72
+_CSV_HEADER: Final = ("source", "exchange", "total_us", "actual_us", "delay_us")
+DEFINITION: Final = (
+    "Total is the longest and Actual the shortest kernel of one exchange over the devices of the "
+    "node; delay = Total - Actual"
+)
+
+Writer = Callable[[Studies, float], bytes]
+
+
+def write_column(studies: Studies, cutoff_percent: float) -> bytes:
+    """For people: a table of each study, its distribution of delays, its shares of time."""
+    blocks = [line for node in studies.nodes for line in (*_node_lines(node, cutoff_percent), "")]
+    return "".join(f"{line}\n" for line in blocks).encode()
+
+
+def write_csv(studies: Studies, _cutoff_percent: float) -> bytes:
+    """One row a complete exchange."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_CSV_HEADER)
+    for node in studies.nodes:
+        source, found = clean(node.source), node.study
+        columns = (found.total_ns, found.actual_ns, found.delay_ns)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for number, row in enumerate(rows):
+            writer.writerow([source, number, *(f"{value / 1000:.3f}" for value in row)])
+    return text.getvalue().encode()
+
+
+def write_json(studies: Studies, cutoff_percent: float) -> bytes:
+    """One document with everything."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "definition": DEFINITION,
+        "unit": "us",
+        "cutoff_percent": cutoff_percent,
+        "studies": [_node_document(node, cutoff_percent) for node in studies.nodes],
+        "problems": list(studies.problems),
+    }
+    return json_bytes(document, indent=True)
+
+
+WRITERS: Final[Mapping[str, Writer]] = {
+    "column": write_column,
+    "csv": write_csv,
+    "json": write_json,
+}
+
+
+def write_svg(studies: Studies) -> bytes:
+    """The distributions of delays of all studies in one drawing; p50 and p95 of a single one."""
+    curves = {node.source: node.study.delay_ns for node in studies.nodes}
+    marks: list[int] = []
+    if len(studies.nodes) == 1:
+        delay = studies.nodes[0].study.summary()["delay"]
+        found = (delay["p50"], delay["p95"])
+        marks = [round(value * 1000) for value in found if value is not None]
+    return ecdf_svg(curves, title="All-to-all delay (Total - Actual)", marks_ns=marks).encode()
+
+
+def _node_lines(node: NodeStudy, cutoff_percent: float) -> list[str]:
+    found = node.study
+    lines = [clean(f"{node.source}: {node.made_by}"), ""]
+    lines += [_coverage(node), ""]
+    rows = [
+        (name, *(_number(spread[key]) for key in _STATISTICS))
+        for name, spread in found.summary().items()
+    ]
+    header = ("us", *_STATISTICS)
+    lines += table(header, rows, align=("left", *_right(4)))
+    if found.num_complete:
+        lines += ["", "share of exchanges with at most this delay", *ecdf_lines(found.delay_ns)]
+    devices = [
+        (device, f"{count:,}", f"{found.last[device]:,}")
+        for device, count in found.num_kernels.items()
+    ]
+    lines += ["", *table(("device", "kernels", "joined last"), devices, align=("left", *_right(2)))]
+    return lines + _share_lines(node, cutoff_percent)
+
+
+def _coverage(node: NodeStudy) -> str:
+    found = node.study
+    devices = count_text(found.rows.shape[1], "device")
+    sentence = f"{found.num_complete:,} of {count_text(len(found.rows), 'exchange')} have a kernel "
+    sentence += f"on each of {devices}"
+    if found.coverage is not None:
+        sentence += f", {100 * found.coverage:.1f} % of {len(found.exchanges):,} kernels"
+    if node.agrees is not None:
+        verb = "equal" if node.agrees else "DIFFER from"
+        sentence += f"; sums {verb} those of {clean(node.summary_source)}"
+    return sentence
+
+
+def _share_lines(node: NodeStudy, cutoff_percent: float) -> list[str]:
+    if node.summary is None or not node.summary.columns:
+        return []
+    lines: list[str] = []
+    for title, shares in (
+        ("kind of work", kind_shares(node.summary, cutoff_percent)),
+        ("operation", operation_shares(node.summary, cutoff_percent)),
+    ):
+        rows = [
+            (f"{share.percent:.1f}", _number(share.total_ns / 1000), str(share.operations), name)
+            for share, name in ((share, _short(share.name)) for share in shares)
+        ]
+        header = ("% of device time", "total us", "operations", title)
+        lines += ["", *table(header, rows, align=_right(3))]
+    return lines
+
+
+def _right(count: int) -> list[Align]:
+    return ["right"] * count
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _WIDEST_NAME else f"{name[: _WIDEST_NAME - 1]}…"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.3f}"
+
+
+def _node_document(node: NodeStudy, cutoff_percent: float) -> dict[str, Any]:
+    found = node.study
+    microseconds = {
+        name: np.round(values / 1000, 3).tolist()
+        for name, values in (
+            ("total", found.total_ns),
+            ("actual", found.actual_ns),
+            ("delay", found.delay_ns),
+        )
+    }
+    document = {
+        "source": node.source,
+        "made_by": node.made_by,
+        "exchanges": found.num_complete,
+        "incomplete_exchanges": len(found.rows) - found.num_complete,
+        "coverage": found.coverage,
+        "summary": found.summary(),
+        "kernels": dict(found.num_kernels),
+        "joined_last": dict(found.last),
+        "each": microseconds,
+        "shares": None,
+    }
+    if node.summary is not None and node.summary.columns:
+        document["shares"] = {
+            "source": node.summary_source,
+            "agrees": node.agrees,
+            "kinds": [_share(share) for share in kind_shares(node.summary, cutoff_percent)],
+            "operations": [
+                _share(share) for share in operation_shares(node.summary, cutoff_percent)
+            ],
+        }
+    return document
+
+
+def _share(share: Share) -> dict[str, Any]:
+    return {
+        "name": share.name,
+        "percent": share.percent,
+        "total_us": share.total_ns / 1000,
+        "operations": share.operations,
+    }
