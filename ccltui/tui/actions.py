@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from ccltui.tui import moves
+from ccltui.tui import drawer, moves, rows
 from ccltui.tui.moves import Move
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Pane
@@ -20,6 +20,8 @@ CHARTS: Final = frozenset({Pane.ALIGNMENT, Pane.TIMELINE})
 ALIGNMENT: Final = frozenset({Pane.ALIGNMENT})
 TIMELINE: Final = frozenset({Pane.TIMELINE})
 SUMMARY: Final = frozenset({Pane.SUMMARY})
+EVENTS: Final = frozenset({Pane.EVENTS})
+COLLECTIVES: Final = CHARTS | EVENTS
 
 GROUPS: Final = ("panes", "stragglers", "move", "view", "filter", "app")
 
@@ -30,6 +32,7 @@ class Effect(Enum):
     """What an action asks of the application beyond another view."""
 
     PROMPT_WINDOW = auto()
+    PROMPT_FILTER = auto()
     CLEAR_WINDOW = auto()
     BACK = auto()
     HELP = auto()
@@ -87,7 +90,12 @@ def _chart_is_empty(scene: Scene) -> str | None:
 
 
 def _no_rows(scene: Scene) -> str | None:
-    return None if moves.rows_of(scene) else "nothing is loaded yet"
+    if scene.state.pane is Pane.EVENTS and scene.findings.lanes and scene.events is None:
+        return "still listing"
+    if rows.count(scene):
+        return None
+    listed = scene.state.pane is Pane.EVENTS and scene.findings.lanes
+    return "no event is listed: F changes the filter" if listed else "nothing is loaded yet"
 
 
 def _no_worst(scene: Scene) -> str | None:
@@ -146,7 +154,7 @@ def _no_window(scene: Scene) -> str | None:
 
 
 def _nothing_to_go_back(scene: Scene) -> str | None:
-    if scene.state.table_open or scene.session.busy:
+    if scene.state.table_open or scene.state.drawer is not None or scene.session.busy:
         return None
     return "nothing is open: q quits"
 
@@ -155,16 +163,15 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("pane.summary", ("1",), "Summary", "panes", moves.open_pane(Pane.SUMMARY)),
     Action("pane.alignment", ("2",), "Alignment", "panes", moves.open_pane(Pane.ALIGNMENT)),
     Action("pane.timeline", ("3",), "Timeline", "panes", moves.open_pane(Pane.TIMELINE)),
-    Action("pane.next", ("tab",), "next pane", "panes", moves.next_pane(1),
-           twin="pane.previous", both="next, previous"),
+    Action("pane.events", ("4",), "Events", "panes", moves.open_pane(Pane.EVENTS)),
+    Action("pane.next", ("tab",), "next pane; drawer", "panes", moves.tab,
+           twin="pane.previous", both="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", moves.next_pane(-1)),
-    Action("open.ranks", ("enter",), "the metric rank by rank", "panes", moves.follow,
+    Action("open.ranks", ("enter",), "the metric rank by rank", "panes", moves.open_table,
            SUMMARY, _no_rows, hint="ranks"),
-    Action("open.timeline", ("enter",), "same moment on the timeline", "panes", moves.follow,
-           ALIGNMENT, no_collectives, hint="timeline"),
-    Action("open.alignment", ("enter",), "same moment in Alignment", "panes", moves.follow,
-           TIMELINE, no_collectives, hint="align"),
-    Action("app.back", ("escape",), "back; stop loading", "panes", Effect.BACK,
+    Action("open.detail", ("enter",), "why late; follow the blame", "panes", drawer.enter,
+           COLLECTIVES, drawer.why_not_enter, hint="why"),
+    Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
            why_not=_nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", moves.worst(1),
            why_not=_no_worst, hint="worst", twin="stragglers.previous",
@@ -184,20 +191,20 @@ ACTIONS: Final[tuple[Action, ...]] = (
            CHARTS, _chart_is_empty, twin="move.right", both="cell or collective"),
     Action("move.right", ("l", "right"), "one cell or collective right", "move",
            moves.across(1), CHARTS, _chart_is_empty),
-    Action("move.down", ("j", "down"), "one row down", "move", moves.down(1),
+    Action("move.down", ("j", "down"), "one row down", "move", rows.down(1),
            why_not=_no_rows, twin="move.up", both="row"),
-    Action("move.up", ("k", "up"), "one row up", "move", moves.down(-1), why_not=_no_rows),
+    Action("move.up", ("k", "up"), "one row up", "move", rows.down(-1), why_not=_no_rows),
     Action("move.page_left", ("H", "shift+left"), "a page left", "move", moves.page_across(-1),
            CHARTS, _chart_is_empty, twin="move.page_right", both="page across"),
     Action("move.page_right", ("L", "shift+right"), "a page right", "move",
            moves.page_across(1), CHARTS, _chart_is_empty),
     Action("move.page_down", ("J", "pagedown", "shift+down"), "a page of rows down", "move",
-           moves.page_down(1), why_not=_no_rows, twin="move.page_up", both="page of rows"),
+           rows.page_down(1), why_not=_no_rows, twin="move.page_up", both="page of rows"),
     Action("move.page_up", ("K", "pageup", "shift+up"), "a page of rows up", "move",
-           moves.page_down(-1), why_not=_no_rows),
-    Action("move.first_row", ("g g", "home"), "first row", "move", moves.first_row,
+           rows.page_down(-1), why_not=_no_rows),
+    Action("move.first_row", ("g g", "home"), "first row", "move", rows.first_row,
            why_not=_no_rows, twin="move.last_row", both="first, last row"),
-    Action("move.last_row", ("G", "end"), "last row", "move", moves.last_row,
+    Action("move.last_row", ("G", "end"), "last row", "move", rows.last_row,
            why_not=_no_rows),
     Action("move.pan_left", ("a",), "pan 10 % left", "move", moves.pan(-1), CHARTS,
            _chart_is_empty, hint="pan", twin="move.pan_right", both="pan 10 %"),
@@ -226,11 +233,21 @@ ACTIONS: Final[tuple[Action, ...]] = (
            _chart_is_empty),
     Action("view.order", ("o",), "ranks by rank or by harm", "view", moves.order, CHARTS,
            _chart_is_empty),
+    Action("events.sort", ("o",), "sort by time, duration, ...", "view", moves.sort, EVENTS,
+           _no_time, hint="sort"),
+    Action("events.switch", ("C",), "collectives, or all device work", "view",
+           moves.switch_list, EVENTS, _no_time, hint="what"),
+    Action("events.next_rank", ("l", "right"), "next rank", "move", moves.other_rank(1), EVENTS,
+           _no_time, hint="rank", twin="events.previous_rank", both="next, previous rank"),
+    Action("events.previous_rank", ("h", "left"), "previous rank", "move",
+           moves.other_rank(-1), EVENTS, _no_time),
     Action("view.merge", ("b",), "one row a rank, or two", "view", moves.merge, TIMELINE),
     Action("filter.window", ("t",), "window of time or steps", "filter", Effect.PROMPT_WINDOW,
            why_not=_no_time, hint="window"),
     Action("filter.clear", ("ctrl+t",), "clear the window", "filter", Effect.CLEAR_WINDOW,
            why_not=_no_window),
+    Action("filter.events", ("F",), "rows whose name matches", "filter", Effect.PROMPT_FILTER,
+           EVENTS, _no_time, hint="filter"),
     Action("filter.communicator", ("c",), "next communicator", "filter",
            moves.next_communicator(1), CHARTS, _no_other_communicator, hint="comm"),
     Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),

@@ -15,9 +15,11 @@ import numpy as np
 
 from ccltui.draw import numbers
 from ccltui.draw.lanes import Lane, Track
+from ccltui.tui import answers
 from ccltui.tui.communicator import Communicator, calls_by_rank, harm_by_rank
 from ccltui.tui.messages import Fact, FindingsReady
-from ccltui.tui.scene import Findings, Span, Step
+from ccltui.tui.queries import Answered, Query
+from ccltui.tui.scene import Findings, Scene, Span, Step
 from ccltui.tui.session import Filter, Session
 from metrics.calls import Calls
 from metrics.classify import TYPES
@@ -49,6 +51,14 @@ class Analyst:
         self._lock = threading.Lock()
         self._view: View | None = None
         self._findings = Findings()
+        self._ready: tuple[int, View] | None = None
+
+    def answer(self, scene: Scene, query: Query) -> Answered | None:
+        """What a pane asks about the scene; None when the scene is no longer the newest."""
+        ready = self._ready
+        if ready is None or ready[0] != scene.findings.generation:
+            return None
+        return answers.answer(ready[1], scene, query)
 
     def run(
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
@@ -58,6 +68,7 @@ class Analyst:
             if session.job is None or cancelled():
                 return
             self._view = View(session.job, self._chosen(session.filter), previous=self._view)
+            self._ready = session.generation, self._view
             start = replace(self._findings, generation=session.generation, complete=False)
             for findings in stages(
                 self._view, session.filter, start, tuple(self._found().values())
@@ -96,6 +107,7 @@ def stages(
     findings = replace(
         findings,
         communicators=communicators,
+        matched=findings.generation,
         calls=calls_by_rank(communicators),
         harm_ns=harm_by_rank(communicators),
         clock=clock_of(view, [rank.label for rank in view.ranks]),

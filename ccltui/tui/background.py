@@ -13,6 +13,8 @@ from ccltui.tui import compat
 from ccltui.tui.loader import Load
 from ccltui.tui.messages import Fact
 from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.queries import Query
+from ccltui.tui.scene import Scene
 from ccltui.tui.session import Session
 
 if TYPE_CHECKING:
@@ -72,6 +74,22 @@ class Background:
             self._settling = True
             delay = max(_SETTLE_S, _REST * self._last_s) if session().busy else _AT_ONCE_S
             self._app.set_timer(delay, lambda: self._start_analysis(session()))
+
+    def ask(self, scene: Scene, query: Query) -> None:
+        """Find out something about a scene; a newer question of its kind replaces an older."""
+        self._app.run_worker(
+            lambda: self._answer(scene, query),
+            thread=True,
+            exclusive=True,
+            group=type(query).__name__,
+            exit_on_error=False,
+        )
+
+    def _answer(self, scene: Scene, query: Query) -> None:
+        worker, analyst = get_current_worker(), self._analyst
+        found = None if analyst is None else analyst.answer(scene, query)
+        if found is not None and not worker.is_cancelled:
+            self._post(found)
 
     def _start_analysis(self, session: Session) -> None:
         self._settling = False

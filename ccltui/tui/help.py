@@ -24,6 +24,10 @@ _ABOUT = {
         "cell is exposed, or hidden under compute, by majority. A height is the share of",
         "busy time, rounded up: any activity shows.",
     ),
+    Pane.EVENTS: (
+        "Collectives of the selected rank, or all work of its device. lag: how long after the",
+        "first rank the last one came; k: place among the collectives of its communicator.",
+    ),
 }
 _COLUMN = 40
 _KEYS_WIDTH = 9

@@ -98,21 +98,21 @@ def tabs(scene: Scene, width: int) -> Line:
         on = pane is scene.state.pane
         text = f"[{pane.value} {title}]" if on else f" {pane.value} {title} "
         left.append((text, Ink.TAB_ON if on else Ink.TAB))
-    return spread(left, _legend(scene), width, Ink.TAB)
+    return spread(left, _legend(scene, narrow=width < NARROW), width, Ink.TAB)
 
 
-def _legend(scene: Scene) -> Line:
+def _legend(scene: Scene, *, narrow: bool) -> Line:
     if scene.state.pane is Pane.TIMELINE:
-        return [
-            ("█", Ink.COMPUTE),
-            (" compute  ", Ink.TAB),
-            ("█", Ink.EXPOSED),
-            (" exposed net  ", Ink.TAB),
-            ("█", Ink.OVERLAPPED),
-            (" overlapped ", Ink.TAB),
+        names = ("comp", "net", "both") if narrow else ("compute", "exposed net", "overlapped")
+        inks = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
+        pairs = [
+            [("█", ink), (f" {name}  ", Ink.TAB)] for ink, name in zip(inks, names, strict=True)
         ]
+        return [piece for pair in pairs for piece in pair]
     if scene.state.pane is Pane.ALIGNMENT:
-        return _lag_legend(scene)
+        return _lag_legend(scene, narrow=narrow)
+    if scene.state.pane is Pane.EVENTS:
+        return _list_legend(scene)
     steps = scene.findings.steps
     if not steps:
         return []
@@ -120,14 +120,29 @@ def _legend(scene: Scene) -> Line:
     return [(f"iterations {first}-{last} (n={len(steps)}) ", Ink.TAB)]
 
 
-def _lag_legend(scene: Scene) -> Line:
+def _list_legend(scene: Scene) -> Line:
+    """Whose events are listed, how many of them, in which order."""
+    listing, rank = scene.state.listing, scene.state.selection.rank
+    if scene.events is None or rank is None:
+        return []
+    count = numbers.count(len(scene.events))
+    filtered = f" /{fit(listing.pattern, 12).rstrip()}/" if listing.pattern else ""
+    text = f"{rank_name(rank)}  {count} {listing.listed.value}{filtered}  by {listing.sort.value} "
+    return [(text, Ink.TAB)]
+
+
+def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
     floor = scene.state.floor_ns
+    cell = " " if narrow else "  "
     if scene.colour:
-        ramp: Line = [("  ", HEAT + level * LEVELS + level) for level in range(1, LEVELS)]
+        ramp: Line = [(cell, HEAT + level * LEVELS + level) for level in range(1, LEVELS)]
     else:
         ramp = [(".:-=+*#", Ink.TEXT)]
     return [
-        (f"{_communicator_text(scene)}  lag {numbers.short_duration(floor)} ", Ink.TAB),
+        (
+            f"{'' if narrow else _communicator_text(scene)}  lag {numbers.short_duration(floor)} ",
+            Ink.TAB,
+        ),
         *ramp,
         (f" {numbers.short_duration(floor * 100)} ", Ink.TAB),
     ]
@@ -199,6 +214,8 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
     if scene.state.pane is Pane.SUMMARY:
         return _definition(scene, width)
     collective: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
+    if scene.state.pane is Pane.EVENTS:
+        return collective, [(f" {_event_text(scene)}", Ink.DIM)]
     if scene.state.pane is Pane.TIMELINE:
         return [(f" {_time_text(scene)}", Ink.TEXT)], collective
     if scene.disproved:
@@ -251,6 +268,17 @@ def _match_text(scene: Scene) -> str:
     if communicator is None or k is None or k >= len(communicator):
         return ""
     return f"match {('low', 'medium', 'high')[communicator.confidence[k]]}"
+
+
+def _event_text(scene: Scene) -> str:
+    """Full name of the selected row, and its place."""
+    events = scene.events
+    if events is None or not len(events):
+        return ""
+    at = events.at(scene)
+    place = f"row {numbers.count(at + 1)} of {numbers.count(len(events))}"
+    total = "" if len(events) == events.total else f" ({numbers.count(events.total)} unfiltered)"
+    return f"{place}{total}   {events.name_of(int(events.order[at]))}"
 
 
 def _time_text(scene: Scene) -> str:

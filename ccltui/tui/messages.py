@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
+from ccltui.tui.queries import Answered
 from ccltui.tui.session import Session
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class FindingsReady:
 
 
 LoadFact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | OpenFailed
-Fact = LoadFact | FindingsReady
+Fact = LoadFact | FindingsReady | Answered
 
 
 def after(session: Session, fact: LoadFact) -> Session:

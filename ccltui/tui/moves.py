@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ccltui.tui import drawer, rows
+from ccltui.tui.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.scene import Scene
-from ccltui.tui.viewstate import Pane, ViewState
+from ccltui.tui.viewstate import Drawer, Pane, ViewState
 
 Move = Callable[[Scene], ViewState]
-PAGE = 9  # tenths of a page
 _FLOOR_LIMITS_NS = (1_000, 10_000_000_000)
 
 
@@ -33,31 +34,9 @@ def next_pane(step: int) -> Move:
     return move
 
 
-def in_view(state: ViewState) -> ViewState:
-    """Scroll both viewports so that they hold the cursor."""
-    selection = state.selection
-    time = state.time if selection.time_ns is None else state.time.showing(selection.time_ns)
-    columns = state.columns if selection.k is None else state.columns.showing(selection.k)
-    return replace(state, time=time, columns=columns)
-
-
-def to_collective(scene: Scene, k: int, *, culprit: bool = False) -> ViewState:
-    """Put the cursor on a collective, and on the rank that came last if asked."""
-    communicator = scene.communicator
-    if communicator is None:
-        return scene.state
-    rank = communicator.culprit(k) if culprit else None
-    state = scene.state.select(k=k, rank=rank, time_ns=communicator.moment_ns(k))
-    return in_view(replace(state, worst=communicator.place_of(k)))
-
-
-def to_time(scene: Scene, time_ns: int) -> ViewState:
-    """Put the cursor on a time and on the collective that runs there."""
-    state = scene.state
-    time_ns = min(max(time_ns, state.time.start_ns), state.time.end_ns - 1)
-    communicator = scene.communicator
-    k = None if communicator is None else communicator.nearest(time_ns)
-    return in_view(replace(state.select(time_ns=time_ns, k=k), worst=None))
+def tab(scene: Scene) -> ViewState:
+    """The keys of the drawer where one is open, else the next pane."""
+    return next_pane(1)(scene) if scene.state.drawer is None else drawer.switch_focus(scene)
 
 
 def across(cells: int) -> Move:
@@ -80,7 +59,7 @@ def page_across(direction: int) -> Move:
     def move(scene: Scene) -> ViewState:
         view = scene.state.time if scene.state.pane is Pane.TIMELINE else scene.state.columns
         repeat = 1 if scene.state.pane is Pane.TIMELINE else scene.state.columns.repeat
-        return across(direction * max(view.cells * PAGE // 10 // repeat, 1))(scene)
+        return across(direction * max(view.cells * rows.PAGE // 10 // repeat, 1))(scene)
 
     return move
 
@@ -137,61 +116,6 @@ def centre(scene: Scene) -> ViewState:
         return state if at is None else replace(state, time=state.time.centred(at))
     k = selection.k
     return state if k is None else replace(state, columns=state.columns.centred(k))
-
-
-def rows_of(scene: Scene) -> tuple[str, ...]:
-    """What j and k walk through in the pane: ranks, or metrics in the summary."""
-    if scene.state.pane is Pane.SUMMARY:
-        if scene.state.table_open:
-            return tuple(scene.findings.lanes)
-        return tuple(metric.name for metric in scene.findings.metrics)
-    return scene.members if scene.state.pane is Pane.ALIGNMENT else scene.ranks
-
-
-def row_of(scene: Scene) -> int:
-    """Index of the cursor among the rows of the pane."""
-    if scene.state.pane is Pane.SUMMARY:
-        return scene.state.first_rank if scene.state.table_open else scene.state.metric
-    rows = rows_of(scene)
-    rank = scene.state.selection.rank
-    return rows.index(rank) if rank in rows else 0
-
-
-def to_row(scene: Scene, row: int) -> ViewState:
-    """Put the cursor on a row of the pane, the nearest one that exists."""
-    state, rows = scene.state, rows_of(scene)
-    row = max(min(row, len(rows) - 1), 0)
-    if state.pane is Pane.SUMMARY:
-        return replace(state, first_rank=row) if state.table_open else replace(state, metric=row)
-    return state.select(rank=rows[row]) if rows else state
-
-
-def down(rows: int) -> Move:
-    """Some rows down (negative: up)."""
-
-    def move(scene: Scene) -> ViewState:
-        return to_row(scene, row_of(scene) + rows)
-
-    return move
-
-
-def page_down(direction: int) -> Move:
-    """90 % of a page down or up."""
-
-    def move(scene: Scene) -> ViewState:
-        return down(direction * max(scene.state.rows * PAGE // 10, 1))(scene)
-
-    return move
-
-
-def first_row(scene: Scene) -> ViewState:
-    """The first row."""
-    return to_row(scene, 0)
-
-
-def last_row(scene: Scene) -> ViewState:
-    """The last row."""
-    return to_row(scene, len(rows_of(scene)) - 1)
 
 
 def step_collective(step: int) -> Move:
@@ -308,20 +232,6 @@ def next_iteration(scene: Scene, direction: int) -> int | None:
     return next((start for start in reversed(starts) if start < at), None)
 
 
-def show_communicator(scene: Scene, index: int) -> ViewState:
-    """Another communicator, at the same moment."""
-    communicators = scene.findings.communicators or ()
-    chosen = communicators[index]
-    state = scene.state
-    time_ns = state.selection.time_ns
-    k = chosen.nearest(0 if time_ns is None else time_ns)
-    view = type(state.columns).whole(len(chosen), state.columns.cells)
-    state = replace(state.select(communicator=index, k=k), columns=view, worst=None)
-    if state.selection.rank not in chosen.labels and chosen.labels:
-        state = state.select(rank=chosen.labels[0])
-    return in_view(state)
-
-
 def next_communicator(step: int) -> Move:
     """The next or previous communicator."""
 
@@ -344,15 +254,36 @@ def merge(scene: Scene) -> ViewState:
     return replace(scene.state, merged=not scene.state.merged)
 
 
-def follow(scene: Scene) -> ViewState:
-    """Go where the selected thing can be seen in detail."""
-    state = scene.state
-    if state.pane is Pane.SUMMARY:
-        return replace(state, table_open=True, first_rank=0)
-    pane = Pane.TIMELINE if state.pane is Pane.ALIGNMENT else Pane.ALIGNMENT
-    return centre(scene.with_state(open_pane(pane)(scene)))
+def open_table(scene: Scene) -> ViewState:
+    """The selected metric rank by rank."""
+    return replace(scene.state, table_open=True, first_rank=0)
 
 
 def back(scene: Scene) -> ViewState:
     """Close what was opened last."""
+    drawer = scene.state.drawer
+    if drawer is not None:
+        return replace(scene.state, drawer=Drawer() if drawer.focused else None)
     return replace(scene.state, table_open=False)
+
+
+def other_rank(step: int) -> Move:
+    """The rank after or before the selected one."""
+
+    def move(scene: Scene) -> ViewState:
+        ranks, rank = scene.ranks, scene.state.selection.rank
+        at = ranks.index(rank) + step if rank in ranks else 0
+        at = max(min(at, len(ranks) - 1), 0)
+        return replace(scene.state.select(rank=ranks[at]), event=None) if ranks else scene.state
+
+    return move
+
+
+def sort(scene: Scene) -> ViewState:
+    """The next order of events."""
+    return replace(scene.state, listing=scene.state.listing.sorted_next())
+
+
+def switch_list(scene: Scene) -> ViewState:
+    """Collectives, or all work of the device."""
+    return replace(scene.state, listing=scene.state.listing.switched(), event=None)

@@ -12,6 +12,8 @@ from ccltui.tui.viewstate import Order, ViewState
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Lane
     from ccltui.tui.communicator import Communicator, RankCalls
+    from ccltui.tui.detail import Detail
+    from ccltui.tui.events import EventTable
     from metrics.registry import Metric
     from metrics.result import Result
 
@@ -38,6 +40,7 @@ class Findings:
     """What has been computed so far; each part says by its presence that it is there."""
 
     generation: int = -1
+    matched: int = -1  # generation that the communicators are of
     metrics: tuple[Metric, ...] = ()
     results: Mapping[str, Result] = field(default_factory=dict)
     communicators: tuple[Communicator, ...] | None = None
@@ -60,6 +63,8 @@ class Scene:
     findings: Findings = field(default_factory=Findings)
     colour: bool = True
     notice: str = ""
+    events: EventTable | None = None  # the list last asked for
+    detail: Detail | None = None  # the collective last asked about
 
     @property
     def communicator(self) -> Communicator | None:

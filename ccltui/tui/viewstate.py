@@ -15,6 +15,7 @@ class Pane(Enum):
     SUMMARY = "1"
     ALIGNMENT = "2"
     TIMELINE = "3"
+    EVENTS = "4"
 
     @property
     def title(self) -> str:
@@ -24,7 +25,7 @@ class Pane(Enum):
     @property
     def short_title(self) -> str:
         """Name where there is little room."""
-        return {"1": "Sum", "2": "Align", "3": "Time"}[self.value]
+        return {"1": "Sum", "2": "Align", "3": "Time"}.get(self.value, self.title)
 
 
 class Order(Enum):
@@ -38,6 +39,23 @@ class Order(Enum):
         return Order.HARM if self is Order.RANK else Order.RANK
 
 
+class Listed(Enum):
+    """What the rows of Events are."""
+
+    COLLECTIVES = "collectives"
+    DEVICE = "device work"
+
+
+class Sort(Enum):
+    """Order of the rows of Events: by time ascending, by sizes the largest first."""
+
+    TIME = "time"
+    DURATION = "duration"
+    NAME = "name"
+    LAG = "lag"
+    BYTES = "bytes"
+
+
 DEFAULT_FLOOR_NS: Final = 100_000
 
 
@@ -49,6 +67,39 @@ class Selection:
     communicator: int = 0
     k: int | None = None
     time_ns: int | None = None  # since the job's origin, on its clock
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which events of the selected rank are listed, and how; ``pattern`` filters by name."""
+
+    listed: Listed = Listed.COLLECTIVES
+    sort: Sort = Sort.TIME
+    pattern: str = ""
+
+    @property
+    def sorts(self) -> tuple[Sort, ...]:
+        """Orders that these rows can have."""
+        everything = tuple(Sort)
+        return everything if self.listed is Listed.COLLECTIVES else everything[:3]
+
+    def sorted_next(self) -> Listing:
+        """The next order in turn."""
+        at = self.sorts.index(self.sort) + 1
+        return replace(self, sort=self.sorts[at % len(self.sorts)])
+
+    def switched(self) -> Listing:
+        """The other kind of rows, in order of time."""
+        other = Listed.DEVICE if self.listed is Listed.COLLECTIVES else Listed.COLLECTIVES
+        return Listing(other, Sort.TIME, self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawer:
+    """The detail of the selected collective: whether its keys are asked first, and its row."""
+
+    focused: bool = False
+    row: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +118,9 @@ class ViewState:
     order: Order = Order.RANK
     merged: bool = False
     worst: int | None = None  # place of the selected collective by harm
+    listing: Listing = field(default_factory=Listing)
+    event: int | None = None  # row of Events that was chosen there
+    drawer: Drawer | None = None  # None: closed
 
     def select(
         self,

@@ -77,8 +77,8 @@ def test_keys_lead_to_actions_pane_by_pane() -> None:
     keymap = Keymap()
 
     assert keymap.press(Pane.ALIGNMENT, "", "]").action is by_id("stragglers.next")
-    assert keymap.press(Pane.ALIGNMENT, "", "enter").action is by_id("open.timeline")
-    assert keymap.press(Pane.TIMELINE, "", "enter").action is by_id("open.alignment")
+    assert keymap.press(Pane.SUMMARY, "", "enter").action is by_id("open.ranks")
+    assert keymap.press(Pane.TIMELINE, "", "enter").action is by_id("open.detail")
     assert keymap.press(Pane.ALIGNMENT, "", "b").problem == "b works in 3 Timeline"
     assert keymap.press(Pane.ALIGNMENT, "", "Z").problem == "Z is not a key here: ? lists them"
 

@@ -62,7 +62,7 @@ async def test_the_worst_straggler_is_two_keys_away_and_stays_selected(
         assert shows(app, "▶r5    +12.02ms")
         assert shows(app, "worst 1/84")
 
-        await press(pilot, "enter")
+        await press(pilot, "3")
         assert app.scene.state.pane is Pane.TIMELINE
         assert shows(app, "▶r5")
         assert shows(app, "last r5")
@@ -81,9 +81,51 @@ async def test_every_key_of_a_pane_acts_or_says_why_not(
             if app.scene.state.pane is not pane:
                 await pilot.press(pane.value)
             await pilot.press(*action.keys[0].split(" "))
-            if action.id in ("filter.window", "app.help"):
+            if action.id in ("filter.window", "filter.events", "app.help"):
                 await press(pilot, "escape")
             assert app.is_running
+
+
+async def test_the_reason_is_one_more_key_away(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "2", "]", "enter")
+        while app.scene.detail is None:
+            await pilot.pause(0.01)
+        await pilot.pause()
+        assert shows(app, "why late: rank 5: 12 ms more computation")
+
+        await press(pilot, "enter")
+        assert shows(app, "! the blame ends here: r5 was late by itself")
+        await press(pilot, "tab", "j", "enter")
+        assert (app.scene.state.pane, app.scene.state.selection.rank) == (Pane.TIMELINE, "1")
+        await press(pilot, "escape")
+        assert not shows(app, "why late")
+
+
+async def test_events_are_listed_filtered_and_followed(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "2", "]", "4")
+        while app.scene.events is None:
+            await pilot.pause(0.01)
+        await pilot.pause()
+        assert shows(app, "▶40  59.677ms  550.00us  12.02ms  AllReduce default_pg 0-7")
+        assert shows(app, "r5  84 collectives  by time")
+
+        await press(pilot, "C", "F", *"(", "enter")
+        assert shows(app, "no regular expression: missing )")
+        await press(pilot, "backspace", *"gemm", "enter")
+        while app.scene.events.query.listing.pattern != "gemm":
+            await pilot.pause(0.01)
+        await pilot.pause()
+        assert shows(app, "r5  84 device work /gemm/  by time")
+        assert shows(app, "row 41 of 84 (168 unfiltered)   sm90_xmma_gemm_bf16")
+        await press(pilot, "j", "3")
+        assert shows(app, "▶r5")
+        assert shows(app, "s7 sm90_xmma_gemm_bf16")
 
 
 async def test_a_window_filters_every_pane_without_a_reload(start: Start, settle: Settle) -> None:

@@ -57,7 +57,7 @@ def test_header_cleans_the_name() -> None:
 
 def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
     assert text(lines.tabs(scene(pane=Pane.TIMELINE), 80)) == (
-        "  1 Sum  2 Align [3 Time]                █ compute  █ exposed net  █ overlapped "
+        "  1 Sum  2 Align [3 Time] 4 Events                       █ comp  █ net  █ both  "
     )
     aligned = text(lines.tabs(scene(), 120))
     assert aligned.startswith("  1 Summary [2 Alignment] 3 Timeline")
@@ -114,7 +114,7 @@ def test_the_summary_defines_the_selected_metric_on_two_lines() -> None:
 
 def test_keys_are_those_of_the_pane_and_help_always_fits() -> None:
     assert text(lines.keys(scene(pane=Pane.TIMELINE), 80)).rstrip() == (
-        " enter align  ]/[ worst  a/d pan  ./, step  w/s zoom  0 all  t window  ? help"
+        " enter why  ]/[ worst  a/d pan  ./, step  w/s zoom  0 all  t window  ? help"
     )
     for width in (20, 40, 70, 200):
         assert text(lines.keys(scene(), width)).rstrip().endswith("? help")

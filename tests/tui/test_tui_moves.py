@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes import Plan, scene
 
-from ccltui.tui import moves
+from ccltui.tui import cursor, moves, rows
 from ccltui.tui.moves import Move
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Order, Pane
@@ -52,7 +52,7 @@ def test_over_the_floor_goes_by_time_and_heeds_the_floor() -> None:
 
 def test_one_cursor_from_alignment_to_timeline_and_back() -> None:
     aligned = after(scene(), moves.worst(1))
-    timeline = after(aligned, moves.follow)
+    timeline = after(aligned, moves.open_pane(Pane.TIMELINE))
 
     assert timeline.state.pane is Pane.TIMELINE
     assert timeline.state.selection == aligned.state.selection
@@ -64,7 +64,7 @@ def test_one_cursor_from_alignment_to_timeline_and_back() -> None:
     assert moved.state.selection.time_ns is not None
     assert moved.state.selection.time_ns > at
 
-    back = after(moved, moves.follow)
+    back = after(moved, moves.open_pane(Pane.ALIGNMENT))
     assert back.state.pane is Pane.ALIGNMENT
 
 
@@ -73,13 +73,13 @@ def test_moving_in_time_selects_the_collective_that_runs_there() -> None:
     communicator = found.communicator
     assert communicator is not None
 
-    moved = found.with_state(moves.to_time(found, communicator.moment_ns(33)))
+    moved = found.with_state(cursor.to_time(found, communicator.moment_ns(33)))
 
     assert moved.state.selection.k == 33
 
 
 def test_events_snap_to_the_rank_s_own_collectives() -> None:
-    found = after(scene(pane=Pane.TIMELINE), moves.down(3), moves.event(1))
+    found = after(scene(pane=Pane.TIMELINE), rows.down(3), moves.event(1))
     starts = found.findings.calls["3"].start_ns
 
     assert found.state.selection.rank == "3"
@@ -102,19 +102,19 @@ def test_iterations_are_the_step_markers() -> None:
 def test_rows(pane: Pane) -> None:
     found = scene(pane=pane)
 
-    assert after(found, moves.last_row).state.selection.rank == "7"
-    assert after(found, moves.last_row, moves.down(1)).state.selection.rank == "7"
-    assert after(found, moves.down(2), moves.down(-1)).state.selection.rank == "1"
-    assert after(found, moves.page_down(1)).state.selection.rank == "7"
-    assert after(found, moves.last_row, moves.first_row).state.selection.rank == "0"
+    assert after(found, rows.last_row).state.selection.rank == "7"
+    assert after(found, rows.last_row, rows.down(1)).state.selection.rank == "7"
+    assert after(found, rows.down(2), rows.down(-1)).state.selection.rank == "1"
+    assert after(found, rows.page_down(1)).state.selection.rank == "7"
+    assert after(found, rows.last_row, rows.first_row).state.selection.rank == "0"
 
 
 def test_rows_of_the_summary_are_metrics_then_ranks() -> None:
     found = scene(pane=Pane.SUMMARY)
 
-    moved = after(found, moves.down(2))
+    moved = after(found, rows.down(2))
     assert moved.state.metric == 2
-    opened = after(moved, moves.follow, moves.down(3))
+    opened = after(moved, moves.open_table, rows.down(3))
     assert (opened.state.table_open, opened.state.metric, opened.state.first_rank) == (True, 2, 3)
     assert not moves.back(opened).table_open
 
@@ -166,7 +166,7 @@ def test_panes_in_turn() -> None:
     found = scene(pane=Pane.SUMMARY)
 
     assert after(found, moves.next_pane(1)).state.pane is Pane.ALIGNMENT
-    assert after(found, moves.next_pane(-1)).state.pane is Pane.TIMELINE
+    assert after(found, moves.next_pane(-1)).state.pane is Pane.EVENTS
     assert after(found, moves.merge).state.merged
 
 

@@ -18,6 +18,16 @@ SCRIPT = (
     *"2]]l",
     *"jwwdDa",
     "\r",
+    "\t",
+    *"jj",
+    "\r",
+    "\x1b",
+    *"4jjCoGlF",
+    "gemm\r",
+    *"Ch]",
+    "\r",
+    "\x1b",
+    "3",
     *"wwdddaA",
     "G",
     "gg",
@@ -98,6 +108,11 @@ def test_bytes_of_each_key_stay_within_the_budget(busy: Program) -> None:
         ("pan back", "a", 8_000),
         ("cursor", "l", 500),
         ("rank on the timeline", "j", 500),
+        ("pane switch to the events", "4", 20_000),
+        ("event", "j", 500),
+        ("drawer", "\r", 8_000),
+        ("next worst with the drawer", "]", 8_000),
+        ("drawer closed", "\x1b", 8_000),
     ]
     slack = 1.25
 

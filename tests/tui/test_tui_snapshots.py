@@ -9,12 +9,16 @@ from explorers import Settle, Start
 from fakes import FakeLoad, Plan
 from textual.pilot import Pilot
 
+from ccltui.tui.queries import wanted
+
 Compare = Callable[..., bool]
 SIZES = [(80, 24), (120, 40), (200, 50)]
 KEYS = {
     "summary": ("1", "j", "j"),
     "alignment": ("2", "]"),
-    "timeline": ("2", "]", "enter", "w", "w"),
+    "timeline": ("2", "]", "3", "w", "w"),
+    "events": ("4", "]"),
+    "detail": ("2", "]", "enter", "tab", "j"),
 }
 
 
@@ -24,6 +28,11 @@ def after(settle: Settle, *keys: str) -> Callable[[Pilot[int]], object]:
     async def run(pilot: Pilot[int]) -> None:
         await settle(pilot)
         await pilot.press(*keys)
+        await pilot.pause()
+        scene = pilot.app.scene  # type: ignore[attr-defined]
+        while wanted(scene) != [one.query for one in (scene.events, scene.detail) if one]:
+            await pilot.pause(0.01)
+            scene = pilot.app.scene  # type: ignore[attr-defined]
         await pilot.pause()
 
     return run

@@ -58,7 +58,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         order=order,
         colour=scene.colour,
     )
-    if height - rows > _LEAST_DETAIL and selection.k is not None:
+    closed = scene.state.drawer is None
+    if closed and height - rows > _LEAST_DETAIL and selection.k is not None:
         planes.paste(
             _detail(scene, communicator, selection.k, height - rows - 1, width), rows + 1, 0
         )

@@ -1,0 +1,49 @@
+"""The cursor that all panes share: putting it on a collective, a time or a communicator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ccltui.tui.scene import Scene
+from ccltui.tui.viewstate import ViewState
+
+
+def in_view(state: ViewState) -> ViewState:
+    """Scroll both viewports so that they hold the cursor."""
+    selection = state.selection
+    time = state.time if selection.time_ns is None else state.time.showing(selection.time_ns)
+    columns = state.columns if selection.k is None else state.columns.showing(selection.k)
+    return replace(state, time=time, columns=columns)
+
+
+def to_collective(scene: Scene, k: int, *, culprit: bool = False) -> ViewState:
+    """Put the cursor on a collective, and on the rank that came last if asked."""
+    communicator = scene.communicator
+    if communicator is None:
+        return scene.state
+    rank = communicator.culprit(k) if culprit else None
+    state = scene.state.select(k=k, rank=rank, time_ns=communicator.moment_ns(k))
+    return in_view(replace(state, worst=communicator.place_of(k)))
+
+
+def to_time(scene: Scene, time_ns: int) -> ViewState:
+    """Put the cursor on a time and on the collective that runs there."""
+    state = scene.state
+    time_ns = min(max(time_ns, state.time.start_ns), state.time.end_ns - 1)
+    communicator = scene.communicator
+    k = None if communicator is None else communicator.nearest(time_ns)
+    return in_view(replace(state.select(time_ns=time_ns, k=k), worst=None))
+
+
+def show_communicator(scene: Scene, index: int) -> ViewState:
+    """Another communicator, at the same moment."""
+    communicators = scene.findings.communicators or ()
+    chosen = communicators[index]
+    state = scene.state
+    time_ns = state.selection.time_ns
+    k = chosen.nearest(0 if time_ns is None else time_ns)
+    view = type(state.columns).whole(len(chosen), state.columns.cells)
+    state = replace(state.select(communicator=index, k=k), columns=view, worst=None)
+    if state.selection.rank not in chosen.labels and chosen.labels:
+        state = state.select(rank=chosen.labels[0])
+    return in_view(state)

@@ -1,0 +1,57 @@
+"""One collective in full, as the metrics describe it, and where its blame chain leads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from metrics.collectives.instance import Instance, describe
+
+if TYPE_CHECKING:
+    from ccltui.tui.queries import DetailQuery
+    from ccltui.tui.scene import Scene
+    from metrics.collectives.chain import Link
+    from metrics.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where a link of the chain is: a rank and a time, and a collective where it is one in view."""
+
+    label: str
+    time_ns: int
+    communicator: int | None = None
+    k: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """A described collective; ``stops`` are the links of its chain, in order."""
+
+    query: DetailQuery
+    instance: Instance
+    stops: tuple[Stop, ...]
+
+
+def detail(view: View, scene: Scene, query: DetailQuery) -> Detail:
+    """Describe a collective. Raises IndexError when it does not exist."""
+    found = describe(view, query.number, query.row)
+    return Detail(query, found, tuple(_stop(view, scene, link) for link in found.chain))
+
+
+def _stop(view: View, scene: Scene, link: Link) -> Stop:
+    if link.number < 0:  # a transfer between two ranks: a call of its own
+        start = int(view.facts.calls[link.label].start_ns[link.row])
+        zero = view.origin_ns + view.offsets_ns.get(link.label, 0)
+        return Stop(link.label, start - zero)
+    arrived = view.arrivals.groups[link.number]
+    start = int(arrived.start_ns[link.row, arrived.labels.index(link.label)])
+    stop = Stop(link.label, start - view.origin_ns)
+    for index, communicator in enumerate(scene.findings.communicators or ()):
+        if communicator.number == link.number:
+            found = np.flatnonzero(communicator.row == link.row)
+            if len(found):
+                return Stop(stop.label, stop.time_ns, index, int(found[0]))
+    return stop

@@ -1,0 +1,120 @@
+"""What keys do to the drawer: open, close, focus, and follow the blame to where it began."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ccltui.tui.cursor import in_view, show_communicator
+from ccltui.tui.queries import detail_query
+from ccltui.tui.scene import Scene, rank_name
+from ccltui.tui.viewstate import Drawer, Pane, ViewState
+
+if TYPE_CHECKING:
+    from ccltui.tui.detail import Detail
+
+
+def has_keys(scene: Scene) -> bool:
+    """Whether keys of rows are the drawer's."""
+    return scene.state.drawer is not None and scene.state.drawer.focused
+
+
+def described(scene: Scene) -> Detail | None:
+    """What is known of the selected collective, None while it is being found out."""
+    detail = scene.detail
+    return detail if detail is not None and detail.query == detail_query(scene) else None
+
+
+def arrivals(scene: Scene) -> tuple[int, ...]:
+    """Members of the selected collective as indices of its labels, the last to arrive first."""
+    communicator, k = scene.communicator, scene.state.selection.k
+    if communicator is None or k is None or k >= len(communicator):
+        return ()
+    late = communicator.late_ns[k].tolist()
+    return tuple(sorted(range(len(late)), key=lambda member: -late[member]))
+
+
+def count(scene: Scene) -> int:
+    """Rows: the ranks, then the links of the chain where there is more than one."""
+    detail = described(scene)
+    links = 0 if detail is None or len(detail.stops) < 2 else len(detail.stops)
+    return len(arrivals(scene)) + links
+
+
+def row(scene: Scene) -> int:
+    """Row of the drawer's cursor."""
+    drawer = scene.state.drawer
+    return 0 if drawer is None else min(drawer.row, max(count(scene) - 1, 0))
+
+
+def to_row(scene: Scene, row: int) -> ViewState:
+    """Put the drawer's cursor on a row."""
+    drawer = scene.state.drawer
+    return scene.state if drawer is None else replace(scene.state, drawer=replace(drawer, row=row))
+
+
+def open_drawer(scene: Scene) -> ViewState:
+    """Show the detail of the selected collective."""
+    return replace(scene.state, drawer=scene.state.drawer or Drawer())
+
+
+def switch_focus(scene: Scene) -> ViewState:
+    """Give the keys to the drawer, or back to the pane."""
+    drawer = scene.state.drawer
+    if drawer is None:
+        return scene.state
+    return replace(scene.state, drawer=Drawer(focused=not drawer.focused))
+
+
+def enter(scene: Scene) -> ViewState:
+    """Open the drawer; in it a rank opens on the timeline, a link of the chain is followed."""
+    if scene.state.drawer is None:
+        return open_drawer(scene)
+    if not has_keys(scene):
+        return _follow(scene, 1)
+    place, members = row(scene), arrivals(scene)
+    if place < len(members):
+        return _to_rank(scene, members[place])
+    return _follow(scene, place - len(members))
+
+
+def why_not_enter(scene: Scene) -> str | None:
+    """What keeps :func:`enter` from leading anywhere."""
+    communicator, k = scene.communicator, scene.state.selection.k
+    if communicator is None or k is None:
+        return "no collective is selected"
+    if scene.state.drawer is None or has_keys(scene):
+        return None
+    if scene.disproved:
+        return f"nobody can be blamed: {scene.disproved}"
+    detail = described(scene)
+    if detail is None:
+        return "still finding out why"
+    if not detail.stops:
+        return "no rank is blamed for this collective"
+    if len(detail.stops) == 1:
+        return f"the blame ends here: {rank_name(detail.stops[0].label)} was late by itself"
+    return None
+
+
+def _to_rank(scene: Scene, member: int) -> ViewState:
+    communicator, k = scene.communicator, scene.state.selection.k
+    if communicator is None or k is None:
+        return scene.state
+    time_ns = int(communicator.start_ns[k, member])
+    known = bool(communicator.present[k, member])
+    state = scene.state.select(rank=communicator.labels[member], time_ns=time_ns if known else None)
+    return in_view(replace(state, pane=Pane.TIMELINE, drawer=Drawer()))
+
+
+def _follow(scene: Scene, link: int) -> ViewState:
+    detail = described(scene)
+    if detail is None or link >= len(detail.stops):
+        return scene.state
+    stop, state = detail.stops[link], scene.state
+    if stop.communicator is not None and stop.k is not None:
+        if stop.communicator != state.selection.communicator:
+            state = show_communicator(scene, stop.communicator)
+        state = state.select(k=stop.k)
+    state = state.select(rank=stop.label, time_ns=stop.time_ns)
+    return in_view(replace(state, worst=None, event=None, drawer=Drawer()))

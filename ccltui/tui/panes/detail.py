@@ -1,0 +1,160 @@
+"""The drawer: every rank at the selected collective, and why the last one was late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ccltui.draw import numbers
+from ccltui.draw.align import ABSENT
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.table import Column, table
+from ccltui.draw.text import wrap
+from ccltui.tui import drawer
+from ccltui.tui.scene import Scene, rank_name
+
+if TYPE_CHECKING:
+    from ccltui.tui.communicator import Communicator
+    from metrics.collectives.instance import Instance, Member
+
+_COLUMNS = (
+    Column("rank", widest=24),
+    Column("arrived", "right"),
+    Column("waited", "right"),
+    Column("dur", "right"),
+    Column("busbw", "right"),
+    Column("", widest=6),
+    Column("mostly before it", widest=40),
+    Column("host", widest=24),
+)
+_LEAST_RANKS = 3
+_WHY_LINES = 3
+
+
+def paint(scene: Scene, height: int, width: int) -> Planes:
+    """Ranks by arrival, then the reason and the chain of blame."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    communicator, k = scene.communicator, scene.state.selection.k
+    if communicator is None or k is None or k >= len(communicator):
+        planes.put(0, 1, "no collective is selected", Ink.DIM)
+        return planes
+    found = drawer.described(scene)
+    instance = None if found is None else found.instance
+    _put_title(planes, scene, communicator, k, instance)
+    chain = () if instance is None else instance.chain_sentences
+    links = chain if len(chain) > 1 else ()
+    room = max(height - 2 - _LEAST_RANKS, 1)
+    why = _why(scene, instance, width - 2)[: max(room - len(links), 1)]
+    links = links[: max(room - len(why), 0)]
+    ranks = _ranks(scene, communicator, k, instance)
+    _put_ranks(planes, scene, ranks, height - len(why) - len(links))
+    y = height - len(why) - len(links)
+    for line in why:
+        planes.put(y, 1, line, Ink.STRONG if instance is not None else Ink.DIM)
+        y += 1
+    chosen = drawer.row(scene) - len(communicator.labels) if drawer.has_keys(scene) else -1
+    for index, text in enumerate(links):
+        ink = Ink.LABEL_ON if index == chosen else Ink.TEXT
+        sign = "▶" if index == chosen else " "
+        planes.put(y, 0, f"{sign}{'←' if index else ' '} {text}".ljust(width), ink)
+        y += 1
+    return planes
+
+
+def _put_title(
+    planes: Planes, scene: Scene, communicator: Communicator, k: int, instance: Instance | None
+) -> None:
+    kind = communicator.kind[communicator.kind_id[k]]
+    size, step = int(communicator.message_bytes[k]), int(communicator.step[k])
+    dtype = "" if instance is None or instance.dtype is None else f" {instance.dtype}"
+    parts = [
+        f"{communicator.name} {kind} #{numbers.count(k)}",
+        "" if size < 0 else numbers.binary_size(size) + dtype,
+        "" if step < 0 else f"it {step}",
+        "" if instance is None else f"match {instance.confidence}, by {instance.method}",
+    ]
+    text = "── " + "  ".join(part for part in parts if part) + " "
+    ink = Ink.STRONG if drawer.has_keys(scene) else Ink.RULER
+    planes.put(0, 0, text.ljust(planes.width, "─"), ink)
+
+
+def _ranks(
+    scene: Scene, communicator: Communicator, k: int, instance: Instance | None
+) -> list[tuple[str, list[str]]]:
+    """Label and cells of every rank, the last to arrive first."""
+    known = {} if instance is None else {member.label: member for member in instance.members}
+    busbw = None if instance is None else instance.busbw_gbps
+    return [
+        (
+            communicator.labels[member],
+            _rank(communicator, k, member, known, busbw, blamed=not scene.disproved),
+        )
+        for member in drawer.arrivals(scene)
+    ]
+
+
+def _put_ranks(planes: Planes, scene: Scene, ranks: list[tuple[str, list[str]]], end: int) -> None:
+    """Heading and a page of ranks in the rows before ``end``."""
+    used = [any(column) for column in zip(*(cells for _, cells in ranks), strict=True)]
+    columns = [column for column, one in zip(_COLUMNS, used, strict=True) if one]
+    rows = [[cell for cell, one in zip(cells, used, strict=True) if one] for _, cells in ranks]
+    lines = table(columns, rows, planes.width - 2)
+    planes.put(1, 1, lines[0], Ink.DIM)
+    room = max(end - 2, 1)
+    room -= len(ranks) > room
+    at = min(drawer.row(scene), len(ranks) - 1) if drawer.has_keys(scene) else -1
+    first = max(at, 0) // max(room, 1) * room
+    for index, (label, _) in enumerate(ranks[first : first + room]):
+        on = first + index == at
+        ink = Ink.STRONG if label == scene.state.selection.rank else Ink.TEXT
+        text = ("▶" if on else " ") + lines[1 + first + index].ljust(planes.width - 1)
+        planes.put(2 + index, 0, text, Ink.LABEL_ON if on else ink)
+    left = len(ranks) - first - room
+    if len(ranks) > room:
+        text = f"… {left} more ranks: tab, then j" if left > 0 else "the last ranks: k goes back"
+        planes.put(2 + room, 1, text, Ink.DIM)
+
+
+def _rank(
+    communicator: Communicator,
+    k: int,
+    member: int,
+    known: dict[str, Member],
+    busbw: float | None,
+    *,
+    blamed: bool,
+) -> list[str]:
+    label = communicator.labels[member]
+    if not communicator.present[k, member]:
+        return [rank_name(label), "absent", "", "", "", "", "", ""]
+    late, wait = int(communicator.late_ns[k, member]), int(communicator.wait_ns[k, member])
+    last = blamed and member == communicator.last[k]
+    more = known.get(label)
+    doing = "" if more is None or more.doing is None else more.doing.replace("_", " ")
+    if more is not None and doing:
+        doing += f" {numbers.duration(more.doing_ns)}"
+    return [
+        rank_name(label),
+        "--" if late == ABSENT else numbers.signed_duration(late),
+        "--" if wait == ABSENT else numbers.duration(wait),
+        numbers.duration(int(communicator.dur_ns[k, member])),
+        numbers.quantity(busbw) if last and busbw is not None else "--",
+        "◀ last" if last else "",
+        doing,
+        "" if more is None else more.host,
+    ]
+
+
+def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:
+    """Why the last rank was late, and how sure that is."""
+    if scene.disproved:
+        text = f"nobody can be blamed: {scene.disproved}"
+    elif instance is None:
+        text = "finding out why…"
+    elif instance.last is None:
+        text = "no rank is late by more than the clocks are sure of: nobody is blamed"
+    elif instance.why is None:
+        text = "why late: not known"
+    else:
+        text = f"why late: {instance.why}; confidence {instance.cause_confidence}"
+    return wrap(text, width, most=_WHY_LINES, indent="  ")

@@ -1,0 +1,103 @@
+"""Rows of the pane in view, or of the drawer when it has the keys: what j and k walk through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ccltui.tui import drawer
+from ccltui.tui.cursor import in_view, show_communicator
+from ccltui.tui.scene import Scene
+from ccltui.tui.viewstate import Pane, ViewState
+
+PAGE = 9  # tenths of a page
+
+
+def count(scene: Scene) -> int:
+    """Number of rows."""
+    if drawer.has_keys(scene):
+        return drawer.count(scene)
+    match scene.state.pane:
+        case Pane.SUMMARY if not scene.state.table_open:
+            return len(scene.findings.metrics)
+        case Pane.SUMMARY:
+            return len(scene.findings.lanes)
+        case Pane.EVENTS:
+            return 0 if scene.events is None else len(scene.events)
+        case _:
+            return len(_labels(scene))
+
+
+def _labels(scene: Scene) -> tuple[str, ...]:
+    return scene.members if scene.state.pane is Pane.ALIGNMENT else scene.ranks
+
+
+def current(scene: Scene) -> int:
+    """Row of the cursor."""
+    if drawer.has_keys(scene):
+        return drawer.row(scene)
+    if scene.state.pane is Pane.SUMMARY:
+        return scene.state.first_rank if scene.state.table_open else scene.state.metric
+    if scene.state.pane is Pane.EVENTS:
+        return 0 if scene.events is None else scene.events.at(scene)
+    labels, rank = _labels(scene), scene.state.selection.rank
+    return labels.index(rank) if rank in labels else 0
+
+
+def to_row(scene: Scene, row: int) -> ViewState:
+    """Put the cursor on a row, the nearest one that exists."""
+    state, rows = scene.state, count(scene)
+    if not rows:
+        return state
+    row = max(min(row, rows - 1), 0)
+    if drawer.has_keys(scene):
+        return drawer.to_row(scene, row)
+    if state.pane is Pane.SUMMARY:
+        return replace(state, first_rank=row) if state.table_open else replace(state, metric=row)
+    if state.pane is Pane.EVENTS:
+        return _to_event(scene, row)
+    return state.select(rank=_labels(scene)[row])
+
+
+def _to_event(scene: Scene, place: int) -> ViewState:
+    """The event at a place of the list, and its collective in the other panes."""
+    table, state = scene.events, scene.state
+    if table is None:
+        return state
+    row = int(table.order[place])
+    time_ns, rank, found = table.time_ns(row), table.query.rank, table.collective(row)
+    if found is not None:
+        communicator, k = found
+        if communicator != state.selection.communicator:
+            state = show_communicator(scene, communicator)
+        state = state.select(rank=rank, k=k)
+    state = replace(state.select(rank=rank, time_ns=time_ns), event=row, worst=None)
+    return in_view(state)
+
+
+def down(rows: int) -> Callable[[Scene], ViewState]:
+    """Some rows down (negative: up)."""
+
+    def move(scene: Scene) -> ViewState:
+        return to_row(scene, current(scene) + rows)
+
+    return move
+
+
+def page_down(direction: int) -> Callable[[Scene], ViewState]:
+    """90 % of a page down or up."""
+
+    def move(scene: Scene) -> ViewState:
+        return down(direction * max(scene.state.rows * PAGE // 10, 1))(scene)
+
+    return move
+
+
+def first_row(scene: Scene) -> ViewState:
+    """The first row."""
+    return to_row(scene, 0)
+
+
+def last_row(scene: Scene) -> ViewState:
+    """The last row."""
+    return to_row(scene, count(scene) - 1)
