@@ -62,6 +62,9 @@ def parse_numbers(
     column, in the order of belief; empty: unknown. Raises TraceError with line and column when
     two readings of the column are possible.
     """
+    plain = _plain(cells, decimals)
+    if plain is not None:
+        return plain
     texts = [cell.strip() for cell in cells]
     states = [_state(text) for text in texts]
     shown = [text.removesuffix(ELLIPSIS).rstrip() for text in texts]
@@ -72,6 +75,25 @@ def parse_numbers(
         return None
     marks = _choose(shown, states, decimals, place, header)
     return None if marks is None else _scaled(shown, states, marks, place, header)
+
+
+def _plain(cells: Sequence[str], decimals: Sequence[int]) -> Numbers | None:
+    """Numbers that all have the expected decimals after a point, and no groups: the usual case.
+
+    The general reading of such a column is the same; long traces need this one's speed.
+    """
+    if not cells:
+        return None
+    joined = "\n".join(cells) + "\n"
+    for places in decimals:
+        fraction = rf"\.[0-9]{{{places}}}" if places else ""
+        if re.fullmatch(rf"(?:(?:-?[0-9]{{1,15}}{fraction})?\n)+", joined):
+            digits = joined.replace(".", "").split("\n")[:-1]
+            state = np.array([EXACT if text else MISSING for text in digits], np.uint8)
+            mantissa = np.array([text or "0" for text in digits]).astype(np.int64)
+            used = places if (state == EXACT).any() else 0
+            return Numbers(mantissa, used, state, "." if used else "")
+    return None
 
 
 def looks_like_number(cell: str) -> bool:
