@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from metrics.device_time import device_ranks, without_device
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
 from metrics.kernel_names import bare_name
-from metrics.path_walk import PARTS, Path, Walk, last_work, together
+from metrics.path_walk import PARTS, WORK, Pieces, Walk, Windows
 from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
@@ -18,6 +21,9 @@ from metrics.statistics import milliseconds, ratio
 if TYPE_CHECKING:
     from metrics.rank_view import RankView
     from metrics.view import View
+    from parsers.columns import RankTrace
+
+I64 = npt.NDArray[np.int64]
 
 _SHOWN: Final = 20
 
@@ -26,24 +32,26 @@ def compute(view: View) -> Result:
     """Walk back through every step, or through the trace where no steps are measured."""
     ranks = device_ranks(view)
     walk = Walk(view)
-    paths: dict[int, Path] = {}
-    for step, opened in _windows(ranks).items():
-        last = last_work(walk, opened)
-        if last is not None:
-            paths[step] = walk.back(*last, opened)
-    total = together(list(paths.values()))
-    if not total.total_ns:
+    steps = [step for step, opened in _windows(ranks).items() if walk.back(step, opened)]
+    pieces = walk.pieces()
+    table = _by_step(steps, pieces)
+    total = table.sum(axis=0)
+    length = int(total.sum())
+    if not length:
         raise refuse("window_empty", "no device work in the steps or the window")
     details: dict[str, Any] = {
-        "comm_on_path_ratio": ratio(total.parts["communication"], total.total_ns),
-        "path_ms": milliseconds(total.total_ns) / len(paths),
-        **{f"{part}_ms": milliseconds(total.parts[part]) / len(paths) for part in PARTS},
-        "by_rank": _by_rank(total),
-        "work": _work(total),
-        "num_steps": len(paths),
-        "num_pieces": total.pieces,
-        "num_crossings": total.crossings,
-        "per_step": {str(step): _row(path) for step, path in sorted(paths.items()) if step >= 0},
+        "comm_on_path_ratio": ratio(int(total[PARTS.index("communication")]), length),
+        "path_ms": milliseconds(length) / len(steps),
+        **{
+            f"{part}_ms": milliseconds(int(ns)) / len(steps)
+            for part, ns in zip(PARTS, total, strict=True)
+        },
+        "by_rank": _by_rank(pieces, length),
+        "work": _work(pieces, {rank.label: rank.trace for rank in ranks}, length),
+        "num_steps": len(steps),
+        "num_pieces": sum(len(one.work) for one in pieces),
+        "num_crossings": walk.crossings,
+        "per_step": _per_step(steps, table),
     }
     return answer(
         METRIC,
@@ -61,38 +69,68 @@ def compute(view: View) -> Result:
     )
 
 
-def _windows(ranks: list[RankView]) -> dict[int, dict[str, tuple[int, int]]]:
+def _windows(ranks: list[RankView]) -> dict[int, Windows]:
     """Windows of every step by rank label; step -1 is the whole trace."""
     steps: defaultdict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
     for rank in ranks:
         for step, start, end in rank.step_windows:
             steps[step][rank.label] = (start, end)
-    return dict(steps)
+    return dict(sorted(steps.items()))
 
 
-def _by_rank(path: Path) -> dict[str, Any]:
-    ordered = sorted(path.by_rank.items(), key=lambda row: (-row[1], row[0]))
-    return {label: {"ratio_of_path": ratio(ns, path.total_ns)} for label, ns in ordered}
+def _parts(one: Pieces) -> list[I64]:
+    """Time of each piece by part, in the order of PARTS."""
+    work = [np.where(one.part == kind, one.work, 0) for kind in range(len(WORK))]
+    return [*work, one.host, one.launch, one.wait]
 
 
-def _row(path: Path) -> dict[str, Any]:
-    longest = max(path.by_rank, key=lambda label: path.by_rank[label], default=None)
-    parts = {f"{part}_ms": milliseconds(path.parts[part]) for part in PARTS}
-    return {"path_ms": milliseconds(path.total_ns), **parts, "rank": longest}
+def _by_step(steps: list[int], pieces: list[Pieces]) -> I64:
+    """Time by step and part, int64 ns [steps, parts]."""
+    table = np.zeros((len(steps), len(PARTS)), np.int64)
+    for one in pieces:
+        row = np.searchsorted(steps, one.way)
+        for part, values in enumerate(_parts(one)):
+            np.add.at(table[:, part], row, values)
+    return table
 
 
-def _work(path: Path) -> list[dict[str, Any]]:
+def _length(one: Pieces) -> int:
+    return int((one.work + one.host + one.launch + one.wait).sum())
+
+
+def _by_rank(pieces: list[Pieces], length: int) -> dict[str, Any]:
+    lengths = sorted(((one.label, _length(one)) for one in pieces), key=lambda row: -row[1])
+    return {label: {"ratio_of_path": ratio(ns, length)} for label, ns in lengths}
+
+
+def _per_step(steps: list[int], table: I64) -> dict[str, dict[str, float]]:
+    return {
+        str(step): {
+            "path_ms": milliseconds(int(row.sum())),
+            **{f"{part}_ms": milliseconds(int(ns)) for part, ns in zip(PARTS, row, strict=True)},
+        }
+        for step, row in zip(steps, table, strict=True)
+        if step >= 0
+    }
+
+
+def _work(pieces: list[Pieces], traces: dict[str, RankTrace], length: int) -> list[dict[str, Any]]:
     """What takes most of the way, by bare names."""
     found: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for (part, name), length in path.by_work.items():
-        found[part, bare_name(name)] += length
+    for one in pieces:
+        trace = traces[one.label]
+        keys, inverse = np.unique(np.stack([one.part, one.name]), axis=1, return_inverse=True)
+        sums = np.zeros(keys.shape[1], np.int64)
+        np.add.at(sums, inverse.ravel(), one.work)
+        for (part, name), ns in zip(keys.T.tolist(), sums.tolist(), strict=True):
+            found[WORK[part], bare_name(trace.text(name))] += ns
     ordered = sorted(found.items(), key=lambda row: (-row[1], row[0]))[:_SHOWN]
     return [
         {
             "name": name,
             "part": part,
             "ms": milliseconds(ns),
-            "ratio_of_path": ratio(ns, path.total_ns),
+            "ratio_of_path": ratio(ns, length),
         }
         for (part, name), ns in ordered
     ]
@@ -100,11 +138,10 @@ def _work(path: Path) -> list[dict[str, Any]]:
 
 def _reasons(view: View, ranks: list[RankView]) -> list[Reason]:
     """Why the way may have missed a rank."""
-    world = view.world_size
+    world, labels = view.world_size, [rank.label for rank in ranks]
     if len(ranks) == 1 and world is not None and world > 1:
         text = f"1 of {world} ranks found: waiting for the others counts as communication"
         return [Reason("single_rank", text)]
-    labels = [rank.label for rank in ranks]
     if len(ranks) > 1 and not view.options.raw_clocks and not view.clocks.comparable(labels):
         text = "the clocks are not known against each other: which rank ended last is not certain"
         return [Reason("clock_unknown", text)]

@@ -7,86 +7,58 @@ the member that came last: the others waited for it. Durations alone decide, no 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from metrics.classify import COMM
 from metrics.collectives.match import MEDIUM
-from metrics.collectives.partners import Partners
 from metrics.idle_gaps import UNKNOWN
 from metrics.rank_view import FOREVER_NS
-from parsers.columns import I64, MISSING
+from parsers.columns import I32, I64, MISSING
 
 if TYPE_CHECKING:
     from metrics.collectives.stragglers import GroupArrivals
     from metrics.rank_view import RankView
     from metrics.view import View
 
-PARTS: Final = ("compute", "communication", "memory", "host", "launch", "wait")
-_OF_CLASS: Final = ("communication", "compute", "memory")
+WORK: Final = ("communication", "compute", "memory")
+"""Parts of a way that are work, by its class."""
+PARTS: Final = (*WORK, "host", "launch", "wait")
 
-
-@dataclass(slots=True)
-class Path:
-    """What a way back consists of, in ns: by part, by rank, by name of the work."""
-
-    parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PARTS, 0))
-    by_rank: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    by_work: defaultdict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    crossings: int = 0
-    pieces: int = 0
-
-    @property
-    def total_ns(self) -> int:
-        """Length of the whole way."""
-        return sum(self.parts.values())
-
-    def add(self, part: str, label: str, length_ns: int) -> None:
-        """Take one piece of the way."""
-        self.parts[part] += length_ns
-        self.by_rank[label] += length_ns
+Windows = Mapping[str, tuple[int, int]]
+"""Start and end by rank label."""
 
 
 class Lane:
     """The device work of one rank, each piece with what came before it."""
 
-    def __init__(self, rank: RankView, partners: Partners) -> None:
+    def __init__(self, rank: RankView) -> None:
         self.rank = rank
-        self.partners = partners
         gpu = rank.trace.group("gpu")
         self.rows = np.flatnonzero(gpu.dur_ns > 0)  # what takes no time decides nothing
         self.start, self.end = gpu.start_ns[self.rows], gpu.end_ns[self.rows]
-        self.kind = rank.facts.classes[self.rows]
-        self.name = gpu.name[self.rows]
-        self.launched = rank.facts.launched_ns[self.rows]
         by_end = np.argsort(self.end, kind="stable")
         place = np.searchsorted(self.end[by_end], self.start, side="right") - 1
         self.before = np.where(place >= 0, by_end[place], MISSING)
         furthest = np.maximum.accumulate(self.end)
         reaches = np.where(self.end == furthest, np.arange(len(self.end)), 0)
         self._ends_last = np.maximum.accumulate(reaches)
-
-    @cached_property
-    def call(self) -> I64:
-        """Row of the rank's calls that each piece of work is, -1 for other work."""
-        calls = self.rank.calls
-        of_row = np.full(len(self.rank.facts.classes), MISSING, np.int64)
-        if calls.event_group == "gpu":
-            of_row[calls.row] = np.arange(len(calls))
-        return of_row[self.rows]
+        # To which piece of which other lane the way leads on, -1 where it stays here.
+        self.jump_lane = np.full(len(self.rows), MISSING, np.int64)
+        self.jump_to = np.full(len(self.rows), MISSING, np.int64)
 
     @cached_property
     def of_call(self) -> I64:
-        """The reverse: index of the work of each call, -1 where it took no time."""
-        found = np.full(len(self.rank.calls), MISSING, np.int64)
-        mine = np.flatnonzero(self.call >= 0)
-        found[self.call[mine]] = mine
-        return found
+        """Piece of work that each of the rank's calls is, -1 where it took no time."""
+        calls = self.rank.calls
+        if calls.event_group != "gpu":
+            return np.full(len(calls), MISSING, np.int64)
+        piece = np.full(len(self.rank.facts.classes), MISSING, np.int64)
+        piece[self.rows] = np.arange(len(self.rows))
+        return piece[calls.row]
 
     def last_before(self, time_ns: int) -> int:
         """The work that ends last of that which began before a time, -1 without any."""
@@ -94,129 +66,170 @@ class Lane:
         return int(self._ends_last[begun - 1]) if begun else MISSING
 
 
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """What of one rank lies on the ways back; arrays of one length, times in ns.
+
+    ``way`` counts the ways; ``name`` is a string id of the rank. ``work`` is the length of the
+    piece, ``part`` its kind (an index of WORK); before it came ``host``, ``launch`` and ``wait``.
+    """
+
+    label: str
+    way: I64
+    name: I32
+    part: I64
+    work: I64
+    host: I64
+    launch: I64
+    wait: I64
+
+
 class Walk:
-    """The ways back through a view; nothing is looked up twice."""
+    """The ways back through a view, one a step."""
 
     def __init__(self, view: View) -> None:
-        partners = view.facts.causes.partners
         self.view = view
-        self.lanes: Mapping[str, Lane] = {
-            rank.label: Lane(rank, partners[rank.label])
-            for rank in view.ranks
-            if rank.facts.has_device
-        }
+        ranks = [rank for rank in view.ranks if rank.facts.has_device]
+        self.lanes = [Lane(rank) for rank in ranks]
+        self.index = {rank.label: i for i, rank in enumerate(ranks)}
+        for arrived in view.arrivals.groups:
+            self._lead_to_last(arrived)
+        self._lead_through_transfers()
+        self.crossings = 0
+        self._found: list[list[tuple[int, I64, int, int]]] = [[] for _ in self.lanes]
 
-    def back(self, label: str, index: int, opened: Mapping[str, tuple[int, int]]) -> Path:
-        """From the end of one piece of work to where the first rank's window opened.
+    def _lead(self, source: int, calls: I64, target: int, target_calls: I64) -> None:
+        """Let the way lead from calls of one lane to those of another."""
+        here = self.lanes[source].of_call[calls]
+        there = self.lanes[target].of_call[target_calls]
+        known = (here >= 0) & (there >= 0)
+        self.lanes[source].jump_lane[here[known]] = target
+        self.lanes[source].jump_to[here[known]] = there[known]
 
-        ``opened`` are the windows (start, end) by label; what lies outside is cut off.
+    def _lead_to_last(self, arrived: GroupArrivals) -> None:
+        """From each member of a collective to the one that came last, where that is known well."""
+        last = arrived.clock_free.last
+        believed = arrived.eligible & (arrived.confidence >= MEDIUM) & (last >= 0)
+        for late in np.unique(last[believed]).tolist():
+            target = self.index.get(arrived.labels[late])
+            rows = arrived.match.rows[believed & (last == late)]
+            for member, label in enumerate(arrived.labels):
+                if target is not None and member != late and label in self.index:
+                    self._lead(self.index[label], rows[:, member], target, rows[:, late])
+
+    def _lead_through_transfers(self) -> None:
+        """From the side of a transfer that waited to the other."""
+        pairs, inputs = self.view.pairs, self.view.match_inputs
+        ends = np.stack([pairs.sender, pairs.receiver])
+        for sender, receiver in np.unique(ends, axis=1).T.tolist():
+            labels = inputs[sender].label, inputs[receiver].label
+            if labels[0] not in self.index or labels[1] not in self.index:
+                continue
+            mine = (pairs.sender == sender) & (pairs.receiver == receiver)
+            sent, got = pairs.send_row[mine], pairs.recv_row[mine]
+            early = inputs[sender].calls.dur_ns[sent] - inputs[receiver].calls.dur_ns[got]
+            one, other = self.index[labels[0]], self.index[labels[1]]
+            self._lead(other, got[early < 0], one, sent[early < 0])
+            self._lead(one, sent[early > 0], other, got[early > 0])
+
+    def back(self, way: int, opened: Windows) -> bool:
+        """Walk from the work that ends last in the windows to where one of them opens.
+
+        False where there is no work in them. What lies outside the windows is cut off.
         """
-        path = Path()
-        reached: dict[str, int] = {}
-        while index >= 0:
-            other, there = self._last_arriver(label, index)
-            # Collectives in another order on another rank would lead around in a circle.
-            ahead = reached.get(other, FOREVER_NS)
-            if other in opened and int(self.lanes[other].end[there]) <= ahead:
-                path.crossings += other != label
-                label, index = other, there
-            lane = self.lanes[label]
-            start, end = opened[label]
-            begun = reached[label] = int(lane.start[index])
-            length = min(int(lane.end[index]), end) - max(begun, start)
-            if length > 0:
-                self._take(path, lane, index, length)
-            if begun <= start:
-                break
-            before = int(lane.before[index])
-            released = start if before < 0 else max(int(lane.end[before]), start)
-            _take_gap(path, lane, index, released)
-            if released == start:
-                break
-            index = before
-        return path
+        last = self.last_work(opened)
+        if last is None:
+            return False
+        lane, piece = last
+        reached: dict[int, int] = {}
+        while piece >= 0:
+            lane, piece = self._across(lane, piece, opened, reached)
+            window = opened[self.lanes[lane].rank.label]
+            chain, piece = self._along(lane, piece, window[0])
+            reached[lane] = int(self.lanes[lane].start[chain[-1]])
+            self._found[lane].append((way, np.array(chain, np.int64), *window))
+        return True
 
-    def _take(self, path: Path, lane: Lane, index: int, length: int) -> None:
-        part = _OF_CLASS[lane.kind[index]]
-        path.add(part, lane.rank.label, length)
-        path.by_work[part, lane.rank.trace.text(int(lane.name[index]))] += length
-        path.pieces += 1
-
-    def _last_arriver(self, label: str, index: int) -> tuple[str, int]:
+    def _across(
+        self, lane: int, piece: int, opened: Windows, reached: dict[int, int]
+    ) -> tuple[int, int]:
         """The same collective on the rank that came last to it, if that is known and here."""
-        lane = self.lanes[label]
-        call = int(lane.call[index])
-        if lane.kind[index] != COMM or call < 0:
-            return label, index
-        other, row = self._late_side(lane, call)
-        if other == label or other not in self.lanes:
-            return label, index
-        there = int(self.lanes[other].of_call[row])
-        return (label, index) if there < 0 else (other, there)
+        other = int(self.lanes[lane].jump_lane[piece])
+        if other < 0 or self.lanes[other].rank.label not in opened:
+            return lane, piece
+        there = int(self.lanes[lane].jump_to[piece])
+        # Collectives in another order on another rank would lead around in a circle.
+        if int(self.lanes[other].end[there]) > reached.get(other, FOREVER_NS):
+            return lane, piece
+        self.crossings += 1
+        return other, there
 
-    def _late_side(self, lane: Lane, call: int) -> tuple[str, int]:
-        """Label and call of the member that came last; its own where nobody in particular did."""
-        own = lane.rank.label
-        number = int(lane.partners.number[call])
-        if number >= 0:
-            arrived = self.view.arrivals.groups[number]
-            instance = int(lane.partners.instance[call])
-            member = int(arrived.clock_free.last[instance])
-            if member < 0 or not _believed(arrived, instance):
-                return own, call
-            return arrived.labels[member], int(arrived.match.rows[instance, member])
-        other = int(lane.partners.other[call])
-        if other < 0:
-            return own, call
-        theirs = self.view.match_inputs[other]
-        row = int(lane.partners.other_row[call])
-        later = int(theirs.calls.dur_ns[row]) < int(lane.rank.calls.dur_ns[call])
-        return (theirs.label, row) if later else (own, call)
+    def _along(self, lane: int, piece: int, opened_ns: int) -> tuple[list[int], int]:
+        """Pieces of one lane back to the next that leads across, and that one; -1 at the end."""
+        before, start, end, jump = self._lists(lane)
+        chain = [piece]
+        while True:
+            previous = before[piece]
+            if previous < 0 or start[piece] <= opened_ns or end[previous] <= opened_ns:
+                return chain, MISSING
+            if jump[previous] >= 0:
+                return chain, previous
+            chain.append(previous)
+            piece = previous
 
+    def _lists(self, lane: int) -> tuple[list[int], ...]:
+        """The columns that the walk looks at one by one: lists are faster there."""
+        found = self._as_lists.get(lane)
+        if found is None:
+            of = self.lanes[lane]
+            columns = (of.before, of.start, of.end, of.jump_lane)
+            found = self._as_lists[lane] = tuple(column.tolist() for column in columns)
+        return found
 
-def _believed(arrived: GroupArrivals, instance: int) -> bool:
-    """Whether the last to arrive at an instance is known well enough to follow."""
-    return bool(arrived.eligible[instance]) and int(arrived.confidence[instance]) >= MEDIUM
+    @cached_property
+    def _as_lists(self) -> dict[int, tuple[list[int], ...]]:
+        return {}
 
+    def last_work(self, opened: Windows) -> tuple[int, int] | None:
+        """Lane and piece that ended last of all, on corrected clocks; None without any."""
+        found: list[tuple[int, int, int]] = []
+        for label, (start, end) in opened.items():
+            lane = self.index[label]
+            piece = self.lanes[lane].last_before(end)
+            if piece >= 0 and int(self.lanes[lane].end[piece]) > start:
+                ended = min(int(self.lanes[lane].end[piece]), end)
+                found.append((ended - self.view.offsets_ns.get(label, 0), -lane, piece))
+        if not found:
+            return None
+        _, lane, piece = max(found)
+        return -lane, piece
 
-def _take_gap(path: Path, lane: Lane, index: int, released: int) -> None:
-    """Divide the gap before a piece of work: until its launch the host's, then the device's."""
-    begun, launched = int(lane.start[index]), int(lane.launched[index])
-    if begun <= released:
-        return
-    if launched == UNKNOWN or launched <= released:
-        path.add("wait", lane.rank.label, begun - released)
-        return
-    launched = min(launched, begun)
-    path.add("host", lane.rank.label, launched - released)
-    path.add("launch", lane.rank.label, begun - launched)
+    def pieces(self) -> list[Pieces]:
+        """Everything that was walked so far, rank by rank."""
+        return [self._pieces(lane) for lane, found in enumerate(self._found) if found]
 
-
-def last_work(walk: Walk, opened: Mapping[str, tuple[int, int]]) -> tuple[str, int] | None:
-    """The work that ended last of all ranks, on corrected clocks; None without any."""
-    offsets = walk.view.offsets_ns
-    found: list[tuple[int, str, int]] = []
-    for label, (start, end) in opened.items():
-        index = walk.lanes[label].last_before(end)
-        if index >= 0 and int(walk.lanes[label].end[index]) > start:
-            ended = min(int(walk.lanes[label].end[index]), end)
-            found.append((ended - offsets.get(label, 0), label, index))
-    if not found:
-        return None
-    _, label, index = max(found, key=lambda one: one[0])
-    return label, index
-
-
-def together(paths: Sequence[Path]) -> Path:
-    """The sum of several ways."""
-    total = Path()
-    for path in paths:
-        for part, length in path.parts.items():
-            total.parts[part] += length
-        for label, length in path.by_rank.items():
-            total.by_rank[label] += length
-        for work, length in path.by_work.items():
-            total.by_work[work] += length
-        total.crossings += path.crossings
-        total.pieces += path.pieces
-    return total
+    def _pieces(self, lane: int) -> Pieces:
+        of, found = self.lanes[lane], self._found[lane]
+        counts = [len(chain) for _, chain, _, _ in found]
+        index = np.concatenate([chain for _, chain, _, _ in found])
+        way, opened, closed = (
+            np.repeat(np.array([one[i] for one in found], np.int64), counts) for i in (0, 2, 3)
+        )
+        begun, previous = of.start[index], of.before[index]
+        work = np.minimum(of.end[index], closed) - np.maximum(begun, opened)
+        released = np.maximum(np.where(previous >= 0, of.end[previous], opened), opened)
+        gap = np.maximum(begun - released, 0)
+        facts, rows = of.rank.facts, of.rows[index]
+        launched = facts.launched_ns[rows]
+        late = (launched != UNKNOWN) & (launched > released)
+        host = np.where(late, np.minimum(launched - np.where(late, released, 0), gap), 0)
+        return Pieces(
+            label=of.rank.label,
+            way=way,
+            name=of.rank.trace.group("gpu").name[rows],
+            part=facts.classes[rows].astype(np.int64),
+            work=np.maximum(work, 0),
+            host=np.where(late, host, 0),
+            launch=np.where(late, gap - host, 0),
+            wait=np.where(late, 0, gap),
+        )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from metrics.collectives.deviation import nearest_rank
 from metrics.dimensions import DIMS, MODES
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
@@ -17,10 +16,11 @@ from metrics.intervals import Intervals, union
 from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Result
-from metrics.statistics import median, microseconds, nearest_rank
+from metrics.statistics import microseconds
+from parsers.columns import I64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from metrics.calls import Calls
     from metrics.rank_view import RankView
@@ -29,19 +29,27 @@ if TYPE_CHECKING:
 MERGE_OVERRIDE: Final = "merge_us"
 DEFAULT_MERGE_US: Final = 10.0
 UNKNOWN: Final = "unknown"
-
-
-Pairs = dict[tuple[str, str], list[int]]
-"""Windows in ns by the dimensions before and after."""
+_UNKNOWN: Final = DIMS.index(UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
-class Burst:
-    """Traffic of one dimension without a gap above the threshold, in ns."""
+class Bursts:
+    """Traffic without gaps above the threshold, in order of step and start; ns, one length.
 
-    dim: str
-    start: int
-    end: int
+    ``dim`` indexes DIMS, ``step`` the measured steps.
+    """
+
+    step: I64
+    dim: I64
+    start: I64
+    end: I64
+
+    @property
+    def windows(self) -> tuple[I64, I64]:
+        """Time from each burst to the next of another dimension in its step, and their pair."""
+        follows = (self.step[1:] == self.step[:-1]) & (self.dim[1:] != self.dim[:-1])
+        pair = self.dim[:-1] * len(DIMS) + self.dim[1:]
+        return (self.start[1:] - self.end[:-1])[follows], pair[follows]
 
 
 def compute(view: View) -> Result:
@@ -50,30 +58,30 @@ def compute(view: View) -> Result:
         raise refuse("no_collectives", "no collective in the selection")
     given = positive_number(view, MERGE_OVERRIDE)
     merge_us = DEFAULT_MERGE_US if given is None else given
-    merge_ns = round(merge_us * 1000)
-    trains = {rank.label: list(_bursts(view, rank, merge_ns)) for rank in view.ranks}
-    told = {b.dim for parts in trains.values() for part in parts for b in part} - {UNKNOWN}
+    bursts = {rank.label: _bursts(view, rank, round(merge_us * 1000)) for rank in view.ranks}
+    told = {DIMS[dim] for one in bursts.values() for dim in np.unique(one.dim)} - {UNKNOWN}
     if len(told) < 2:
         found = ", ".join(sorted(told)) or "none"
         raise refuse(
             "not_applicable",
             f"windows lie between two dimensions of parallelism; the traffic here tells: {found}",
         )
-    windows = {label: _windows(parts) for label, parts in trains.items()}
-    pairs = _merged(windows.values())
-    known = [ns for (a, b), values in pairs.items() if UNKNOWN not in (a, b) for ns in values]
-    if not known:
+    windows = {label: one.windows for label, one in bursts.items()}
+    length = np.concatenate([values for values, _ in windows.values()])
+    pair = np.concatenate([pairs for _, pairs in windows.values()])
+    known = length[(pair // len(DIMS) != _UNKNOWN) & (pair % len(DIMS) != _UNKNOWN)]
+    if not len(known):
         raise refuse("not_applicable", "no burst follows one of another known dimension")
     source, warnings = source_of(view.ranks)
     details: dict[str, Any] = {
-        "p50_window_us": microseconds(median(known) or 0),
-        "windows": _table(pairs),
-        "idle_gaps": _idle_gaps(trains.values()),
+        "p50_window_us": microseconds(float(np.median(known))),
+        "windows": _table(length, pair),
+        "idle_gaps": _idle_gaps(list(bursts.values())),
         "merge_us": merge_us,
         "mode": _mode(view),
-        "num_bursts": _counts(trains.values()),
+        "num_bursts": _counts(list(bursts.values())),
         "num_windows": len(known),
-        "per_rank": {label: {"windows": _table(found)} for label, found in windows.items()},
+        "per_rank": {label: {"windows": _table(*found)} for label, found in windows.items()},
     }
     return answer(
         METRIC,
@@ -89,19 +97,30 @@ def compute(view: View) -> Result:
     )
 
 
-def _bursts(view: View, rank: RankView, merge_ns: int) -> Iterator[list[Burst]]:
-    """Bursts of each step in order of start; of the whole trace where no steps are measured."""
+def _bursts(view: View, rank: RankView, merge_ns: int) -> Bursts:
+    """Bursts of a rank, cut at the ends of steps; step 0 is all where no steps are measured."""
     on_device = rank.calls.event_group == "gpu"
     calls = rank.device_calls if on_device else rank.selected_calls
     dims, _ = view.dims_of(calls)
-    traffic = {DIMS[dim]: _traffic(calls.take(dims == dim), merge_ns) for dim in np.unique(dims)}
-    for _, start, end in rank.step_windows:
-        found = []
-        for dim, bursts in traffic.items():
-            inside = bursts.clip(start, end)
-            edges = zip(inside.start_ns.tolist(), inside.end_ns.tolist(), strict=True)
-            found += [Burst(dim, *edge) for edge in edges]
-        yield sorted(found, key=lambda burst: (burst.start, burst.end, burst.dim))
+    steps = _steps(rank)
+    columns: list[tuple[I64, I64, I64, I64]] = []
+    for dim in np.unique(dims).tolist():
+        traffic = _traffic(calls.take(dims == dim), merge_ns) & steps
+        step = np.searchsorted(steps.start_ns, traffic.start_ns, side="right") - 1
+        columns.append((step, np.full(len(step), dim), traffic.start_ns, traffic.end_ns))
+    if not columns:
+        return Bursts(*np.empty((4, 0), np.int64))
+    step, dim, start, end = (np.concatenate(column) for column in zip(*columns, strict=True))
+    order = np.lexsort((dim, end, start, step))
+    return Bursts(step[order], dim[order], start[order], end[order])
+
+
+def _steps(rank: RankView) -> Intervals:
+    """Windows of the steps, each until the next begins at most."""
+    rows = sorted((start, end) for _, start, end in rank.step_windows)
+    start, end = np.array(rows, np.int64).reshape(-1, 2).T
+    end = np.minimum(end, np.append(start[1:], end[-1:]))
+    return Intervals(start[end > start], end[end > start])
 
 
 def _traffic(calls: Calls, merge_ns: int) -> Intervals:
@@ -113,64 +132,48 @@ def _traffic(calls: Calls, merge_ns: int) -> Intervals:
     return Intervals(busy.start_ns[opens], busy.end_ns[np.append(opens[1:], True)])
 
 
-def _windows(parts: Sequence[list[Burst]]) -> Pairs:
-    found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for bursts in parts:
-        for before, after in pairwise(bursts):
-            if before.dim != after.dim:
-                found[before.dim, after.dim].append(after.start - before.end)
-    return found
+def _table(length: I64, pair: I64) -> dict[str, Any]:
+    """Statistics of the windows of each pair of dimensions, "before->after"."""
+    rows = {
+        f"{DIMS[code // len(DIMS)]}->{DIMS[code % len(DIMS)]}": _row(length[pair == code])
+        for code in np.unique(pair).tolist()
+    }
+    return dict(sorted(rows.items()))
 
 
-def _merged(parts: Iterable[Pairs]) -> Pairs:
-    found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for part in parts:
-        for pair, values in part.items():
-            found[pair] += values
-    return found
-
-
-def _table(pairs: Pairs) -> dict[str, Any]:
-    return {f"{a}->{b}": _row(values) for (a, b), values in sorted(pairs.items())}
-
-
-def _row(values: Sequence[int]) -> dict[str, Any]:
+def _row(length: I64) -> dict[str, Any]:
     return {
-        "count": len(values),
-        "total_us": microseconds(sum(value for value in values if value > 0)),
-        "min_us": microseconds(min(values)),
-        "p50_us": microseconds(median(values) or 0),
-        "p95_us": microseconds(nearest_rank(values, 0.95) or 0),
-        "max_us": microseconds(max(values)),
-        "overlaps": sum(value < 0 for value in values),
+        "count": len(length),
+        "total_us": microseconds(int(length[length > 0].sum())),
+        "min_us": microseconds(int(length.min())),
+        "p50_us": microseconds(float(np.median(length))),
+        "p95_us": microseconds(nearest_rank(length, 0.95)),
+        "max_us": microseconds(int(length.max())),
+        "overlaps": int((length < 0).sum()),
     }
 
 
-def _idle_gaps(trains: Iterable[list[list[Burst]]]) -> dict[str, Any]:
+def _idle_gaps(trains: Sequence[Bursts]) -> dict[str, Any]:
     """Gaps between consecutive bursts of one dimension, whatever the others do meanwhile."""
-    gaps: defaultdict[str, list[int]] = defaultdict(list)
-    for parts in trains:
-        for bursts in parts:
-            for dim in {burst.dim for burst in bursts}:
-                own = [burst for burst in bursts if burst.dim == dim]
-                gaps[dim] += [after.start - before.end for before, after in pairwise(own)]
-    return {
-        dim: {
-            "count": len(values),
-            "total_us": microseconds(sum(values)),
-            "p50_us": None if not values else microseconds(median(values) or 0),
+    table = {}
+    for dim in sorted({int(dim) for one in trains for dim in np.unique(one.dim)}):
+        parts = []
+        for one in trains:
+            own = one.dim == dim
+            step, start, end = one.step[own], one.start[own], one.end[own]
+            parts.append((start[1:] - end[:-1])[step[1:] == step[:-1]])
+        gaps = np.concatenate(parts)
+        table[DIMS[dim]] = {
+            "count": len(gaps),
+            "total_us": microseconds(int(gaps.sum())),
+            "p50_us": microseconds(float(np.median(gaps))) if len(gaps) else None,
         }
-        for dim, values in sorted(gaps.items())
-    }
+    return dict(sorted(table.items()))
 
 
-def _counts(trains: Iterable[list[list[Burst]]]) -> dict[str, int]:
-    counts: defaultdict[str, int] = defaultdict(int)
-    for parts in trains:
-        for bursts in parts:
-            for burst in bursts:
-                counts[burst.dim] += 1
-    return dict(sorted(counts.items()))
+def _counts(trains: Sequence[Bursts]) -> dict[str, int]:
+    counts = np.bincount(np.concatenate([one.dim for one in trains]), minlength=len(DIMS))
+    return {dim: int(n) for dim, n in sorted(zip(DIMS, counts, strict=True)) if n}
 
 
 def _mode(view: View) -> str:

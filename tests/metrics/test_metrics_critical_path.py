@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worked import cpu_only, measure, two_steps
 
-from metrics.path_walk import PARTS, Walk, last_work
+from metrics.path_walk import PARTS, Walk
 from metrics.view import View
 from parsers.columns import ProcessGroup, RankTrace
 from parsers.window import Window
@@ -130,7 +130,7 @@ def test_steps_are_walked_one_by_one() -> None:
         0.02,
         0.02,
     )
-    assert (second["compute_ms"], second["path_ms"], second["rank"]) == (0.0, 0.06, "0")
+    assert (second["compute_ms"], second["path_ms"]) == (0.0, 0.06)
 
 
 def test_a_window_cuts_the_way() -> None:
@@ -184,11 +184,10 @@ def test_ranks_in_any_order() -> None:
 
 
 def test_the_last_work_is_that_which_ends_last() -> None:
-    view = View(job(rank_trace(0, gpu=[kernel("long", 0, 100), kernel("short", 50, 10)])))
-    walk = Walk(view)
+    walk = Walk(View(job(rank_trace(0, gpu=[kernel("long", 0, 100), kernel("short", 50, 10)]))))
 
-    assert last_work(walk, {"0": (0, 100_000)}) == ("0", 0)
-    assert last_work(walk, {"0": (200_000, 300_000)}) is None
+    assert walk.last_work({"0": (0, 100_000)}) == (0, 0)
+    assert walk.last_work({"0": (200_000, 300_000)}) is None
 
 
 def test_what_it_needs() -> None:
