@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from shell import CCLTUI, MODULE, run
+
+from metrics.registry import SEED_ORDER
 
 
 def test_the_demo_is_written_and_its_truth_recovered(tmp_path: Path) -> None:
@@ -13,11 +16,15 @@ def test_the_demo_is_written_and_its_truth_recovered(tmp_path: Path) -> None:
     assert (written.returncode, written.stderr) == (0, "")
     assert written.stdout == f"{tmp_path}/job\n"
 
-    measured = run(CCLTUI, tmp_path / "job", "--metric", "all", "--format", "json")
+    names = [word for name in SEED_ORDER for word in ("--metric", name)]
+    measured = run(CCLTUI, tmp_path / "job", *names, "--format", "json")
     assert measured.returncode == 0, measured.stderr
-    lag = json.loads(measured.stdout)["results"][-1]
-    assert lag["metric"] == "straggler_lag"
-    assert lag["details"]["num_ranks"] == 8
+    results = {entry["metric"]: entry for entry in json.loads(measured.stdout)["results"]}
+    assert {entry["status"] for entry in results.values()} == {"ok"}
+    lag = results["straggler_lag"]["details"]
+    assert (lag["num_ranks"], lag["stragglers"]) == (8, [1])
+    offsets = [lag["clock"][str(rank)]["offset_us"] for rank in range(8)]
+    assert offsets == pytest.approx([0.0] * 4 + [5000.0] * 4, abs=10)
 
 
 def test_it_may_be_written_again_but_not_over_anything_else(tmp_path: Path) -> None:
