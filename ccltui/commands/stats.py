@@ -23,10 +23,11 @@ _USAGE = """\
 ccltui stats PATH [--report NAME[,NAME…]] [options]
        ccltui stats PATH --alltoall [--cutoff P] [--svg FILE] [options]"""
 _DESCRIPTION = """\
-Print reports in the form of nsys stats. PATH is an nsys export (.sqlite), the text of nsys stats,
-a PyTorch trace, or a directory of PyTorch traces, whose ranks are pooled. From an export the
-cells are those that nsys prints. With --alltoall: how long the all-to-all exchanges of a node
-wait for their last device, from the exports and texts below PATH."""
+Print reports in the form of nsys stats. PATH is an nsys export (.sqlite), an nsys report
+(.nsys-rep; nsys exports it first), the text of nsys stats, a PyTorch trace, or a directory of
+PyTorch traces, whose ranks are pooled. From an export the cells are those that nsys prints. With
+--alltoall: how long the all-to-all exchanges of a node wait for their last device, from the
+exports and texts below PATH."""
 _EPILOG = """\
 reports: cuda_gpu_trace, cuda_gpu_sum, cuda_gpu_kern_sum[:base|:mangled], cuda_gpu_mem_time_sum,
 cuda_gpu_mem_size_sum, cuda_api_sum, nvtx_sum, nvtx_gpu_proj_sum, osrt_sum; names of older

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccltui.commands.loading import LoadOptions, load_job
+from ccltui.commands.loading import LoadOptions, load_job, look_at, name_nsys
 from ccltui.report.output import say
 from metrics.nsys_reports import REPORTS, Report, make_report
 from metrics.nsys_reports.from_text import report_of_section
@@ -14,6 +15,8 @@ from metrics.nsys_reports.from_traces import tables_of_traces
 from metrics.nsys_reports.select import EVERYTHING, Filter, RangeFilter, filter_of_range
 from parsers.errors import GrammarError, NotFoundError, TraceError
 from parsers.found import Kind
+from parsers.names import listed
+from parsers.nsys.report import export_report
 from parsers.nsys.report_tables import ReportTables, read_report_tables
 from parsers.nsys.text import read_stats_text
 from parsers.nsys.text_names import report_name, report_title
@@ -63,9 +66,9 @@ def reports_of(loading: LoadOptions, choice: Choice) -> list[Report]:
     )
     if kind == "nsys_text":
         return _of_text(path, choice)
-    if kind == "nsys_sqlite":
-        return _of_export(path, choice)
-    return _of_traces(loading, choice)
+    if kind in ("nsys_sqlite", "nsys_report"):
+        return _of_capture(path, kind, loading, choice)
+    return _of_directory(loading, choice)
 
 
 def _wanted(part: str) -> Wanted:
@@ -85,13 +88,35 @@ def _spelling(written: str) -> str:
     return written.strip().lower().replace("-", "_").replace(" ", "_")
 
 
-def _of_export(path: Path, choice: Choice) -> list[Report]:
+def _of_capture(path: Path, kind: Kind, loading: LoadOptions, choice: Choice) -> list[Report]:
+    """Reports of an export, or of a report that nsys exports first."""
+    if kind == "nsys_sqlite":
+        return _of_export(path, choice, shown=str(path))
+    name_nsys(loading)
+    with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
+        target = Path(scratch) / "export.sqlite"
+        return _of_export(export_report(path, target, shown=str(path)), choice, shown=str(path))
+
+
+def _of_directory(loading: LoadOptions, choice: Choice) -> list[Report]:
+    """Reports of all ranks of a job, or of the one file of nsys in a directory."""
+    files = look_at(loading).capture.files
+    of_nsys = [found for found in files if found.kind in ("nsys_sqlite", "nsys_report")]
+    if len(of_nsys) == 1:
+        return _of_capture(Path(of_nsys[0].real_path), of_nsys[0].kind, loading, choice)
+    if of_nsys:
+        names = listed([found.path for found in of_nsys])
+        raise GrammarError(f"reports are made of one capture: name one of {names}")
+    return _of_traces(loading, choice)
+
+
+def _of_export(path: Path, choice: Choice, *, shown: str) -> list[Report]:
     read: dict[str, ReportTables] = {}
 
     def tables_for(argument: str) -> ReportTables:
         if argument not in read:
             column = _KERNEL_NAMES[argument]
-            read[argument] = read_report_tables(path, shown=str(path), kernel_name=column)
+            read[argument] = read_report_tables(path, shown=shown, kernel_name=column)
         return read[argument]
 
     return _computed(choice, tables_for)

@@ -89,6 +89,32 @@ def test_a_text_is_converted(tmp_path: Path) -> None:
     assert (missing.returncode, missing.stdout) == (3, "")
 
 
+def test_a_report_is_exported_by_nsys_first(export: Path, tmp_path: Path) -> None:
+    report = tmp_path / "capture" / "run.nsys-rep"
+    report.parent.mkdir()
+    report.write_bytes(b"\x00\x01binary")
+    stub = tmp_path / "nsys"
+    stub.write_text(f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncp "{export}" "$2"\n')
+    stub.chmod(0o755)
+
+    done = run(CCLTUI, "stats", report, "-r", "cuda_gpu_kern_sum", "--nsys", stub)
+    absent = run(CCLTUI, "stats", report, env={"PATH": "/nonexistent", "CCLTUI_NSYS": None})
+
+    assert (done.returncode, " ** CUDA GPU Kernel Summary" in done.stdout) == (0, True)
+    assert (absent.returncode, absent.stdout) == (1, "")
+    assert "a report that only nsys reads" in absent.stderr
+
+
+def test_a_directory_of_captures_needs_a_choice(export: Path) -> None:
+    alone = run(CCLTUI, "stats", export.parent, "-r", "cuda_gpu_kern_sum")
+    (export.parent / "report_2.sqlite").write_bytes(export.read_bytes() + b"\0" * 4096)
+    several = run(CCLTUI, "stats", export.parent, "-r", "cuda_gpu_kern_sum")
+
+    assert (alone.returncode, " ** CUDA GPU Kernel Summary" in alone.stdout) == (0, True)
+    assert (several.returncode, several.stdout) == (2, "")
+    assert "name one of report_1.sqlite and report_2.sqlite" in several.stderr
+
+
 def test_ranks_of_a_job_are_pooled(job: Path, tmp_path: Path) -> None:
     target = tmp_path / "sum.json"
 
