@@ -24,6 +24,7 @@ _MAX_CELL_BYTES = 1 << 26
 _STEPS_BETWEEN_LOOKS = 100_000
 _IDS_A_QUERY = 500
 _MAX_SMALL_ROWS = 1 << 20
+_BEFORE_ROWS = -(1 << 63)
 
 
 class Database:
@@ -113,34 +114,58 @@ class Database:
             query = _query(listed, table, where)
             return self._connection.execute(query, arguments).fetchmany(_MAX_SMALL_ROWS)
 
-    def blocks(
-        self,
-        table: str,
-        integers: Sequence[str | None],
-        texts: Sequence[str] = (),
-        where: str = "",
-    ) -> Iterator[tuple[list[I64], list[tuple[str | None, ...]]]]:
-        """The rows of a table, column by column, at most BLOCK_ROWS rows at once.
+    def numbers(
+        self, table: str, columns: Sequence[str | None], where: str = ""
+    ) -> Iterator[list[I64]]:
+        """The rows of a table as int64 columns, at most BLOCK_ROWS rows at once.
 
-        Integers are int64, -1 where NULL or where the table has no such column; texts may be
-        None.
+        -1 where NULL, where the table has no such column, and for a column None. The database
+        writes each column of a block as one text: a number costs a tenth of what it does as
+        an object.
         """
         if table not in self.tables:
             return
-        known = self.tables[table]
+        inner = ", ".join(
+            f"{self._integer(table, name)} AS c{place}" for place, name in enumerate(columns)
+        )
+        outer = ", ".join(f"group_concat(c{place})" for place in range(len(columns)))
+        condition = f"rowid > ? AND ({where})" if where else "rowid > ?"
+        rows = f"{_query(f'{inner}, rowid AS r', table, condition)} ORDER BY rowid LIMIT ?"
+        query = f"SELECT max(r), count(*), {outer} FROM ({rows})"
+        last = _BEFORE_ROWS
         with self.guarded():
-            listed = [
-                str(MISSING) if name is None or name not in known else _present(name)
-                for name in integers
-            ]
-            listed += [_quoted(name) if name in known else "NULL" for name in texts]
+            while True:
+                self._stop_if_asked()
+                last, count, *texts = self._connection.execute(query, (last, BLOCK_ROWS)).fetchone()
+                if not count:
+                    return
+                yield [np.fromstring(text, np.int64, count, sep=",") for text in texts]
+
+    def blocks(
+        self, table: str, integers: Sequence[str], texts: Sequence[str], where: str = ""
+    ) -> Iterator[tuple[list[I64], list[tuple[str | None, ...]]]]:
+        """As `numbers`, for a table of which texts are wanted too; those may be None."""
+        if table not in self.tables:
+            return
+        known = self.tables[table]
+        listed = [self._integer(table, name) for name in integers]
+        listed += [_quoted(name) if name in known else "NULL" for name in texts]
+        with self.guarded():
             cursor = self._connection.execute(_query(", ".join(listed), table, where))
             while rows := cursor.fetchmany(BLOCK_ROWS):
-                if self._look():
-                    raise CancelledError("reading was stopped", path=self._shown)
+                self._stop_if_asked()
                 columns = list(zip(*rows, strict=True))
                 numbers = [np.array(column, np.int64) for column in columns[: len(integers)]]
                 yield numbers, columns[len(integers) :]
+
+    def _integer(self, table: str, column: str | None) -> str:
+        if column is None or column not in self.tables[table]:
+            return str(MISSING)
+        return f"CAST(ifnull({_quoted(column)}, {MISSING}) AS INTEGER)"
+
+    def _stop_if_asked(self) -> None:
+        if self._look():
+            raise CancelledError("reading was stopped", path=self._shown)
 
     def texts(self, ids: Sequence[int], table: str = "StringIds") -> dict[int, str]:
         """The texts of exactly these ids; ids without one are left out."""
@@ -157,10 +182,6 @@ class Database:
 
 def _query(columns: str, table: str, where: str) -> str:
     return f"SELECT {columns} FROM {_quoted(table)}" + (f" WHERE {where}" if where else "")
-
-
-def _present(column: str) -> str:
-    return f"ifnull({_quoted(column)}, {MISSING})"
 
 
 def _quoted(name: str) -> str:

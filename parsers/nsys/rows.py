@@ -83,16 +83,44 @@ class GroupRows:
     def __len__(self) -> int:
         return sum(len(block) for block in self._blocks["start_ns"])
 
-    def take_all(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns, sorted by (start, longer first); the blocks are given up."""
-        columns = {}
-        for name, blocks in self._blocks.items():
-            columns[name] = (
-                np.concatenate(blocks) if blocks else np.empty(0, _DTYPES.get(name, np.int32))
-            )
-            blocks.clear()
-        order = np.lexsort((-columns["dur_ns"], columns["start_ns"]))
-        return {name: column[order] for name, column in columns.items()}
+    def take_all(self) -> Columns:
+        """The columns, sorted by (start, longer first); the blocks are given up one by one."""
+        start, dur = self._joined("start_ns"), self._joined("dur_ns")
+        order = by_start(start, dur)
+        columns: Columns = {"start_ns": start[order], "dur_ns": dur[order]}
+        del start, dur
+        for name in [name for name in self._blocks if name not in columns]:
+            columns[name] = self._joined(name)[order]
+        return columns
+
+    def _joined(self, name: str) -> npt.NDArray[Any]:
+        blocks = self._blocks[name]
+        joined = np.concatenate(blocks) if blocks else np.empty(0, _DTYPES.get(name, np.int32))
+        blocks.clear()
+        return joined
+
+
+def by_start(start: I64, dur: I64) -> npt.NDArray[np.intp]:
+    """Order by (start, longer first, as given). Nearly sorted starts, as files have, are quick."""
+    order = np.argsort(start, kind="stable")
+    equal = start[order[1:]] == start[order[:-1]]
+    tied = np.flatnonzero(np.append(equal, False) | np.insert(equal, 0, False))
+    some = order[tied]
+    order[tied] = some[np.lexsort((-dur[some], start[some]))]
+    return order
+
+
+def distinct(values: I64) -> tuple[I64, npt.NDArray[np.intp]]:
+    """Distinct values, sorted, and for each row which of them it is.
+
+    Columns of a file hold few values in long runs: only the beginnings of runs are compared.
+    """
+    if not len(values):
+        return values, np.empty(0, np.intp)
+    begins = np.flatnonzero(np.insert(values[1:] != values[:-1], 0, True))
+    found, inverse = np.unique(values[begins], return_inverse=True)
+    lengths = np.diff(np.append(begins, len(values)))
+    return found, np.repeat(inverse, lengths)
 
 
 def process_of(global_ids: I64) -> I64:
@@ -107,9 +135,23 @@ def thread_of(global_ids: I64) -> I64:
 
 def thread_tracks(global_ids: I64, shared: Shared) -> I32:
     """Track ids of threads."""
-    found, inverse = np.unique(global_ids, return_inverse=True)
+    found, inverse = distinct(global_ids)
     pids, tids = process_of(found).tolist(), thread_of(found).tolist()
     keys: list[TrackKey] = [("thread", p, t, MISSING) for p, t in zip(pids, tids, strict=True)]
+    return shared.tracks.each(keys)[inverse]
+
+
+def stream_tracks(process: I64, device: I64, stream: I64, shared: Shared) -> I32:
+    """Track ids of streams, from ``globalPid`` and what the process calls its device and stream."""
+    (pids, of_pid), (gpus, of_gpu) = distinct(process), distinct(device)
+    streams, of_stream = distinct(stream)
+    found, inverse = distinct((of_pid * len(gpus) + of_gpu) * len(streams) + of_stream)
+    owners = process_of(pids)
+    keys: list[TrackKey] = []
+    for code in found.tolist():
+        rest, third = divmod(code, len(streams))
+        first, second = divmod(rest, len(gpus))
+        keys.append(("stream", int(owners[first]), int(gpus[second]), int(streams[third])))
     return shared.tracks.each(keys)[inverse]
 
 
@@ -140,11 +182,10 @@ def read_source(database: Database, source: Source, shared: Shared) -> Iterator[
     where = ""
     if source.only is not None and source.only[0] in database.tables.get(source.table, ()):
         where = f"{source.only[0]} = {source.only[1]}"
-    for numbers, _ in database.blocks(source.table, columns, where=where):
+    for numbers in database.numbers(source.table, columns, where):
         start, end, process, device, stream, name, kind, correlation, size = numbers
         if source.stream:
-            keys = zip(process_of(process).tolist(), device.tolist(), stream.tolist(), strict=True)
-            track = shared.tracks.each(("stream", *key) for key in keys)
+            track = stream_tracks(process, device, stream, shared)
         else:
             track = thread_tracks(process, shared)
         launch = np.where(correlation == 0, MISSING, correlation)
@@ -152,13 +193,13 @@ def read_source(database: Database, source: Source, shared: Shared) -> Iterator[
 
 
 def _named(string_ids: I64, shared: Shared) -> I32:
-    found, inverse = np.unique(string_ids, return_inverse=True)
+    found, inverse = distinct(string_ids)
     ids = [MISSING if i == MISSING else shared.names.of(("id", i)) for i in found.tolist()]
     return np.array(ids, np.int32)[inverse]
 
 
 def named_by(kinds: I64, shared: Shared, name_of: Callable[[int], str]) -> I32:
     """Name ids made of a number that says what kind of event a row is."""
-    found, inverse = np.unique(kinds, return_inverse=True)
+    found, inverse = distinct(kinds)
     ids = [shared.names.of(("text", name_of(kind))) for kind in found.tolist()]
     return np.array(ids, np.int32)[inverse]
