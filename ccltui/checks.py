@@ -78,9 +78,10 @@ def files_read(job: Job) -> Finding:
         return Finding("files", "problem", message)
     if truncated:
         return Finding("files", "warning", f"cut off before their end: {listed(truncated)}")
-    noted = sum(bool(trace.notes) for trace in job.ranks)
+    noted = len({trace.source.path for trace in job.ranks if trace.notes})
+    read = len({trace.source.path for trace in job.ranks})
     hint = f"; {count_text(noted, 'file')} with notes, see below" if noted else ""
-    return Finding("files", "ok", f"{count_text(len(job.ranks), 'file')} read whole{hint}")
+    return Finding("files", "ok", f"{count_text(read, 'file')} read whole{hint}")
 
 
 def gpu_events(job: Job) -> Finding:
@@ -156,8 +157,10 @@ def profilers(job: Job) -> Finding:
     """Two profilers in one process: the second to ask for CUPTI gets no GPU events."""
     kinds = {str(found.kind) for found in job.discovery.files}
     nsys = sorted(kinds.intersection(_NSYS_KINDS))
-    if not nsys or not job.ranks:
+    if not nsys or not job.ranks or "kineto" not in kinds:
         return Finding("profilers", "ok", "one kind of trace")
+    if job.capture.source == "nsys":
+        return Finding("profilers", "ok", f"Kineto beside {listed(nsys)}; nsys is used")
     without = [trace.label for trace in job.ranks if not len(trace.group("gpu"))]
     if without:
         message = (

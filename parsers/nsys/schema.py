@@ -115,10 +115,8 @@ OS_ROWS: Final = Source(
 
 ENVIRONMENT_KEYS: Final = (
     "RANK",
-    "LOCAL_RANK",
     "WORLD_SIZE",
     "SLURM_PROCID",
-    "SLURM_LOCALID",
     "SLURM_NODEID",
     "OMPI_COMM_WORLD_RANK",
     "PMI_RANK",

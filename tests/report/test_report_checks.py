@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from nsys_exports import Export
 
 from ccltui import checks
 from ccltui.checks import check
@@ -155,3 +156,38 @@ def test_which_decoder_is_in_use(
 
     assert finding.state == state
     assert words in finding.message
+
+
+def test_an_nsys_export_of_two_ranks_is_one_file(tmp_path: Path) -> None:
+    export = Export()
+    for rank in (0, 1):
+        process = export.process(100 + rank)
+        process.kernel("gemm", 10, 20, device=rank)
+        process.nccl(rank, 2)
+    directory = tmp_path / "job"
+    directory.mkdir()
+    export.write(directory / "node0.sqlite")
+
+    found = findings(directory)
+
+    assert found["files"] == ("ok", "1 file read whole")
+    assert found["ranks"] == ("ok", "all 2 ranks")
+    assert found["rank identity"] == ("ok", "from NCCL payload")
+    assert found["profilers"] == ("ok", "one kind of trace")
+
+
+def test_nsys_beside_a_trace_of_the_host_alone_is_used(tmp_path: Path) -> None:
+    directory = tmp_path / "job"
+    directory.mkdir()
+    (directory / "kineto_trace_0.json").write_text(
+        '{"distributedInfo": {"rank": 0, "world_size": 1}, "traceEvents": [{"ph": "X", "cat": '
+        '"cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1.0, "dur": 2.0}]}'
+    )
+    export = Export()
+    export.process(100).kernel("gemm", 10, 20)
+    export.write(directory / "rank0.sqlite")
+
+    found = findings(directory)
+
+    assert found["GPU events"][0] == "ok"
+    assert found["profilers"] == ("ok", "Kineto beside nsys_sqlite; nsys is used")
