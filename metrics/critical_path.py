@@ -49,7 +49,7 @@ def compute(view: View) -> Result:
         "by_rank": _by_rank(pieces, length),
         "work": _work(pieces, {rank.label: rank.trace for rank in ranks}, length),
         "num_steps": len(steps),
-        "num_pieces": sum(len(one.work) for one in pieces),
+        "num_pieces": sum(int((one.work > 0).sum()) for one in pieces),
         "num_crossings": walk.crossings,
         "per_step": _per_step(steps, table),
     }
@@ -90,7 +90,9 @@ def _by_step(steps: list[int], pieces: list[Pieces]) -> I64:
     for one in pieces:
         row = np.searchsorted(steps, one.way)
         for part, values in enumerate(_parts(one)):
-            np.add.at(table[:, part], row, values)
+            # float64 counts whole nanoseconds exactly up to 104 days
+            sums = np.bincount(row, weights=values, minlength=len(steps))
+            table[:, part] += sums.astype(np.int64)
     return table
 
 
@@ -119,11 +121,12 @@ def _work(pieces: list[Pieces], traces: dict[str, RankTrace], length: int) -> li
     found: defaultdict[tuple[str, str], int] = defaultdict(int)
     for one in pieces:
         trace = traces[one.label]
-        keys, inverse = np.unique(np.stack([one.part, one.name]), axis=1, return_inverse=True)
-        sums = np.zeros(keys.shape[1], np.int64)
-        np.add.at(sums, inverse.ravel(), one.work)
-        for (part, name), ns in zip(keys.T.tolist(), sums.tolist(), strict=True):
-            found[WORK[part], bare_name(trace.text(name))] += ns
+        width = len(trace.strings) + 1
+        key = one.part * width + one.name + 1
+        sums = np.bincount(key, weights=one.work, minlength=len(WORK) * width)
+        for code in np.flatnonzero(sums).tolist():
+            part, name = divmod(code, width)
+            found[WORK[part], bare_name(trace.text(name - 1))] += int(sums[code])
     ordered = sorted(found.items(), key=lambda row: (-row[1], row[0]))[:_SHOWN]
     return [
         {

@@ -14,7 +14,6 @@ from metrics.result import Result
 from metrics.statistics import milliseconds, ratio
 
 if TYPE_CHECKING:
-    from metrics.rank_view import RankView
     from metrics.view import View
 
 
@@ -52,9 +51,10 @@ def compute(view: View) -> Result:
         whole = (rank.occupied.total_ns, useful.total_ns, rank.window_ns)
         per_rank[rank.label].add(*whole)
         total.add(*whole)
-        for step, start, end in _steps(rank):
-            busy_here = rank.occupied.clip(start, end).total_ns
-            per_step[step].add(busy_here, useful.clip(start, end).total_ns, end - start)
+        busy_in, useful_in = rank.covered_by_step(rank.occupied), rank.covered_by_step(useful)
+        for step, start, end in rank.step_windows:
+            if step >= 0:
+                per_step[step].add(busy_in[step], useful_in[step], end - start)
     details: dict[str, Any] = {
         **total.shares,
         "busy_ms": milliseconds(total.busy) / len(ranks),
@@ -74,10 +74,6 @@ def compute(view: View) -> Result:
         },
         reasons=without_device(view),
     )
-
-
-def _steps(rank: RankView) -> list[tuple[int, int, int]]:
-    return [row for row in rank.step_windows if row[0] >= 0]
 
 
 METRIC = Metric(

@@ -5,20 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from metrics.classify import TYPES
 from metrics.cost_model import Line, fit
 from metrics.dimensions import DIMS
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
+from metrics.instances import Instances, operations
 from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.statistics import microseconds
 
 if TYPE_CHECKING:
-    from metrics.instances import Instances
     from metrics.view import View
 
 
@@ -87,9 +85,8 @@ def measured(view: View) -> Instances:
 
 def _fitted(timed: Instances) -> list[Fitted]:
     """Every operation of every group, those that move most bytes first."""
-    keys = np.stack([timed.group.astype(np.int64), timed.kind.astype(np.int64)])
     found = []
-    for group, kind in np.unique(keys, axis=1).T.tolist():
+    for group, kind in operations(timed):
         here = timed.take((timed.group == group) & (timed.kind == kind))
         shared = here.take(here.members > 1)
         part = shared if len(shared) else here

@@ -57,6 +57,12 @@ class Instances:
         return np.asarray(self.kind != _BARRIER)
 
 
+def operations(part: Instances) -> list[tuple[int, int]]:
+    """Every group and type that occurs, in order."""
+    codes = np.unique((part.group.astype(np.int64) + 1) * len(TYPES) + part.kind)
+    return [(code // len(TYPES) - 1, code % len(TYPES)) for code in codes.tolist()]
+
+
 def instances_of(view: View) -> Instances:
     """All selected collectives of the selected ranks, matched ones once.
 

@@ -16,13 +16,13 @@ from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
 from metrics.hardware import LINK_OVERRIDE, LinkPeak, device_names, device_of, link_peak
 from metrics.hockney import measured
+from metrics.instances import Instances, operations
 from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.statistics import ratio
 
 if TYPE_CHECKING:
-    from metrics.instances import Instances
     from metrics.view import View
 
 F64 = npt.NDArray[np.float64]
@@ -92,9 +92,8 @@ def compute(view: View) -> Result:
 
 
 def _parts(timed: Instances, factor: F64, peaks: Mapping[int, LinkPeak | None]) -> list[Part]:
-    keys = np.stack([timed.group.astype(np.int64), timed.kind.astype(np.int64)])
     parts = []
-    for group, kind in np.unique(keys, axis=1).T.tolist():
+    for group, kind in operations(timed):
         rows = (timed.group == group) & (timed.kind == kind)
         shared = rows & (timed.members > 1)
         rows = shared if shared.any() else rows

@@ -120,8 +120,8 @@ class Walk:
     def _lead_through_transfers(self) -> None:
         """From the side of a transfer that waited to the other."""
         pairs, inputs = self.view.pairs, self.view.match_inputs
-        ends = np.stack([pairs.sender, pairs.receiver])
-        for sender, receiver in np.unique(ends, axis=1).T.tolist():
+        for code in np.unique(pairs.sender * len(inputs) + pairs.receiver).tolist():
+            sender, receiver = divmod(code, len(inputs))
             labels = inputs[sender].label, inputs[receiver].label
             if labels[0] not in self.index or labels[1] not in self.index:
                 continue
@@ -165,29 +165,33 @@ class Walk:
         return other, there
 
     def _along(self, lane: int, piece: int, opened_ns: int) -> tuple[list[int], int]:
-        """Pieces of one lane back to the next that leads across, and that one; -1 at the end."""
-        before, start, end, jump = self._lists(lane)
-        chain = [piece]
-        while True:
-            previous = before[piece]
-            if previous < 0 or start[piece] <= opened_ns or end[previous] <= opened_ns:
-                return chain, MISSING
-            if jump[previous] >= 0:
-                return chain, previous
-            chain.append(previous)
-            piece = previous
+        """Pieces of one lane back to the next that leads across, and that one; -1 at the end.
 
-    def _lists(self, lane: int) -> tuple[list[int], ...]:
+        The last one may end where the window opens: none of it is in the window.
+        """
+        before, jump = self._lists(lane)
+        outside = int(np.searchsorted(self.lanes[lane].start, opened_ns, side="right"))
+        chain = [piece]
+        while piece >= outside:
+            piece = before[piece]
+            if piece < 0:
+                return chain, MISSING
+            if jump[piece] >= 0:
+                ended = int(self.lanes[lane].end[piece])
+                return chain, piece if ended > opened_ns else MISSING
+            chain.append(piece)
+        return chain, MISSING
+
+    def _lists(self, lane: int) -> tuple[list[int], list[int]]:
         """The columns that the walk looks at one by one: lists are faster there."""
         found = self._as_lists.get(lane)
         if found is None:
             of = self.lanes[lane]
-            columns = (of.before, of.start, of.end, of.jump_lane)
-            found = self._as_lists[lane] = tuple(column.tolist() for column in columns)
+            found = self._as_lists[lane] = (of.before.tolist(), of.jump_lane.tolist())
         return found
 
     @cached_property
-    def _as_lists(self) -> dict[int, tuple[list[int], ...]]:
+    def _as_lists(self) -> dict[int, tuple[list[int], list[int]]]:
         return {}
 
     def last_work(self, opened: Windows) -> tuple[int, int] | None:

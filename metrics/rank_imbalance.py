@@ -54,9 +54,8 @@ def _per_step(ranks: list[RankView]) -> dict[str, dict[str, Any]]:
     """Imbalance of every step that all ranks have."""
     steps: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for rank in ranks:
-        for step, start, end in rank.step_windows:
-            if step >= 0:
-                steps[step][rank.label] = rank.comp.clip(start, end).total_ns
+        for step, covered in rank.covered_by_step(rank.comp).items():
+            steps[step][rank.label] = covered
     table = {}
     for step, work in sorted(steps.items()):
         average = mean(list(work.values()))

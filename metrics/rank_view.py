@@ -232,6 +232,13 @@ class RankView:
         """Device work in the windows, summed by name and class."""
         return work_by_name(self)
 
+    def covered_by_step(self, part: Intervals) -> dict[int, int]:
+        """How much of each measured step a set of time covers, ns by step id; no step, nothing."""
+        rows = [row for row in self.step_windows if row[0] >= 0]
+        starts, ends = [start for _, start, _ in rows], [end for _, _, end in rows]
+        covered = part.before(ends) - part.before(starts)
+        return dict(zip([step for step, _, _ in rows], covered.tolist(), strict=True))
+
     def num_started(self, rows: Bool) -> int:
         """How many rows of ``gpu`` (mask) start inside the windows."""
         return int(self.windows.contains(self.trace.group("gpu").start_ns[rows]).sum())
