@@ -63,7 +63,8 @@ def link(inputs: Sequence[MatchInput], matches: Matches, pairs: Pairs, clocks: C
         count += len(rows)
     for side, row in ((pairs.sender, pairs.send_row), (pairs.receiver, pairs.recv_row)):
         instance[first[side] + row] = count + np.arange(len(pairs))
-    size = np.concatenate([np.empty(0, np.int64), *sizes, np.full(len(pairs), 2)]).astype(np.int64)
+    sizes.append(np.full(len(pairs), 2))
+    size = np.concatenate(sizes).astype(np.int64)
     part = np.flatnonzero(instance >= 0)
     latest = np.full(len(size), np.iinfo(np.int64).min)
     np.maximum.at(latest, instance[part], start[part])

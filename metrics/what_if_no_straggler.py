@@ -1,0 +1,199 @@
+"""what_if_no_straggler: how long steps would take if no rank were later than its like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from metrics.collectives.blame import tally
+from metrics.collectives.replay import StuckError
+from metrics.collectives.selection import chosen_of, parts_of, require_ranks
+from metrics.collectives.what_if import StepEnds, WhatIf
+from metrics.directory import metric_cal as metric_cal_of
+from metrics.envelope import answer, source_of
+from metrics.refusal import Refusal, refuse
+from metrics.registry import Metric
+from metrics.result import Reason, Result
+from metrics.statistics import milliseconds
+
+if TYPE_CHECKING:
+    from metrics.collectives.what_if import F64
+    from metrics.view import View
+    from parsers.columns import Bool
+
+MAX_REPLAY_ERROR: Final = 0.05
+"""Share of the mean step by which the unchanged replay may miss any step."""
+MAX_RANKS: Final = 8
+MAX_UNLINKED: Final = 0.1
+
+
+def compute(view: View) -> Result:
+    """Step times without the excess of all ranks, and of each of those that caused most waiting."""
+    require_ranks(view)
+    source, warnings = source_of(view.ranks)
+    _require_devices(view, source)
+    what_if = WhatIf(view)
+    try:
+        return _answered(view, what_if, warnings)
+    except StuckError as error:
+        raise refuse("unmatched_collectives", f"the job cannot be replayed: {error}") from None
+
+
+def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
+    measured = what_if.measured
+    chosen = _chosen_steps(view, measured)
+    error = _replay_error(measured, what_if.unchanged)
+    mean = float(measured.length_ns.mean())
+    if error > MAX_REPLAY_ERROR * mean:
+        raise refuse(
+            "not_applicable",
+            f"replayed unchanged, a step is {error / mean:.1%} of a step off its measured end: "
+            "the replay does not know what these ranks wait for",
+        )
+    if not what_if.stretches:
+        raise refuse("not_applicable", "no two ranks run the same program")
+    was = what_if.unchanged.length_ns[chosen]
+    ideal = what_if.even().length_ns[chosen]
+    alone = _alone(what_if)
+    details: dict[str, Any] = {
+        "slowdown": float(was.sum() / ideal.sum()),
+        **_saved(was, ideal),
+        "num_steps": len(was),
+        "without_rank": {
+            label: _saved(was, what_if.without(label).length_ns[chosen])
+            for label in _suspects(view, what_if)
+        },
+        "per_step": _per_step(measured, chosen, was, ideal),
+        "replay_error_us": error / 1000,
+        "replay_error_pct": 100 * error / mean,
+        "unlinked_share": what_if.unlinked_share,
+        "alone": alone,
+    }
+    if alone:
+        warnings = [*warnings, f"no other rank runs the program of rank {', '.join(alone[:8])}"]
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "step": "from the last end of device work of the step before, over ranks; the first of "
+            "several steps is left out, an only one counts from the first device work",
+            "ideal": "between two calls every rank takes the median of those that run its program",
+            "replay": "collectives end as long after the last arrival as they did",
+            "not_replayed": "the host: where it is ahead of the device, it stays so",
+            "ranks": f"the {MAX_RANKS} that caused most waiting",
+        },
+        reasons=_reasons(what_if),
+        warnings=warnings,
+    )
+
+
+def _reasons(what_if: WhatIf) -> list[Reason]:
+    share = what_if.unlinked_share
+    if share <= MAX_UNLINKED:
+        return []
+    text = (
+        f"{share:.0%} of the time in collectives is of calls that are matched to none with "
+        "confidence: it is replayed as it was, and less is saved than could be"
+    )
+    return [Reason("unmatched_collectives", text)]
+
+
+def _require_devices(view: View, source: str) -> None:
+    if source != "kernel" or not all(one.has_device for one in view.facts.ranks.values()):
+        raise refuse("no_gpu_events", "a replay needs the device work of all ranks")
+    labels = [label for label in view.facts.ranks if label not in view.matches.skipped]
+    if not view.clocks.comparable(labels):
+        raise refuse("clock_unknown", "how the ranks lie to each other at the start is not known")
+    if not all(one.marked_steps[0] for one in view.facts.ranks.values()):
+        raise refuse("no_step_markers", "not every rank marks its steps")
+
+
+def _chosen_steps(view: View, ends: StepEnds) -> Bool:
+    """Which of the measured steps the view selects."""
+    if not ends.steps:
+        raise refuse("no_step_markers", "no step that all ranks have")
+    wanted = {step.id for rank in view.ranks for step in rank.steps}
+    chosen = np.array([step in wanted for step in ends.measured])
+    if not chosen.any():
+        raise refuse("window_empty", "no measured step (the first of several is none) is selected")
+    return chosen
+
+
+def _replay_error(measured: StepEnds, replayed: StepEnds) -> float:
+    return float(np.abs(measured.end_ns - replayed.end_ns).max())
+
+
+def _saved(was: F64, would_be: F64) -> dict[str, float]:
+    total, ideal = float(was.sum()), float(would_be.sum())
+    return {
+        "step_time_ms": milliseconds(total / len(was)),
+        "ideal_step_time_ms": milliseconds(ideal / len(was)),
+        "saved_ms": milliseconds((total - ideal) / len(was)),
+        "saved_pct": 100 * (total - ideal) / total,
+    }
+
+
+def _per_step(measured: StepEnds, chosen: Bool, was: F64, ideal: F64) -> list[Mapping[str, Any]]:
+    steps = np.array(measured.measured)[chosen].tolist()
+    return [
+        {
+            "step": step,
+            "step_time_ms": milliseconds(float(time)),
+            "ideal_ms": milliseconds(float(best)),
+            "slowdown": float(time / best) if best else None,
+        }
+        for step, time, best in zip(steps, was, ideal, strict=True)
+    ]
+
+
+def _alone(what_if: WhatIf) -> list[str]:
+    """Ranks whose program no other rank runs in any step."""
+    together = {rank for one in what_if.stretches for rank in one.ranks}
+    return [label for rank, label in enumerate(what_if.labels) if rank not in together]
+
+
+def _suspects(view: View, what_if: WhatIf) -> list[str]:
+    """Ranks to leave out one at a time: those that caused most waiting, and did cause some."""
+    alone = set(_alone(what_if))
+    try:
+        found = tally(chosen_of(view, parts_of(view)), len(view.ranks))
+    except Refusal:
+        return []
+    order = np.argsort(-found.caused_wait_ns, kind="stable")
+    labels = [view.ranks[i].label for i in order if found.caused_wait_ns[i] > 0]
+    return [label for label in labels if label not in alone][:MAX_RANKS]
+
+
+METRIC = Metric(
+    name="what_if_no_straggler",
+    unit="ratio",
+    definition=(
+        "Step time over the step time without stragglers: collectives and transfers replayed with "
+        "every rank taking, between two calls, the median of the ranks that run the same program."
+    ),
+    needs=("GPU kernels of all ranks", "step markers", "2 ranks that run the same program"),
+    keys=(
+        "slowdown",
+        "step_time_ms",
+        "ideal_step_time_ms",
+        "saved_ms",
+        "saved_pct",
+        "num_steps",
+        "without_rank",
+        "per_step",
+        "replay_error_us",
+        "replay_error_pct",
+        "unlinked_share",
+        "alone",
+    ),
+    headline="slowdown",
+    compute=compute,
+    label="slowdown by stragglers",
+    category="stragglers",
+    higher_is_better=False,
+)
+metric_cal = metric_cal_of(METRIC.name)
