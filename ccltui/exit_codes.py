@@ -17,7 +17,10 @@ USAGE: Final = 2
 """The command line is wrong; nothing was computed."""
 
 REFUSED: Final = 3
-"""A metric or a gated value is unavailable; what could be computed is printed."""
+"""A metric asked for by name, or a gated value, is unavailable; the rest is printed.
+
+``--metric all`` asks for what the traces can tell: it is refused when that is nothing.
+"""
 
 GATE: Final = 4
 """A ``--fail-if`` condition holds."""
@@ -32,7 +35,7 @@ MEANINGS: Final = (
     (OK, "every metric is ok or partial, and no gate tripped"),
     (INPUT, "the input could not be read at all, or an internal error"),
     (USAGE, "the command line is wrong; nothing was computed"),
-    (REFUSED, "a metric or a gated value is unavailable; what could be computed is printed"),
+    (REFUSED, "a metric asked for by name, or a gated value, is unavailable; the rest is printed"),
     (GATE, "a --fail-if condition holds"),
     (INTERRUPTED, "stopped by ctrl+c; what was loaded until then may have been printed"),
     (BROKEN_PIPE, "the reader of the output went away"),

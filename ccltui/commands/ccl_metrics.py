@@ -7,12 +7,13 @@ one object; several give an object keyed by canonical name.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ccltui.arguments import PROFILE_MODES, Parser, add_general
 from ccltui.commands import list_metrics
 from ccltui.commands.loading import LoadOptions
-from ccltui.commands.measure import Measured, choose_metrics, measure
+from ccltui.commands.measure import Measured, choose_metrics, measure, required_of
 from ccltui.report.envelope import Selection
 from ccltui.report.output import write_report
 from parsers.errors import GrammarError
@@ -75,6 +76,7 @@ def _run(arguments: Sequence[str]) -> int:
     selection = Selection(profile_mode=options.profile_mode)
     loading = LoadOptions(options.trace, profile_mode=options.profile_mode)
     measured = measure(metrics, loading, selection, debug=options.debug)
+    measured = replace(measured, required=required_of(options.metric))
     _print(_document(measured, keyed=len(metrics) > 1))
     measured.tell(warnings=False)
     return measured.exit_status

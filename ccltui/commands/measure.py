@@ -27,21 +27,28 @@ ALL_METRICS = "all"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Results in the order asked for; ``problem`` says why nothing could be opened."""
+    """Results in the order asked for; ``problem`` says why nothing could be opened.
+
+    ``required`` are the metrics that were asked for by name, None for all of the results:
+    whoever asks for ``all`` wants what these traces can tell.
+    """
 
     trace: TraceSummary
     results: tuple[tuple[Metric, Result], ...]
     problem: str | None = None
+    required: frozenset[str] | None = None
 
     @property
     def exit_status(self) -> int:
         """Exit status of the results alone, gates aside."""
         if not self.trace.complete:
             return exit_codes.INTERRUPTED
-        reasons = {result.reason for _, result in self.results if result.status == "unavailable"}
-        if self.problem is not None or "internal_error" in reasons:
+        refused = {m.name: r.reason for m, r in self.results if r.status == "unavailable"}
+        if self.problem is not None or "internal_error" in refused.values():
             return exit_codes.INPUT
-        return exit_codes.REFUSED if reasons else exit_codes.OK
+        missing = refused.keys() if self.required is None else refused.keys() & self.required
+        nothing = len(refused) == len(self.results)
+        return exit_codes.REFUSED if missing or nothing else exit_codes.OK
 
     def tell(self, *, warnings: bool) -> None:
         """Say on standard error why numbers are missing, and the results' warnings if asked."""
@@ -82,6 +89,13 @@ def choose_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
         found = registry.metrics().values() if name == ALL_METRICS else [find_metric(name)]
         chosen.update((metric.name, metric) for metric in found)
     return tuple(chosen.values())
+
+
+def required_of(names: Sequence[str]) -> frozenset[str] | None:
+    """The metrics among ``names`` that stand there themselves, None where ``all`` does not."""
+    if ALL_METRICS not in names:
+        return None
+    return frozenset(find_metric(name).name for name in names if name != ALL_METRICS)
 
 
 def find_metric(name: str) -> Metric:

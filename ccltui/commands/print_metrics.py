@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions
@@ -13,6 +13,7 @@ from ccltui.commands.measure import (
     choose_metrics,
     find_metric,
     measure,
+    required_of,
 )
 from ccltui.report.envelope import Entry, Report, Selection
 from ccltui.report.gates import Gate, Verdict, judge
@@ -45,6 +46,7 @@ def run(options: PrintOptions, loading: LoadOptions, selection: Selection) -> in
     if problem is not None:
         raise GrammarError(problem)
     measured = measure(metrics, loading, selection, debug=options.debug)
+    measured = replace(measured, required=required_of(options.metrics))
     verdicts = [_judged(gate, measured) for gate in options.gates]
     _print(measured, verdicts, options, selection)
     measured.tell(warnings=options.format in {"table", "csv"})
