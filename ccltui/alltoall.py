@@ -95,7 +95,9 @@ def _tables_of(found: FoundFile) -> Iterator[_Text]:
 
 
 def _of_export(found: FoundFile) -> Iterator[NodeStudy]:
-    tables = read_report_tables(Path(found.real_path), shown=found.path)
+    tables = read_report_tables(
+        Path(found.real_path), shown=found.path, parts=frozenset({"kernels", "memory", "places"})
+    )
     exchanges = exchanges_of_tables(tables)
     if len(exchanges):
         summary = make_report("cuda_gpu_sum", tables)

@@ -17,7 +17,7 @@ from parsers.errors import GrammarError, NotFoundError, TraceError
 from parsers.found import Kind
 from parsers.names import listed
 from parsers.nsys.report import export_report
-from parsers.nsys.report_tables import ReportTables, read_report_tables
+from parsers.nsys.report_tables import Part, ReportTables, read_report_tables
 from parsers.nsys.text import read_stats_text
 from parsers.nsys.text_names import report_name, report_title
 from parsers.sniff import sniff
@@ -49,6 +49,11 @@ class Choice:
     window: Window | None = None
     nvtx: RangeFilter | None = None
     unit: str = ""
+
+    @property
+    def wanted(self) -> Sequence[Wanted]:
+        """The reports, nsys's default set where none is named."""
+        return self.reports or [Wanted(name) for name in DEFAULT_SET]
 
 
 def parse_reports(text: str) -> tuple[Wanted, ...]:
@@ -112,11 +117,17 @@ def _of_directory(loading: LoadOptions, choice: Choice) -> list[Report]:
 
 def _of_export(path: Path, choice: Choice, *, shown: str) -> list[Report]:
     read: dict[str, ReportTables] = {}
+    wanted = choice.wanted
 
     def tables_for(argument: str) -> ReportTables:
         if argument not in read:
-            column = _KERNEL_NAMES[argument]
-            read[argument] = read_report_tables(path, shown=shown, kernel_name=column)
+            parts = [REPORTS[one.name].parts for one in wanted if one.argument == argument]
+            read[argument] = read_report_tables(
+                path,
+                shown=shown,
+                kernel_name=_KERNEL_NAMES[argument],
+                parts=frozenset[Part](["ranges"] if choice.nvtx else []).union(*parts),
+            )
         return read[argument]
 
     return _computed(choice, tables_for)
@@ -136,7 +147,7 @@ def _of_traces(loading: LoadOptions, choice: Choice) -> list[Report]:
 
 def _computed(choice: Choice, tables_for: Callable[[str], ReportTables]) -> list[Report]:
     reports = []
-    for wanted in choice.reports or [Wanted(name) for name in DEFAULT_SET]:
+    for wanted in choice.wanted:
         tables = tables_for(wanted.argument)
         chosen = _bounds(choice, tables)
         if isinstance(chosen, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -12,28 +13,43 @@ from metrics.nsys_reports.report import Report
 from metrics.nsys_reports.select import EVERYTHING, Filter
 from metrics.nsys_reports.summaries import Columns
 from metrics.nsys_reports.trace import device_trace
-from parsers.nsys.report_tables import ReportTables
+from parsers.nsys.report_tables import Part, ReportTables
 from parsers.nsys.text_names import report_title
 
-REPORTS: Final[Mapping[str, Callable[[ReportTables, Filter], Columns]]] = MappingProxyType(
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a report is made, and of which parts of a capture."""
+
+    make: Callable[[ReportTables, Filter], Columns]
+    parts: frozenset[Part]
+
+
+def _recipe(make: Callable[[ReportTables, Filter], Columns], *parts: Part) -> Recipe:
+    return Recipe(make, frozenset(parts))
+
+
+REPORTS: Final[Mapping[str, Recipe]] = MappingProxyType(
     {
-        "cuda_gpu_trace": device_trace,
-        "cuda_gpu_sum": summaries.device_summary,
-        "cuda_gpu_kern_sum": summaries.kernel_summary,
-        "cuda_gpu_mem_time_sum": summaries.memory_time_summary,
-        "cuda_gpu_mem_size_sum": summaries.memory_size_summary,
-        "cuda_api_sum": summaries.api_summary,
-        "nvtx_sum": summaries.range_summary,
-        "nvtx_gpu_proj_sum": projection_summary,
-        "osrt_sum": summaries.os_summary,
+        "cuda_gpu_trace": _recipe(device_trace, "kernels", "memory", "places", "details"),
+        "cuda_gpu_sum": _recipe(summaries.device_summary, "kernels", "memory"),
+        "cuda_gpu_kern_sum": _recipe(summaries.kernel_summary, "kernels"),
+        "cuda_gpu_mem_time_sum": _recipe(summaries.memory_time_summary, "memory"),
+        "cuda_gpu_mem_size_sum": _recipe(summaries.memory_size_summary, "memory", "details"),
+        "cuda_api_sum": _recipe(summaries.api_summary, "api"),
+        "nvtx_sum": _recipe(summaries.range_summary, "ranges"),
+        "nvtx_gpu_proj_sum": _recipe(
+            projection_summary, "kernels", "memory", "places", "api", "ranges"
+        ),
+        "osrt_sum": _recipe(summaries.os_summary, "os_calls"),
     }
 )
-"""How each report that can be computed here is made, by its name of today."""
+"""The reports that can be computed here, by their names of today."""
 
 
 def make_report(name: str, tables: ReportTables, chosen: Filter = EVERYTHING) -> Report:
     """One report of a capture. Raises KeyError for a name that is not in REPORTS."""
-    columns = REPORTS[name](tables, chosen)
+    columns = REPORTS[name].make(tables, chosen)
     if isinstance(columns, str):
         absent = columns if chosen == EVERYTHING else f"{columns[:-1]} in the chosen time."
         return Report(name, report_title(name), absent=absent, notes=tables.notes)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -39,6 +39,7 @@ _DETAILS: Final = (
     *("registers", "static_memory", "dynamic_memory"),
     *("bytes", "source_kind", "target_kind", "context", "green_context", "stream"),
 )
+_PLACES: Final = ("globalPid", "correlationId", "deviceId")
 _KERNEL_DETAILS: Final[Mapping[str, str]] = {
     "grid_x": "gridX",
     "grid_y": "gridY",
@@ -61,6 +62,12 @@ _COPY_DETAILS: Final[Mapping[str, str]] = {
     "target_kind": "dstKind",
 }
 _FILL_DETAILS: Final[Mapping[str, str]] = {"bytes": "bytes", "source_kind": "memKind"}
+
+
+Part = Literal["kernels", "memory", "places", "details", "api", "os_calls", "ranges"]
+"""What can be read alone. places: process, correlation and device of device work; details: its
+further columns. Summaries of long captures need neither."""
+ALL_PARTS: Final[frozenset[Part]] = frozenset(get_args(Part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,30 +159,36 @@ def read_report_tables(
     shown: str | None = None,
     cancelled: Callable[[], bool] | None = None,
     kernel_name: str = "demangledName",
+    parts: frozenset[Part] = ALL_PARTS,
 ) -> ReportTables:
     """The tables of an nsys export (sqlite), opened read-only and immutable.
 
     ``kernel_name`` is the column that names kernels: demangledName, shortName or mangledName.
+    Only ``parts`` are read; the others are as if the capture had none.
     Strings are resolved for the rows that are shown and for no others. Raises TraceError,
     NotFoundError.
     """
     if not path.exists():
         raise NotFoundError("no such file", path=shown or str(path))
     with closing(Database(path, shown or path.name, cancelled)) as database:
-        return _Reader(database, kernel_name).tables()
+        return _Reader(database, kernel_name, parts).tables()
 
 
 class _Reader:
-    def __init__(self, database: Database, kernel_name: str) -> None:
+    def __init__(self, database: Database, kernel_name: str, parts: frozenset[Part]) -> None:
         self._database = database
         self._kernel_name = kernel_name
+        self._parts = parts
         self._names = Names()
         self._notes: list[str] = []
 
     def tables(self) -> ReportTables:
         """All tables. Raises TraceError."""
-        work, ranges = self._work(), self._ranges()
-        api, os_calls = self._calls(schema.API_CALLS, ""), self._calls(schema.OS_CALLS, _OS_ONLY)
+        parts = self._parts
+        work = self._work()
+        ranges = self._ranges() if "ranges" in parts else None
+        api = self._calls(schema.API_CALLS, "") if "api" in parts else None
+        os_calls = self._calls(schema.OS_CALLS, _OS_ONLY) if "os_calls" in parts else None
         devices = self._devices(work)
         return ReportTables(
             self._names.texts(), work, api, os_calls, ranges, devices, tuple(self._notes)
@@ -187,7 +200,7 @@ class _Reader:
         """Whole columns of a table, -1 for NULL; None where the table is not there."""
         if table not in self._database.tables:
             return None
-        blocks = [numbers for numbers, _ in self._database.blocks(table, names, (), where)]
+        blocks = list(self._database.numbers(table, names, where))
         if not blocks:
             return [np.empty(0, np.int64) for _ in names]
         return [np.concatenate([block[index] for block in blocks]) for index in range(len(names))]
@@ -200,7 +213,9 @@ class _Reader:
         return np.array(interned, np.int32)[inverse]
 
     def _work(self) -> Work | None:
-        parts = [part for part in (self._kernels(), self._copies(), self._fills()) if part]
+        kernels = [self._kernels()] if "kernels" in self._parts else []
+        memory = [self._copies(), self._fills()] if "memory" in self._parts else []
+        parts = [part for part in (*kernels, *memory) if part]
         if not parts:
             return None
         order = np.argsort(np.concatenate([part.start_ns for part in parts]), kind="stable")
@@ -208,8 +223,9 @@ class _Reader:
             name: np.concatenate([getattr(part, name) for part in parts])[order]
             for name in ("start_ns", "end_ns", "kind", "name", "process", "correlation", "device")
         }
+        known = [name for name in _DETAILS if any(name in part.details for part in parts)]
         details = {
-            name: np.concatenate([part.detail(name) for part in parts])[order] for name in _DETAILS
+            name: np.concatenate([part.detail(name) for part in parts])[order] for name in known
         }
         return Work(**columns, details=details)
 
@@ -247,11 +263,16 @@ class _Reader:
     def _rows_of(
         self, table: str, kind: int, named_by: str | None, details: Mapping[str, str]
     ) -> tuple[Work, I64] | None:
-        fixed = ("start", "end", "globalPid", "correlationId", "deviceId", named_by)
-        columns = self._columns(table, (*fixed, *details.values()))
+        details = details if "details" in self._parts else {}
+        placed = "places" in self._parts
+        wanted = ("start", "end", named_by, *(_PLACES if placed else ()), *details.values())
+        columns = self._columns(table, wanted)
         if columns is None:
             return None
-        start, end, process, correlation, device, named = columns[: len(fixed)]
+        start, end, named, *rest = columns
+        absent = np.full(len(start), MISSING, np.int64)
+        process, correlation, device = rest[: len(_PLACES)] if placed else [absent] * len(_PLACES)
+        further = rest[len(_PLACES) :] if placed else rest
         work = Work(
             start,
             end,
@@ -260,7 +281,7 @@ class _Reader:
             process_of(process),
             correlation,
             device.astype(np.int32),
-            dict(zip(details, columns[len(fixed) :], strict=True)),
+            dict(zip(details, further, strict=True)),
         )
         return work, named
 
@@ -333,7 +354,7 @@ class _Reader:
         column = self._database.first_of(schema.GPUS, ("id", "deviceId"))
         rows = self._database.rows(schema.GPUS, (column, "name")) if column else []
         devices = {int(number): str(name) for number, name in rows if name is not None}
-        used = set() if work is None else set(np.unique(work.device).tolist())
+        used = set() if work is None else set(np.unique(work.device).tolist()) - {MISSING}
         if used - devices.keys():
             self._notes.append("the export names no GPUs: devices are shown by number")
         return devices
