@@ -27,4 +27,5 @@ FULL: Final = ord("█")
 UPPER_HALF: Final = ord("▀")
 CURSOR: Final = "▼"
 TICK: Final = "╷"
+HIT: Final = "▴"
 POINTER: Final = "▶"

@@ -30,6 +30,8 @@ class Ink(IntEnum):
     WARNING = 12
     ERROR = 13
     KEY = 14
+    HIT = 15
+    AREA = 16
     COMPUTE = 17
     EXPOSED = 18
     OVERLAPPED = 19
@@ -132,6 +134,8 @@ def _inks(colours: _Colours) -> dict[Ink, Look]:
         Ink.WARNING: Look(colours.warning, ground),
         Ink.ERROR: Look(colours.error, ground),
         Ink.KEY: Look(colours.strong, ground, bold=True),
+        Ink.HIT: Look(colours.warning, ground, bold=True),
+        Ink.AREA: Look(colours.strong, colours.selected),
         Ink.COMPUTE: Look(compute, idle),
         Ink.EXPOSED: Look(exposed, idle),
         Ink.OVERLAPPED: Look(overlapped, idle),
@@ -146,4 +150,6 @@ def _mono() -> dict[Ink, Look]:
         Ink.LABEL_ON: Look(bold=True),
         Ink.CURSOR: Look(reverse=True),
         Ink.KEY: Look(bold=True),
+        Ink.HIT: Look(bold=True),
+        Ink.AREA: Look(reverse=True),
     }

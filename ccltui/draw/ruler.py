@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from ccltui.draw import glyphs
+from ccltui.draw.lanes import I64
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+
 MIN_CELLS = 12
 
 
@@ -22,3 +29,15 @@ def ticks(start: int, end: int, step: int) -> Iterator[int]:
     """Multiples of ``step`` in [start, end)."""
     first = -(-start // step) * step
     yield from range(first, end, step)
+
+
+def put_hits(planes: Planes, gutter: int, columns: I64) -> None:
+    """Mark columns (int64, any order, those out of view are left out) on the ruler.
+
+    Where a label stands it stays readable and changes its look only; the cursor stays as it is.
+    """
+    inside = columns[(columns >= 0) & (columns < planes.width - gutter)]
+    at = np.unique(inside) + gutter
+    at = at[planes.style[0, at] != Ink.CURSOR]
+    planes.style[0, at] = Ink.HIT
+    planes.glyph[0, at[planes.glyph[0, at] == glyphs.BLANK]] = ord(glyphs.HIT)

@@ -16,8 +16,8 @@ _UNKNOWN = "?"
 ELLIPSIS = "…"
 
 ASCII: Final = str.maketrans(
-    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓",
-    " ..::==##|||||##||^v'><~-|~x<^>v",
+    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓▴",
+    " ..::==##|||||##||^v'><~-|~x<^>v^",
 )
 """Translation for terminals that cannot show the above."""
 

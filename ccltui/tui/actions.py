@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from ccltui.tui import drawer, moves, rows
+from ccltui.tui import drawer, moves, rows, search
 from ccltui.tui.moves import Move
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Pane
@@ -23,7 +23,7 @@ SUMMARY: Final = frozenset({Pane.SUMMARY})
 EVENTS: Final = frozenset({Pane.EVENTS})
 COLLECTIVES: Final = CHARTS | EVENTS
 
-GROUPS: Final = ("panes", "stragglers", "move", "view", "filter", "app")
+GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "app")
 
 WhyNot = Callable[[Scene], str | None]
 
@@ -33,6 +33,14 @@ class Effect(Enum):
 
     PROMPT_WINDOW = auto()
     PROMPT_FILTER = auto()
+    PROMPT_SEARCH = auto()
+    PROMPT_GOTO = auto()
+    PROMPT_RANKS = auto()
+    PROMPT_COMMUNICATOR = auto()
+    PROMPT_MARK = auto()
+    PROMPT_RETURN = auto()
+    VIEW_BACK = auto()
+    VIEW_FORWARD = auto()
     CLEAR_WINDOW = auto()
     BACK = auto()
     HELP = auto()
@@ -153,8 +161,17 @@ def _no_window(scene: Scene) -> str | None:
     return None if scene.session.filter.limits_time else "no window is set: t sets one"
 
 
+def _no_view_before(scene: Scene) -> str | None:
+    return None if scene.history.before else "no view before this one"
+
+
+def _no_view_after(scene: Scene) -> str | None:
+    return None if scene.history.after else "no view after this one: backspace goes back"
+
+
 def _nothing_to_go_back(scene: Scene) -> str | None:
-    if scene.state.table_open or scene.state.drawer is not None or scene.session.busy:
+    state = scene.state
+    if state.table_open or state.drawer is not None or state.search or scene.session.busy:
         return None
     return "nothing is open: q quits"
 
@@ -248,8 +265,28 @@ ACTIONS: Final[tuple[Action, ...]] = (
            why_not=_no_window),
     Action("filter.events", ("F",), "rows whose name matches", "filter", Effect.PROMPT_FILTER,
            EVENTS, _no_time, hint="filter"),
-    Action("filter.communicator", ("c",), "next communicator", "filter",
-           moves.next_communicator(1), CHARTS, _no_other_communicator, hint="comm"),
+    Action("filter.communicator", ("c",), "communicator", "filter",
+           Effect.PROMPT_COMMUNICATOR, COLLECTIVES, _no_other_communicator, hint="comm"),
+    Action("filter.ranks", ("r",), "ranks 0-7,16", "filter", Effect.PROMPT_RANKS,
+           why_not=_no_time),
+    Action("find.search", ("/",), "search names", "find", Effect.PROMPT_SEARCH, COLLECTIVES,
+           _no_time, hint="find"),
+    Action("find.next", ("n",), "next hit", "find", search.next_hit(1), COLLECTIVES,
+           search.why_not_next, twin="find.previous", both="next, previous hit"),
+    Action("find.previous", ("N",), "previous hit", "find", search.next_hit(-1), COLLECTIVES,
+           search.why_not_next),
+    Action("find.like_this", ("#",), "names like this one", "find", search.like_this,
+           COLLECTIVES, search.why_not_like_this),
+    Action("find.goto", ("g",), "go to k 4705, r16, it 42, 12.5s", "find", Effect.PROMPT_GOTO,
+           COLLECTIVES, _no_time, hint="goto"),
+    Action("find.mark", ("m",), "set a bookmark: ma", "find", Effect.PROMPT_MARK,
+           why_not=_no_time, twin="find.return", both="set, go to a bookmark"),
+    Action("find.return", ("'",), "go to a bookmark: 'a; '': back", "find",
+           Effect.PROMPT_RETURN, why_not=_no_time),
+    Action("find.back", ("backspace",), "the view before", "find", Effect.VIEW_BACK,
+           why_not=_no_view_before, twin="find.forward", both="view back, forward"),
+    Action("find.forward", ("ctrl+r",), "the view after", "find", Effect.VIEW_FORWARD,
+           why_not=_no_view_after),
     Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),
     Action("app.repaint", ("ctrl+l",), "repaint the screen", "app", Effect.REPAINT),
     Action("app.interrupt", ("ctrl+c",), "stop loading; then quit", "app", Effect.INTERRUPT),

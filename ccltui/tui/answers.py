@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ccltui.tui.detail import detail
 from ccltui.tui.events import event_table
-from ccltui.tui.queries import Answered, DetailQuery, EventQuery, Query
+from ccltui.tui.hits import hits
+from ccltui.tui.queries import Answered, DetailQuery, EventQuery, HitQuery, Query
 
 if TYPE_CHECKING:
     from ccltui.tui.scene import Scene
@@ -20,6 +21,8 @@ def answer(view: View, scene: Scene, query: Query) -> Answered:
         match query:
             case EventQuery():
                 return Answered(query, event_table(view, scene, query))
+            case HitQuery():
+                return Answered(query, hits(view, scene, query))
             case DetailQuery():
                 return Answered(query, detail(view, scene, query))
     except (re.error, KeyError, IndexError) as error:

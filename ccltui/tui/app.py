@@ -10,9 +10,10 @@ from textual.app import App, ComposeResult
 from textual.driver import Driver
 from textual.worker import Worker, WorkerState
 
-from ccltui.tui import compat, moves
+from ccltui.tui import compat, history, moves
 from ccltui.tui.actions import Action, Effect
 from ccltui.tui.adopt import adopt
+from ccltui.tui.asking import Asking
 from ccltui.tui.background import LOADING, Background, MakeAnalyst
 from ccltui.tui.display import Display
 from ccltui.tui.help import SCROLL
@@ -27,15 +28,14 @@ from ccltui.tui.messages import (
     after,
 )
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.prompt import Prompt, Typed
 from ccltui.tui.queries import Answered, Query, answered, wanted
 from ccltui.tui.scene import Findings, Scene
 from ccltui.tui.session import Filter, Session
 from ccltui.tui.theme import Appearance
-from parsers.errors import GrammarError
+from ccltui.tui.viewstate import ViewState
 
 if TYPE_CHECKING:
-    from ccltui.tui.questions import Outcome, Question
+    from ccltui.tui.questions import Outcome
 
 
 class Explorer(App[int], inherit_bindings=False):
@@ -63,9 +63,7 @@ class Explorer(App[int], inherit_bindings=False):
         self._background = Background(self, options, load, analyst, self._post)
         self._key_lookup = Keymap()
         self._asked: dict[type[Query], Query] = {}
-        self._pending = ""
-        self._prompt: Prompt | None = None
-        self._question: Question | None = None
+        self._asking: Asking | None = None
 
     def compose(self) -> ComposeResult:
         """Everything the display needs."""
@@ -125,8 +123,8 @@ class Explorer(App[int], inherit_bindings=False):
         """Give the key to the prompt or the help when one is open, else look it up."""
         event.stop()
         event.prevent_default()
-        if self._prompt is not None:
-            self._type(self._prompt.press(event.key, event.character))
+        if self._asking is not None:
+            self._type(self._asking, event.key, event.character)
         elif self._front.help is not None:
             step = SCROLL.get(event.key)
             self._front.help = None if step is None else self._front.help + step
@@ -137,17 +135,19 @@ class Explorer(App[int], inherit_bindings=False):
 
     def on_paste(self, event: events.Paste) -> None:
         """Pasted text is typed text, and only where text is asked for."""
-        if self._prompt is not None:
-            self._prompt = self._prompt.insert(" ".join(event.text.split()))
+        if self._asking is not None:
+            self._asking = self._asking.pasted(" ".join(event.text.split()), self.scene)
             self._show()
 
-    def _press(self, key: str) -> None:
-        pressed = self._key_lookup.press(self.scene.state.pane, self._pending, key)
-        self._pending = pressed.pending
-        notice = pressed.problem or (f"{pressed.pending} …" if pressed.pending else "")
-        self.scene = replace(self.scene, notice=notice)
+    def _press(self, key: str, before: str = "") -> bool:
+        """Do what a key means, after the one before it; whether it means anything."""
+        pressed = self._key_lookup.press(self.scene.state.pane, before, key)
+        if before and pressed.action is None:
+            return False
+        self.scene = replace(self.scene, notice=pressed.problem, said="")
         if pressed.action is not None:
             self.perform(pressed.action)
+        return True
 
     def perform(self, action: Action) -> None:
         """Do what an action does, or say why it cannot."""
@@ -157,19 +157,27 @@ class Explorer(App[int], inherit_bindings=False):
         elif isinstance(action.act, Effect):
             self._take_effect(action.act)
         else:
-            self.scene = self.scene.with_state(action.act(self.scene))
+            self._go(action.act(self.scene), action.id)
+
+    def _go(self, state: ViewState, by: str) -> None:
+        """Show another view; the one before it can be come back to."""
+        history = self.scene.history.left(self.scene.state, state, by)
+        self.scene = replace(self.scene, state=state, history=history)
 
     def _take_effect(self, effect: Effect) -> None:
-        from ccltui.tui import questions  # noqa: PLC0415  (keeps the readers out of the start)
+        if effect.name.startswith("PROMPT_"):
+            from ccltui.tui import questions  # noqa: PLC0415  (keeps the readers out of the start)
 
+            self._asking = Asking.about(questions.OF[effect], self.scene)
+            return
         match effect:
-            case Effect.PROMPT_WINDOW:
-                self._ask(questions.WINDOW)
-            case Effect.PROMPT_FILTER:
-                self._ask(questions.FILTER)
             case Effect.CLEAR_WINDOW:
                 cleared = replace(self.scene.session.filter, window=None, steps=None)
                 self._replace_session(self.scene.session.filtered(cleared))
+            case Effect.VIEW_BACK:
+                self.scene = history.back(self.scene)
+            case Effect.VIEW_FORWARD:
+                self.scene = history.forward(self.scene)
             case Effect.BACK:
                 self._back()
             case Effect.HELP:
@@ -188,7 +196,8 @@ class Explorer(App[int], inherit_bindings=False):
         self.exit(1 if self.scene.session.phase == "failed" else 0)
 
     def _back(self) -> None:
-        if self.scene.state.table_open or self.scene.state.drawer is not None:
+        state = self.scene.state
+        if state.table_open or state.drawer is not None or state.search:
             self.scene = self.scene.with_state(moves.back(self.scene))
         else:
             self._stop_loading()
@@ -200,27 +209,25 @@ class Explorer(App[int], inherit_bindings=False):
         self.scene = replace(self.scene, notice="stopping: what is loaded stays")
         return True
 
-    def _ask(self, question: Question) -> None:
-        self._question = question
-        self._prompt = Prompt.asking(question.title, question.start(self.scene))
-
-    def _type(self, typed: Prompt | Typed) -> None:
-        """Take what was typed: a longer text, an answer, or nothing any more."""
-        prompt, self._prompt = self._prompt, None
-        if isinstance(typed, Prompt):
-            self._prompt = typed
-        elif typed is Typed.ACCEPTED and prompt is not None and self._question is not None:
-            try:
-                self._take(self._question.answer(prompt.text, self.scene))
-            except GrammarError as problem:
-                self._prompt = prompt.refused(str(problem))
+    def _type(self, asking: Asking, key: str, character: str | None) -> None:
+        """Take a key for what is asked: a longer text, an answer, or nothing any more."""
+        self._asking = None
+        if asking.may_be_stroke() and self._press(key, asking.question.prefix):
+            return
+        found = asking.press(key, character, self.scene)
+        self.scene = replace(self.scene, state=found.state or asking.before)
+        self._asking = found.asking
+        if found.outcome is not None:
+            self._take(found.outcome)
 
     def _take(self, outcome: Outcome) -> None:
         """Do what an answer asks for."""
         if isinstance(outcome, Filter):
             self._replace_session(self.scene.session.filtered(outcome))
+        elif isinstance(outcome, ViewState):
+            self._go(outcome, "")
         else:
-            self.scene = self.scene.with_state(outcome)
+            self.scene = history.settled(self.scene, outcome)
 
     # Showing
 
@@ -231,7 +238,7 @@ class Explorer(App[int], inherit_bindings=False):
     def _show(self) -> None:
         """Bring everything on the screen up to the scene, and find out what it lacks."""
         self.scene = self._front.fitted(self.scene)
-        self._front.show(self.scene, self._prompt)
+        self._front.show(self.scene, None if self._asking is None else self._asking.prompt)
         for query in wanted(self.scene):
             if self._asked.get(type(query)) != query:
                 self._asked[type(query)] = query

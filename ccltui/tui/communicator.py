@@ -80,6 +80,10 @@ class Communicator:
         last = int(self.last[k])
         return int(self.first_ns[k] if last == NOBODY else self.start_ns[k, last])
 
+    def type_of(self, k: int) -> str:
+        """Type of a collective."""
+        return self.kind[int(self.kind_id[k])]
+
     def culprit(self, k: int) -> str | None:
         """Label of the rank that arrived last, None in a tie."""
         last = int(self.last[k])

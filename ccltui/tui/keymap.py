@@ -22,10 +22,9 @@ _SHOWN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
-    """What a key press led to: an action, more keys to wait for, or why there is neither."""
+    """What a key press led to: an action, or why there is none."""
 
     action: Action | None = None
-    pending: str = ""
     problem: str = ""
 
 
@@ -38,18 +37,13 @@ class Keymap:
             pane: {key: action for action in actions if pane in action.panes for key in action.keys}
             for pane in Pane
         }
-        self._prefixes = {
-            key.partition(" ")[0] for action in actions for key in action.keys if " " in key
-        }
 
-    def press(self, pane: Pane, pending: str, key: str) -> Pressed:
-        """One more key after those still pending."""
+    def press(self, pane: Pane, before: str, key: str) -> Pressed:
+        """A key, after another one where it takes two strokes."""
         bound = self._bound[pane]
-        typed = f"{pending} {key}" if pending else key
+        typed = f"{before} {key}" if before else key
         if typed in bound:
             return Pressed(action=bound[typed])
-        if not pending and key in self._prefixes:
-            return Pressed(pending=key)
         elsewhere = [other for other in Pane if typed in self._bound[other]]
         if elsewhere:
             panes = " and ".join(f"{other.value} {other.title}" for other in elsewhere)

@@ -13,6 +13,7 @@ from ccltui.tui.actions import active, by_id
 from ccltui.tui.kernel import running_at_cursor
 from ccltui.tui.keymap import shown
 from ccltui.tui.scene import Scene, rank_name
+from ccltui.tui.search import count_text
 from ccltui.tui.session import FileState, Filter, Session
 from ccltui.tui.viewstate import Pane
 
@@ -201,10 +202,14 @@ def status(scene: Scene, width: int) -> list[Line]:
     above, below = _status(scene, width)
     if scene.notice:
         below = [(f" ! {scene.notice}", Ink.WARNING)]
+    elif scene.said:
+        below = [(f" {scene.said}", Ink.TEXT)]
     session, findings = scene.session, scene.findings
     current = findings.complete and findings.generation == session.generation
     waiting = not current and session.ranks_loaded > 0
-    right: Line = [("computing ", Ink.DIM)] if waiting else []
+    search = count_text(scene)
+    right: Line = [(f" {search} ", Ink.HIT)] if search else []
+    right += [("computing ", Ink.DIM)] if waiting else []
     return [cut(above, width, Ink.TEXT), spread(below, right, width, Ink.TEXT)]
 
 

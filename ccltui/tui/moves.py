@@ -232,18 +232,6 @@ def next_iteration(scene: Scene, direction: int) -> int | None:
     return next((start for start in reversed(starts) if start < at), None)
 
 
-def next_communicator(step: int) -> Move:
-    """The next or previous communicator."""
-
-    def move(scene: Scene) -> ViewState:
-        count = len(scene.findings.communicators or ())
-        if not count:
-            return scene.state
-        return show_communicator(scene, (scene.state.selection.communicator + step) % count)
-
-    return move
-
-
 def order(scene: Scene) -> ViewState:
     """The next order of ranks."""
     return replace(scene.state, order=scene.state.order.following())
@@ -264,7 +252,9 @@ def back(scene: Scene) -> ViewState:
     drawer = scene.state.drawer
     if drawer is not None:
         return replace(scene.state, drawer=Drawer() if drawer.focused else None)
-    return replace(scene.state, table_open=False)
+    if scene.state.table_open:
+        return replace(scene.state, table_open=False)
+    return replace(scene.state, search="")
 
 
 def other_rank(step: int) -> Move:

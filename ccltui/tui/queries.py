@@ -11,6 +11,7 @@ from ccltui.tui.viewstate import Listing, Pane
 if TYPE_CHECKING:
     from ccltui.tui.detail import Detail
     from ccltui.tui.events import EventTable
+    from ccltui.tui.hits import Hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,19 @@ class DetailQuery:
     row: int
 
 
-Query = EventQuery | DetailQuery
+@dataclass(frozen=True, slots=True)
+class HitQuery:
+    """Where a pattern matches in what a pane shows."""
+
+    generation: int
+    pane: Pane
+    rank: str
+    communicator: int
+    listing: Listing
+    pattern: str
+
+
+Query = EventQuery | DetailQuery | HitQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +52,13 @@ class Answered:
     """What a worker found; ``problem`` says why it could not."""
 
     query: Query
-    answer: EventTable | Detail | None = None
+    answer: EventTable | Detail | Hits | None = None
     problem: str = ""
 
 
 def wanted(scene: Scene) -> list[Query]:
     """What the panes in view need for this scene."""
-    found: list[Query | None] = [event_query(scene), detail_query(scene)]
+    found: list[Query | None] = [event_query(scene), detail_query(scene), hit_query(scene)]
     return [query for query in found if query is not None]
 
 
@@ -70,6 +83,21 @@ def detail_query(scene: Scene) -> DetailQuery | None:
     return DetailQuery(scene.findings.matched, communicator.number, row)
 
 
+def hit_query(scene: Scene) -> HitQuery | None:
+    """What is searched in the pane in view, None without a search."""
+    state, rank = scene.state, scene.state.selection.rank
+    if not state.search or state.pane is Pane.SUMMARY or rank is None:
+        return None
+    if not _is_matched(scene) or rank not in scene.findings.lanes:
+        return None
+    if state.pane is Pane.ALIGNMENT and scene.communicator is None:
+        return None
+    # Only what the answer depends on: moving elsewhere must not search again.
+    communicator = state.selection.communicator if state.pane is Pane.ALIGNMENT else 0
+    listing = state.listing if state.pane is Pane.EVENTS else Listing()
+    return HitQuery(scene.findings.matched, state.pane, rank, communicator, listing, state.search)
+
+
 def _is_matched(scene: Scene) -> bool:
     """Whether the communicators in view are those of the newest findings."""
     findings = scene.findings
@@ -84,4 +112,6 @@ def answered(scene: Scene, found: Answered) -> Scene:
         return replace(scene, notice=found.problem)
     if isinstance(found.query, EventQuery):
         return replace(scene, events=cast("EventTable", found.answer))
+    if isinstance(found.query, HitQuery):
+        return replace(scene, hits=cast("Hits", found.answer))
     return replace(scene, detail=cast("Detail", found.answer))

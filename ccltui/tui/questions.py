@@ -7,25 +7,40 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ccltui.tui import filters
+from ccltui.tui.actions import Effect
+from ccltui.tui.cursor import show_communicator
+from ccltui.tui.goto import TITLE, goto
+from ccltui.tui.history import Mark, Return
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Filter
 from ccltui.tui.viewstate import ViewState
 from parsers.errors import GrammarError
+from parsers.window import format_ranks, parse_ranks
 
-Outcome = ViewState | Filter
-
-
-def _nothing(_: Scene) -> str:
-    return ""
+Outcome = ViewState | Filter | Mark | Return
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``answer`` raises GrammarError for a text that is none."""
+    """``answer`` raises GrammarError for a text that is none.
+
+    ``options`` lists what fits what was typed so far, and tab takes the first; ``previewed`` shows
+    where the answer leads while it is typed; ``single`` takes the first key for the answer;
+    ``prefix`` is its key where that begins keys of two strokes.
+    """
 
     title: str
     answer: Callable[[str, Scene], Outcome]
-    start: Callable[[Scene], str] = _nothing
+    start: Callable[[Scene], str] = lambda _: ""
+    options: Callable[[str, Scene], list[str]] = lambda _, __: []
+    previewed: bool = False
+    single: bool = False
+    prefix: str = ""
+
+    def heading(self, text: str, scene: Scene) -> str:
+        """The title and the options that are left."""
+        options = self.options(text, scene)
+        return f"{self.title}   {' | '.join(options)}" if options else self.title
 
 
 def _window(text: str, scene: Scene) -> Outcome:
@@ -35,12 +50,7 @@ def _window(text: str, scene: Scene) -> Outcome:
     return filters.parse_filter(text, scene)
 
 
-def _window_now(scene: Scene) -> str:
-    return filters.filter_text(scene.session.filter)
-
-
-def checked_pattern(text: str) -> str:
-    """A regular expression that can be searched for; GrammarError when it is none."""
+def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
@@ -49,15 +59,92 @@ def checked_pattern(text: str) -> str:
 
 
 def _filter(text: str, scene: Scene) -> Outcome:
-    listing = replace(scene.state.listing, pattern=checked_pattern(text.strip()))
-    return replace(scene.state, listing=listing)
+    return replace(
+        scene.state, listing=replace(scene.state.listing, pattern=_pattern(text.strip()))
+    )
 
 
-def _filter_now(scene: Scene) -> str:
-    return scene.state.listing.pattern
+def _search(text: str, scene: Scene) -> Outcome:
+    return replace(scene.state, search=_pattern(text))
 
 
-WINDOW = Question(filters.TITLE, _window, _window_now)
+def _ranks(text: str, scene: Scene) -> Outcome:
+    chosen = parse_ranks(text.strip()) if text.strip() else None
+    job = scene.session.job
+    there = {trace.rank for trace in job.ranks if trace.rank is not None} if job else set()
+    if chosen is not None and not chosen & there:
+        raise GrammarError(f"none of these is loaded; there are {format_ranks(frozenset(there))}")
+    return replace(scene.session.filter, ranks=chosen)
+
+
+def _ranks_now(scene: Scene) -> str:
+    ranks = scene.session.filter.ranks
+    return "" if ranks is None else format_ranks(ranks)
+
+
+def _fitting(text: str, scene: Scene) -> list[int]:
+    names = [item.name.lower() for item in scene.findings.communicators or ()]
+    return [index for index, name in enumerate(names) if text.strip().lower() in name]
+
+
+def _communicator_names(text: str, scene: Scene) -> list[str]:
+    return [(scene.findings.communicators or ())[index].name for index in _fitting(text, scene)]
+
+
+def _communicator(text: str, scene: Scene) -> Outcome:
+    found = _fitting(text, scene)
+    if not found:
+        raise GrammarError(f"no communicator is called {text!r}")
+    names = _communicator_names(text, scene)
+    if text.strip() in names:
+        return show_communicator(scene, found[names.index(text.strip())])
+    here = scene.state.selection.communicator
+    return show_communicator(scene, next((index for index in found if index > here), found[0]))
+
+
+def _mark(text: str, _: Scene) -> Outcome:
+    if not text.isalnum():
+        raise GrammarError("a bookmark is a letter or a digit")
+    return Mark(text)
+
+
+def _return(text: str, scene: Scene) -> Outcome:
+    if text == "'":
+        return Return("")
+    if text not in scene.marks:
+        known = " ".join(sorted(scene.marks)) or "none is set: m sets one"
+        raise GrammarError(f"no bookmark {text!r}; {known}")
+    return Return(text)
+
+
+WINDOW = Question(filters.TITLE, _window, lambda scene: filters.filter_text(scene.session.filter))
 FILTER = Question(
-    "rows whose name matches (regex, case ignored)   empty: all", _filter, _filter_now
+    "rows whose name matches (regex, case ignored)   empty: all",
+    _filter,
+    lambda scene: scene.state.listing.pattern,
 )
+SEARCH = Question("search names (regex, case ignored)   n N: next, previous   empty: end", _search)
+GOTO = Question(TITLE, goto, previewed=True, prefix="g")
+RANKS = Question("ranks: 0-7,16   empty: all", _ranks, _ranks_now)
+COMMUNICATOR = Question(
+    "communicator (part of its name; enter alone: next)", _communicator, options=_communicator_names
+)
+MARK = Question("bookmark: a letter", _mark, single=True)
+RETURN = Question(
+    "to bookmark (': the view before)",
+    _return,
+    options=lambda _, scene: sorted(scene.marks),
+    single=True,
+)
+
+OF = {
+    Effect.PROMPT_WINDOW: WINDOW,
+    Effect.PROMPT_FILTER: FILTER,
+    Effect.PROMPT_SEARCH: SEARCH,
+    Effect.PROMPT_GOTO: GOTO,
+    Effect.PROMPT_RANKS: RANKS,
+    Effect.PROMPT_COMMUNICATOR: COMMUNICATOR,
+    Effect.PROMPT_MARK: MARK,
+    Effect.PROMPT_RETURN: RETURN,
+}
+"""The question of every prompt."""

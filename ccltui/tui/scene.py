@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ccltui.tui.session import Session
-from ccltui.tui.viewstate import Order, ViewState
+from ccltui.tui.viewstate import History, Order, ViewState
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Lane
     from ccltui.tui.communicator import Communicator, RankCalls
     from ccltui.tui.detail import Detail
     from ccltui.tui.events import EventTable
+    from ccltui.tui.hits import Hits
     from metrics.registry import Metric
     from metrics.result import Result
 
@@ -65,6 +66,10 @@ class Scene:
     notice: str = ""
     events: EventTable | None = None  # the list last asked for
     detail: Detail | None = None  # the collective last asked about
+    hits: Hits | None = None  # of the search last made
+    history: History = field(default_factory=History)
+    marks: Mapping[str, ViewState] = field(default_factory=dict)
+    said: str = ""  # what was done, in a sentence
 
     @property
     def communicator(self) -> Communicator | None:

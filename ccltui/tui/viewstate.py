@@ -57,6 +57,7 @@ class Sort(Enum):
 
 
 DEFAULT_FLOOR_NS: Final = 100_000
+_MOST_VIEWS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ class ViewState:
     listing: Listing = field(default_factory=Listing)
     event: int | None = None  # row of Events that was chosen there
     drawer: Drawer | None = None  # None: closed
+    search: str = ""  # a regular expression, "" for none
 
     def select(
         self,
@@ -141,3 +143,34 @@ class ViewState:
                 time_ns=old.time_ns if time_ns is None else time_ns,
             ),
         )
+
+
+def place(state: ViewState) -> object:
+    """What makes two views different places: where one is and how close, not the cursor in it."""
+    return (
+        state.pane,
+        (state.time.k0, state.time.cell_ns),
+        (state.columns.first, state.columns.per_cell, state.columns.repeat),
+        state.selection.communicator,
+        state.drawer is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Views before and after this one, the nearest last; ``by`` is the action that led here.
+
+    An action that is repeated, as in panning, is one step.
+    """
+
+    before: tuple[ViewState, ...] = ()
+    after: tuple[ViewState, ...] = ()
+    by: str = ""
+
+    def left(self, old: ViewState, new: ViewState, by: str) -> History:
+        """After an action that led from one view to another."""
+        if place(old) == place(new):
+            return replace(self, by=by)
+        if by == self.by:
+            return replace(self, after=())
+        return History((*self.before, old)[-_MOST_VIEWS:], (), by)

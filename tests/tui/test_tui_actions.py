@@ -7,9 +7,16 @@ from fakes import Plan, scene
 
 from ccltui.tui.actions import ACTIONS, GROUPS, Action, Effect, active, by_id
 from ccltui.tui.keymap import Keymap, shown
+from ccltui.tui.questions import OF
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Session
 from ccltui.tui.viewstate import Pane
+
+
+def test_every_prompt_has_a_question() -> None:
+    prompts = {effect for effect in Effect if effect.name.startswith("PROMPT_")}
+
+    assert set(OF) == prompts
 
 
 def test_ids_are_unique_and_twins_exist() -> None:
@@ -28,7 +35,8 @@ def test_no_two_active_actions_share_a_key(pane: Pane) -> None:
 
     assert len(keys) == len(set(keys))
     firsts = {key.split(" ")[0] for key in keys if " " in key}
-    assert not firsts & set(keys)
+    asks = {question.prefix for question in OF.values()}
+    assert firsts <= asks  # the prompt takes the second stroke
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
@@ -83,10 +91,10 @@ def test_keys_lead_to_actions_pane_by_pane() -> None:
     assert keymap.press(Pane.ALIGNMENT, "", "Z").problem == "Z is not a key here: ? lists them"
 
 
-def test_keys_of_two_strokes_wait_for_the_second() -> None:
+def test_the_first_of_two_strokes_asks_and_takes_the_second() -> None:
     keymap = Keymap()
 
-    assert keymap.press(Pane.TIMELINE, "", "g").pending == "g"
+    assert keymap.press(Pane.TIMELINE, "", "g").action is by_id("find.goto")
     assert keymap.press(Pane.TIMELINE, "g", "g").action is by_id("move.first_row")
     assert keymap.press(Pane.TIMELINE, "g", "x").problem == "gx is not a key here: ? lists them"
 

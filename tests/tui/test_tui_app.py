@@ -81,7 +81,7 @@ async def test_every_key_of_a_pane_acts_or_says_why_not(
             if app.scene.state.pane is not pane:
                 await pilot.press(pane.value)
             await pilot.press(*action.keys[0].split(" "))
-            if action.id in ("filter.window", "filter.events", "app.help"):
+            if action.id == "app.help" or app._asking is not None:
                 await press(pilot, "escape")
             assert app.is_running
 
@@ -386,3 +386,48 @@ async def test_ranks_without_findings_are_being_computed(start: Start) -> None:
 
         assert shows(app, "Computing the first numbers of 8 ranks.")
         assert not shows(app, "No trace that can be shown.")
+
+
+async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "3", "n")
+        assert shows(app, "! nothing is searched for: / begins")
+        await press(pilot, "/", *"nccl", "enter")
+        while app.scene.hits is None:
+            await pilot.pause(0.01)
+        await press(pilot, "0", "n", "n")
+        assert shows(app, "/nccl/ 3/84")
+        await press(pilot, "escape")
+        assert not shows(app, "/nccl/")
+
+
+async def test_goto_shows_the_place_while_it_is_typed(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "2", "g", *"k40")
+        assert app.scene.state.selection.k == 40
+        await press(pilot, "escape")
+        assert app.scene.state.selection.k == 0
+        await press(pilot, "G", "g", "g")
+        assert app.scene.state.selection.rank == "0"
+        assert app._asking is None
+
+
+async def test_ranks_are_chosen_and_views_come_back(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "r", *"2-4", "enter")
+        await settle(pilot)
+        assert tuple(app.scene.findings.lanes) == ("2", "3", "4")
+        assert shows(app, "ranks 2,3,4")
+
+        await press(pilot, "3", "m", "a", "2", "'", "a")
+        assert app.scene.state.pane is Pane.TIMELINE
+        await press(pilot, "backspace")
+        assert app.scene.state.pane is Pane.ALIGNMENT
+        await press(pilot, "ctrl+r")
+        assert app.scene.state.pane is Pane.TIMELINE

@@ -18,6 +18,7 @@ KEYS = {
     "alignment": ("2", "]"),
     "timeline": ("2", "]", "3", "w", "w"),
     "events": ("4", "]"),
+    "search": ("3", "/", *"nccl", "enter", "n", "n"),
     "detail": ("2", "]", "enter", "tab", "j"),
 }
 
@@ -30,7 +31,9 @@ def after(settle: Settle, *keys: str) -> Callable[[Pilot[int]], object]:
         await pilot.press(*keys)
         await pilot.pause()
         scene = pilot.app.scene  # type: ignore[attr-defined]
-        while wanted(scene) != [one.query for one in (scene.events, scene.detail) if one]:
+        while wanted(scene) != [
+            one.query for one in (scene.events, scene.detail, scene.hits) if one
+        ]:
             await pilot.pause(0.01)
             scene = pilot.app.scene  # type: ignore[attr-defined]
         await pilot.pause()

@@ -10,10 +10,12 @@ from ccltui.draw import numbers
 from ccltui.draw.align import ABSENT, Columns, Rows, align
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
+from ccltui.draw.ruler import put_hits
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
 from ccltui.tui.actions import no_collectives
 from ccltui.tui.panes.gutter import gutter
+from ccltui.tui.queries import hit_query
 from ccltui.tui.scene import Scene, rank_name
 
 if TYPE_CHECKING:
@@ -58,6 +60,9 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         order=order,
         colour=scene.colour,
     )
+    if scene.hits is not None and scene.hits.query == hit_query(scene):
+        places = scene.hits.places - view.first
+        put_hits(planes, gutter(scene), places // view.per_cell * view.repeat)
     closed = scene.state.drawer is None
     if closed and height - rows > _LEAST_DETAIL and selection.k is not None:
         planes.paste(

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
+from ccltui.draw.ruler import put_hits
 from ccltui.draw.timeline import Selected, TimeGrid, rows_per_lane, timeline
 from ccltui.tui.panes.gutter import gutter
+from ccltui.tui.queries import hit_query
 from ccltui.tui.scene import Scene, rank_name
 
 
@@ -23,7 +25,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     fitting = max((height - 1) // rows_per_lane(merged=scene.state.merged), 1)
     lanes = [replace(scene.findings.lanes[rank], label=rank_name(rank)) for rank in ranks]
     view = scene.state.time
-    return timeline(
+    planes = timeline(
         lanes,
         TimeGrid(view.k0, view.cell_ns, scene.findings.origin_ns),
         height=height,
@@ -33,6 +35,9 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         selected=Selected(selected, selection.time_ns),
         merged=scene.state.merged,
     )
+    if scene.hits is not None and scene.hits.query == hit_query(scene):
+        put_hits(planes, gutter(scene), scene.hits.places // view.cell_ns - view.k0)
+    return planes
 
 
 def _first(selected: int, fitting: int, count: int) -> int:
