@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from parsers.columns import (
     I32,
@@ -63,11 +64,11 @@ def assemble(database: Database, tables: Tables, source: SourceFile) -> tuple[Ra
     strings, ids = names.finish(nccl.table.texts())
     args, groups = nccl.finish(ids, known)
     base_ns = tables.session.start_ns or 0
+    of_parts = [_tracks_of(part, home == index, tracks) for index, part in enumerate(parts)]
+    divided = _divided(columns, names, of_parts, base_ns)
     traces = []
     for index, (part, name) in enumerate(zip(parts, part_names(parts), strict=True)):
-        mine = _tracks_of(part, home == index, tracks)
-        events = _events_of(columns, names, mine, base_ns)
-        identity = known[part]
+        identity, events = known[part], divided[index]
         traces.append(
             RankTrace(
                 source=msgspec.structs.replace(
@@ -78,7 +79,7 @@ def assemble(database: Database, tables: Tables, source: SourceFile) -> tuple[Ra
                 strings=strings,
                 events=events,
                 collective_args=args,
-                tracks=tuple(_track(tracks[i]) for i in np.flatnonzero(mine).tolist()),
+                tracks=tuple(_track(tracks[i]) for i in np.flatnonzero(of_parts[index]).tolist()),
                 process_groups=groups,
                 devices=devices_of(database, part),
                 world_size=identity.world_size,
@@ -138,7 +139,11 @@ def _tracks_of(part: Part, own: Bool, tracks: Sequence[TrackKey]) -> Bool:
     """Which tracks a part has: its streams and its process's threads; all without a device."""
     if part.device == MISSING:
         return np.ones(len(tracks), np.bool_)
-    threads = [kind == "thread" and process == part.process for kind, process, _, _ in tracks]
+    owners = (part.process, MISSING)  # a file that names no process has one
+    threads = [
+        kind == "thread" and (process in owners or part.process == MISSING)
+        for kind, process, _, _ in tracks
+    ]
     return own | np.array(threads, np.bool_)
 
 
@@ -150,27 +155,28 @@ _CATEGORY: Final[dict[Group, str]] = {
 }
 
 
-def _events_of(
-    columns: Mapping[str, Columns], names: FileNames, mine: Bool, base_ns: int
-) -> dict[Group, Events]:
-    """The events of some tracks, which get a numbering of their own."""
-    number = np.cumsum(mine, dtype=np.int32) - 1
-    nvtx = columns["nvtx"]
-    operators = names.is_operator()[nvtx["name"]]
-    selected: tuple[tuple[Group, Columns, Bool], ...] = (
-        ("gpu", columns["gpu"], mine[columns["gpu"]["track"]]),
-        ("gpu_sync", columns["gpu_sync"], mine[columns["gpu_sync"]["track"]]),
-        ("runtime", columns["runtime"], mine[columns["runtime"]["track"]]),
-        ("annotations", nvtx, mine[nvtx["track"]] & ~operators),
-        ("cpu_ops", nvtx, mine[nvtx["track"]] & operators),
-        ("other", columns["other"], mine[columns["other"]["track"]]),
+def _divided(
+    columns: dict[str, Columns], names: FileNames, of_parts: Sequence[Bool], base_ns: int
+) -> list[dict[Group, Events]]:
+    """The events of each part by group. ``columns`` are given up one by one: they are large."""
+    events: list[dict[Group, Events]] = [{} for _ in of_parts]
+    numbers = [np.cumsum(mine, dtype=np.int32) - 1 for mine in of_parts]
+    operators = names.is_operator()[columns["nvtx"]["name"]]
+    tables: tuple[tuple[str, Group, Bool | None], ...] = (
+        ("gpu", "gpu", None),
+        ("gpu_sync", "gpu_sync", None),
+        ("runtime", "runtime", None),
+        ("nvtx", "annotations", ~operators),
+        ("nvtx", "cpu_ops", operators),
+        ("other", "other", None),
     )
-    events: dict[Group, Events] = {}
-    for group, rows, mask in selected:
-        chosen = np.flatnonzero(mask)
-        if len(chosen):
-            found = {name: column[chosen] for name, column in rows.items()}
-            events[group] = _final(found, group, names, number, base_ns)
+    for table, group, only in tables:
+        rows = columns[table] if group == "annotations" else columns.pop(table)
+        for index, mine in enumerate(of_parts):
+            mask = mine[rows["track"]] if only is None else mine[rows["track"]] & only
+            if mask.any():
+                found = dict(rows) if mask.all() else {n: c[mask] for n, c in rows.items()}
+                events[index][group] = _final(found, group, names, numbers[index], base_ns)
     return events
 
 
@@ -182,12 +188,17 @@ def _final(found: Columns, group: Group, names: FileNames, number: I32, base_ns:
     if "category" in found:
         found["category"] = names.final(found["category"])
     else:
-        found["category"] = np.full(count, names.ids[_CATEGORY[group]], np.int32)
+        found["category"] = _constant(names.ids[_CATEGORY[group]], count, np.int32)
     columns: Columns = {
-        name: found[name] if name in found else np.full(count, MISSING, dtype)
+        name: found[name] if name in found else _constant(MISSING, count, dtype)
         for name, dtype in Events.COLUMNS
     }
     return Events(**columns)
+
+
+def _constant(value: int, count: int, dtype: type) -> npt.NDArray[Any]:
+    """A column of one value, which takes no memory; nobody writes to columns."""
+    return np.broadcast_to(np.array(value, dtype), count)
 
 
 def _track(key: TrackKey) -> Track:

@@ -143,3 +143,13 @@ def test_the_device_is_the_one_that_the_process_sees(tmp_path: Path) -> None:
     (trace,) = read_nsys(export.write(tmp_path / "a.sqlite"))
 
     assert trace.devices == (Device(0, "NVIDIA A100", 80, 108),)
+
+
+def test_an_export_that_names_no_process_keeps_its_threads(tmp_path: Path) -> None:
+    export = Export(drop_columns={"CUPTI_ACTIVITY_KIND_KERNEL": ("globalPid",)})
+    export.process(100).kernel("gemm", 10, 20, launched=5)
+
+    (trace,) = read_nsys(export.write(tmp_path / "a.sqlite"))
+
+    assert [len(trace.group(group)) for group in ("gpu", "runtime")] == [1, 1]
+    assert trace.group("gpu").correlation.tolist() == trace.group("runtime").correlation.tolist()
