@@ -27,7 +27,7 @@ PUBLIC = {
     "native": "traces/hta/nccl_parser_config/nccl_data.json.gz",
     "2020": ("traces/kineto/samples/resnet50_autograd_api_num_workers_0/worker0.pt.trace.json.gz"),
 }
-_RECIPE = 2  # raised when the same names would stand for other bytes
+_RECIPE = 3  # raised when the same names would stand for other bytes
 
 
 @dataclass(frozen=True, slots=True)

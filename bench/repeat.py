@@ -2,8 +2,10 @@
 
 The text of every event stays as it was written, so a repeated file has the layout, the mix of
 events and the arguments of its source. What must differ from one repetition to the next is
-moved by a constant: times, correlations, flow ids, External ids, sequence numbers, the number
-of a step marker. What names rows or spans the whole file is written once.
+moved by a constant: times, correlations, flow ids, External ids, sequence numbers. What names
+rows or spans the whole file is written once. So are the markers of steps, stretched over all
+repetitions: large files have long steps, not thousands of them (a peer takes time in
+proportion to events times steps).
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 _ID_KEYS = ("correlation", "id", "External id", "external id", "Ev Idx", "Seq")
-_MOVED = re.compile(
-    r'"(?P<key>ts|' + "|".join(_ID_KEYS) + r')": (?P<number>[0-9]+)|ProfilerStep#(?P<step>[0-9]+)'
-)
+_MOVED = re.compile(r'"(?P<key>ts|' + "|".join(_ID_KEYS) + r')": (?P<number>[0-9]+)')
+_TIME = re.compile(r'("(?:ts|dur)": )([0-9.]+)')
+_MARKER = "ProfilerStep#"
 _SEPARATOR = re.compile(r"[\s,]*")
 _MARGIN_US = 100
 
@@ -42,15 +44,10 @@ class Steps:
 
     time_us: int
     ids: int
-    markers: int
 
     def covering(self, other: Steps) -> Steps:
         """Steps that are wide enough for both: files of one job must move alike."""
-        return Steps(
-            max(self.time_us, other.time_us),
-            max(self.ids, other.ids),
-            max(self.markers, other.markers),
-        )
+        return Steps(max(self.time_us, other.time_us), max(self.ids, other.ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +55,25 @@ class Pattern:
     """A trace file taken apart: what comes once, and a text to format once a repetition."""
 
     before: str  # up to the first event, and the events that name rows
+    markers: tuple[str, ...]  # of steps
     form: str  # the repeated events, "%d" in place of every number that moves
     numbers: tuple[tuple[str, int], ...]  # key and first value of each of them
     between: str  # what stands between two events
     after: str
     once: Counts
     each: Counts
+    start_us: float
+    length_us: float
     steps: Steps
 
     def texts(self, repetitions: int, steps: Steps | None = None) -> Iterator[str]:
         """The file in pieces, the events ``repetitions`` times."""
         wide = steps or self.steps
-        moves = [_move(key, wide) for key, _ in self.numbers]
+        moves = [wide.time_us if key == "ts" else wide.ids for key, _ in self.numbers]
         yield self.before
+        stretch = 1 + (repetitions - 1) * wide.time_us / self.length_us
+        for marker in self.markers:
+            yield _stretched(marker, self.start_us, stretch) + self.between
         for index in range(repetitions):
             values = tuple(
                 value + index * move for (_, value), move in zip(self.numbers, moves, strict=True)
@@ -95,7 +98,7 @@ def pattern_of(text: str) -> Pattern:
         raise ValueError("no list of trace events")
     first, last = pieces[0][0], pieces[-1][1]
     between = text[pieces[0][1] : pieces[1][0]] if len(pieces) > 1 else ", "
-    fixed, repeated, spans = [], [], []
+    fixed, markers, repeated, spans = [], [], [], []
     once = each = Counts(0, 0)
     for start, end, event in pieces:
         is_complete = event.get("ph") == "X"
@@ -104,21 +107,30 @@ def pattern_of(text: str) -> Pattern:
         if event.get("ph") in ("M", "i") or spans_file:
             fixed.append(text[start:end])
             once += counted
+        elif str(event.get("name")).startswith(_MARKER):
+            markers.append(text[start:end])
+            once += counted
         else:
             repeated.append(text[start:end])
             each += counted
             spans.append((float(event["ts"]), float(event["ts"]) + float(event.get("dur", 0))))
     body = between.join(repeated)
-    numbers = tuple(_number(match) for match in _MOVED.finditer(body))
+    numbers = tuple((match["key"], int(match["number"])) for match in _MOVED.finditer(body))
+    start_us = min(start for start, _ in spans)
+    length_us = max(end for _, end in spans) - start_us
+    ids = (value for key, value in numbers if key in _ID_KEYS)
     return Pattern(
         before=text[:first] + "".join(piece + between for piece in fixed),
-        form=_MOVED.sub(_placeholder, body.replace("%", "%%")),
+        markers=tuple(markers),
+        form=_MOVED.sub(r'"\g<key>": %d', body.replace("%", "%%")),
         numbers=numbers,
         between=between,
         after=text[last:],
         once=once,
         each=each,
-        steps=_steps(numbers, spans),
+        start_us=start_us,
+        length_us=length_us,
+        steps=Steps(time_us=int(length_us) + _MARGIN_US, ids=max(ids, default=0) + 1),
     )
 
 
@@ -137,30 +149,12 @@ def _pieces(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
         yield start, position, event
 
 
-def _number(match: re.Match[str]) -> tuple[str, int]:
-    if match["step"] is not None:
-        return "step", int(match["step"])
-    return match["key"], int(match["number"])
+def _stretched(marker: str, start_us: float, stretch: float) -> str:
+    """The text of an event that begins and lasts ``stretch`` times later and longer."""
 
+    def scaled(match: re.Match[str]) -> str:
+        zero = start_us if '"ts"' in match[1] else 0.0
+        time = zero + (float(match[2]) - zero) * stretch
+        return match[1] + (f"{time:.3f}" if "." in match[2] else str(int(time)))
 
-def _placeholder(match: re.Match[str]) -> str:
-    if match["step"] is not None:
-        return "ProfilerStep#%d"
-    return f'"{match["key"]}": %d'
-
-
-def _steps(numbers: tuple[tuple[str, int], ...], spans: list[tuple[float, float]]) -> Steps:
-    length = max(end for _, end in spans) - min(start for start, _ in spans)
-    ids = [value for key, value in numbers if key in _ID_KEYS]
-    markers = [value for key, value in numbers if key == "step"]
-    return Steps(
-        time_us=int(length) + _MARGIN_US,
-        ids=max(ids, default=0) + 1,
-        markers=max(markers) - min(markers) + 1 if markers else 0,
-    )
-
-
-def _move(key: str, steps: Steps) -> int:
-    if key == "ts":
-        return steps.time_us
-    return steps.markers if key == "step" else steps.ids
+    return _TIME.sub(scaled, marker)

@@ -17,6 +17,15 @@ EVENTS: list[dict[str, Any]] = [
         "name": "ProfilerStep#3",
         "pid": 7,
         "tid": 7,
+        "ts": 101.25,
+        "dur": 40.5,
+    },
+    {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "aten::mm",
+        "pid": 7,
+        "tid": 7,
         "ts": 100.25,
         "dur": 50.5,
         "args": {"External id": 1, "est. %": 12},
@@ -50,11 +59,10 @@ def test_events_move_and_the_rest_comes_once(layout: str) -> None:
     read = json.loads("".join(pattern.texts(3)))
 
     events = read if layout == "bare list" else read["traceEvents"]
-    assert [event["ph"] for event in events] == ["M", "X", *["X", "s", "X"] * 3]
-    steps = [event for event in events if event["name"].startswith("ProfilerStep")]
-    assert [event["name"] for event in steps] == [f"ProfilerStep#{n}" for n in (3, 4, 5)]
-    assert [event["ts"] for event in steps] == [100.25, 250.25, 400.25]
-    assert [event["args"]["External id"] for event in steps] == [1, 11, 21]
+    assert [event["ph"] for event in events] == ["M", "X", "X", *["X", "s", "X"] * 3]
+    calls = [event for event in events if event["name"] == "aten::mm"]
+    assert [event["ts"] for event in calls] == [100.25, 250.25, 400.25]
+    assert [event["args"]["External id"] for event in calls] == [1, 11, 21]
     kernels = [event for event in events if event.get("cat") == "kernel"]
     assert [event["args"]["correlation"] for event in kernels] == [9, 19, 29]
     assert [event["args"]["Seq"] for event in kernels] == [4, 14, 24]
@@ -68,24 +76,40 @@ def test_one_repetition_is_the_source_with_its_fixed_events_first() -> None:
 
     read = json.loads("".join(pattern.texts(1)))
 
-    assert read == {**DOCUMENT, "traceEvents": [EVENTS[0], EVENTS[4], *EVENTS[1:4]]}
+    assert read == {
+        **DOCUMENT,
+        "traceEvents": [EVENTS[0], EVENTS[5], EVENTS[1], *EVENTS[2:5]],
+    }
+
+
+def test_steps_are_as_many_as_before_and_longer() -> None:
+    pattern = pattern_of(text_of("one line"))
+
+    read = json.loads("".join(pattern.texts(3)))
+
+    steps = [event for event in read["traceEvents"] if event["name"].startswith("ProfilerStep")]
+    # Events begin at 100.25 and last 50.5; two more repetitions come 150 later each.
+    stretch = 1 + 2 * 150 / 50.5
+    assert [step["name"] for step in steps] == ["ProfilerStep#3"]
+    assert steps[0]["ts"] == pytest.approx(100.25 + 1.0 * stretch, abs=1e-3)
+    assert steps[0]["dur"] == pytest.approx(40.5 * stretch, abs=1e-3)
 
 
 def test_counts_are_known_without_reading() -> None:
     pattern = pattern_of(text_of("one line"))
 
-    assert pattern.counts(10) == Counts(events=2 + 3 * 10, timed=2 * 10)
+    assert pattern.counts(10) == Counts(events=3 + 3 * 10, timed=1 + 2 * 10)
 
 
 def test_files_of_one_job_move_alike() -> None:
     pattern = pattern_of(text_of("one line"))
-    steps = pattern.steps.covering(Steps(time_us=1000, ids=2, markers=5))
+    steps = pattern.steps.covering(Steps(time_us=1000, ids=2))
 
     read = json.loads("".join(pattern.texts(2, steps)))
 
     times = [event["ts"] for event in read["traceEvents"] if event.get("cat") == "kernel"]
     assert times == [120.125, 1120.125]
-    assert steps == Steps(time_us=1000, ids=10, markers=5)
+    assert steps == Steps(time_us=1000, ids=10)
 
 
 def test_a_text_without_events_is_refused() -> None:
