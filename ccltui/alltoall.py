@@ -20,7 +20,7 @@ from metrics.nsys_reports.shares import total_of
 from parsers.discover import discover
 from parsers.errors import TraceError
 from parsers.found import FoundFile
-from parsers.nsys.report_tables import read_report_tables
+from parsers.nsys.report_reader import read_report_tables
 from parsers.nsys.text import read_stats_text
 from parsers.nsys.text_table import Provenance, Section
 from parsers.window import format_window

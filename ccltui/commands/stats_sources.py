@@ -17,7 +17,8 @@ from parsers.errors import GrammarError, NotFoundError, TraceError
 from parsers.found import Kind
 from parsers.names import listed
 from parsers.nsys.report import export_report
-from parsers.nsys.report_tables import Part, ReportTables, read_report_tables
+from parsers.nsys.report_reader import read_report_tables
+from parsers.nsys.report_tables import Part, ReportTables
 from parsers.nsys.text import read_stats_text
 from parsers.nsys.text_names import report_name, report_title
 from parsers.sniff import sniff

@@ -1,25 +1,19 @@
 """The rows behind the reports of ``nsys stats``: device work, calls, ranges, as plain columns.
 
 Reports show more of a kernel (grid, registers, memory kinds) than metrics need, so these
-tables stand beside the columns of a rank. They are read from an export here; other sources
-fill what they know and leave the rest at -1.
+tables stand beside the columns of a rank. Each source fills what it knows and leaves the rest
+at -1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Literal, get_args
 
 import numpy as np
 
 from parsers.columns import I8, I32, I64, MISSING
-from parsers.errors import NotFoundError
-from parsers.nsys import schema
-from parsers.nsys.database import Database
-from parsers.nsys.rows import process_of
 
 KERNEL, COPY, FILL = 0, 1, 2
 """Kinds of device work."""
@@ -32,37 +26,6 @@ MEMORY_KINDS: Final = (
     *("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"),
     "Unknown",
 )
-
-_STYLE_OF: Final = {59: PUSH_POP, 60: START_END, 70: PUSH_POP, 71: START_END}
-_DETAILS: Final = (
-    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
-    *("registers", "static_memory", "dynamic_memory"),
-    *("bytes", "source_kind", "target_kind", "context", "green_context", "stream"),
-)
-_PLACES: Final = ("globalPid", "correlationId", "deviceId")
-_KERNEL_DETAILS: Final[Mapping[str, str]] = {
-    "grid_x": "gridX",
-    "grid_y": "gridY",
-    "grid_z": "gridZ",
-    "block_x": "blockX",
-    "block_y": "blockY",
-    "block_z": "blockZ",
-    "registers": "registersPerThread",
-    "static_memory": "staticSharedMemory",
-    "dynamic_memory": "dynamicSharedMemory",
-}
-_COMMON_DETAILS: Final[Mapping[str, str]] = {
-    "context": "contextId",
-    "green_context": "greenContextId",
-    "stream": "streamId",
-}
-_COPY_DETAILS: Final[Mapping[str, str]] = {
-    "bytes": "bytes",
-    "source_kind": "srcKind",
-    "target_kind": "dstKind",
-}
-_FILL_DETAILS: Final[Mapping[str, str]] = {"bytes": "bytes", "source_kind": "memKind"}
-
 
 Part = Literal["kernels", "memory", "places", "details", "api", "os_calls", "ranges"]
 """What can be read alone. places: process, correlation and device of device work; details: its
@@ -151,226 +114,3 @@ class Names:
     def texts(self) -> tuple[str, ...]:
         """All texts by number."""
         return tuple(self._ids)
-
-
-def read_report_tables(
-    path: Path,
-    *,
-    shown: str | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    kernel_name: str = "demangledName",
-    parts: frozenset[Part] = ALL_PARTS,
-) -> ReportTables:
-    """The tables of an nsys export (sqlite), opened read-only and immutable.
-
-    ``kernel_name`` is the column that names kernels: demangledName, shortName or mangledName.
-    Only ``parts`` are read; the others are as if the capture had none.
-    Strings are resolved for the rows that are shown and for no others. Raises TraceError,
-    NotFoundError.
-    """
-    if not path.exists():
-        raise NotFoundError("no such file", path=shown or str(path))
-    with closing(Database(path, shown or path.name, cancelled)) as database:
-        return _Reader(database, kernel_name, parts).tables()
-
-
-class _Reader:
-    def __init__(self, database: Database, kernel_name: str, parts: frozenset[Part]) -> None:
-        self._database = database
-        self._kernel_name = kernel_name
-        self._parts = parts
-        self._names = Names()
-        self._notes: list[str] = []
-
-    def tables(self) -> ReportTables:
-        """All tables. Raises TraceError."""
-        parts = self._parts
-        work = self._work()
-        ranges = self._ranges() if "ranges" in parts else None
-        api = self._calls(schema.API_CALLS, "") if "api" in parts else None
-        os_calls = self._calls(schema.OS_CALLS, _OS_ONLY) if "os_calls" in parts else None
-        devices = self._devices(work)
-        return ReportTables(
-            self._names.texts(), work, api, os_calls, ranges, devices, tuple(self._notes)
-        )
-
-    def _columns(
-        self, table: str, names: tuple[str | None, ...], where: str = ""
-    ) -> list[I64] | None:
-        """Whole columns of a table, -1 for NULL; None where the table is not there."""
-        if table not in self._database.tables:
-            return None
-        blocks = list(self._database.numbers(table, names, where))
-        if not blocks:
-            return [np.empty(0, np.int64) for _ in names]
-        return [np.concatenate([block[index] for block in blocks]) for index in range(len(names))]
-
-    def _named(self, ids: I64) -> I32:
-        """Interned names of string ids; an id without text is shown as its number."""
-        found, inverse = np.unique(ids, return_inverse=True)
-        texts = self._database.texts(found.tolist())
-        interned = [self._names.of(texts.get(one, f"[{one}]")) for one in found.tolist()]
-        return np.array(interned, np.int32)[inverse]
-
-    def _work(self) -> Work | None:
-        kernels = [self._kernels()] if "kernels" in self._parts else []
-        memory = [self._copies(), self._fills()] if "memory" in self._parts else []
-        parts = [part for part in (*kernels, *memory) if part]
-        if not parts:
-            return None
-        order = np.argsort(np.concatenate([part.start_ns for part in parts]), kind="stable")
-        columns = {
-            name: np.concatenate([getattr(part, name) for part in parts])[order]
-            for name in ("start_ns", "end_ns", "kind", "name", "process", "correlation", "device")
-        }
-        known = [name for name in _DETAILS if any(name in part.details for part in parts)]
-        details = {
-            name: np.concatenate([part.detail(name) for part in parts])[order] for name in known
-        }
-        return Work(**columns, details=details)
-
-    def _kernels(self) -> Work | None:
-        table = schema.KERNELS
-        column = self._database.first_of(table, (self._kernel_name, "demangledName", "shortName"))
-        details = {**_COMMON_DETAILS, **_KERNEL_DETAILS}
-        found = self._rows_of(table, KERNEL, column, details)
-        if found is None:
-            return None
-        work, ids = found
-        return _with_names(work, self._named(ids))
-
-    def _copies(self) -> Work | None:
-        details = {**_COMMON_DETAILS, **_COPY_DETAILS}
-        found = self._rows_of(schema.COPIES, COPY, "copyKind", details)
-        if found is None:
-            return None
-        work, kinds = found
-        return _with_names(work, self._each(kinds, schema.copy_name))
-
-    def _fills(self) -> Work | None:
-        details = {**_COMMON_DETAILS, **_FILL_DETAILS}
-        found = self._rows_of(schema.FILLS, FILL, None, details)
-        if found is None:
-            return None
-        work, nothing = found
-        return _with_names(work, self._each(nothing, lambda _: schema.FILL_NAME))
-
-    def _each(self, values: I64, name_of: Callable[[int], str]) -> I32:
-        found, inverse = np.unique(values, return_inverse=True)
-        ids = [self._names.of(name_of(value)) for value in found.tolist()]
-        return np.array(ids, np.int32)[inverse]
-
-    def _rows_of(
-        self, table: str, kind: int, named_by: str | None, details: Mapping[str, str]
-    ) -> tuple[Work, I64] | None:
-        details = details if "details" in self._parts else {}
-        placed = "places" in self._parts
-        wanted = ("start", "end", named_by, *(_PLACES if placed else ()), *details.values())
-        columns = self._columns(table, wanted)
-        if columns is None:
-            return None
-        start, end, named, *rest = columns
-        absent = np.full(len(start), MISSING, np.int64)
-        process, correlation, device = rest[: len(_PLACES)] if placed else [absent] * len(_PLACES)
-        further = rest[len(_PLACES) :] if placed else rest
-        work = Work(
-            start,
-            end,
-            np.full(len(start), kind, np.int8),
-            np.empty(0, np.int32),
-            process_of(process),
-            correlation,
-            device.astype(np.int32),
-            dict(zip(details, further, strict=True)),
-        )
-        return work, named
-
-    def _calls(self, table: str, where: str) -> Calls | None:
-        has_class = "eventClass" in self._database.tables.get(table, ())
-        names = ("start", "end", "nameId", "globalTid", "correlationId")
-        columns = self._columns(table, names, where if has_class else "")
-        if columns is None:
-            return None
-        start, end, name, thread, correlation = columns
-        return Calls(start, end, self._named(name), thread, process_of(thread), correlation)
-
-    def _ranges(self) -> Ranges | None:
-        table = schema.NVTX
-        if table not in self._database.tables:
-            return None
-        fixed = ("start", "end", "eventType", "textId", "globalTid", "domainId")
-        types = ", ".join(map(str, _STYLE_OF))
-        blocks = self._database.blocks(table, fixed, ("text",), f"eventType IN ({types})")
-        columns: list[list[I64]] = [[] for _ in fixed]
-        texts: list[str | None] = []
-        for numbers, (block_texts,) in blocks:
-            for kept, column in zip(columns, numbers, strict=True):
-                kept.append(column)
-            texts += block_texts
-        if not texts:
-            return None
-        start, end, kind, text_id, thread, domain = (np.concatenate(kept) for kept in columns)
-        end = np.where(end == MISSING, self._last_of_ranges(), end)
-        return Ranges(
-            start,
-            end,
-            np.array([_STYLE_OF[value] for value in kind.tolist()], np.int8),
-            self._range_texts(texts, text_id),
-            self._range_domains(thread, domain),
-            thread,
-        )
-
-    def _last_of_ranges(self) -> int:
-        """Where ranges that were never closed end: at the last time in their own table."""
-        latest = (
-            self._database.rows(schema.NVTX, (column,), f'"{column}" IS NOT NULL ORDER BY {order}')
-            for column, order in (("start", "start DESC LIMIT 1"), ("end", '"end" DESC LIMIT 1'))
-        )
-        return max((int(row[0]) for rows in latest for row in rows), default=0)
-
-    def _range_texts(self, texts: list[str | None], text_ids: I64) -> I32:
-        by_id = self._database.texts([value for value in set(text_ids.tolist()) if value >= 0])
-        found = [
-            by_id.get(text_id, "") if text is None else text
-            for text, text_id in zip(texts, text_ids.tolist(), strict=True)
-        ]
-        return np.array([self._names.of(text) for text in found], np.int32)
-
-    def _range_domains(self, thread: I64, domain: I64) -> I32:
-        """The domain's name of each range: domains are numbered per process, 0 is the default."""
-        columns = ("globalTid", "domainId", "text", "textId")
-        created = self._database.rows(schema.NVTX, columns, f"eventType = {schema.DOMAIN_CREATED}")
-        by_id = self._database.texts([int(row[3]) for row in created if row[2] is None and row[3]])
-        names = {
-            ((int(tid) >> 24) & 0xFFFFFF, int(number)): by_id.get(text_id, "") if t is None else t
-            for tid, number, t, text_id in created
-            if tid is not None and number is not None
-        }
-        pairs = zip(process_of(thread).tolist(), domain.tolist(), strict=True)
-        found = [names.get(pair, "") if pair[1] > 0 else "" for pair in pairs]
-        return np.array([self._names.of(name) if name else MISSING for name in found], np.int32)
-
-    def _devices(self, work: Work | None) -> Mapping[int, str]:
-        column = self._database.first_of(schema.GPUS, ("id", "deviceId"))
-        rows = self._database.rows(schema.GPUS, (column, "name")) if column else []
-        devices = {int(number): str(name) for number, name in rows if name is not None}
-        used = set() if work is None else set(np.unique(work.device).tolist()) - {MISSING}
-        if used - devices.keys():
-            self._notes.append("the export names no GPUs: devices are shown by number")
-        return devices
-
-
-_OS_ONLY: Final = "eventClass = 27"  # 31 and 32 mark where profiling starts and stops
-
-
-def _with_names(work: Work, names: I32) -> Work:
-    return Work(
-        work.start_ns,
-        work.end_ns,
-        work.kind,
-        names,
-        work.process,
-        work.correlation,
-        work.device,
-        work.details,
-    )

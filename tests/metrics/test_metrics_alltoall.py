@@ -18,7 +18,8 @@ from metrics.alltoall import (
 from metrics.nsys_reports import Report, ReportColumn
 from metrics.nsys_reports.shares import kind_shares, operation_shares, total_of
 from parsers.errors import TraceError
-from parsers.nsys.report_tables import ReportTables, read_report_tables
+from parsers.nsys.report_reader import read_report_tables
+from parsers.nsys.report_tables import ReportTables
 from parsers.nsys.text import parse_stats_text, read_stats_text
 
 HEADER = "Start (us),Duration (us),CorrId,Device,Name\n"

@@ -12,6 +12,7 @@ from metrics.nsys_reports import REPORTS, Filter, Report, make_report, parse_ran
 from metrics.nsys_reports.select import RangeFilter, filter_of_range
 from parsers.columns import I64
 from parsers.errors import NotFoundError, TraceError
+from parsers.nsys.report_reader import read_report_tables
 from parsers.nsys.report_tables import (
     COPY,
     KERNEL,
@@ -19,7 +20,6 @@ from parsers.nsys.report_tables import (
     Ranges,
     ReportTables,
     Work,
-    read_report_tables,
 )
 from parsers.window import Window
 
