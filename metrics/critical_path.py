@@ -63,9 +63,11 @@ def compute(view: View) -> Result:
             "member that came last by its duration",
             "gap": "until the launch the host's, from there to the start the launch's; wait where "
             "it was launched in time",
+            "beginning": "the first work of any rank; what a later rank on the way began after it is "
+            "its host's",
             "times": "means over steps",
         },
-        reasons=[*_reasons(view, ranks), *without_device(view)],
+        reasons=[*_reasons(view, walk), *without_device(view)],
     )
 
 
@@ -139,13 +141,13 @@ def _work(pieces: list[Pieces], traces: dict[str, RankTrace], length: int) -> li
     ]
 
 
-def _reasons(view: View, ranks: list[RankView]) -> list[Reason]:
+def _reasons(view: View, walk: Walk) -> list[Reason]:
     """Why the way may have missed a rank."""
-    world, labels = view.world_size, [rank.label for rank in ranks]
-    if len(ranks) == 1 and world is not None and world > 1:
+    world = view.world_size
+    if len(walk.lanes) == 1 and world is not None and world > 1:
         text = f"1 of {world} ranks found: waiting for the others counts as communication"
         return [Reason("single_rank", text)]
-    if len(ranks) > 1 and not view.options.raw_clocks and not view.clocks.comparable(labels):
+    if not walk.one_clock:
         text = "the clocks are not known against each other: which rank ended last is not certain"
         return [Reason("clock_unknown", text)]
     return []

@@ -17,7 +17,7 @@ import numpy as np
 from metrics.collectives.match import MEDIUM
 from metrics.idle_gaps import UNKNOWN
 from metrics.rank_view import FOREVER_NS
-from parsers.columns import I32, I64, MISSING
+from parsers.columns import I64, MISSING
 
 if TYPE_CHECKING:
     from metrics.collectives.stragglers import GroupArrivals
@@ -72,11 +72,12 @@ class Pieces:
 
     ``way`` counts the ways; ``name`` is a string id of the rank. ``work`` is the length of the
     piece, ``part`` its kind (an index of WORK); before it came ``host``, ``launch`` and ``wait``.
+    A piece without name and work is what the host held up at the beginning of a way.
     """
 
     label: str
     way: I64
-    name: I32
+    name: I64
     part: I64
     work: I64
     host: I64
@@ -97,6 +98,7 @@ class Walk:
         self._lead_through_transfers()
         self.crossings = 0
         self._found: list[list[tuple[int, I64, int, int]]] = [[] for _ in self.lanes]
+        self._held: list[list[tuple[int, int]]] = [[] for _ in self.lanes]
 
     def _lead(self, source: int, calls: I64, target: int, target_calls: I64) -> None:
         """Let the way lead from calls of one lane to those of another."""
@@ -133,9 +135,10 @@ class Walk:
             self._lead(one, sent[early > 0], other, got[early > 0])
 
     def back(self, way: int, opened: Windows) -> bool:
-        """Walk from the work that ends last in the windows to where one of them opens.
+        """Walk from the work that ends last in the windows to where the first of them opens.
 
-        False where there is no work in them. What lies outside the windows is cut off.
+        False where there is no work in them. What lies outside the windows is cut off. The way
+        ends on some rank; that its window opens after the first of all is its host's doing.
         """
         last = self.last_work(opened)
         if last is None:
@@ -148,7 +151,22 @@ class Walk:
             chain, piece = self._along(lane, piece, window[0])
             reached[lane] = int(self.lanes[lane].start[chain[-1]])
             self._found[lane].append((way, np.array(chain, np.int64), *window))
+        self._held[lane].append((way, self._opened_late(lane, opened)))
         return True
+
+    def _opened_late(self, lane: int, opened: Windows) -> int:
+        """How long after the first window that of one lane opens, 0 where clocks do not tell."""
+        if not self.one_clock:
+            return 0
+        offsets = self.view.offsets_ns
+        starts = {label: start - offsets.get(label, 0) for label, (start, _) in opened.items()}
+        return starts[self.lanes[lane].rank.label] - min(starts.values())
+
+    @cached_property
+    def one_clock(self) -> bool:
+        """Whether times of all ranks can be compared, by correction or by the user's word."""
+        view, labels = self.view, list(self.index)
+        return len(labels) < 2 or view.options.raw_clocks or view.clocks.comparable(labels)
 
     def _across(
         self, lane: int, piece: int, opened: Windows, reached: dict[int, int]
@@ -227,13 +245,15 @@ class Walk:
         launched = facts.launched_ns[rows]
         late = (launched != UNKNOWN) & (launched > released)
         host = np.where(late, np.minimum(launched - np.where(late, released, 0), gap), 0)
+        held = np.array(self._held[lane], np.int64).reshape(-1, 2)
+        none = np.zeros(len(held), np.int64)
         return Pieces(
             label=of.rank.label,
-            way=way,
-            name=of.rank.trace.group("gpu").name[rows],
-            part=facts.classes[rows].astype(np.int64),
-            work=np.maximum(work, 0),
-            host=np.where(late, host, 0),
-            launch=np.where(late, gap - host, 0),
-            wait=np.where(late, 0, gap),
+            way=np.append(way, held[:, 0]),
+            name=np.append(of.rank.trace.group("gpu").name[rows], np.int32(MISSING) - none),
+            part=np.append(facts.classes[rows], none),
+            work=np.append(np.maximum(work, 0), none),
+            host=np.append(host, held[:, 1]),
+            launch=np.append(np.where(late, gap - host, 0), none),
+            wait=np.append(np.where(late, 0, gap), none),
         )
