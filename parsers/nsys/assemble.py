@@ -148,7 +148,9 @@ def _tracks_of(part: Part, own: Bool, tracks: Sequence[TrackKey]) -> Bool:
 
 
 _CATEGORY: Final[dict[Group, str]] = {
+    "gpu": "kernel",
     "gpu_sync": "cuda_sync",
+    "runtime": "cuda_runtime",
     "annotations": "nvtx",
     "cpu_ops": "nvtx",
     "other": "osrt",
@@ -171,26 +173,36 @@ def _divided(
         ("other", "other", None),
     )
     for table, group, only in tables:
-        rows = columns[table] if group == "annotations" else columns.pop(table)
-        for index, mine in enumerate(of_parts):
-            mask = mine[rows["track"]] if only is None else mine[rows["track"]] & only
-            if mask.any():
-                found = dict(rows) if mask.all() else {n: c[mask] for n, c in rows.items()}
-                events[index][group] = _final(found, group, names, numbers[index], base_ns)
+        rows = dict(columns[table]) if group == "annotations" else columns.pop(table)
+        masks = [mine[rows["track"]] & (True if only is None else only) for mine in of_parts]
+        found: list[Columns] = [{} for _ in of_parts]
+        for name in list(rows):
+            column = rows.pop(name)
+            for index, mask in enumerate(masks):
+                found[index][name] = _final(name, column[mask], names, numbers[index], base_ns)
+        for index, chosen in enumerate(found):
+            if len(chosen["start_ns"]):
+                events[index][group] = _events(chosen, names.ids[_CATEGORY[group]])
     return events
 
 
-def _final(found: Columns, group: Group, names: FileNames, number: I32, base_ns: int) -> Events:
+def _final(
+    name: str, column: npt.NDArray[Any], names: FileNames, number: I32, base_ns: int
+) -> npt.NDArray[Any]:
+    if name == "start_ns":
+        column += base_ns
+    elif name == "track":
+        return np.asarray(number[column])
+    elif name in ("name", "category"):
+        return names.final(column)
+    return column
+
+
+def _events(found: Columns, category: int) -> Events:
     count = len(found["start_ns"])
-    found["start_ns"] = found["start_ns"] + base_ns
-    found["track"] = number[found["track"]]
-    found["name"] = names.final(found["name"])
-    if "category" in found:
-        found["category"] = names.final(found["category"])
-    else:
-        found["category"] = _constant(names.ids[_CATEGORY[group]], count, np.int32)
+    absent = {"category": category}
     columns: Columns = {
-        name: found[name] if name in found else _constant(MISSING, count, dtype)
+        name: found[name] if name in found else _constant(absent.get(name, MISSING), count, dtype)
         for name, dtype in Events.COLUMNS
     }
     return Events(**columns)

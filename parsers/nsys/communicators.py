@@ -16,6 +16,8 @@ from parsers.nsys.nccl import ArgsTable, Call, Issue, Member, assign, call_of, i
 from parsers.nsys.nvtx import NCCL
 from parsers.nsys.rows import Columns, TrackKey
 
+_PIECE_ROWS = 1 << 18
+
 
 @dataclass(slots=True)
 class Communicators:
@@ -84,7 +86,7 @@ class Communicators:
         process = np.array([key[1] for key in tracks], np.int64)
         launched = _launches(
             (process[gpu["track"][rows]], gpu["correlation"][rows]),
-            (process[runtime["track"]], runtime["correlation"]),
+            (process, runtime["track"], runtime["correlation"]),
         )
         rows, launched = rows[launched >= 0], launched[launched >= 0]
         start = runtime["start_ns"][launched]
@@ -154,19 +156,25 @@ def _issues(
     return {track: issues_of(ranges) for track, ranges in by_track.items()}
 
 
-def _launches(
-    work: tuple[I64, I64],
-    calls: tuple[I64, I64],
-) -> I64:
+def _launches(work: tuple[I64, I64], calls: tuple[I64, I32, I64]) -> I64:
     """Row of the API call of each piece of work, by (process, correlation), -1 where none.
 
-    The correlation alone repeats between processes.
+    ``work`` is process and correlation; ``calls`` the process of each track, the track and the
+    correlation of each call. The correlation alone repeats between processes. Calls are many,
+    so they are looked through piece by piece.
     """
-    keys = calls[0] << 40 | calls[1] & ((1 << 40) - 1)
-    wanted = work[0] << 40 | work[1] & ((1 << 40) - 1)
-    known = np.flatnonzero(calls[1] >= 0)
-    order = known[np.argsort(keys[known], kind="stable")]
-    if not len(order):
-        return np.full(len(wanted), MISSING, np.int64)
-    at = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
-    return np.where(keys[order[at]] == wanted, order[at], MISSING)
+    wanted = _pair(*work)
+    known, index = np.unique(wanted, return_inverse=True)
+    found = np.full(len(known), MISSING, np.int64)
+    of_track, track, correlation = calls
+    for begin in range(0, len(track), _PIECE_ROWS):
+        piece = slice(begin, begin + _PIECE_ROWS)
+        keys = _pair(of_track[track[piece]], correlation[piece])
+        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        rows = np.flatnonzero((known[at] == keys) & (correlation[piece] >= 0) & (found[at] < 0))
+        found[at[rows][::-1]] = begin + rows[::-1]  # of several the first
+    return found[index]
+
+
+def _pair(process: I64, correlation: I64) -> I64:
+    return process << 40 | correlation & ((1 << 40) - 1)

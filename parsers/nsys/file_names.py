@@ -12,7 +12,7 @@ from parsers.nsys.database import Database
 from parsers.nsys.nvtx import RangeName, Ranges, payload_of, range_name
 from parsers.nsys.rows import NameKey
 
-_CATEGORIES = ("nvtx", "osrt", "cuda_sync")
+_CATEGORIES = ("kernel", "cuda_runtime", "cuda_sync", "nvtx", "osrt")
 
 
 class FileNames:

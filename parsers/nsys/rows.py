@@ -103,7 +103,9 @@ class GroupRows:
 def by_start(start: I64, dur: I64) -> npt.NDArray[np.intp]:
     """Order by (start, longer first, as given). Nearly sorted starts, as files have, are quick."""
     order = np.argsort(start, kind="stable")
-    equal = start[order[1:]] == start[order[:-1]]
+    ordered = start[order]
+    equal = ordered[1:] == ordered[:-1]
+    del ordered
     tied = np.flatnonzero(np.append(equal, False) | np.insert(equal, 0, False))
     some = order[tied]
     order[tied] = some[np.lexsort((-dur[some], start[some]))]
