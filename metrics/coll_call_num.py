@@ -167,5 +167,6 @@ METRIC = Metric(
     compute=compute,
     aliases=("coll_call_num_16",),
     label="collective calls",
+    category="communication",
 )
 metric_cal = metric_cal_of(METRIC.name)

@@ -213,5 +213,6 @@ METRIC = Metric(
     aliases=("comm_comp_overlap_16",),
     label="communication hidden",
     higher_is_better=True,
+    category="communication",
 )
 metric_cal = metric_cal_of(METRIC.name)

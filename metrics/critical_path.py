@@ -63,8 +63,8 @@ def compute(view: View) -> Result:
             "member that came last by its duration",
             "gap": "until the launch the host's, from there to the start the launch's; wait where "
             "it was launched in time",
-            "beginning": "the first work of any rank; what a later rank on the way began after it is "
-            "its host's",
+            "beginning": "the first work of any rank: until the rank where the way ends begins, "
+            "its host held it up",
             "times": "means over steps",
         },
         reasons=[*_reasons(view, walk), *without_device(view)],

@@ -183,5 +183,6 @@ METRIC = Metric(
     aliases=("iter_time_16",),
     label="step time",
     higher_is_better=False,
+    category="time",
 )
 metric_cal = metric_cal_of(METRIC.name)

@@ -213,5 +213,6 @@ METRIC = Metric(
     aliases=("pipeline_bubble_16",),
     label="pipeline bubble",
     higher_is_better=False,
+    category="time",
 )
 metric_cal = metric_cal_of(METRIC.name)

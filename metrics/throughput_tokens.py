@@ -180,5 +180,6 @@ METRIC = Metric(
     aliases=("throughput_tokens_16",),
     label="tokens per second",
     higher_is_better=True,
+    category="throughput",
 )
 metric_cal = metric_cal_of(METRIC.name)

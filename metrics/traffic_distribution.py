@@ -224,5 +224,6 @@ METRIC = Metric(
     compute=compute,
     aliases=("traffic_distribution_16",),
     label="traffic by dimension",
+    category="communication",
 )
 metric_cal = metric_cal_of(METRIC.name)

@@ -9,7 +9,15 @@ import pytest
 from factories import job, kernel, rank_trace
 
 from metrics import registry
-from metrics.registry import ENTRY_POINTS, Loaded, UnknownMetricError, find, load, metrics
+from metrics.registry import (
+    ENTRY_POINTS,
+    Loaded,
+    Metric,
+    UnknownMetricError,
+    find,
+    load,
+    metrics,
+)
 from metrics.view import View
 
 PLUGIN = Path(__file__).parent / "plugin"
@@ -106,3 +114,27 @@ def test_an_unknown_name_lists_near_ones() -> None:
 
     with pytest.raises(UnknownMetricError, match="there are coll_call_num"):
         find("zzz")
+
+
+CATEGORIES = {
+    "communication",
+    "experts",
+    "inference",
+    "kernels",
+    "memory",
+    "stragglers",
+    "throughput",
+    "time",
+}
+
+
+@pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)
+def test_every_metric_has_a_display_record_that_fits_a_table(metric: Metric) -> None:
+    shown = metric.display
+
+    assert set(shown) == {"label", "unit", "higher_is_better", "category"}
+    assert shown["category"] in CATEGORIES
+    assert 3 <= len(str(shown["label"])) <= 28
+    assert metric.definition.endswith(".")
+    assert "\n" not in metric.definition
+    assert len(set(metric.keys)) == len(metric.keys)
