@@ -15,7 +15,15 @@ from typing import Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands import demo, doctor, explore, list_metrics, print_metrics, stats
+from ccltui.commands import (
+    demo,
+    doctor,
+    explore,
+    list_metrics,
+    metrics_report,
+    print_metrics,
+    stats,
+)
 from ccltui.commands.loading import LoadOptions
 from ccltui.report.envelope import Selection
 from ccltui.report.gates import parse_gate
@@ -28,6 +36,7 @@ ccltui DIR [options]                   explore
        ccltui --list-metrics
        ccltui demo [DIR] [options]            a made-up job
        ccltui doctor DIR [options]            what is in DIR
+       ccltui metrics-report DIR… [options]   all metrics of many directories
        ccltui stats PATH [options]            reports in the form of nsys stats"""
 _DESCRIPTION = """\
 All ranks of a training job at once, on one clock. DIR is a directory of traces, or one trace
@@ -41,7 +50,12 @@ _EPILOG = "\n".join(
 
 Verb = Callable[[Sequence[str]], int]
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
-    {"demo": demo.run, "doctor": doctor.run, "stats": stats.run}
+    {
+        "demo": demo.run,
+        "doctor": doctor.run,
+        "metrics-report": metrics_report.run,
+        "stats": stats.run,
+    }
 )
 
 

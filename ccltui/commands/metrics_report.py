@@ -1,0 +1,201 @@
+"""``ccltui metrics-report DIR…``: every metric of many directories in one table."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import signal
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadOptions
+from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
+from ccltui.report.catalogue import FACTS, WRITERS, Catalogue, Outcome, Row, Shown
+from ccltui.report.envelope import Selection
+from ccltui.report.output import check_target, say, write_report
+from parsers.errors import GrammarError, TraceError
+
+if TYPE_CHECKING:
+    from metrics.registry import Metric
+    from parsers.job import Job
+
+PROG: Final = "ccltui metrics-report"
+_USAGE = "ccltui metrics-report DIR [DIR …] [options]"
+_DESCRIPTION = """\
+Compute metrics for many trace directories at once and print one table: what each directory's
+workload card says, and the value of every metric."""
+_EPILOG = """\
+The exit status is 1 when no directory could be opened; a metric that a directory cannot answer
+is an empty cell with its reason in csv and json."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One directory, and what is to be computed of it."""
+
+    loading: LoadOptions
+    selection: Selection
+    metrics: tuple[str, ...]
+
+
+def parser() -> args.Parser:
+    """The arguments of ``ccltui metrics-report``."""
+    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories, or files")
+    result.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this metric; may be repeated; default: all",
+    )
+    result.add_argument(
+        "--format",
+        choices=tuple(WRITERS),
+        default="table",
+        help="csv and json: a line a directory; table and markdown: a column a directory; "
+        "default: table",
+    )
+    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
+    args.add_selection(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui metrics-report`` with its arguments; the exit status."""
+    from ccltui.cli import selection_of  # noqa: PLC0415  (that module names this one as a verb)
+
+    options = parser().parse_args(arguments)
+    metrics = choose_metrics(options.metric or [ALL_METRICS])
+    selection = selection_of(options)
+    check_overrides(selection.overrides)
+    problem = check_target(options.output)
+    if problem is not None:
+        raise GrammarError(problem)
+    names = tuple(metric.name for metric in metrics)
+    tasks = [Task(_loading(path, options), selection, names) for path in options.traces]
+    rows = _measured(tasks, options.jobs)
+    for row in rows:
+        if row.problem is not None:
+            say(row.problem)
+    catalogue = Catalogue([_shown(metric) for metric in metrics], rows)
+    write_report(WRITERS[options.format](catalogue), options.output)
+    opened = any(row.problem is None for row in rows)
+    return exit_codes.OK if opened else exit_codes.INPUT
+
+
+def _loading(path: str, options: argparse.Namespace) -> LoadOptions:
+    return LoadOptions(
+        path, cache_dir=options.cache_dir, no_cache=options.no_cache, jobs=options.jobs
+    )
+
+
+def _measured(tasks: Sequence[Task], jobs: int | None) -> list[Row]:
+    """Rows in the order of the tasks; several directories are measured by as many processes."""
+    from parsers.resources import MAX_WORKERS, allowed_cpus  # noqa: PLC0415
+
+    workers = min(jobs or min(allowed_cpus(), MAX_WORKERS), len(tasks))
+    if workers < 2:
+        return [measure_directory(task) for task in tasks]
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_ignore_interrupts)
+    try:
+        futures = [pool.submit(measure_directory, _alone(task)) for task in tasks]
+        return [_row(task, future) for task, future in zip(tasks, futures, strict=True)]
+    except BaseException:
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """Leave ctrl+c, which reaches the whole process group, to the process that asked."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _alone(task: Task) -> Task:
+    """The task for a process beside others: it reads its files by itself."""
+    loading = task.loading
+    return Task(
+        LoadOptions(loading.path, cache_dir=loading.cache_dir, no_cache=loading.no_cache, jobs=1),
+        task.selection,
+        task.metrics,
+    )
+
+
+def _row(task: Task, future: Any) -> Row:
+    try:
+        row: Row = future.result()
+    except BrokenProcessPool:
+        path = task.loading.path
+        return Row(path, problem=f"{path}: the measuring process was killed (out of memory?)")
+    return row
+
+
+def measure_directory(task: Task) -> Row:
+    """Open one directory and compute; also the task of a worker process."""
+    from ccltui.commands.loading import load_job  # noqa: PLC0415
+    from ccltui.commands.measure import view_of  # noqa: PLC0415
+    from metrics import registry  # noqa: PLC0415
+
+    path = task.loading.path
+    try:
+        loaded = load_job(task.loading)
+    except GrammarError:
+        raise
+    except (TraceError, OSError) as error:
+        return Row(path, problem=str(error))
+    view = view_of(loaded, task.selection)
+    outcomes = {name: _outcome(registry.find(name), view) for name in task.metrics}
+    return Row(path, _facts(loaded.job), outcomes, _problem(loaded.job, outcomes))
+
+
+def _outcome(metric: Metric, view: Any) -> Outcome:
+    result = metric.run(view)
+    first = result.reasons[0] if result.reasons else None
+    return Outcome(
+        result.value,
+        result.status,
+        None if first is None else first.code,
+        None if first is None else first.message,
+    )
+
+
+def _problem(job: Job, outcomes: Mapping[str, Outcome]) -> str | None:
+    """Why a directory that could be listed holds nothing for any metric."""
+    if job.ranks or any(outcome.value is not None for outcome in outcomes.values()):
+        return None
+    if job.failures:
+        return "; ".join(failure.error for failure in job.failures[:4])
+    return f"{job.path}: no trace"
+
+
+def _facts(job: Job) -> dict[str, Any]:
+    """What the card states and the traces are."""
+    stated = {} if job.card is None else {name: getattr(job.card, name, None) for name in FACTS}
+    return {
+        **stated,
+        "ranks": len(job.ranks),
+        "world_size": job.world_size,
+        "capture": job.capture.name or None,
+    }
+
+
+def _shown(metric: Metric) -> Shown:
+    return Shown(
+        name=metric.name,
+        label=metric.title,
+        unit=metric.unit,
+        higher_is_better=metric.higher_is_better,
+        category=metric.category,
+        definition=metric.definition,
+    )

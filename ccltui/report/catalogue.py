@@ -1,0 +1,205 @@
+"""One table over many directories: their card's key facts and the value of every metric."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from ccltui.report.layout import clean, table
+from ccltui.report.rows import cell_text
+
+SCHEMA_VERSION: Final = 1
+FACTS: Final = (
+    "model_family",
+    "phase",
+    "moe",
+    "precision",
+    "framework",
+    "gpu_model",
+    "total_count",
+    "batch_size",
+    "seq_len",
+    "dp_replicate",
+    "dp_shard",
+    "tp",
+    "pp",
+    "cp",
+    "ep",
+)
+"""Fields of the workload card that tell workloads apart."""
+TRACE_FACTS: Final = ("ranks", "world_size", "capture")
+
+_BETTER: Final = {True: "↑", False: "↓", None: ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How one metric is shown: its display record."""
+
+    name: str
+    label: str
+    unit: str
+    higher_is_better: bool | None
+    category: str
+    definition: str
+
+    @property
+    def column(self) -> str:
+        """Heading of its column."""
+        return f"{self.name} [{self.unit}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Value of one metric for one directory, or why there is none."""
+
+    value: float | int | None
+    status: str
+    reason: str | None = None
+    message: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One directory. ``problem`` says why nothing could be opened."""
+
+    directory: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All directories, in the order given, and the metrics that were computed."""
+
+    metrics: Sequence[Shown]
+    rows: Sequence[Row]
+
+
+class Writer(Protocol):
+    """One output format."""
+
+    def __call__(self, catalogue: Catalogue) -> bytes:
+        """The whole table in this format."""
+
+
+def write_csv(catalogue: Catalogue) -> bytes:
+    """A line a directory under one header; an absent value is an empty cell.
+
+    The last two columns name what is partial and what is unavailable, with the reasons.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = [metric.column for metric in catalogue.metrics]
+    writer.writerow(
+        ["directory", *FACTS, *TRACE_FACTS, *columns, "partial", "unavailable", "problem"]
+    )
+    for row in catalogue.rows:
+        writer.writerow(
+            [
+                clean(row.directory),
+                *(cell_text(row.facts.get(name)) for name in (*FACTS, *TRACE_FACTS)),
+                *(cell_text(_value(row, metric)) for metric in catalogue.metrics),
+                _reasons(row, "partial"),
+                _reasons(row, "unavailable"),
+                clean(row.problem or ""),
+            ]
+        )
+    return text.getvalue().encode()
+
+
+def write_json(catalogue: Catalogue) -> bytes:
+    """One document: the display record of every metric, then the directories."""
+    from ccltui.report.writers import json_bytes  # noqa: PLC0415  (orjson)
+
+    rows = [
+        {
+            "directory": row.directory,
+            "problem": row.problem,
+            "facts": dict(row.facts),
+            "results": {name: outcome.to_dict() for name, outcome in row.outcomes.items()},
+        }
+        for row in catalogue.rows
+    ]
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "metrics": [metric.to_dict() for metric in catalogue.metrics],
+        "rows": rows,
+    }
+    return json_bytes(document, indent=True)
+
+
+def write_markdown(catalogue: Catalogue) -> bytes:
+    """A line a metric, a column a directory; an arrow says which way is better."""
+    header, body = _turned(catalogue)
+    lines = [_markdown(header), _markdown(["---"] * len(header)), *map(_markdown, body)]
+    notes = [f"- `{clean(r.directory)}`: {clean(r.problem)}" for r in catalogue.rows if r.problem]
+    legend = "↑ higher is better, ↓ lower is better, * covers a part of the input, – unavailable"
+    return "\n".join([*lines, "", legend, *([""] if notes else []), *notes]).encode() + b"\n"
+
+
+def write_table(catalogue: Catalogue) -> bytes:
+    """The same as aligned text."""
+    header, body = _turned(catalogue)
+    return "\n".join(table(header, body)).encode() + b"\n"
+
+
+WRITERS: Final[Mapping[str, Writer]] = {
+    "table": write_table,
+    "markdown": write_markdown,
+    "csv": write_csv,
+    "json": write_json,
+}
+
+
+def _turned(catalogue: Catalogue) -> tuple[list[str], list[list[str]]]:
+    """Header and lines with a column a directory: facts first, then metrics by category."""
+    header = ["category", "metric", "unit", *(clean(row.directory) for row in catalogue.rows)]
+    facts = [name for name in (*FACTS, *TRACE_FACTS) if any(_fact(r, name) for r in catalogue.rows)]
+    body = [["facts", name, "", *(_fact(row, name) for row in catalogue.rows)] for name in facts]
+    order = list(dict.fromkeys(metric.category for metric in catalogue.metrics))
+    for metric in sorted(catalogue.metrics, key=lambda metric: order.index(metric.category)):
+        title = f"{metric.label} {_BETTER[metric.higher_is_better]}".strip()
+        cells = [_short(row, metric) for row in catalogue.rows]
+        body.append([metric.category, title, metric.unit, *cells])
+    return header, body
+
+
+def _fact(row: Row, name: str) -> str:
+    return cell_text(row.facts.get(name))
+
+
+def _value(row: Row, metric: Shown) -> float | int | None:
+    outcome = row.outcomes.get(metric.name)
+    return None if outcome is None else outcome.value
+
+
+def _short(row: Row, metric: Shown) -> str:
+    """Six digits are enough to read; a star marks what covers only a part."""
+    outcome = row.outcomes.get(metric.name)
+    if outcome is None or outcome.value is None:
+        return "–"
+    value = outcome.value
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text + ("*" if outcome.status == "partial" else "")
+
+
+def _reasons(row: Row, status: str) -> str:
+    found = [(name, out) for name, out in row.outcomes.items() if out.status == status]
+    return "; ".join(f"{name}: {outcome.reason}" for name, outcome in found)
+
+
+def _markdown(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
