@@ -41,3 +41,10 @@ def put_hits(planes: Planes, gutter: int, columns: I64) -> None:
     at = at[planes.style[0, at] != Ink.CURSOR]
     planes.style[0, at] = Ink.HIT
     planes.glyph[0, at[planes.glyph[0, at] == glyphs.BLANK]] = ord(glyphs.HIT)
+
+
+def put_area(planes: Planes, gutter: int, first: int, last: int) -> None:
+    """Mark the columns from ``first`` to ``last`` on the ruler, as far as they are in view."""
+    start, end = max(first, 0) + gutter, min(last + 1, planes.width - gutter) + gutter
+    style = planes.style[0, start : max(end, start)]
+    style[style != Ink.CURSOR] = Ink.AREA

@@ -13,7 +13,7 @@ from typing import Final
 from ccltui.tui import drawer, moves, rows, search
 from ccltui.tui.moves import Move
 from ccltui.tui.scene import Scene
-from ccltui.tui.viewstate import Pane
+from ccltui.tui.viewstate import Pane, ViewState
 
 ANYWHERE: Final = frozenset(Pane)
 CHARTS: Final = frozenset({Pane.ALIGNMENT, Pane.TIMELINE})
@@ -23,7 +23,7 @@ SUMMARY: Final = frozenset({Pane.SUMMARY})
 EVENTS: Final = frozenset({Pane.EVENTS})
 COLLECTIVES: Final = CHARTS | EVENTS
 
-GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "app")
+GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out", "app")
 
 WhyNot = Callable[[Scene], str | None]
 
@@ -37,9 +37,13 @@ class Effect(Enum):
     PROMPT_GOTO = auto()
     PROMPT_RANKS = auto()
     PROMPT_COMMUNICATOR = auto()
+    PROMPT_EXPORT = auto()
     PROMPT_MARK = auto()
     PROMPT_RETURN = auto()
     VIEW_BACK = auto()
+    WINDOW_HERE = auto()
+    COPY = auto()
+    SCREENSHOT = auto()
     VIEW_FORWARD = auto()
     CLEAR_WINDOW = auto()
     BACK = auto()
@@ -169,9 +173,20 @@ def _no_view_after(scene: Scene) -> str | None:
     return None if scene.history.after else "no view after this one: backspace goes back"
 
 
+def _measure(scene: Scene) -> ViewState:
+    from ccltui.tui import area  # noqa: PLC0415  (numpy: the screen paints before)
+
+    return area.measure(scene)
+
+
+def _no_window_here(scene: Scene) -> str | None:
+    from ccltui.tui import area  # noqa: PLC0415
+
+    return area.why_no_window(scene)
+
+
 def _nothing_to_go_back(scene: Scene) -> str | None:
-    state = scene.state
-    if state.table_open or state.drawer is not None or state.search or scene.session.busy:
+    if moves.is_open(scene.state) or scene.session.busy:
         return None
     return "nothing is open: q quits"
 
@@ -261,6 +276,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("view.merge", ("b",), "one row a rank, or two", "view", moves.merge, TIMELINE),
     Action("filter.window", ("t",), "window of time or steps", "filter", Effect.PROMPT_WINDOW,
            why_not=_no_time, hint="window"),
+    Action("filter.here", ("T",), "window = area or view", "filter", Effect.WINDOW_HERE, CHARTS,
+           _no_window_here),
     Action("filter.clear", ("ctrl+t",), "clear the window", "filter", Effect.CLEAR_WINDOW,
            why_not=_no_window),
     Action("filter.events", ("F",), "rows whose name matches", "filter", Effect.PROMPT_FILTER,
@@ -287,6 +304,12 @@ ACTIONS: Final[tuple[Action, ...]] = (
            why_not=_no_view_before, twin="find.forward", both="view back, forward"),
     Action("find.forward", ("ctrl+r",), "the view after", "find", Effect.VIEW_FORWARD,
            why_not=_no_view_after),
+    Action("measure.area", ("v",), "measure: begin, end", "view", _measure, TIMELINE,
+           _no_time, hint="measure"),
+    Action("out.export", ("e",), "write csv or json", "out", Effect.PROMPT_EXPORT,
+           why_not=_no_time, hint="export"),
+    Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="command"),
+    Action("out.picture", ("S",), "picture of the screen (SVG)", "out", Effect.SCREENSHOT),
     Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),
     Action("app.repaint", ("ctrl+l",), "repaint the screen", "app", Effect.REPAINT),
     Action("app.interrupt", ("ctrl+c",), "stop loading; then quit", "app", Effect.INTERRUPT),

@@ -220,6 +220,7 @@ def _communicator(view: View, number: int) -> Communicator:
         number=number,
         row=np.arange(len(match.rows)),
         clock=clock_of(view, group.labels),
+        group=match.group,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from ccltui.tui.help import SCROLL
 from ccltui.tui.keymap import Keymap
 from ccltui.tui.loader import Load, run_load
 from ccltui.tui.messages import (
+    Exported,
     Fact,
     FindingsReady,
     JobOpened,
@@ -59,11 +61,25 @@ class Explorer(App[int], inherit_bindings=False):
         look = appearance.for_terminal(self.console.color_system)
         self._front = Display(self, look)
         chosen = Filter(options.window, options.steps, options.ranks)
+        self._options = options
         self.scene = Scene(Session(path, filter=chosen), colour=look.depth != "mono")
         self._background = Background(self, options, load, analyst, self._post)
         self._key_lookup = Keymap()
         self._asked: dict[type[Query], Query] = {}
         self._asking: Asking | None = None
+        self._effects: dict[Effect, Callable[[], None]] = {
+            Effect.CLEAR_WINDOW: self._clear_window,
+            Effect.WINDOW_HERE: self._window_here,
+            Effect.COPY: self._copy,
+            Effect.SCREENSHOT: self._take_picture,
+            Effect.VIEW_BACK: lambda: self._view(history.back),
+            Effect.VIEW_FORWARD: lambda: self._view(history.forward),
+            Effect.BACK: self._back,
+            Effect.HELP: self._open_help,
+            Effect.INTERRUPT: self._interrupt,
+            Effect.REPAINT: self._repaint,
+            Effect.QUIT: self._leave,
+        }
 
     def compose(self) -> ComposeResult:
         """Everything the display needs."""
@@ -96,6 +112,10 @@ class Explorer(App[int], inherit_bindings=False):
         fact = message.fact
         if isinstance(fact, FindingsReady):
             self._adopt(fact.findings)
+            return
+        if isinstance(fact, Exported):
+            self.scene = replace(self.scene, said=fact.said, notice=fact.problem)
+            self._show()
             return
         if isinstance(fact, Answered):
             self.scene = answered(self.scene, fact)
@@ -169,35 +189,59 @@ class Explorer(App[int], inherit_bindings=False):
             from ccltui.tui import questions  # noqa: PLC0415  (keeps the readers out of the start)
 
             self._asking = Asking.about(questions.OF[effect], self.scene)
-            return
-        match effect:
-            case Effect.CLEAR_WINDOW:
-                cleared = replace(self.scene.session.filter, window=None, steps=None)
-                self._replace_session(self.scene.session.filtered(cleared))
-            case Effect.VIEW_BACK:
-                self.scene = history.back(self.scene)
-            case Effect.VIEW_FORWARD:
-                self.scene = history.forward(self.scene)
-            case Effect.BACK:
-                self._back()
-            case Effect.HELP:
-                self._front.help = 0
-            case Effect.INTERRUPT:
-                if not self._stop_loading():
-                    self._leave()
-            case Effect.REPAINT:
-                compat.forget_screen(self)
-                self.screen.refresh()
-            case Effect.QUIT:
-                self._leave()
+        else:
+            self._effects[effect]()
+
+    def _clear_window(self) -> None:
+        cleared = replace(self.scene.session.filter, window=None, steps=None)
+        self._replace_session(self.scene.session.filtered(cleared))
+
+    def _window_here(self) -> None:
+        from ccltui.tui.filters import windowed  # noqa: PLC0415
+
+        self._replace_session(windowed(self.scene))
+        self.scene = self.scene.with_state(replace(self.scene.state, area=None))
+
+    def _view(self, step: Callable[[Scene], Scene]) -> None:
+        self.scene = step(self.scene)
+
+    def _open_help(self) -> None:
+        self._front.help = 0
+
+    def _interrupt(self) -> None:
+        if not self._stop_loading():
+            self._leave()
+
+    def _repaint(self) -> None:
+        compat.forget_screen(self)
+        self.screen.refresh()
+
+    def _copy(self) -> None:
+        """Put the command line of the view on the clipboard of the user's terminal."""
+        from ccltui.tui.commandline import command_line  # noqa: PLC0415
+
+        text = command_line(self.scene, self._options)
+        self.copy_to_clipboard(text)
+        self.scene = replace(self.scene, said=f"copied: {text}")
+
+    def _take_picture(self) -> None:
+        """Write a picture of the screen into the current directory."""
+        from ccltui.tui.export import free_name  # noqa: PLC0415
+
+        path = free_name(f"ccltui-{self.scene.state.pane.name.lower()}", ".svg")
+        try:
+            self.save_screenshot(path)
+        except OSError as error:
+            self.scene = replace(self.scene, notice=f"{path}: {error.strerror}")
+        else:
+            self.scene = replace(self.scene, said=f"picture in {path}")
 
     def _leave(self) -> None:
         """End with 0, or with 1 when nothing could be opened."""
         self.exit(1 if self.scene.session.phase == "failed" else 0)
 
     def _back(self) -> None:
-        state = self.scene.state
-        if state.table_open or state.drawer is not None or state.search:
+        if moves.is_open(self.scene.state):
             self.scene = self.scene.with_state(moves.back(self.scene))
         else:
             self._stop_loading()
@@ -222,10 +266,15 @@ class Explorer(App[int], inherit_bindings=False):
 
     def _take(self, outcome: Outcome) -> None:
         """Do what an answer asks for."""
+        from ccltui.tui.export import Export  # noqa: PLC0415
+
         if isinstance(outcome, Filter):
             self._replace_session(self.scene.session.filtered(outcome))
         elif isinstance(outcome, ViewState):
             self._go(outcome, "")
+        elif isinstance(outcome, Export):
+            self.scene = replace(self.scene, said=f"writing {outcome.path}")
+            self._background.export(self.scene, outcome.path)
         else:
             self.scene = history.settled(self.scene, outcome)
 

@@ -11,7 +11,7 @@ from textual.worker import Worker, get_current_worker
 
 from ccltui.tui import compat
 from ccltui.tui.loader import Load
-from ccltui.tui.messages import Fact
+from ccltui.tui.messages import Exported, Fact
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.queries import Query
 from ccltui.tui.scene import Scene
@@ -90,6 +90,22 @@ class Background:
         found = None if analyst is None else analyst.answer(scene, query)
         if found is not None and not worker.is_cancelled:
             self._post(found)
+
+    def export(self, scene: Scene, path: str) -> None:
+        """Write what is in view to a file."""
+        self._app.run_worker(
+            lambda: self._export(scene, path), thread=True, group="export", exit_on_error=False
+        )
+
+    def _export(self, scene: Scene, path: str) -> None:
+        from ccltui.tui.export import write_rows  # noqa: PLC0415
+
+        try:
+            count = write_rows(scene, path)
+        except OSError as error:
+            self._post(Exported(problem=f"{path}: {error.strerror}"))
+        else:
+            self._post(Exported(f"{count:,} rows in {path}"))
 
     def _start_analysis(self, session: Session) -> None:
         self._settling = False

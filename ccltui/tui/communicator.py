@@ -46,6 +46,7 @@ class Communicator:
     number: int
     row: npt.NDArray[np.intp]
     clock: str = ""
+    group: int = -1  # among the groups of the job, -1 where none is named
 
     def __len__(self) -> int:
         return len(self.lag_ns)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ccltui.tui.area import window
 from ccltui.tui.scene import Scene
-from ccltui.tui.session import Filter
+from ccltui.tui.session import Filter, Session
 from parsers.errors import GrammarError
 from parsers.units import parse_duration
 from parsers.window import Window, format_window, parse_steps, parse_window
@@ -52,3 +53,10 @@ def problem_with(text: str, scene: Scene) -> str | None:
         if not any(first <= step <= last for step in known):
             return f"no such step: there are {min(known)} to {max(known)}"
     return None
+
+
+def windowed(scene: Scene) -> Session:
+    """The session with the measured area, else what is in view, for its window."""
+    here = window(scene)
+    chosen = None if here is None else Window(here.start_ns, here.end_ns)
+    return scene.session.filtered(replace(scene.session.filter, window=chosen, steps=None))

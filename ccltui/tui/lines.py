@@ -222,7 +222,9 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
     if scene.state.pane is Pane.EVENTS:
         return collective, [(f" {_event_text(scene)}", Ink.DIM)]
     if scene.state.pane is Pane.TIMELINE:
-        return [(f" {_time_text(scene)}", Ink.TEXT)], collective
+        measured = area_text(scene)
+        below: Line = [(f" {measured}", Ink.STRONG)] if measured else collective
+        return [(f" {_time_text(scene)}", Ink.TEXT)], below
     if scene.disproved:
         text = f" ! pairs disproved by the clocks: {scene.disproved}"
         return collective, [(text, Ink.WARNING)]
@@ -273,6 +275,15 @@ def _match_text(scene: Scene) -> str:
     if communicator is None or k is None or k >= len(communicator):
         return ""
     return f"match {('low', 'medium', 'high')[communicator.confidence[k]]}"
+
+
+def area_text(scene: Scene) -> str:
+    """What is measured on the timeline."""
+    if scene.state.area is None:
+        return ""
+    from ccltui.tui import area  # noqa: PLC0415  (numpy: the screen paints before)
+
+    return area.text(scene)
 
 
 def _event_text(scene: Scene) -> str:

@@ -68,8 +68,16 @@ class FindingsReady:
     findings: Findings
 
 
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A file was written, or why not."""
+
+    said: str = ""
+    problem: str = ""
+
+
 LoadFact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | OpenFailed
-Fact = LoadFact | FindingsReady | Answered
+Fact = LoadFact | FindingsReady | Answered | Exported
 
 
 def after(session: Session, fact: LoadFact) -> Session:

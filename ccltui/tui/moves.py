@@ -247,11 +247,19 @@ def open_table(scene: Scene) -> ViewState:
     return replace(scene.state, table_open=True, first_rank=0)
 
 
+def is_open(state: ViewState) -> bool:
+    """Whether :func:`back` closes anything."""
+    opened = state.drawer is not None or state.area is not None
+    return opened or state.table_open or bool(state.search)
+
+
 def back(scene: Scene) -> ViewState:
     """Close what was opened last."""
     drawer = scene.state.drawer
     if drawer is not None:
         return replace(scene.state, drawer=Drawer() if drawer.focused else None)
+    if scene.state.area is not None:
+        return replace(scene.state, area=None)
     if scene.state.table_open:
         return replace(scene.state, table_open=False)
     return replace(scene.state, search="")

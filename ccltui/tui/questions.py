@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ccltui.tui import filters
 from ccltui.tui.actions import Effect
 from ccltui.tui.cursor import show_communicator
+from ccltui.tui.export import Export, export_to, suggestion
 from ccltui.tui.goto import TITLE, goto
 from ccltui.tui.history import Mark, Return
 from ccltui.tui.scene import Scene
@@ -17,7 +18,7 @@ from ccltui.tui.viewstate import ViewState
 from parsers.errors import GrammarError
 from parsers.window import format_ranks, parse_ranks
 
-Outcome = ViewState | Filter | Mark | Return
+Outcome = ViewState | Filter | Mark | Return | Export
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ RETURN = Question(
     options=lambda _, scene: sorted(scene.marks),
     single=True,
 )
+EXPORT = Question("write what is listed to (.csv or .json)", export_to, suggestion)
 
 OF = {
     Effect.PROMPT_WINDOW: WINDOW,
@@ -144,6 +146,7 @@ OF = {
     Effect.PROMPT_GOTO: GOTO,
     Effect.PROMPT_RANKS: RANKS,
     Effect.PROMPT_COMMUNICATOR: COMMUNICATOR,
+    Effect.PROMPT_EXPORT: EXPORT,
     Effect.PROMPT_MARK: MARK,
     Effect.PROMPT_RETURN: RETURN,
 }

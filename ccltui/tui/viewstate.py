@@ -96,6 +96,14 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Area:
+    """Measured time from where it began; ``end_ns`` None: up to the cursor."""
+
+    start_ns: int
+    end_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Drawer:
     """The detail of the selected collective: whether its keys are asked first, and its row."""
 
@@ -122,6 +130,7 @@ class ViewState:
     listing: Listing = field(default_factory=Listing)
     event: int | None = None  # row of Events that was chosen there
     drawer: Drawer | None = None  # None: closed
+    area: Area | None = None
     search: str = ""  # a regular expression, "" for none
 
     def select(

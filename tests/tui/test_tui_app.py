@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from explorers import Settle, Start
@@ -426,8 +427,38 @@ async def test_ranks_are_chosen_and_views_come_back(start: Start, settle: Settle
         assert shows(app, "ranks 2,3,4")
 
         await press(pilot, "3", "m", "a", "2", "'", "a")
-        assert app.scene.state.pane is Pane.TIMELINE
+        assert shows(app, "[3 Timeline]")
         await press(pilot, "backspace")
-        assert app.scene.state.pane is Pane.ALIGNMENT
+        assert shows(app, "[2 Alignment]")
         await press(pilot, "ctrl+r")
-        assert app.scene.state.pane is Pane.TIMELINE
+        assert shows(app, "[3 Timeline]")
+
+
+async def test_what_is_in_view_is_written_copied_and_pictured(
+    start: Start, settle: Settle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "2", "e", "enter")
+        while not shows(app, "84 rows in ccltui-alignment-1.csv"):
+            await pilot.pause(0.01)
+        await press(pilot, "y")
+        assert shows(app, "copied: ccltui /nowhere/run-0421 --metric straggler_lag --group")
+        assert app.clipboard.startswith("ccltui /nowhere/run-0421 --metric straggler_lag")
+        await press(pilot, "S")
+        assert shows(app, "picture in ccltui-alignment-1.svg")
+        assert (tmp_path / "ccltui-alignment-1.svg").read_text().startswith("<svg")
+
+
+async def test_an_area_becomes_the_window(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "3", "v", "L", "v")
+        assert shows(app, " area ")
+        await press(pilot, "T")
+        await settle(pilot)
+        assert app.scene.session.filter.window is not None
+        assert app.scene.state.area is None

@@ -43,15 +43,15 @@ def test_ranks_by_arrival_with_waits_bandwidth_and_what_they_did() -> None:
         *("r5", "+12.02ms", "0ns", "550.00us", "106.8", "◀", "last", "compute")
     ]
     assert shown[3].split()[:5] == ["r1", "+52.08us", "11.97ms", "12.52ms", "--"]
-    assert "why late: rank 5: 12 ms more computation" in shown[12]
-    assert "sm90_xmma_gemm_bf16" in shown[12]
+    assert "why late: rank 5: 12 ms more computation" in shown[11]
+    assert "sm90_xmma_gemm_bf16" in shown[11]
 
 
 def test_before_the_reason_is_known_the_ranks_are_there() -> None:
     shown = picture(replace(opened(), detail=None))
 
     assert shown[2].split()[:4] == ["r5", "+12.02ms", "0ns", "550.00us"]
-    assert shown[13] == " finding out why…"
+    assert shown[11] == " finding out why…"
     assert drawer.why_not_enter(replace(opened(), detail=None)) == "still finding out why"
 
 
@@ -67,7 +67,7 @@ def test_a_tie_blames_nobody() -> None:
     instance = replace(found.detail.instance, last=None, chain=(), why=None)
     found = replace(found, detail=replace(found.detail, instance=instance, stops=()))
 
-    assert "nobody is blamed" in picture(found)[13]
+    assert "nobody is blamed" in picture(found)[11]
     assert drawer.why_not_enter(found) == "no rank is blamed for this collective"
 
 

@@ -18,6 +18,7 @@ KEYS = {
     "alignment": ("2", "]"),
     "timeline": ("2", "]", "3", "w", "w"),
     "events": ("4", "]"),
+    "area": ("3", "v", *"llllllllllll", "v"),
     "search": ("3", "/", *"nccl", "enter", "n", "n"),
     "detail": ("2", "]", "enter", "tab", "j"),
 }

@@ -48,7 +48,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     links = links[: max(room - len(why), 0)]
     ranks = _ranks(scene, communicator, k, instance)
     _put_ranks(planes, scene, ranks, height - len(why) - len(links))
-    y = height - len(why) - len(links)
+    y = min(height - len(why) - len(links), len(ranks) + 3)
     for line in why:
         planes.put(y, 1, line, Ink.STRONG if instance is not None else Ink.DIM)
         y += 1

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.ruler import put_hits
+from ccltui.draw.ruler import put_area, put_hits
 from ccltui.draw.timeline import Selected, TimeGrid, rows_per_lane, timeline
+from ccltui.tui import area
 from ccltui.tui.panes.gutter import gutter
 from ccltui.tui.queries import hit_query
 from ccltui.tui.scene import Scene, rank_name
@@ -35,6 +36,11 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         selected=Selected(selected, selection.time_ns),
         merged=scene.state.merged,
     )
+    measured = area.span(scene)
+    if measured is not None:
+        put_area(
+            planes, gutter(scene), view.column(measured.start_ns), view.column(measured.end_ns)
+        )
     if scene.hits is not None and scene.hits.query == hit_query(scene):
         put_hits(planes, gutter(scene), scene.hits.places // view.cell_ns - view.k0)
     return planes

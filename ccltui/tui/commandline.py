@@ -1,0 +1,62 @@
+"""The view as a command line that prints its numbers without the explorer."""
+
+from __future__ import annotations
+
+import shlex
+
+from ccltui.tui.area import span
+from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.scene import Scene
+from ccltui.tui.viewstate import Pane
+from parsers.window import Window, format_ranks, format_steps, format_window
+
+
+def command_line(scene: Scene, options: ExplorerOptions) -> str:
+    """What to type for the numbers behind the view."""
+    words = ["ccltui", scene.session.path, "--metric", _metric(scene)]
+    chosen, window = scene.session.filter, _window(scene)
+    if window is not None:
+        words.append(f"--window={format_window(window)}")
+    if chosen.steps is not None:
+        words += ["--steps", format_steps(chosen.steps)]
+    if chosen.ranks is not None:
+        words += ["--ranks", format_ranks(chosen.ranks)]
+    communicator = scene.communicator
+    if (
+        scene.state.pane is not Pane.SUMMARY
+        and communicator is not None
+        and communicator.group >= 0
+    ):
+        words += ["--group", communicator.name]
+    return shlex.join([*words, *_opened(scene, options)])
+
+
+def _metric(scene: Scene) -> str:
+    if scene.state.pane is Pane.TIMELINE:
+        return "comm_comp_overlap"
+    metrics = scene.findings.metrics
+    if scene.state.pane is not Pane.SUMMARY or not metrics:
+        return "straggler_cause" if scene.state.drawer is not None else "straggler_lag"
+    return metrics[min(scene.state.metric, len(metrics) - 1)].name
+
+
+def _window(scene: Scene) -> Window | None:
+    """The area that is measured, else the window that is set."""
+    measured = span(scene)
+    if scene.state.pane is Pane.TIMELINE and measured is not None:
+        return Window(measured.start_ns, measured.end_ns)
+    return scene.session.filter.window
+
+
+def _opened(scene: Scene, options: ExplorerOptions) -> list[str]:
+    """How the explorer was started, as far as numbers depend on it."""
+    words = []
+    if options.rank_map:
+        pairs = ",".join(f"{rank}={path}" for path, rank in options.rank_map.items())
+        words += ["--rank-map", pairs]
+    job = scene.session.job
+    if job is not None and len(job.discovery.captures) > 1:
+        words += ["--capture", job.capture.name]
+    if options.profile_mode != "auto":
+        words += ["--profile-mode", options.profile_mode]
+    return [*words, "--raw-clocks"] if options.raw_clocks else words

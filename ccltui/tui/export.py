@@ -1,0 +1,137 @@
+"""What is in view as a file: csv or json by its ending, or a picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ccltui.report.output import check_target, write_file
+from ccltui.tui.scene import Scene
+from ccltui.tui.summary_rows import rank_columns
+from ccltui.tui.viewstate import Pane
+from parsers.errors import GrammarError
+
+if TYPE_CHECKING:
+    from ccltui.tui.communicator import Communicator
+    from ccltui.tui.events import EventTable
+
+Cell = str | int | float | None
+Row = dict[str, Cell]
+ENDINGS = (".csv", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Write the rows in view to a file."""
+
+    path: str
+
+
+def export_to(text: str, scene: Scene) -> Export:
+    """The file that a text names. Raises GrammarError where nothing can be written."""
+    path = Path(text.strip()).expanduser()
+    if path.suffix not in ENDINGS:
+        raise GrammarError("the name must end in .csv or .json")
+    problem = check_target(str(path))
+    if problem is not None or path.exists():
+        raise GrammarError(problem or f"{path} is there already")
+    if next(rows_of(scene), None) is None:
+        raise GrammarError("nothing is in view that could be written")
+    return Export(str(path))
+
+
+def suggestion(scene: Scene) -> str:
+    """A name that is free."""
+    return free_name(f"ccltui-{scene.state.pane.name.lower()}", ".csv")
+
+
+def free_name(stem: str, ending: str) -> str:
+    """``stem`` and ``ending`` with the first number that makes a new file."""
+    number = 1
+    while Path(f"{stem}-{number}{ending}").exists():
+        number += 1
+    return f"{stem}-{number}{ending}"
+
+
+def write_rows(scene: Scene, path: str) -> int:
+    """Write what is in view; returns the number of rows. Raises OSError."""
+    rows = list(rows_of(scene))
+    if path.endswith(".json"):
+        data = json.dumps(rows, indent=1).encode()
+    else:
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        data = text.getvalue().encode()
+    write_file(data, Path(path))
+    return len(rows)
+
+
+def rows_of(scene: Scene) -> Iterator[Row]:
+    """Rows in view; times in ns since the job's origin."""
+    if scene.state.pane is Pane.SUMMARY:
+        yield from _metric(scene)
+    elif scene.state.pane is Pane.EVENTS and scene.events is not None:
+        yield from _events(scene.events)
+    elif scene.communicator is not None:
+        yield from _collectives(scene.communicator)
+
+
+def _metric(scene: Scene) -> Iterator[Row]:
+    """The selected metric rank by rank."""
+    metrics, labels = scene.findings.metrics, tuple(scene.findings.lanes)
+    if not metrics:
+        return
+    metric = metrics[min(scene.state.metric, len(metrics) - 1)]
+    result = scene.findings.results.get(metric.name)
+    if result is None or result.value is None:
+        return
+    columns = rank_columns(result, labels)
+    yield {"rank": None, "value": result.value, **dict.fromkeys(columns)}
+    for label in labels if columns else ():
+        cells = {name: column.get(label) for name, column in columns.items()}
+        yield {"rank": label, "value": None, **cells}
+
+
+def _events(table: EventTable) -> Iterator[Row]:
+    for row in table.order.tolist():
+        cells: Row = {
+            "start_ns": table.time_ns(row),
+            "dur_ns": int(table.dur_ns[row]),
+            "name": table.name_of(row),
+        }
+        if table.calls is not None:
+            columns = ("k", "lag_ns", "late_ns", "message_bytes", "step")
+            known = {name: int(getattr(table.calls, name)[row]) for name in columns}
+            cells |= {name: None if value < 0 else value for name, value in known.items()}
+        yield {"rank": table.query.rank, **cells}
+
+
+def _collectives(one: Communicator) -> Iterator[Row]:
+    """Every collective of the communicator, with how late each rank was."""
+    for k in range(len(one)):
+        late = {f"late_ns_{label}": int(one.late_ns[k, i]) for i, label in enumerate(one.labels)}
+        cells: dict[str, int] = {
+            "start_ns": int(one.first_ns[k]),
+            "lag_ns": int(one.lag_ns[k]),
+            "message_bytes": int(one.message_bytes[k]),
+            "step": int(one.step[k]),
+            **late,
+        }
+        shown = {
+            name: None if value < 0 and name != "start_ns" else value
+            for name, value in cells.items()
+        }
+        yield {
+            "communicator": one.name,
+            "k": k,
+            "type": one.type_of(k),
+            "last": one.culprit(k),
+            **shown,
+        }

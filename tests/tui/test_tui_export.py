@@ -1,0 +1,124 @@
+"""The view as a command line, as csv and as json."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes import Plan, full_job, scene
+
+from ccltui.tui.answers import answer
+from ccltui.tui.commandline import command_line
+from ccltui.tui.export import Export, export_to, free_name, rows_of, suggestion, write_rows
+from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.queries import answered, event_query
+from ccltui.tui.scene import Scene
+from ccltui.tui.session import Filter
+from ccltui.tui.viewstate import Area, Drawer, Pane
+from metrics.view import View
+from parsers.errors import GrammarError
+from parsers.window import Window
+
+
+def test_a_command_line_for_each_pane() -> None:
+    options = ExplorerOptions()
+    summary = scene(pane=Pane.SUMMARY)
+    summary = summary.with_state(replace(summary.state, metric=2))
+
+    assert command_line(summary, options) == "ccltui /nowhere/run-0421 --metric step_ms"
+    assert command_line(scene(), options) == (
+        "ccltui /nowhere/run-0421 --metric straggler_lag --group 'default_pg 0-7'"
+    )
+    assert " --metric comm_comp_overlap " in command_line(scene(pane=Pane.TIMELINE), options)
+    detail = scene()
+    detail = detail.with_state(replace(detail.state, drawer=Drawer()))
+    assert " --metric straggler_cause " in command_line(detail, options)
+
+
+def test_the_filter_and_the_options_are_part_of_it() -> None:
+    found = scene(pane=Pane.SUMMARY)
+    chosen = Filter(Window(10_000_000, None), (2, 5), frozenset({0, 1, 2, 7}))
+    session = replace(found.session, filter=chosen, path="/data/run 1; rm")
+    options = ExplorerOptions(raw_clocks=True, profile_mode="torch", rank_map={"a.json": 3})
+
+    words = shlex.split(command_line(replace(found, session=session), options))
+
+    assert words == [
+        *("ccltui", "/data/run 1; rm", "--metric", "total_calls", "--window=10ms/"),
+        *("--steps", "2-5", "--ranks", "0-2,7", "--rank-map", "3=a.json"),
+        *("--profile-mode", "torch", "--raw-clocks"),
+    ]
+
+
+def test_the_measured_area_is_its_window() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    found = found.with_state(replace(found.state, area=Area(1_000_000, 3_000_000)))
+
+    assert " --window=1ms/3ms " in command_line(found, ExplorerOptions())
+
+
+def test_collectives_as_csv(tmp_path: Path) -> None:
+    target = tmp_path / "lag.csv"
+
+    count = write_rows(scene(), str(target))
+
+    with target.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert (count, len(rows)) == (84, 84)
+    assert rows[40]["type"] == "AllReduce"
+    assert rows[40]["last"] == "5"
+    assert rows[40]["lag_ns"] == rows[40]["late_ns_5"] == "12023757"
+
+
+def test_a_metric_rank_by_rank_as_json(tmp_path: Path) -> None:
+    found = scene(pane=Pane.SUMMARY)
+    found = found.with_state(replace(found.state, metric=2))
+    target = tmp_path / "steps.json"
+
+    write_rows(found, str(target))
+
+    rows = json.loads(target.read_text())
+    assert rows[0] == {"rank": None, "value": 18.82, "step_ms": None, "std": None, "n": None}
+    assert [row["rank"] for row in rows[1:]] == list("01234567")
+    assert rows[6]["step_ms"] == 19.0
+
+
+def listed() -> Scene:
+    """Events with their list."""
+    found = scene(pane=Pane.EVENTS)
+    query = event_query(found)
+    assert query is not None
+    return answered(found, answer(View(full_job(Plan())), found, query))
+
+
+def test_listed_events() -> None:
+    rows = list(rows_of(listed()))
+
+    assert len(rows) == 84
+    assert rows[40]["name"] == "AllReduce default_pg 0-7"
+    assert (rows[40]["rank"], rows[40]["k"], rows[40]["step"]) == ("0", 40, 2)
+
+
+def test_files_are_never_replaced_and_bad_names_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert suggestion(scene()) == "ccltui-alignment-1.csv"
+    Path("ccltui-alignment-1.csv").touch()
+    assert suggestion(scene()) == "ccltui-alignment-2.csv"
+    assert free_name("picture", ".svg") == "picture-1.svg"
+
+    assert export_to("a.json", scene()) == Export("a.json")
+    for text, why in (
+        ("ccltui-alignment-1.csv", "is there already"),
+        ("a.txt", "must end in .csv or .json"),
+        ("none/a.csv", "does not exist"),
+    ):
+        with pytest.raises(GrammarError, match=why):
+            export_to(text, scene())
+    with pytest.raises(GrammarError, match="nothing is in view"):
+        export_to("a.csv", scene(Plan(ranks=1)))
