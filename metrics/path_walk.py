@@ -91,6 +91,7 @@ class Walk:
     def __init__(self, view: View) -> None:
         self.view = view
         ranks = [rank for rank in view.ranks if rank.facts.has_device]
+        ranks.sort(key=lambda rank: (rank.rank is None, rank.rank, rank.label))
         self.lanes = [Lane(rank) for rank in ranks]
         self.index = {rank.label: i for i, rank in enumerate(ranks)}
         for arrived in view.arrivals.groups:
