@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ccltui.tui import drawer, moves, rows, search
+from ccltui.tui.file_rows import file_rows
 from ccltui.tui.moves import Move
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Pane, ViewState
@@ -21,6 +22,7 @@ ALIGNMENT: Final = frozenset({Pane.ALIGNMENT})
 TIMELINE: Final = frozenset({Pane.TIMELINE})
 SUMMARY: Final = frozenset({Pane.SUMMARY})
 EVENTS: Final = frozenset({Pane.EVENTS})
+FILES: Final = frozenset({Pane.FILES})
 COLLECTIVES: Final = CHARTS | EVENTS
 
 GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out", "app")
@@ -46,6 +48,7 @@ class Effect(Enum):
     SCREENSHOT = auto()
     VIEW_FORWARD = auto()
     CLEAR_WINDOW = auto()
+    OPEN_CAPTURE = auto()
     BACK = auto()
     HELP = auto()
     INTERRUPT = auto()
@@ -185,6 +188,14 @@ def _no_window_here(scene: Scene) -> str | None:
     return area.why_no_window(scene)
 
 
+def _no_capture(scene: Scene) -> str | None:
+    rows = file_rows(scene)
+    if not rows:
+        return "nothing is found yet"
+    chosen = rows[min(scene.state.file, len(rows) - 1)]
+    return None if chosen.capture is not None else "this is not in another capture to open"
+
+
 def _nothing_to_go_back(scene: Scene) -> str | None:
     if moves.is_open(scene.state) or scene.session.busy:
         return None
@@ -196,6 +207,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("pane.alignment", ("2",), "Alignment", "panes", moves.open_pane(Pane.ALIGNMENT)),
     Action("pane.timeline", ("3",), "Timeline", "panes", moves.open_pane(Pane.TIMELINE)),
     Action("pane.events", ("4",), "Events", "panes", moves.open_pane(Pane.EVENTS)),
+    Action("pane.files", ("5",), "Files", "panes", moves.open_pane(Pane.FILES)),
     Action("pane.next", ("tab",), "next pane; drawer", "panes", moves.tab,
            twin="pane.previous", both="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", moves.next_pane(-1)),
@@ -203,6 +215,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
            SUMMARY, _no_rows, hint="ranks"),
     Action("open.detail", ("enter",), "why late; follow the blame", "panes", drawer.enter,
            COLLECTIVES, drawer.why_not_enter, hint="why"),
+    Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,
+           FILES, _no_capture, hint="open"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
            why_not=_nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", moves.worst(1),

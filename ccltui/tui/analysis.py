@@ -67,6 +67,8 @@ class Analyst:
         with self._lock:  # a run that is being cancelled ends first: never two at a time
             if session.job is None or cancelled():
                 return
+            if self._view is not None and self._view.job.capture != session.job.capture:
+                self._findings = Findings()  # nothing of another capture is to be seen
             self._view = View(session.job, self._chosen(session.filter), previous=self._view)
             self._ready = session.generation, self._view
             start = replace(self._findings, generation=session.generation, complete=False)

@@ -17,6 +17,7 @@ from ccltui.tui.adopt import adopt
 from ccltui.tui.asking import Asking
 from ccltui.tui.background import LOADING, Background, MakeAnalyst
 from ccltui.tui.display import Display
+from ccltui.tui.file_rows import file_rows
 from ccltui.tui.help import SCROLL
 from ccltui.tui.keymap import Keymap
 from ccltui.tui.loader import Load, run_load
@@ -70,6 +71,7 @@ class Explorer(App[int], inherit_bindings=False):
         self._effects: dict[Effect, Callable[[], None]] = {
             Effect.CLEAR_WINDOW: self._clear_window,
             Effect.WINDOW_HERE: self._window_here,
+            Effect.OPEN_CAPTURE: self._open_capture,
             Effect.COPY: self._copy,
             Effect.SCREENSHOT: self._take_picture,
             Effect.VIEW_BACK: lambda: self._view(history.back),
@@ -89,7 +91,8 @@ class Explorer(App[int], inherit_bindings=False):
         """Paint the skeleton first, then look at the directory."""
         compat.leave_on_termination(self)
         self._show()
-        self.call_after_refresh(self._background.start_loading, self.scene.session.path)
+        path, options = self.scene.session.path, self._options
+        self.call_after_refresh(self._background.start_loading, path, options)
 
     def _post(self, fact: Fact) -> None:
         self.post_message(Report(fact))
@@ -110,6 +113,8 @@ class Explorer(App[int], inherit_bindings=False):
     def on_report(self, message: Report) -> None:
         """Make the next session or scene of a fact, and show it."""
         fact = message.fact
+        if message.load not in (0, self._background.loads):
+            return
         if isinstance(fact, FindingsReady):
             self._adopt(fact.findings)
             return
@@ -195,6 +200,18 @@ class Explorer(App[int], inherit_bindings=False):
     def _clear_window(self) -> None:
         cleared = replace(self.scene.session.filter, window=None, steps=None)
         self._replace_session(self.scene.session.filtered(cleared))
+
+    def _open_capture(self) -> None:
+        """Load another capture of the same directory; the view begins anew."""
+        rows = file_rows(self.scene)
+        capture = rows[min(self.scene.state.file, len(rows) - 1)].capture
+        self._options = replace(self._options, capture=capture, iteration=None)
+        old = self.scene.session
+        session = Session(old.path, generation=old.generation + 1)
+        state = ViewState(pane=self.scene.state.pane)
+        self.scene = Scene(session, state, colour=self.scene.colour)
+        self._asked.clear()
+        self._background.start_loading(old.path, self._options)
 
     def _window_here(self) -> None:
         from ccltui.tui.filters import windowed  # noqa: PLC0415

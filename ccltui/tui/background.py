@@ -11,7 +11,7 @@ from textual.worker import Worker, get_current_worker
 
 from ccltui.tui import compat
 from ccltui.tui.loader import Load
-from ccltui.tui.messages import Exported, Fact
+from ccltui.tui.messages import Exported, Fact, Report
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.queries import Query
 from ccltui.tui.scene import Scene
@@ -45,20 +45,32 @@ class Background:
         self._make_analyst = make_analyst
         self._post = post
         self._loading: Worker[None] | None = None
+        self.loads = 0
+        """How often loading began: what an earlier load tells is stale."""
         self._analyst: Analyst | None = None
         self._settling = False
         self._last_s = 0.0
 
-    def start_loading(self, path: str) -> None:
-        """Open a path in a thread."""
+    def start_loading(self, path: str, options: ExplorerOptions) -> None:
+        """Open a path in a thread; a load that still goes on ends."""
+        self.stop_loading()
+        self.loads += 1
+        number = self.loads
         self._loading = self._app.run_worker(
-            lambda: self._run_load(path), thread=True, group=LOADING, exit_on_error=False
+            lambda: self._run_load(path, options, number),
+            thread=True,
+            group=LOADING,
+            exit_on_error=False,
         )
 
-    def _run_load(self, path: str) -> None:
+    def _run_load(self, path: str, options: ExplorerOptions, number: int) -> None:
         worker = get_current_worker()
         compat.prepare_for_processes()
-        self._load(path, self._options, self._post, lambda: worker.is_cancelled)
+
+        def post(fact: Fact) -> None:
+            self._app.post_message(Report(fact, number))
+
+        self._load(path, options, post, lambda: worker.is_cancelled)
 
     def stop_loading(self) -> bool:
         """Ask the loading thread to end; whether there was anything to stop."""

@@ -58,6 +58,7 @@ class Display:
             alignment,
             detail,
             events,
+            files,
             summary,
             timeline,
         )
@@ -67,6 +68,7 @@ class Display:
         self._canvas(Pane.ALIGNMENT).paint_with(alignment.paint, alignment.shift)
         self._canvas(Pane.TIMELINE).paint_with(timeline.paint, timeline.shift)
         self._canvas(Pane.EVENTS).paint_with(events.paint)
+        self._canvas(Pane.FILES).paint_with(files.paint)
         self._drawer.paint_with(detail.paint)
 
     def _canvas(self, pane: Pane) -> CellCanvas:

@@ -24,6 +24,10 @@ _ABOUT = {
         "cell is exposed, or hidden under compute, by majority. A height is the share of",
         "busy time, rounded up: any activity shows.",
     ),
+    Pane.FILES: (
+        "What lies in the directory: captures to switch to, then every file and its state.",
+        "x: cannot be read, and why; !: read in part, and what is missing.",
+    ),
     Pane.EVENTS: (
         "Collectives of the selected rank, or all work of its device. lag: how long after the",
         "first rank the last one came; k: place among the collectives of its communicator.",

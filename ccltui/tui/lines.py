@@ -10,6 +10,7 @@ from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.spark import bar
 from ccltui.draw.text import clean, fit, fit_middle, wrap
 from ccltui.tui.actions import active, by_id
+from ccltui.tui.file_rows import file_rows
 from ccltui.tui.kernel import running_at_cursor
 from ccltui.tui.keymap import shown
 from ccltui.tui.scene import Scene, rank_name
@@ -114,11 +115,21 @@ def _legend(scene: Scene, *, narrow: bool) -> Line:
         return _lag_legend(scene, narrow=narrow)
     if scene.state.pane is Pane.EVENTS:
         return _list_legend(scene)
+    if scene.state.pane is Pane.FILES:
+        return _files_legend(scene)
     steps = scene.findings.steps
     if not steps:
         return []
     first, last = steps[0].id, steps[-1].id
     return [(f"iterations {first}-{last} (n={len(steps)}) ", Ink.TAB)]
+
+
+def _files_legend(scene: Scene) -> Line:
+    job = scene.session.job
+    if job is None:
+        return []
+    counts = f"{len(job.discovery.files)} files  {len(job.discovery.captures)} captures "
+    return [(counts, Ink.TAB)]
 
 
 def _list_legend(scene: Scene) -> Line:
@@ -219,6 +230,8 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
     if scene.state.pane is Pane.SUMMARY:
         return _definition(scene, width)
     collective: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
+    if scene.state.pane is Pane.FILES:
+        return _file_text(scene)
     if scene.state.pane is Pane.EVENTS:
         return collective, [(f" {_event_text(scene)}", Ink.DIM)]
     if scene.state.pane is Pane.TIMELINE:
@@ -275,6 +288,15 @@ def _match_text(scene: Scene) -> str:
     if communicator is None or k is None or k >= len(communicator):
         return ""
     return f"match {('low', 'medium', 'high')[communicator.confidence[k]]}"
+
+
+def _file_text(scene: Scene) -> tuple[Line, Line]:
+    """Full name and state of the selected file."""
+    found = file_rows(scene)
+    if not found:
+        return [], []
+    name, kind, _, size, state = found[min(scene.state.file, len(found) - 1)].cells
+    return [(f" {name}   {kind}   {size}", Ink.TEXT)], [(f" {state}", Ink.DIM)]
 
 
 def area_text(scene: Scene) -> str:

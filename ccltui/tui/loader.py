@@ -21,6 +21,9 @@ from ccltui.tui.options import ExplorerOptions
 if TYPE_CHECKING:
     from parsers.job import ProfileMode
 
+if TYPE_CHECKING:
+    from parsers.job import ProfileMode
+
 Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bool]], None]
 """Opens a path and posts what comes in, until it is done or cancelled."""
 PERIOD_S = 0.25

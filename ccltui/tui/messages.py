@@ -100,9 +100,11 @@ def after(session: Session, fact: LoadFact) -> Session:
 class Report(Message, bubble=False):
     """Carries a fact from a worker to the application; a newer progress replaces an older."""
 
-    def __init__(self, fact: Fact) -> None:
+    def __init__(self, fact: Fact, load: int = 0) -> None:
+        """``load``: the number of the load that tells it, where it is about loading."""
         super().__init__()
         self.fact = fact
+        self.load = load
 
     def can_replace(self, message: Message) -> bool:
         """Whether ``message``, still queued, may be dropped for this one."""

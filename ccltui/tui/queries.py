@@ -86,7 +86,7 @@ def detail_query(scene: Scene) -> DetailQuery | None:
 def hit_query(scene: Scene) -> HitQuery | None:
     """What is searched in the pane in view, None without a search."""
     state, rank = scene.state, scene.state.selection.rank
-    if not state.search or state.pane is Pane.SUMMARY or rank is None:
+    if not state.search or state.pane in (Pane.SUMMARY, Pane.FILES) or rank is None:
         return None
     if not _is_matched(scene) or rank not in scene.findings.lanes:
         return None

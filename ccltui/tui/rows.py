@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ccltui.tui import drawer
 from ccltui.tui.cursor import in_view, show_communicator
+from ccltui.tui.file_rows import file_rows
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Pane, ViewState
 
@@ -24,6 +25,8 @@ def count(scene: Scene) -> int:
             return len(scene.findings.lanes)
         case Pane.EVENTS:
             return 0 if scene.events is None else len(scene.events)
+        case Pane.FILES:
+            return len(file_rows(scene))
         case _:
             return len(_labels(scene))
 
@@ -40,6 +43,8 @@ def current(scene: Scene) -> int:
         return scene.state.first_rank if scene.state.table_open else scene.state.metric
     if scene.state.pane is Pane.EVENTS:
         return 0 if scene.events is None else scene.events.at(scene)
+    if scene.state.pane is Pane.FILES:
+        return scene.state.file
     labels, rank = _labels(scene), scene.state.selection.rank
     return labels.index(rank) if rank in labels else 0
 
@@ -56,6 +61,8 @@ def to_row(scene: Scene, row: int) -> ViewState:
         return replace(state, first_rank=row) if state.table_open else replace(state, metric=row)
     if state.pane is Pane.EVENTS:
         return _to_event(scene, row)
+    if state.pane is Pane.FILES:
+        return replace(state, file=row)
     return state.select(rank=_labels(scene)[row])
 
 

@@ -16,6 +16,7 @@ class Pane(Enum):
     ALIGNMENT = "2"
     TIMELINE = "3"
     EVENTS = "4"
+    FILES = "5"
 
     @property
     def title(self) -> str:
@@ -127,6 +128,7 @@ class ViewState:
     order: Order = Order.RANK
     merged: bool = False
     worst: int | None = None  # place of the selected collective by harm
+    file: int = 0  # row of Files
     listing: Listing = field(default_factory=Listing)
     event: int | None = None  # row of Events that was chosen there
     drawer: Drawer | None = None  # None: closed

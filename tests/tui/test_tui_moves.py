@@ -166,7 +166,7 @@ def test_panes_in_turn() -> None:
     found = scene(pane=Pane.SUMMARY)
 
     assert after(found, moves.next_pane(1)).state.pane is Pane.ALIGNMENT
-    assert after(found, moves.next_pane(-1)).state.pane is Pane.EVENTS
+    assert after(found, moves.next_pane(-1)).state.pane is Pane.FILES
     assert after(found, moves.merge).state.merged
 
 

@@ -40,6 +40,7 @@ SCRIPT = (
     "'a",
     "\x7f\x7f\x12",
     "c\r",
+    *"5jjkG1",
     *"3vllv",
     "y",
     "T",

@@ -21,6 +21,7 @@ KEYS = {
     "area": ("3", "v", *"llllllllllll", "v"),
     "search": ("3", "/", *"nccl", "enter", "n", "n"),
     "detail": ("2", "]", "enter", "tab", "j"),
+    "files": ("5", "j"),
 }
 
 

@@ -1,0 +1,39 @@
+"""The directory: captures and files, each with its state."""
+
+from __future__ import annotations
+
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.table import Column, table
+from ccltui.tui.file_rows import file_rows
+from ccltui.tui.scene import Scene
+
+_STATE = 34
+"""Room that is kept for the states."""
+
+
+def paint(scene: Scene, height: int, width: int) -> Planes:
+    """A page of rows, the selected one in it."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    rows = file_rows(scene)
+    if not rows:
+        planes.put(1, 1, "Files appear here as soon as the directory is read.", Ink.DIM)
+        return planes
+    columns = (
+        Column("file", widest=max(width - _STATE - 42, 20)),
+        Column("kind", widest=16),
+        Column("rank", "right", 9),
+        Column("size", "right"),
+        Column("state", widest=width),
+    )
+    room = max(height - 1, 1)
+    at = min(scene.state.file, len(rows) - 1)
+    first = at // room * room
+    shown = rows[first : first + room]
+    lines = table(columns, [row.cells for row in shown], 2 * width)
+    planes.put(0, 1, lines[0], Ink.DIM)
+    for index, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
+        on = first + index == at
+        text = ("▶" if on else " ") + line
+        planes.put(1 + index, 0, text.ljust(width), Ink.LABEL_ON if on else row.ink)
+    return planes

@@ -1,0 +1,163 @@
+"""Files: captures to switch to, and the state of every file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+from explorers import Settle, Start
+from fakes import Plan, trace
+
+from ccltui.draw.palette import Ink
+from ccltui.tui.actions import by_id
+from ccltui.tui.file_rows import FileRow, file_rows
+from ccltui.tui.messages import Fact, JobOpened, LoadEnded, RankLoaded
+from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.panes.files import paint
+from ccltui.tui.scene import Scene
+from ccltui.tui.session import Session
+from ccltui.tui.viewstate import Pane, ViewState
+from parsers.columns import Note, RankTrace, SourceFile
+from parsers.discover import Capture, Discovery, FoundFile
+from parsers.ingest import Failed
+from parsers.job import Job
+
+PLAN = Plan(ranks=2)
+
+
+def found(path: str, capture: str = "", rank: int | None = None, **more: object) -> FoundFile:
+    """A file of 4 MB."""
+    kind = str(more.pop("kind", "kineto"))
+    return FoundFile(
+        path,
+        f"/nowhere/{path}",
+        kind,  # type: ignore[arg-type]
+        4_000_000,
+        rank=rank,
+        capture=capture,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def two_captures(chosen: str = "iteration_6") -> Job:
+    """A directory of two iterations, an archive and a repeated file."""
+    files = {
+        name: tuple(found(f"{name}/rank{rank}.json", name, rank) for rank in range(2))
+        for name in ("iteration_5", "iteration_6")
+    }
+    captures = tuple(
+        Capture(name, int(name[-1]), files[name], (0, 1), 2, complete=name != "iteration_5")
+        for name in files
+    )
+    others = (
+        found("old.tgz", kind="archive", problem="unpack it first"),
+        found("copy.json", duplicate_of="iteration_6/rank0.json"),
+        found("card.yaml", kind="workload_card"),
+    )
+    everything = (*files["iteration_5"], *files["iteration_6"], *others)
+    discovery = Discovery("/nowhere/run", everything, captures)
+    return Job("/nowhere/run", discovery, discovery.choose(capture=chosen))
+
+
+def shown(job: Job, session: Session) -> dict[str, FileRow]:
+    """Rows by name."""
+    state = ViewState(pane=Pane.FILES)
+    return {row.cells[0]: row for row in file_rows(Scene(replace(session, job=job), state))}
+
+
+def test_captures_come_first_and_say_which_is_open() -> None:
+    job = two_captures()
+    rows = shown(job, Session("/nowhere/run").opened(job))
+
+    assert list(rows)[:2] == ["iteration_5", "iteration_6"]
+    assert rows["iteration_5"].cells[1:] == (
+        *("capture", "2 of 2", "8.0 MB", "enter opens it, ranks are missing"),
+    )
+    assert rows["iteration_5"].capture == "iteration_5"
+    assert rows["iteration_6"].cells[4] == "open"
+    assert rows["iteration_6"].capture is None
+
+
+def test_files_say_why_they_are_not_read() -> None:
+    job = two_captures()
+    rows = shown(job, Session("/nowhere/run").opened(job))
+
+    assert rows["old.tgz"].cells[4] == "x unpack it first"
+    assert rows["old.tgz"].ink is Ink.ERROR
+    assert rows["copy.json"].cells[4] == "repeats iteration_6/rank0.json"
+    assert rows["card.yaml"].cells[4] == "read beside the traces where it is needed"
+    assert rows["iteration_5/rank0.json"].cells[4] == "in capture iteration_5: enter opens it"
+    assert rows["iteration_5/rank0.json"].capture == "iteration_5"
+
+
+def test_files_of_the_open_capture_are_queued_read_done_cut_off_or_failed() -> None:
+    job = two_captures()
+    first, second = (file.path for file in job.capture.files)
+    session = Session("/nowhere/run").opened(job)
+    assert shown(job, session)[first].cells[4] == "queued"
+
+    session = session.progressed({first: 1_000_000})
+    assert shown(job, session)[first].cells[4] == "reading 25%, 1.0 MB"
+
+    note = Note("truncated_trace", "cut off at byte 9")
+    whole = trace(PLAN, 0, (note,))
+    job = job.with_rank(replace(whole, source=replace_path(whole, first)))
+    job = job.with_failure(Failed(second, "not JSON"))
+    session = session.with_job(job, first).with_job(job, second, "not JSON")
+    rows = shown(job, session)
+    assert (rows[first].cells[4], rows[first].ink) == ("! cut off at byte 9", Ink.WARNING)
+    assert (rows[second].cells[4], rows[second].ink) == ("x not JSON", Ink.ERROR)
+
+
+def replace_path(one: RankTrace, path: str) -> SourceFile:
+    """The source of a trace under another path."""
+    return msgspec.structs.replace(one.source, path=path)
+
+
+def test_one_capture_is_no_choice() -> None:
+    job = two_captures()
+    alone = replace_captures(job)
+    scene = Scene(Session("/nowhere/run").opened(alone), ViewState(pane=Pane.FILES))
+
+    assert [row.cells[1] for row in file_rows(scene)][:2] == ["kineto", "kineto"]
+    assert by_id("open.capture").why_not(scene) == "this is not in another capture to open"
+    empty = Scene(Session("x"), ViewState(pane=Pane.FILES))
+    assert by_id("open.capture").why_not(empty) == "nothing is found yet"
+    assert "as soon as" in paint(empty, 10, 80).row_text(1)
+
+
+def replace_captures(job: Job) -> Job:
+    """The job as if its capture were the only one."""
+    files = (*job.capture.files, *job.discovery.files[4:])
+    return replace(job, discovery=Discovery("/nowhere/run", files, (job.capture,)))
+
+
+async def test_enter_opens_another_capture(start: Start, settle: Settle) -> None:
+    def load(
+        path: str, options: ExplorerOptions, post: Callable[[Fact], object], cancelled: object
+    ) -> None:
+        del path, cancelled
+        job = two_captures(options.capture or "iteration_6")
+        post(JobOpened(job))
+        for rank, file in enumerate(job.capture.files):
+            one = trace(PLAN, rank)
+            job = job.with_rank(replace(one, source=replace_path(one, file.path)))
+            post(RankLoaded(job, file.path))
+        post(LoadEnded(stopped=False))
+
+    app = start(load)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await pilot.press("5", "enter")
+        await pilot.pause()
+        await settle(pilot)
+
+        job = app.scene.session.job
+        assert job is not None
+        assert job.capture.name == "iteration_5"
+        assert app.scene.state.pane is Pane.FILES
+        assert len(app.scene.findings.lanes) == 2
+        await pilot.press("2")
+        await pilot.pause()
+        assert app.scene.communicator is not None
