@@ -83,6 +83,10 @@ def require_traces(view: View) -> None:
         if any(f.kind in _KINDS for f in view.job.discovery.files):
             asked = "" if mode == "auto" else f"profile mode {mode} was asked for, and "
             raise refuse("mode_mismatch", f"{asked}{_of_other(view)}")
+        profiles = [f.path for f in view.job.discovery.files if f.kind == "tpu_trace"]
+        if profiles:
+            text = f"profiles of TPUs ({_named(profiles)}); only GPUs and CPUs are measured"
+            raise refuse("mode_mismatch", text)
         found = found_instead(view.job.discovery.files)
         raise refuse("no_trace", f"no Kineto trace in {view.job.path}; found {found}")
     if not view.ranks:

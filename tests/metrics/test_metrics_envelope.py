@@ -62,6 +62,13 @@ def test_files_of_the_other_kind_only() -> None:
     assert "file.nsys_sqlite" in result.reasons[0].message
 
 
+def test_profiles_of_tpus_are_recognised_and_refused() -> None:
+    result = COUNT.run(View(job(kinds=("tpu_trace", "log"))))
+
+    assert result.reason == "mode_mismatch"
+    assert "file.tpu_trace" in result.reasons[0].message
+
+
 def test_the_mode_that_was_asked_for_must_fit() -> None:
     trace = rank_trace(0, gpu=[allreduce(0, 1)])
 
