@@ -5,11 +5,13 @@ from __future__ import annotations
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
+from ccltui.draw.text import fit_middle
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.scene import Scene
 
-_STATE = 34
-"""Room that is kept for the states."""
+_STATE = 20
+"""Room that is kept for the states; the whole of one stands below."""
+_BETWEEN = 34
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
@@ -19,8 +21,9 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     if not rows:
         planes.put(1, 1, "Files appear here as soon as the directory is read.", Ink.DIM)
         return planes
+    named = max(width - _STATE - _BETWEEN, 22)
     columns = (
-        Column("file", widest=max(width - _STATE - 42, 20)),
+        Column("file", widest=named),
         Column("kind", widest=16),
         Column("rank", "right", 9),
         Column("size", "right"),
@@ -30,7 +33,9 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     at = min(scene.state.file, len(rows) - 1)
     first = at // room * room
     shown = rows[first : first + room]
-    lines = table(columns, [row.cells for row in shown], 2 * width)
+    lines = table(
+        columns, [(fit_middle(row.cells[0], named), *row.cells[1:]) for row in shown], 2 * width
+    )
     planes.put(0, 1, lines[0], Ink.DIM)
     for index, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
         on = first + index == at

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_area, put_hits
@@ -42,7 +44,9 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
             planes, gutter(scene), view.column(measured.start_ns), view.column(measured.end_ns)
         )
     if scene.hits is not None and scene.hits.query == hit_query(scene):
-        put_hits(planes, gutter(scene), scene.hits.places // view.cell_ns - view.k0)
+        edges = TimeGrid(view.k0, view.cell_ns, 0).edges_ns(view.cells)
+        passed = scene.hits.places.searchsorted(edges)
+        put_hits(planes, gutter(scene), np.flatnonzero(np.diff(passed)))
     return planes
 
 
