@@ -39,10 +39,8 @@ def fit(size_bytes: I64, time_ns: I64) -> Line | str:
     """The Theil-Sen line through the calls, or why there is none worth the name."""
     sizes = len(np.unique(size_bytes))
     if len(size_bytes) < MIN_INSTANCES or sizes < MIN_SIZES:
-        return (
-            f"{len(size_bytes)} calls of {sizes} sizes; a line needs {MIN_INSTANCES} calls "
-            f"of {MIN_SIZES} sizes"
-        )
+        found = f"{len(size_bytes)} calls of {sizes} {'size' if sizes == 1 else 'sizes'}"
+        return f"{found}; a line needs {MIN_INSTANCES} calls of {MIN_SIZES} sizes"
     size, time = _evenly(size_bytes, time_ns)
     early, late = np.triu_indices(len(size), 1)
     apart = size[late] != size[early]

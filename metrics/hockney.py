@@ -35,6 +35,9 @@ class Fitted:
 
 def compute(view: View) -> Result:
     """One line for every operation of every group."""
+    source, warnings = source_of(view.ranks)
+    if source != "kernel":
+        raise refuse("no_gpu_events", "CPU-only trace: operators do not tell when data moved")
     timed = measured(view)
     fitted = _fitted(timed)
     rows = [_row(view, one, one.line) for one in fitted if isinstance(one.line, Line)]
@@ -52,7 +55,6 @@ def compute(view: View) -> Result:
         "fits": rows,
         "rejected": rejected,
     }
-    source, warnings = source_of(view.ranks)
     alone = [one for one in fitted if isinstance(one.line, Line) and not one.by_ranks]
     return answer(
         METRIC,

@@ -7,7 +7,7 @@ import pytest
 from factories import Coll, Event, allreduce, rank_trace, world
 from hypothesis import given
 from hypothesis import strategies as st
-from worked import cpu_only, measure
+from worked import cpu_only, gloo_alone, measure
 
 from metrics.cost_model import Line, fit
 from parsers.columns import RankTrace
@@ -56,6 +56,7 @@ def test_one_rank_alone_cannot_tell_waiting_from_moving() -> None:
 
 def test_what_it_needs() -> None:
     assert measure("hockney", cpu_only()).reason == "no_collectives"
+    assert measure("hockney", gloo_alone()).reason == "no_gpu_events"
     assert measure("hockney", rank_trace(0, gpu=[allreduce(0, 5)])).reason == "no_message_size"
     few = measure("hockney", member(0, count=4), member(1, count=4))
     assert few.reason == "not_applicable"

@@ -60,3 +60,12 @@ def gloo(rank: int = 0) -> RankTrace:
         cpu_ops=[Event("c10d::allreduce_", 10, 5, 1)],
         annotations=[Event("gloo:all_reduce", 20, 30, 2)],
     )
+
+
+def gloo_alone(rank: int = 0) -> RankTrace:
+    """Collectives on the host, and no device at all."""
+    return rank_trace(
+        rank,
+        cpu_ops=[Event("c10d::allreduce_", 10, 5, 1)],
+        annotations=[Event("gloo:all_reduce", 20, 30, 2)],
+    )
