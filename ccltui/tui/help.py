@@ -22,7 +22,8 @@ _ABOUT = {
     Pane.TIMELINE: (
         "Per rank one row of compute and one of network, on corrected clocks. A network",
         "cell is exposed, or hidden under compute, by majority. A height is the share of",
-        "busy time, rounded up: any activity shows.",
+        "busy time, rounded up: any activity shows. The last row, where there is room, is the",
+        "whole window: network time of all ranks, and what of it is in view.",
     ),
     Pane.FILES: (
         "What lies in the directory: captures to switch to, then every file and its state.",
