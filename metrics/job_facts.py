@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from metrics.calls import Calls, calls_of
 from metrics.collectives.causes import Causes
-from metrics.collectives.clocks import ClockModel, estimate_clocks
-from metrics.collectives.match import Matches, MatchInput, match_calls
+from metrics.collectives.clocks import ClockModel
+from metrics.collectives.match import Matches, MatchInput
 from metrics.collectives.p2p import Pairs, match_p2p
+from metrics.collectives.rematch import match_and_clock
 from metrics.collectives.stragglers import Arrivals, arrivals
 from metrics.dimensions import Degrees, with_dimensions
 from metrics.groups import CommGroup, GroupTable, group_table, world_of_groups
@@ -77,19 +78,23 @@ class JobFacts:
         )
 
     @cached_property
+    def _matched(self) -> tuple[Matches, ClockModel]:
+        return match_and_clock(self.match_inputs, self.groups)
+
+    @property
     def matches(self) -> Matches:
         """Which calls of different ranks are one collective."""
-        return match_calls(self.match_inputs, self.groups)
+        return self._matched[0]
 
     @cached_property
     def pairs(self) -> Pairs:
         """Which send of one rank is which receive of another."""
         return match_p2p(self.match_inputs, self.groups)
 
-    @cached_property
+    @property
     def clocks(self) -> ClockModel:
         """How far each rank's clock is from the others'."""
-        return estimate_clocks(self.matches, self.match_inputs)
+        return self._matched[1]
 
     @cached_property
     def arrivals(self) -> Arrivals:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics.classify import TYPES
+from metrics.collectives.theil_sen import Z_99, slopes
 from parsers.columns import I64, Bool
 
 F64 = npt.NDArray[np.float64]
@@ -77,6 +78,23 @@ def member_offsets(end_ns: I64) -> I64:
         for offset, column in zip(offsets, scatter.T, strict=True)
     ]
     return np.where(hidden, 0, np.rint(offsets)).astype(np.int64)
+
+
+def drifts(end_ns: I64, times_ns: I64) -> I64:
+    """By how much each member's clock drifts from the middle one until each time, int64 [t, m].
+
+    Counted from the middle of the instances ``end_ns`` [n, m], on the first member's clock; 0
+    where no drift shows.
+    """
+    nothing = np.zeros((len(times_ns), end_ns.shape[1]), np.int64)
+    if not len(end_ns):
+        return nothing
+    middle = int(np.median(end_ns[:, 0]))
+    rates, errors = slopes((end_ns[:, 0] - middle) / 1e9, end_deviation(end_ns))
+    rates = np.where(np.abs(rates) > Z_99 * errors, rates, 0.0)
+    if not rates.any():
+        return nothing
+    return np.rint((times_ns - middle)[:, np.newaxis] / 1e9 * rates).astype(np.int64)
 
 
 def ends_after_all_started(start_ns: I64, end_ns: I64) -> Bool:

@@ -10,9 +10,14 @@ import numpy as np
 
 from metrics.calls import Calls
 from metrics.classify import TYPES
-from metrics.collectives.align import ordinals, place_gap, tabulate
-from metrics.collectives.deviation import evenly
+from metrics.collectives.align import ordinals, tabulate
+from metrics.collectives.by_time import FEWEST, SCATTER_NS, Ahead, between, fit
+from metrics.collectives.deviation import evenly, fully_dependent
+from metrics.collectives.merged import Merged
 from parsers.columns import I8, I64, MISSING, Bool
+
+MOSTLY = 0.5
+"""Share of calls that end on all ranks at once from which on ends tell which calls are one."""
 
 COMMUNICATOR, SEQUENCE, STEP, ORDER = 1, 2, 3, 4
 
@@ -82,11 +87,13 @@ def pick(values: I64, positions: I64) -> I64:
     return np.where(positions >= 0, values[np.maximum(positions, 0)], MISSING)
 
 
-def line_up(members: Sequence[Member], *, by_type: bool) -> Line:
+def line_up(
+    members: Sequence[Member], *, by_type: bool, ahead: Sequence[Ahead] | None = None
+) -> Line:
     """Line up the calls of a group by the best evidence that all members carry.
 
     ``by_type``: the group is only implied, so its types may belong to several communicators
-    and each is lined up for itself.
+    and each is lined up for itself. ``ahead`` are the clocks of the members where they are known.
     """
     numbered = [np.flatnonzero(member.column("seq") >= 0) for member in members]
     every = [np.arange(len(member.rows)) for member in members]
@@ -97,13 +104,13 @@ def line_up(members: Sequence[Member], *, by_type: bool) -> Line:
                 np.setdiff1d(whole, part, assume_unique=True)
                 for whole, part in zip(every, numbered, strict=True)
             ]
-            return Line.joined([line, by_order(members, rest)], len(members))
+            return Line.joined([line, by_order(members, rest, ahead)], len(members))
     if not by_type:
-        return by_order(members, every)
+        return by_order(members, every, ahead)
     kinds = [member.column("kind") for member in members]
     return Line.joined(
         [
-            by_order(members, [np.flatnonzero(kind == one) for kind in kinds])
+            by_order(members, [np.flatnonzero(kind == one) for kind in kinds], ahead)
             for one in np.unique(np.concatenate(kinds))
         ],
         len(members),
@@ -143,11 +150,13 @@ def _credible(members: Sequence[Member], line: Line) -> bool:
     return bool(agree.mean() >= 0.5)
 
 
-def by_order(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
+def by_order(
+    members: Sequence[Member], subsets: Sequence[I64], ahead: Sequence[Ahead] | None = None
+) -> Line:
     """Line up positions of each member (``subsets``, ascending) step by step, by their order.
 
-    In a step with as many calls on every member the k-th is the k-th; in another, and outside
-    of steps, members with fewer calls are fitted to the one with most.
+    In a step with as many calls on every member the k-th is the k-th, unless their ends say
+    otherwise; in another, and outside of steps, calls are lined up by when they ended.
     """
     segments = [
         _segments(member.column("step")[subset])
@@ -157,11 +166,18 @@ def by_order(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
     codes = [np.searchsorted(names, segment) for segment in segments]
     counts = np.stack([np.bincount(code, minlength=len(names)) for code in codes], axis=1)
     even = (counts == counts[:, :1]).all(axis=1)
-    lines = [_ordinal_line(names, codes, counts, even, subsets)]
-    if not even.all():
-        ahead = _ahead(members, lines[0])
-        lines += _uneven_lines(members, subsets, codes, np.flatnonzero(~even), ahead)
-    return Line.joined(lines, len(members))
+    line = _ordinal_line(names, codes, counts, even, subsets)
+    doubtful = _contradicted(members, line, codes, subsets, ahead)
+    if doubtful.any():
+        even &= ~doubtful
+        line = _ordinal_line(names, codes, counts, even, subsets)
+    if even.all():
+        return line
+    known = ahead or _ahead(members, line)
+    return Line.joined(
+        [line, *_uneven_lines(members, subsets, codes, np.flatnonzero(~even), known)],
+        len(members),
+    )
 
 
 def _segments(step: I64) -> I64:
@@ -185,14 +201,45 @@ def _ordinal_line(
     return Line(_lifted(table, subsets), level)
 
 
+def _contradicted(
+    members: Sequence[Member],
+    line: Line,
+    codes: Sequence[I64],
+    subsets: Sequence[I64],
+    ahead: Sequence[Ahead] | None,
+) -> Bool:
+    """Stretches with as many calls everywhere that may yet not be the same calls, by code.
+
+    As many may be missing on one member as others are on another. Then what calls are, or when
+    they end, disagrees in the stretch.
+    """
+    wrong = np.zeros(1 + max(int(code.max(initial=-1)) for code in codes), np.bool_)
+    if len(line.positions) < FEWEST:
+        return wrong
+    place = np.full(len(members[0].rows), MISSING, np.int64)
+    place[subsets[0]] = codes[0]
+    code = place[line.positions[:, 0]]
+    tokens, ends = members[0].tokens[line.positions[:, 0]], members[0].end_ns[line.positions[:, 0]]
+    meets = fully_dependent(members[0].column("kind")[line.positions[:, 0]])
+    differs = np.zeros(len(code), np.bool_)
+    for index, member in enumerate(members[1:], start=1):
+        there = line.positions[:, index]
+        differs |= member.tokens[there] != tokens
+        own = member.end_ns[there]
+        apart = fit(own, ends) if ahead is None else between(ahead[index], ahead[0])
+        differs |= meets & (np.abs(own - ends - apart.of(own)) > SCATTER_NS)
+    wrong[code[differs]] = True
+    return wrong
+
+
 def _uneven_lines(
     members: Sequence[Member],
     subsets: Sequence[I64],
     codes: Sequence[I64],
     uneven: I64,
-    ahead_ns: I64 | None,
+    ahead: Sequence[Ahead] | None,
 ) -> list[Line]:
-    """Stretches in which some member has fewer calls, each lined up for itself."""
+    """Stretches in which some member lacks calls, each lined up for itself."""
     orders = [np.argsort(code, kind="stable") for code in codes]
     bounds = [
         (np.searchsorted(code[order], uneven), np.searchsorted(code[order], uneven, "right"))
@@ -205,27 +252,37 @@ def _uneven_lines(
                 subset[order[first[index] : stop[index]]]
                 for subset, order, (first, stop) in zip(subsets, orders, bounds, strict=True)
             ],
-            ahead_ns,
+            ahead,
         )
         for index in range(len(uneven))
     ]
 
 
-def _uneven_line(members: Sequence[Member], parts: Sequence[I64], ahead_ns: I64 | None) -> Line:
-    """The longest part is the reference; in every other one the gap is looked for."""
-    fullest = int(np.argmax([len(part) for part in parts]))
-    tokens, ends = members[fullest].tokens[parts[fullest]], members[fullest].end_ns[parts[fullest]]
-    table = np.full((len(parts[fullest]), len(members)), MISSING, np.int64)
-    for index, (member, part) in enumerate(zip(members, parts, strict=True)):
-        ahead = None if ahead_ns is None else int(ahead_ns[index] - ahead_ns[fullest])
-        own_tokens, own_ends = member.tokens[part], member.end_ns[part]
-        place = place_gap(own_tokens, own_ends, tokens, ends, ahead_ns=ahead)
-        table[place, index] = part
+def _uneven_line(
+    members: Sequence[Member], parts: Sequence[I64], ahead: Sequence[Ahead] | None
+) -> Line:
+    """Every part joined to those before it, the longest first; what only it has is inserted."""
+    order = np.argsort([-len(part) for part in parts], kind="stable").tolist()
+    first = order[0]
+    whole = members[first]
+    meets = fully_dependent(whole.column("kind")[parts[first]])
+    joined = Merged.of(
+        whole.tokens[parts[first]],
+        whole.end_ns[parts[first]],
+        len(members),
+        first,
+        ends_meet=bool(meets.mean() >= MOSTLY) if len(meets) else True,
+    )
+    for index in order[1:]:
+        member, part = members[index], parts[index]
+        apart = None if ahead is None else between(ahead[index], ahead[first])
+        joined = joined.merged(index, member.tokens[part], member.end_ns[part], apart)
+    table = np.stack([pick(part, joined.places[:, i]) for i, part in enumerate(parts)], axis=1)
     return Line(table, np.full(len(table), ORDER, np.int8))
 
 
-def _ahead(members: Sequence[Member], line: Line) -> I64 | None:
-    """By how much the ends of each member are after those of the first, int64 ns; None if unseen.
+def _ahead(members: Sequence[Member], line: Line) -> list[Ahead] | None:
+    """How far each member's clock is ahead of the first one's; None if unseen.
 
     ``line`` holds the stretches that need no fitting, all members in every row.
     """
@@ -233,13 +290,10 @@ def _ahead(members: Sequence[Member], line: Line) -> I64 | None:
     if not len(rows):
         return None
     first = members[0].end_ns[line.positions[rows, 0]]
-    return np.array(
-        [
-            int(np.median(member.end_ns[line.positions[rows, index]] - first))
-            for index, member in enumerate(members)
-        ],
-        np.int64,
-    )
+    return [
+        fit(member.end_ns[line.positions[rows, index]], first)
+        for index, member in enumerate(members)
+    ]
 
 
 def _lifted(table: I64, subsets: Sequence[I64]) -> I64:

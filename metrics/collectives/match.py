@@ -15,6 +15,7 @@ import numpy as np
 
 from metrics.calls import Calls
 from metrics.classify import TYPES
+from metrics.collectives.by_time import Ahead
 from metrics.collectives.lineup import Member, line_up, pick
 from metrics.collectives.validity import HIGH, LOW, MEDIUM, judge
 from metrics.groups import CommGroup
@@ -96,12 +97,20 @@ class Matches:
     ungrouped: int = 0  # calls that name no group in a job where others do
 
 
-def match_calls(inputs: Sequence[MatchInput], groups: Sequence[CommGroup]) -> Matches:
+def match_calls(
+    inputs: Sequence[MatchInput],
+    groups: Sequence[CommGroup],
+    *,
+    clocks: Mapping[str, Ahead] | None = None,
+    only: frozenset[int] | None = None,
+) -> Matches:
     """Match every group collective across the ranks of its group.
 
     Sends and receives are left to `match_p2p`. Where no call of the job names a group with
     its ranks, all ranks together are taken for one, type by type. Ranks that are unknown,
-    claimed twice or recorded by another kind of event than most are skipped.
+    claimed twice or recorded by another kind of event than most are skipped. ``clocks`` are how
+    far the clock of each label is ahead of a common one, for calls that only order lines up;
+    ``only`` these groups are matched.
     """
     skipped = _skipped(inputs)
     chosen = [inputs[index] for index in taking_part(inputs)]
@@ -111,7 +120,7 @@ def match_calls(inputs: Sequence[MatchInput], groups: Sequence[CommGroup]) -> Ma
     matched = []
     alone = 0
     for index in sorted({group for parts in rows for group in parts}):
-        if named and index == IMPLIED:
+        if (named and index == IMPLIED) or (only is not None and index not in only):
             continue
         members = [
             (item, parts[index]) for item, parts in zip(chosen, rows, strict=True) if index in parts
@@ -119,7 +128,8 @@ def match_calls(inputs: Sequence[MatchInput], groups: Sequence[CommGroup]) -> Ma
         if len(members) < 2:
             alone += 1
         else:
-            matched.append(_match_group(index, members, () if index < 0 else groups[index].ranks))
+            ranks = () if index < 0 else groups[index].ranks
+            matched.append(_match_group(index, members, ranks, clocks))
     lost = sum(len(parts.get(IMPLIED, ())) for parts in rows) if named else 0
     return Matches(tuple(matched), skipped, alone, lost)
 
@@ -190,11 +200,17 @@ def _rows_by_group(calls: Calls, known: Bool) -> dict[int, I64]:
 
 
 def _match_group(
-    index: int, chosen: Sequence[tuple[MatchInput, I64]], ranks: tuple[int, ...]
+    index: int,
+    chosen: Sequence[tuple[MatchInput, I64]],
+    ranks: tuple[int, ...],
+    clocks: Mapping[str, Ahead] | None,
 ) -> GroupMatch:
     members = [Member(item.calls, rows) for item, rows in chosen]
     stated = bool(ranks)
-    line = line_up(members, by_type=not stated)
+    ahead = None if clocks is None else [clocks.get(item.label) for item, _ in chosen]
+    known = None if ahead is None else [one for one in ahead if one is not None]
+    whole = known if known is not None and len(known) == len(chosen) else None
+    line = line_up(members, by_type=not stated, ahead=whole)
     verdict = judge(members, line, stated=stated)
     order = np.argsort(verdict.first_start_ns, kind="stable")
     present = {item.rank for item, _ in chosen}

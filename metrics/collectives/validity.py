@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from metrics.collectives.deviation import (
+    ONE_CLOCK_NS,
+    drifts,
     ends_after_all_started,
     evenly,
     exchange,
     fully_dependent,
     member_offsets,
+    nearest_rank,
 )
 from metrics.collectives.lineup import EQUAL_INPUTS, EQUAL_OUTPUTS, ORDER, STEP, Line, Member, pick
 from parsers.columns import I8, I64, MISSING, Bool
@@ -23,6 +26,12 @@ ENOUGH = 0.95
 
 FEWEST_TO_TEST_A_CLOCK = 3
 """A difference of clocks makes one or two pairs of any calls overlap."""
+
+WHOLE = 0.9
+"""Share of the lines, ends left out, on all ranks below which no group of all ranks is implied."""
+
+STRAY = 3
+"""Ends so many times as far apart as nearly all others are: another collective."""
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -44,11 +53,16 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool) -> Verdict:
     kind = _first_known(members, line.positions, "kind")
     agrees, sized = _agreement(members, line.positions, kind)
     usable = agrees & (line.positions >= 0).all(axis=1)
-    overlap, offsets = _overlap(members, line.positions, kind, usable)
+    overlap, stray, offsets = _overlap(members, line.positions, kind, usable)
     certain, sound = usable & sized, agrees & (overlap == 1)
     sound &= ~_unproven(line.level, usable, offsets)
     confidence = _confidence(line.level, kind, overlap >= 0, certain, sound, stated=stated)
     confidence[~usable] = LOW
+    confidence[(line.level == ORDER) & fully_dependent(kind) & (stray | (overlap == 0))] = LOW
+    if not stated:
+        for one in np.unique(kind):
+            if _gappy(line.positions[kind == one]):
+                confidence[kind == one] = LOW
     return Verdict(
         kind=kind.astype(np.int8),
         step=_first_known(members, line.positions, "step"),
@@ -57,6 +71,18 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool) -> Verdict:
         confidence=confidence,
         first_start_ns=_first_start(members, line.positions, offsets),
     )
+
+
+def _gappy(positions: I64) -> bool:
+    """Whether many calls that are not at an end of what was recorded are missing on some ranks.
+
+    Where no file names a group, the calls of several communicators are then lined up as one.
+    """
+    complete = np.flatnonzero((positions >= 0).all(axis=1))
+    if not len(complete):
+        return True
+    span = int(complete[-1] - complete[0]) + 1
+    return len(complete) < WHOLE * span
 
 
 def _first_known(members: Sequence[Member], positions: I64, name: str) -> I64:
@@ -99,8 +125,13 @@ def _extremes(members: Sequence[Member], positions: I64, name: str) -> tuple[I64
     return low, high
 
 
-def _overlap(members: Sequence[Member], positions: I64, kind: I64, usable: Bool) -> tuple[I8, I64]:
-    """The overlap test of complete lines, and the clock differences it was done with."""
+def _overlap(
+    members: Sequence[Member], positions: I64, kind: I64, usable: Bool
+) -> tuple[I8, Bool, I64]:
+    """The overlap test of complete lines, which of them end too far apart, and the clocks.
+
+    The last are the differences of the members' clocks in the middle of all lines.
+    """
     complete = (positions >= 0).all(axis=1)
     chosen = positions[complete]
     start = np.stack([m.start_ns[chosen[:, i]] for i, m in enumerate(members)]).T
@@ -108,10 +139,16 @@ def _overlap(members: Sequence[Member], positions: I64, kind: I64, usable: Bool)
     witness = usable[complete]
     dependent = witness & fully_dependent(kind[complete])
     told = np.flatnonzero(dependent if dependent.any() else witness)
-    offsets = member_offsets(end[evenly(told)])
+    some = evenly(told)
+    offsets = member_offsets(end[some])
+    apart = offsets + drifts(end[some], end[:, 0])
     result = np.full(len(positions), -1, np.int8)
-    result[complete] = ends_after_all_started(start - offsets, end - offsets)
-    return result, offsets
+    result[complete] = ends_after_all_started(start - apart, end - apart)
+    spread = np.ptp(end - apart, axis=1) if len(end) else np.empty(0, np.int64)
+    usual = nearest_rank(spread[some], 0.95) if len(some) else 0.0
+    stray = np.zeros(len(positions), np.bool_)
+    stray[complete] = spread > max(ONE_CLOCK_NS, STRAY * usual)
+    return result, stray, offsets
 
 
 def _unproven(level: I8, usable: Bool, offsets: I64) -> Bool:

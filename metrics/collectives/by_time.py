@@ -1,0 +1,214 @@
+"""Lining up two sequences of collectives by when they ended, where either lacks some.
+
+Collectives of one group end in one order on all ranks, and nearly at once: what their ends differ
+by is the difference of two clocks, the same for all but a drift and some scatter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.collectives.deviation import nearest_rank
+from metrics.collectives.theil_sen import slopes
+from parsers.columns import I64, MISSING, Bool
+
+F64 = npt.NDArray[np.float64]
+
+SCATTER_NS: Final = 200_000
+"""Ends of one collective are no further apart than this on one clock."""
+_BIN_NS: Final = SCATTER_NS
+_MAX_PAIRS: Final = 4_000_000
+_SLACK: Final = 64
+"""So many calls may be missing on both sides together, beyond the difference of the lengths."""
+LOOSE: Final = 4
+"""Ends may be so many times as far apart as nearly all of them are, where that is more."""
+FEWEST: Final = 3
+_NEVER: Final = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """By how much one clock is ahead of another: ns at a time, and ns per ns from there on."""
+
+    offset_ns: float
+    rate: float
+    at_ns: int
+
+    def of(self, times_ns: I64) -> I64:
+        """Difference at times of the clock that is ahead, int64 ns."""
+        drifted = np.rint((times_ns - self.at_ns) * self.rate).astype(np.int64)
+        return np.asarray(round(self.offset_ns) + drifted)
+
+
+def between(ahead: Ahead, other: Ahead) -> Ahead:
+    """How far one clock is ahead of another, from how far both are ahead of a third."""
+    offset = ahead.offset_ns - float(other.of(np.array([ahead.at_ns], np.int64))[0])
+    return Ahead(offset, ahead.rate - other.rate, ahead.at_ns)
+
+
+def fit(ends_ns: I64, other_ns: I64) -> Ahead:
+    """How far ahead a clock is, from ends of the same collectives on both; drift if it shows."""
+    middle = int(np.median(ends_ns))
+    difference = (ends_ns - other_ns).astype(np.float64)
+    seconds = (ends_ns - middle) / 1e9
+    slope, error = slopes(seconds, difference[:, np.newaxis])
+    rate = float(slope[0]) / 1e9 if abs(slope[0]) > 3 * error[0] else 0.0
+    offset = float(np.median(difference - (ends_ns - middle) * rate))
+    return Ahead(offset, rate, middle)
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Positions of calls among others, int64, ascending, -1 for none; and the clocks by which."""
+
+    positions: I64
+    ahead: Ahead
+
+
+def pair(
+    tokens: I64,
+    ends_ns: I64,
+    other_tokens: I64,
+    other_ends_ns: I64,
+    ahead: Ahead | None = None,
+    *,
+    least: float = 0.5,
+) -> Paired | None:
+    """Which of the others each call is the counterpart of.
+
+    ``tokens`` stand for what calls are, ``ends_ns`` ascend. ``ahead`` is how far this clock is
+    ahead of the other where that is known; else it is told from the differences that most pairs
+    share. None where less than the share ``least`` of the shorter sequence finds a counterpart,
+    or, with clocks that are not known, fewer than three.
+    """
+    known = ahead or _voted(tokens, ends_ns, other_tokens, other_ends_ns)
+    if known is None or not len(tokens) or not len(other_tokens):
+        return None
+    near_ns = SCATTER_NS
+    for _ in range(2):
+        here = ends_ns - known.of(ends_ns)
+        anchors = _nearest(tokens, here, other_tokens, other_ends_ns, near_ns)
+        found = np.flatnonzero(anchors >= 0)
+        if len(found) < 2:
+            break
+        known = fit(ends_ns[found], other_ends_ns[anchors[found]])
+        apart = (ends_ns - known.of(ends_ns))[found] - other_ends_ns[anchors[found]]
+        near_ns = max(SCATTER_NS, round(LOOSE * nearest_rank(np.abs(apart), 0.95)))
+    here = ends_ns - known.of(ends_ns)
+    anchors = _nearest(tokens, here, other_tokens, other_ends_ns, near_ns)
+    positions = _filled(anchors, (tokens, here), (other_tokens, other_ends_ns), near_ns)
+    matched = int((positions >= 0).sum())
+    if matched < (1 if ahead else FEWEST) or (
+        matched < least * min(len(tokens), len(other_tokens))
+    ):
+        return None
+    return Paired(positions, known)
+
+
+def _voted(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64) -> Ahead | None:
+    """The difference that most pairs of like calls share, among pairs of similar place."""
+    count, others = len(tokens), len(other_tokens)
+    reach = abs(others - count) + _SLACK
+    if count * (2 * reach + 1) > _MAX_PAIRS:
+        reach = max(abs(others - count), _MAX_PAIRS // (2 * count))
+    place = np.arange(count)
+    differences = []
+    for shift in range(-reach, reach + 1):
+        there = place + shift
+        inside = (there >= 0) & (there < others)
+        mine, theirs = place[inside], there[inside]
+        like = tokens[mine] == other_tokens[theirs]
+        differences.append(ends[mine[like]] - other_ends[theirs[like]])
+    every = np.sort(np.concatenate(differences))
+    if not len(every):
+        return None
+    within = np.searchsorted(every, every + _BIN_NS, side="right") - np.arange(len(every))
+    best = int(within.argmax())
+    chosen = every[best : best + int(within[best])]
+    return Ahead(float(np.median(chosen)), 0.0, int(ends[0]))
+
+
+def _nearest(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64, near_ns: int) -> I64:
+    """The like call whose end is nearest, where it is near and each is the other's nearest."""
+    place = np.full(len(tokens), MISSING, np.int64)
+    for token in np.unique(tokens).tolist():
+        mine, theirs = np.flatnonzero(tokens == token), np.flatnonzero(other_tokens == token)
+        if not len(theirs):
+            continue
+        forth = _closest(ends[mine], other_ends[theirs])
+        back = _closest(other_ends[theirs], ends[mine])
+        near = np.abs(ends[mine] - other_ends[theirs[forth]]) <= near_ns
+        mutual = near & (back[forth] == np.arange(len(mine)))
+        place[mine[mutual]] = theirs[forth[mutual]]
+    return _ascending(place)
+
+
+def _closest(times: I64, among: I64) -> I64:
+    right = np.clip(np.searchsorted(among, times), 0, len(among) - 1)
+    left = np.maximum(right - 1, 0)
+    nearer = np.abs(among[left] - times) < np.abs(among[right] - times)
+    return np.where(nearer, left, right)
+
+
+def _ascending(place: I64) -> I64:
+    """Only those places that are above all before and below all after them."""
+    known = np.flatnonzero(place >= 0)
+    if not len(known):
+        return place
+    values = place[known]
+    before = np.concatenate(([-1], np.maximum.accumulate(values)[:-1]))
+    after = np.concatenate((np.minimum.accumulate(values[::-1])[::-1][1:], [_NEVER]))
+    result = np.full(len(place), MISSING, np.int64)
+    keep = (values > before) & (values < after)
+    result[known[keep]] = values[keep]
+    return result
+
+
+def _filled(anchors: I64, own: tuple[I64, I64], other: tuple[I64, I64], near_ns: int) -> I64:
+    """Anchors, and between them what is left: in order where it fits, else at least cost.
+
+    ``own`` and ``other`` are tokens and ends of either sequence.
+    """
+    (tokens, ends), (other_tokens, other_ends) = own, other
+    positions = anchors.copy()
+    known = np.flatnonzero(anchors >= 0)
+    edges = np.concatenate(([-1], known, [len(tokens)]))
+    sides = np.concatenate(([-1], anchors[known], [len(other_tokens)]))
+    open_blocks = np.flatnonzero((np.diff(edges) > 1) & (np.diff(sides) > 1))
+    for block in open_blocks.tolist():
+        mine = slice(int(edges[block]) + 1, int(edges[block + 1]))
+        theirs = slice(int(sides[block]) + 1, int(sides[block + 1]))
+        alike = np.array_equal(tokens[mine], other_tokens[theirs])
+        if alike and (np.abs(ends[mine] - other_ends[theirs]) <= near_ns).all():
+            positions[mine] = np.arange(theirs.start, theirs.stop)
+        else:
+            like = tokens[mine, np.newaxis] == other_tokens[theirs]
+            found = _cheapest(like, ends[mine], other_ends[theirs], near_ns)
+            positions[mine] = np.where(found >= 0, found + theirs.start, MISSING)
+    return positions
+
+
+def _cheapest(like: Bool, ends: I64, other_ends: I64, near_ns: int) -> I64:
+    """The pairing of two short sequences with most near and like pairs, then nearest ends."""
+    rows, columns = like.shape
+    distance = np.abs(ends[:, np.newaxis] - other_ends)
+    gain = np.where(like & (distance <= near_ns), 2.0 - distance / near_ns, -1.0)
+    best = np.zeros((rows + 1, columns + 1))
+    for row in range(rows):
+        taken = np.where(gain[row] > 0, best[row, :-1] + gain[row], -1.0)
+        best[row + 1, 1:] = np.maximum.accumulate(np.maximum(taken, best[row, 1:]))
+    positions = np.full(rows, MISSING, np.int64)
+    row, column = rows, columns
+    while row and column:
+        if best[row, column] == best[row - 1, column]:
+            row -= 1
+        elif best[row, column] == best[row, column - 1]:
+            column -= 1
+        else:
+            row, column = row - 1, column - 1
+            positions[row] = column
+    return positions

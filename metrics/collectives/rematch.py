@@ -1,0 +1,64 @@
+"""Matching in two rounds: what only order lines up is lined up again once the clocks are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from metrics.collectives.by_time import Ahead
+from metrics.collectives.clocks import ClockModel, estimate_clocks
+from metrics.collectives.lineup import ORDER
+from metrics.collectives.match import LOW, GroupMatch, Matches, MatchInput, match_calls
+from metrics.groups import CommGroup
+
+DOUBTFUL: Final = 0.02
+
+
+def match_and_clock(
+    inputs: Sequence[MatchInput], groups: Sequence[CommGroup]
+) -> tuple[Matches, ClockModel]:
+    """Which calls are one collective, and how far each rank's clock is from the others'.
+
+    A large group tells the clocks of its members; a small one of few calls, some of which are
+    missing, can then be lined up by time.
+    """
+    matches = match_calls(inputs, groups)
+    clocks = estimate_clocks(matches, inputs)
+    doubtful = frozenset(match.group for match in matches.groups if _open(match))
+    if not doubtful:
+        return matches, clocks
+    known = {
+        label: Ahead(clock.offset_ns, (clock.drift_ppb or 0) / 1e9, clocks.reference_ns)
+        for label, clock in clocks.clocks.items()
+        if clock.known
+    }
+    if not known:
+        return matches, clocks
+    again = {
+        match.group: match
+        for match in match_calls(inputs, groups, clocks=known, only=doubtful).groups
+    }
+    chosen = [
+        again[match.group] if _believed(again.get(match.group)) > _believed(match) else match
+        for match in matches.groups
+    ]
+    if all(new is old for new, old in zip(chosen, matches.groups, strict=True)):
+        return matches, clocks
+    matches = replace(matches, groups=tuple(chosen))
+    return matches, estimate_clocks(matches, inputs)
+
+
+def _open(match: GroupMatch) -> bool:
+    """Whether order alone lined up calls of which not just a few are missing or doubtful."""
+    doubtful = (match.level == ORDER) & (~match.usable | (match.confidence == LOW))
+    return int(doubtful.sum()) > DOUBTFUL * len(doubtful)
+
+
+def _believed(match: GroupMatch | None) -> int:
+    """Collectives that are believed."""
+    if match is None:
+        return 0
+    return int(np.count_nonzero(match.usable & (match.confidence > LOW)))
