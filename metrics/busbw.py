@@ -100,12 +100,9 @@ def _measured(view: View) -> Iterator[_Measured]:
 
 def _of_part(view: View, part: Part, inputs: dict[str, Calls]) -> _Measured:
     rows = part.arrived.match.rows[part.usable][:, part.columns]
-    columns = [
-        (inputs[label].message_bytes[rows[:, i]], inputs[label].dur_ns[rows[:, i]])
-        for i, label in enumerate(part.labels)
-    ]
-    size = np.stack([column[0] for column in columns], axis=1)
-    dur = np.stack([column[1] for column in columns], axis=1)
+    columns = [inputs[label].message_bytes[rows[:, i]] for i, label in enumerate(part.labels)]
+    size = np.stack(columns, axis=1)
+    dur = part.arrived.dur_ns[part.usable][:, part.columns]
     kind = np.asarray(part.arrived.match.kind[part.usable], np.int64)
     hosts = {rank.trace.host for rank in view.ranks if rank.label in part.labels}
     across = None if "" in hosts else len(hosts) > 1

@@ -14,6 +14,7 @@ from metrics.collectives.align import ordinals, tabulate
 from metrics.collectives.by_time import FEWEST, SCATTER_NS, Ahead, between, fit
 from metrics.collectives.deviation import evenly, fully_dependent
 from metrics.collectives.merged import Merged
+from metrics.collectives.pieces import grouped, runs
 from parsers.columns import I8, I64, MISSING, Bool
 
 MOSTLY = 0.5
@@ -63,19 +64,39 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Positions in the members' rows, int64 [n, m], -1 for none; and the level of each line."""
+    """Positions in the members' rows, int64 [n, m], -1 for none; and the level of each line.
+
+    ``last`` are the positions of the last kernels where a collective has several. ``summed``
+    marks lines of which some members have one kernel for several of the others, of one size in
+    all.
+    """
 
     positions: I64
     level: I8
+    last: I64
+    summed: Bool
+
+    @classmethod
+    def of(cls, positions: I64, level: I8) -> Line:
+        """Lines of one kernel a member."""
+        return cls(positions, level, positions, np.zeros(len(positions), np.bool_))
 
     @classmethod
     def joined(cls, lines: Sequence[Line], members: int) -> Line:
         """Several lines one below the other."""
-        empty = np.empty((0, members), np.int64)
+        empty = cls.of(np.empty((0, members), np.int64), np.empty(0, np.int8))
+        every = (empty, *lines)
         return cls(
-            np.concatenate([empty, *(line.positions for line in lines)]),
-            np.concatenate([np.empty(0, np.int8), *(line.level for line in lines)]),
+            *(
+                np.concatenate([getattr(line, name) for line in every])
+                for name in ("positions", "level", "last", "summed")
+            )
         )
+
+    @property
+    def has_pieces(self) -> bool:
+        """Whether any collective has several kernels on a rank."""
+        return self.last is not self.positions and bool((self.last != self.positions).any())
 
 
 def pick(values: I64, positions: I64) -> I64:
@@ -134,8 +155,24 @@ def _by_sequence(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
             for one, seq in zip(ids, seqs, strict=True)
         ]
         level = COMMUNICATOR
-    table = _lifted(tabulate(seqs), subsets)
-    return Line(table, np.full(len(table), level, np.int8))
+    spans = [
+        runs(seq, member.tokens[subset])
+        for member, seq, subset in zip(members, seqs, subsets, strict=True)
+    ]
+    firsts = [subset[first] for subset, (first, _) in zip(subsets, spans, strict=True)]
+    lasts = [subset[last] for subset, (_, last) in zip(subsets, spans, strict=True)]
+    table = tabulate([seq[first] for seq, (first, _) in zip(seqs, spans, strict=True)])
+    positions = _lifted(table, firsts)
+    elements = np.stack(
+        [pick(member.column("in_elems"), positions[:, i]) for i, member in enumerate(members)],
+        axis=1,
+    )
+    _, keep, summed = grouped(positions, elements)
+    last = _lifted(table, lasts)
+    if summed.any():
+        last = np.where(summed[:, np.newaxis], grouped(last, elements)[0], last)
+    rank = np.full(int(keep.sum()), level, np.int8)
+    return Line(positions[keep], rank, last[keep], summed[keep])
 
 
 def _credible(members: Sequence[Member], line: Line) -> bool:
@@ -198,7 +235,7 @@ def _ordinal_line(
     table = _lifted(tabulate(keys), kept)
     segment = names[codes[0][table[:, 0]]] if len(table) else np.empty(0, np.int64)
     level = np.where(segment % 2 == 0, STEP, ORDER).astype(np.int8)
-    return Line(_lifted(table, subsets), level)
+    return Line.of(_lifted(table, subsets), level)
 
 
 def _contradicted(
@@ -278,7 +315,7 @@ def _uneven_line(
         apart = None if ahead is None else between(ahead[index], ahead[first])
         joined = joined.merged(index, member.tokens[part], member.end_ns[part], apart)
     table = np.stack([pick(part, joined.places[:, i]) for i, part in enumerate(parts)], axis=1)
-    return Line(table, np.full(len(table), ORDER, np.int8))
+    return Line.of(table, np.full(len(table), ORDER, np.int8))
 
 
 def _ahead(members: Sequence[Member], line: Line) -> list[Ahead] | None:

@@ -19,7 +19,7 @@ from metrics.collectives.by_time import Ahead
 from metrics.collectives.lineup import Member, line_up, pick
 from metrics.collectives.validity import HIGH, LOW, MEDIUM, judge
 from metrics.groups import CommGroup
-from parsers.columns import I8, I64, Bool
+from parsers.columns import I8, I64, MISSING, Bool
 
 __all__ = ["HIGH", "IMPLIED", "LOW", "MEDIUM", "GroupMatch", "MatchInput", "Matches", "match_calls"]
 
@@ -59,6 +59,7 @@ class GroupMatch:
     agrees: Bool
     overlap: I8
     missing: tuple[int, ...] = ()  # ranks of the group without a call in any file
+    until: I64 | None = None  # as rows, the last kernel, where a collective has several
 
     @property
     def complete(self) -> Bool:
@@ -72,9 +73,13 @@ class GroupMatch:
 
     def instance(self, row: int) -> GroupMatch:
         """One instance alone."""
-        here = slice(row, row + 1)
+        return self.where(slice(row, row + 1))
+
+    def where(self, here: slice | Bool) -> GroupMatch:
+        """Some instances (mask or slice)."""
         names = ("rows", "kind", "level", "confidence", "step", "agrees", "overlap")
-        return replace(self, **{name: getattr(self, name)[here] for name in names})
+        until = None if self.until is None else self.until[here]
+        return replace(self, until=until, **{name: getattr(self, name)[here] for name in names})
 
     @property
     def num_incomplete(self) -> int:
@@ -142,10 +147,23 @@ def taking_part(inputs: Sequence[MatchInput]) -> list[int]:
 
 
 def gather(match: GroupMatch, inputs: Mapping[str, MatchInput], column: str) -> I64:
-    """One column of the calls of every member, int64 [n, m], -1 where a member has no call."""
+    """One column of the calls of every member, int64 [n, m], -1 where a member has no call.
+
+    A collective on several kernels begins with the first and lasts to the end of the last.
+    """
+    first = _picked(match.labels, match.rows, inputs, column)
+    if column != "dur_ns" or match.until is None:
+        return first
+    start = _picked(match.labels, match.rows, inputs, "start_ns")
+    end = _picked(match.labels, match.until, inputs, "start_ns")
+    end += _picked(match.labels, match.until, inputs, "dur_ns")
+    return np.where(match.rows >= 0, end - start, MISSING)
+
+
+def _picked(labels: Sequence[str], rows: I64, inputs: Mapping[str, MatchInput], column: str) -> I64:
     values = [
-        pick(np.asarray(getattr(inputs[label].calls, column), np.int64), match.rows[:, member])
-        for member, label in enumerate(match.labels)
+        pick(np.asarray(getattr(inputs[label].calls, column), np.int64), rows[:, member])
+        for member, label in enumerate(labels)
     ]
     return np.stack(values).T
 
@@ -214,11 +232,14 @@ def _match_group(
     verdict = judge(members, line, stated=stated)
     order = np.argsort(verdict.first_start_ns, kind="stable")
     present = {item.rank for item, _ in chosen}
-    columns = [pick(m.rows, line.positions[order, i]) for i, m in enumerate(members)]
+
+    def rows_of(positions: I64) -> I64:
+        return np.stack([pick(m.rows, positions[order, i]) for i, m in enumerate(members)]).T
+
     return GroupMatch(
         group=index,
         labels=tuple(item.label for item, _ in chosen),
-        rows=np.stack(columns).T,
+        rows=rows_of(line.positions),
         kind=verdict.kind[order],
         level=line.level[order],
         confidence=verdict.confidence[order],
@@ -226,4 +247,5 @@ def _match_group(
         agrees=verdict.agrees[order],
         overlap=verdict.overlap[order],
         missing=tuple(rank for rank in ranks if rank not in present),
+        until=rows_of(line.last) if line.has_pieces else None,
     )

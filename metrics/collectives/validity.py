@@ -52,8 +52,9 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool) -> Verdict:
     """Test each line for agreement and overlap. ``stated``: the file names the group's ranks."""
     kind = _first_known(members, line.positions, "kind")
     agrees, sized = _agreement(members, line.positions, kind)
+    agrees |= line.summed
     usable = agrees & (line.positions >= 0).all(axis=1)
-    overlap, stray, offsets = _overlap(members, line.positions, kind, usable)
+    overlap, stray, offsets = _overlap(members, line, kind, usable)
     certain, sound = usable & sized, agrees & (overlap == 1)
     sound &= ~_unproven(line.level, usable, offsets)
     confidence = _confidence(line.level, kind, overlap >= 0, certain, sound, stated=stated)
@@ -126,16 +127,17 @@ def _extremes(members: Sequence[Member], positions: I64, name: str) -> tuple[I64
 
 
 def _overlap(
-    members: Sequence[Member], positions: I64, kind: I64, usable: Bool
+    members: Sequence[Member], line: Line, kind: I64, usable: Bool
 ) -> tuple[I8, Bool, I64]:
     """The overlap test of complete lines, which of them end too far apart, and the clocks.
 
     The last are the differences of the members' clocks in the middle of all lines.
     """
+    positions = line.positions
     complete = (positions >= 0).all(axis=1)
-    chosen = positions[complete]
-    start = np.stack([m.start_ns[chosen[:, i]] for i, m in enumerate(members)]).T
-    end = np.stack([m.end_ns[chosen[:, i]] for i, m in enumerate(members)]).T
+    first, last = positions[complete], line.last[complete]
+    start = np.stack([m.start_ns[first[:, i]] for i, m in enumerate(members)]).T
+    end = np.stack([m.end_ns[last[:, i]] for i, m in enumerate(members)]).T
     witness = usable[complete]
     dependent = witness & fully_dependent(kind[complete])
     told = np.flatnonzero(dependent if dependent.any() else witness)

@@ -15,6 +15,7 @@ from metrics.collectives.match import (
     GroupMatch,
     Matches,
     disagreements,
+    gather,
     match_calls,
 )
 
@@ -97,10 +98,68 @@ def test_two_communicators_of_one_group_count_their_own_sequences() -> None:
     assert match.rows.tolist() == [[0, -1], [1, 0], [2, 1], [3, 2]]
 
 
-def test_one_collective_on_two_kernels_keeps_their_order() -> None:
+def test_one_collective_on_two_kernels_is_one() -> None:
     rows = [Call(0, 10, seq=4), Call(12, 20, seq=4), Call(40, 50, seq=5)]
 
-    assert two(rows, rows).rows.tolist() == [[0, 0], [1, 1], [2, 2]]
+    match = two(rows, rows)
+
+    assert match.rows.tolist() == [[0, 0], [2, 2]]
+    assert match.until is not None
+    assert match.until.tolist() == [[1, 1], [2, 2]]
+
+
+def test_a_collective_on_one_kernel_here_and_two_there() -> None:
+    left = [Call(0, 20, seq=4), Call(40, 50, seq=5)]
+    right = [Call(5, 10, seq=4), Call(12, 21, seq=4), Call(41, 50, seq=5)]
+    inputs = [member(0, left), member(1, right)]
+
+    (match,) = match_calls(inputs, [group(0, 1)]).groups
+
+    assert match.rows.tolist() == [[0, 0], [1, 2]]
+    durations = gather(match, {item.label: item for item in inputs}, "dur_ns")
+    assert durations.tolist() == [[20_000, 16_000], [10_000, 9_000]]
+    assert match.num_incomplete == 0
+
+
+def test_two_calls_in_a_row_of_one_number_but_not_of_one_size_are_two() -> None:
+    rows = [Call(0, 10, seq=4, elems=8), Call(12, 20, seq=4, elems=9)]
+
+    assert two(rows, rows).rows.tolist() == [[0, 0], [1, 1]]
+
+
+def test_calls_that_another_rank_issued_as_one_are_one() -> None:
+    # rank 0 groups three all-reduces into one kernel of 60 elements, rank 1 does not
+    left = [
+        Call(0, 40, elems=60, out_elems=60, seq=4),
+        Call(60, 70, elems=5, out_elems=5, seq=7),
+    ]
+    right = [
+        *(Call(5 + t, 15 + t, elems=20, out_elems=20, seq=4 + t // 12) for t in (0, 12, 24)),
+        Call(61, 70, elems=5, out_elems=5, seq=7),
+    ]
+
+    match = two(left, right)
+
+    assert match.rows.tolist() == [[0, 0], [1, 3]]
+    assert match.until is not None
+    assert match.until.tolist() == [[0, 2], [1, 3]]
+    assert match.agrees.tolist() == [True, True]
+    assert (match.num_incomplete, match.num_mismatched) == (0, 0)
+
+
+def test_sizes_that_do_not_add_up_are_a_mismatch_and_calls_that_are_missing() -> None:
+    same = [Call(t, t + 10, elems=8, out_elems=8, seq=t // 20) for t in (0, 20, 40, 60)]
+    left = [*same, Call(100, 140, elems=50, out_elems=50, seq=4)]
+    right = [
+        *same,
+        Call(105, 115, elems=20, out_elems=20, seq=4),
+        Call(117, 127, elems=20, out_elems=20, seq=5),
+    ]
+
+    match = two(left, right)
+
+    assert match.num_mismatched == 1
+    assert match.num_incomplete == 1
 
 
 def test_sequence_numbers_that_pair_unlike_calls_are_no_key() -> None:

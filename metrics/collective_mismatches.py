@@ -1,0 +1,159 @@
+"""collective_mismatches: collectives that are missing, extra or different on some ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from metrics.collectives.findings import Finding, findings, tally
+from metrics.collectives.instance import CONFIDENCES, METHODS
+from metrics.collectives.match import GroupMatch
+from metrics.collectives.selection import describe_group, nothing_selected, parts_of, require_ranks
+from metrics.directory import metric_cal as metric_cal_of
+from metrics.envelope import answer, source_of
+from metrics.registry import Metric
+from metrics.result import Reason, Result
+
+if TYPE_CHECKING:
+    from metrics.view import View
+
+MAX_SHOWN: Final = 50
+
+
+def compute(view: View) -> Result:
+    """What differs between the ranks of every group that the selection touches."""
+    require_ranks(view)
+    source, warnings = source_of(view.ranks)
+    parts = parts_of(view)
+    if not any(part.rows.any() for part in parts):
+        raise nothing_selected(view, parts)
+    matches = [part.arrived.match.where(part.rows) for part in parts if part.rows.any()]
+    counts = [tally(match) for match in matches]
+    shown = [found for match in matches for found in _shown(view, match)]
+    faults = {name: sum(getattr(one, name) for one in counts) for name in _FAULTS}
+    details: dict[str, Any] = {
+        "num_problems": sum(faults.values()),
+        **{f"num_{name}": count for name, count in faults.items()},
+        "num_matched": sum(one.matched for one in counts),
+        "num_outside_window": sum(one.outside for one in counts),
+        "num_on_several_kernels": sum(one.on_several_kernels for one in counts),
+        "methods": _methods(matches),
+        "confidence": _confidence(matches),
+        "findings": shown[:MAX_SHOWN],
+        "by_group": [
+            {
+                **describe_group(view, match.group),
+                **asdict(one),
+                "members": list(match.labels),
+                "absent_ranks": list(match.missing),
+                "methods": _methods([match]),
+                "confidence": _confidence([match]),
+            }
+            for match, one in zip(matches, counts, strict=True)
+        ],
+        "not_matched": dict(view.matches.skipped),
+    }
+    if len(shown) > MAX_SHOWN:
+        warnings = [*warnings, f"the first {MAX_SHOWN} of {len(shown)} findings are listed"]
+    return answer(
+        METRIC,
+        view,
+        details,
+        source=source,
+        basis={
+            "missing": "most ranks have it, between the first and the last that all have",
+            "extra": "fewer than half of them do",
+            "mismatched": "type, element type or number of elements differ",
+            "outside": "before the first or after the last that all have: windows differ",
+        },
+        reasons=_reasons(view),
+        warnings=warnings,
+    )
+
+
+_FAULTS: Final = ("missing", "extra", "mismatched")
+
+
+def _shown(view: View, match: GroupMatch) -> Sequence[dict[str, Any]]:
+    found = findings(match, view.facts.causes.inputs)
+    group = describe_group(view, match.group)["group"]
+    return [_row(group, one) for one in found]
+
+
+def _row(group: object, found: Finding) -> dict[str, Any]:
+    return {
+        "problem": found.problem,
+        "group": group,
+        "type": found.kind,
+        "index": found.index,
+        "seq": found.seq,
+        "step": found.step,
+        "ranks": list(found.labels),
+        "values": {field: dict(values) for field, values in found.values.items()},
+        "text": _text(group, found),
+    }
+
+
+def _text(group: object, found: Finding) -> str:
+    number = f" (seq {found.seq})" if found.seq is not None else ""
+    what = f"collective {found.index}{number} of {group}, {found.kind}"
+    ranks = ", ".join(found.labels[:8]) + (", …" if len(found.labels) > 8 else "")
+    if found.problem == "missing":
+        return f"{what}: missing on rank {ranks}"
+    if found.problem == "extra":
+        return f"{what}: only on rank {ranks}"
+    return f"{what}: {' and '.join(found.values) or 'it'} differs on rank {ranks}"
+
+
+def _methods(matches: Sequence[GroupMatch]) -> dict[str, int]:
+    levels = np.concatenate([match.level for match in matches])
+    counts = np.bincount(levels, minlength=5)
+    return {name: int(counts[level]) for level, name in METHODS.items() if counts[level]}
+
+
+def _confidence(matches: Sequence[GroupMatch]) -> dict[str, int]:
+    counts = np.bincount(np.concatenate([match.confidence for match in matches]), minlength=3)
+    return {name: int(counts[value]) for value, name in enumerate(CONFIDENCES)}
+
+
+def _reasons(view: View) -> list[Reason]:
+    return [
+        Reason("unmatched_collectives", f"rank {label} takes no part: {why}", rank=label)
+        for label, why in view.matches.skipped.items()
+        if " is claimed by " not in why
+    ]
+
+
+METRIC = Metric(
+    name="collective_mismatches",
+    unit="collectives",
+    definition=(
+        "Collectives that are missing on a rank of their group, or on few ranks only, or of "
+        "another type, element type or size on some, between the first and the last that all "
+        "ranks of the group have."
+    ),
+    needs=("collectives", "2 ranks of one group"),
+    keys=(
+        "num_problems",
+        "num_missing",
+        "num_extra",
+        "num_mismatched",
+        "num_matched",
+        "num_outside_window",
+        "num_on_several_kernels",
+        "methods",
+        "confidence",
+        "findings",
+        "by_group",
+        "not_matched",
+    ),
+    headline="num_problems",
+    compute=compute,
+    label="collectives that differ",
+    category="stragglers",
+    higher_is_better=False,
+)
+metric_cal = metric_cal_of(METRIC.name)
