@@ -27,7 +27,7 @@ from metrics.instances import Instances, instances_of
 from metrics.job_facts import JobFacts
 from metrics.rank_view import FOREVER_NS, RankView, Selection
 from metrics.refusal import refuse
-from parsers.columns import I8, Bool
+from parsers.columns import I8, I64, Bool
 
 if TYPE_CHECKING:
     from metrics.result import Reason
@@ -150,10 +150,25 @@ class View:
 
     @cached_property
     def offsets_ns(self) -> Mapping[str, int]:
-        """Own clock minus reference of every rank; 0 where unknown or raw clocks are asked for."""
-        if self.options.raw_clocks or len(self.job.ranks) < 2:
+        """Own clock minus reference of every rank; 0 where unknown or raw clocks are asked for.
+
+        Of a clock that drifts, in the middle of the job: `on_job_clock` leaves nothing out.
+        """
+        if self._as_recorded:
             return {trace.label: 0 for trace in self.job.ranks}
         return self.clocks.offsets_ns
+
+    def on_job_clock(self, label: str, times_ns: I64) -> I64:
+        """Times of one rank's clock (int64, any shape) on that of the job, drift taken out."""
+        return np.asarray(times_ns) if self._as_recorded else self.clocks.corrected(label, times_ns)
+
+    def on_own_clock(self, label: str, times_ns: I64) -> I64:
+        """Times of the job's clock (int64, any shape) on that of one rank."""
+        return np.asarray(times_ns) if self._as_recorded else self.clocks.own(label, times_ns)
+
+    @property
+    def _as_recorded(self) -> bool:
+        return self.options.raw_clocks or len(self.job.ranks) < 2
 
     @cached_property
     def origin_ns(self) -> int:
@@ -163,7 +178,7 @@ class View:
         """
         starts = {trace.label: trace.first_ns for trace in self.job.ranks}
         corrected = [
-            start - self.offsets_ns.get(label, 0)
+            int(self.on_job_clock(label, np.array(start, np.int64)))
             for label, start in starts.items()
             if start is not None
         ]
@@ -186,10 +201,13 @@ class View:
         window, options = self.options.window, self.options
         start, end = -FOREVER_NS, FOREVER_NS
         if window is not None:
-            zero = self.origin_ns + self.offsets_ns.get(label, 0)
-            start = start if window.start_ns is None else zero + window.start_ns
-            end = end if window.end_ns is None else zero + window.end_ns
+            start = start if window.start_ns is None else self._own(label, window.start_ns)
+            end = end if window.end_ns is None else self._own(label, window.end_ns)
         return Selection(start, end, options.steps, options.span, self._chosen)
+
+    def _own(self, label: str, since_ns: int) -> int:
+        """A time counted from the origin on the clock of one rank."""
+        return int(self.on_own_clock(label, np.array(self.origin_ns + since_ns, np.int64)))
 
     @cached_property
     def _chosen_groups(self) -> list[int]:

@@ -137,7 +137,7 @@ def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockMode
     evidence, chosen = _evidence(matches)
     count = len(part)
     reference_ns, samples = _timed(_samples(chosen, part), count)
-    drift = _drift(samples, count)
+    drift = _drift(samples, _hosts(part))
     offsets = _offsets(samples, drift, count)
     spread = _residuals(samples, drift, offsets)
     if evidence == "uncertain matches":
@@ -204,11 +204,36 @@ def _timed(samples: Sequence[_Sample], count: int) -> tuple[int, list[_Sample]]:
     return reference_ns, [sample.timed(rough, reference_ns) for sample in samples]
 
 
-def _drift(samples: Sequence[_Sample], count: int) -> F64:
-    """Drift of each rank against its component's lowest, ns per s; 0 where that is not certain."""
+def _hosts(part: Sequence[MatchInput]) -> I64:
+    """A number for the host of each rank; a rank of unknown host has a host of its own."""
+    names = [item.host or f"\0{index}" for index, item in enumerate(part)]
+    numbers = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names], np.int64)
+
+
+def _drift(samples: Sequence[_Sample], hosts: I64) -> F64:
+    """Drift of each rank against its component's lowest, ns per s; 0 where that is not certain.
+
+    Ranks of one host drift alike, and together tell it better than each for itself, unless a rank
+    certainly differs.
+    """
+    count = len(hosts)
     seen = [sample.drifting() for sample in samples]
-    drift = solve(seen, count)
-    return np.where(np.abs(drift) > Z_99 * standard_errors(seen, count), drift, 0.0)
+    own, own_error = solve(seen, count), standard_errors(seen, count)
+    number = int(hosts.max(initial=-1)) + 1
+    pooled = [one for one in (_of_hosts(one, hosts) for one in seen) if len(one.members) > 1]
+    shared, error = solve(pooled, number)[hosts], standard_errors(pooled, number)[hosts]
+    shared = np.where(np.abs(shared) > Z_99 * error, shared, 0.0)
+    differs = (np.abs(own - shared) > Z_99 * own_error) & (np.abs(own) > Z_99 * own_error)
+    return np.where(differs, own, shared)
+
+
+def _of_hosts(seen: Observation, hosts: I64) -> Observation:
+    """What a group tells of the hosts of its members: the means over the members of each."""
+    names, place = np.unique(hosts[seen.members], return_inverse=True)
+    number = np.bincount(place)
+    values = np.bincount(place, seen.values) / number
+    return Observation(names, values, seen.weight * float(number.mean()))
 
 
 def _offsets(samples: Sequence[_Sample], drift: F64, count: int) -> F64:
