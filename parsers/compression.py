@@ -91,10 +91,11 @@ class TextChunks:
         return block
 
     def _plain(self, file: io.RawIOBase, head: bytes) -> Iterator[bytes]:
-        block = self._read(file, head)
+        # Whole chunks, the first one too, so that nobody has to join and cut them.
+        block = self._read(file, head + _read_full(file, self._chunk_bytes - len(head)))
         while block:
             yield block
-            block = self._read(file)
+            block = self._read(file, _read_full(file, self._chunk_bytes))
 
     def _gzip(self, file: io.RawIOBase, head: bytes) -> Iterator[bytes]:
         member = isal_zlib.decompressobj(_GZIP_WBITS)
@@ -211,6 +212,9 @@ def _resize(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
     parts: list[bytes] = []
     held = 0
     for piece in pieces:
+        if not held and len(piece) == size:
+            yield piece
+            continue
         parts.append(piece)
         held += len(piece)
         if held < size:

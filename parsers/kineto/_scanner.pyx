@@ -3,9 +3,12 @@
 
 Walks JSON tokens strictly, in any layout and key order. Complete events ("ph": "X") with plain
 members go straight into the buffers of their column group; everything that the scanner does
-not represent (collective arguments, begin and end, metadata, odd types, escapes in names) is
-left as a span of text for the general decoder, and text that is not strict JSON stops it.
-The general decoder is the reference: it sees every event that this one does not.
+not represent (begin and end, metadata, odd types, escapes in names) is left as a span of text
+for the general decoder, and text that is not strict JSON stops it. The general decoder is the
+reference: it sees every event that this one does not.
+
+What an event says of a collective is read by the general decoder too, but once for all events
+that say the same but for their sequence number: the text of those members is the key.
 """
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
@@ -25,9 +28,37 @@ cdef enum:
     TABLE_START = 1024
     TEXT = 1
     NUMBER = 2
+    DESCRIPTIONS = 1 << 14  # more distinct ones are left to the general decoder
 
 cdef enum Key:
     K_OTHER, K_PH, K_CAT, K_NAME, K_PID, K_TID, K_TS, K_DUR, K_ARGS
+
+
+cdef enum ArgsKey:
+    # what newer profilers state of a collective
+    A_COLLECTIVE, A_IN_ELEMS, A_OUT_ELEMS, A_DTYPE, A_GROUP_NAME, A_GROUP_ID, A_GROUP_DESCRIPTION,
+    A_GROUP_RANKS, A_GROUP_SIZE, A_IN_SPLIT, A_OUT_SPLIT, A_SEQ, A_COMMS_ID, A_SRC, A_DST, A_ASYNC,
+    A_RANK_START, A_RANK_STRIDE,
+    # what an operator was given
+    A_INPUT_DIMS, A_INPUT_TYPE, A_CONCRETE,
+    # what every event may have
+    A_CORRELATION, A_EXTERNAL, A_BYTES, A_NAME, A_DEVICE, A_STREAM, A_OTHER
+    STATED = A_INPUT_DIMS   # those before
+    PARTS = A_CORRELATION   # those before: together they describe a collective
+
+PART_KEYS = (
+    b'"Collective name":', b'"In msg nelems":', b'"Out msg nelems":', b'"dtype":',
+    b'"Process Group Name":', b'"Process Group ID":', b'"Process Group Description":',
+    b'"Process Group Ranks":', b'"Group size":', b'"In split size":', b'"Out split size":',
+    b'"Seq":', b'"Comms Id":', b'"Src Rank":', b'"Dst Rank":', b'"Is asynchronized op":',
+    b'"Global rank start":', b'"Global rank stride":', b'"Input Dims":', b'"Input type":',
+    b'"Concrete Inputs":',
+)
+
+
+cdef struct Span:
+    Bytes start
+    Py_ssize_t length
 
 
 cdef struct Slot:
@@ -51,6 +82,7 @@ cdef struct Rows:
     int32_t *name
     int32_t *category
     int32_t *track
+    int32_t *args
     int32_t *ordinal
     Py_ssize_t used
     Py_ssize_t room
@@ -77,7 +109,8 @@ cdef struct Event:
     bint has_start
     bint has_duration
     bint has_args
-    bint collective
+    uint64_t seen     # members of args, by ArgsKey
+    int32_t described # -1, or -2 - row of what is said of a collective
     Bytes label       # "name" of args: the label of a process or thread, or NULL
     Py_ssize_t label_length
     bint foreign      # strict JSON, but for the general decoder
@@ -175,11 +208,19 @@ cdef class Scanner:
 
     ``pool`` interns texts (``id_of``), ``tracks`` is the dictionary of track keys,
     ``group_of`` gives the column group of a category by its index, ``is_shaped`` tells names
-    whose inputs describe a collective. All four are shared with the general decoder.
+    whose inputs describe a collective (2: its peer too). ``describe`` reads such an event from
+    text: the index of what it says, -2 where it cannot tell. All are shared with the general
+    decoder.
     """
 
-    cdef object pool, tracks, group_of, is_shaped
-    cdef _Table texts, labels, track_table, last_labels
+    cdef object pool, tracks, group_of, is_shaped, describe
+    cdef _Table texts, labels, track_table, last_labels, descriptions
+    cdef Span parts[PARTS]       # where the members stand that describe a collective
+    cdef unsigned char *said     # the same end to end, as a key of ``descriptions``
+    cdef Py_ssize_t said_room
+    cdef int32_t *described      # by row: what is said; numbers alone differ
+    cdef int64_t *sequences
+    cdef Py_ssize_t described_used, described_room
     cdef bint odd_labels         # a label came whose process or thread is no number
     cdef list label_texts
     cdef Rows rows[GROUPS]
@@ -197,11 +238,11 @@ cdef class Scanner:
     cdef Py_ssize_t ordinal
     cdef readonly bint ended_inside  # the last scan stopped because its text ended
 
-    def __cinit__(self, pool, tracks, group_of, is_shaped):
+    def __cinit__(self, pool, tracks, group_of, is_shaped, describe):
         self.pool, self.tracks = pool, tracks
-        self.group_of, self.is_shaped = group_of, is_shaped
+        self.group_of, self.is_shaped, self.describe = group_of, is_shaped, describe
         self.texts, self.labels, self.track_table = _Table(), _Table(), _Table()
-        self.last_labels = _Table()
+        self.last_labels, self.descriptions = _Table(), _Table()
         self.label_texts = []
         self.counts = <int64_t *>calloc(128 * (CATEGORIES + 1), sizeof(int64_t))
         if self.counts == NULL:
@@ -223,7 +264,11 @@ cdef class Scanner:
             free(self.rows[group].name)
             free(self.rows[group].category)
             free(self.rows[group].track)
+            free(self.rows[group].args)
             free(self.rows[group].ordinal)
+        free(self.said)
+        free(self.described)
+        free(self.sequences)
         free(self.group_codes)
         free(self.shaped)
         free(self.category_slots)
@@ -256,6 +301,7 @@ cdef class Scanner:
             "name": _copy32(rows.name, rows.used),
             "category": _copy32(rows.category, rows.used),
             "track": _copy32(rows.track, rows.used),
+            "args": _copy32(rows.args, rows.used),
             "correlation": _copy64(rows.correlation, rows.used),
             "external_id": _copy64(rows.external, rows.used),
             "bytes": _copy64(rows.size, rows.used),
@@ -284,6 +330,15 @@ cdef class Scanner:
             for slot in range(self.categories)
             if self.counts[phase * (CATEGORIES + 1) + slot]
         ]
+
+    def take_described(self):
+        """What each described row says, and its sequence number or -2 where that says it too."""
+        if self.described_used == 0:
+            return np.empty(0, np.int32), np.empty(0, np.int64)
+        return (
+            _copy32(self.described, self.described_used),
+            _copy64(self.sequences, self.described_used),
+        )
 
     # the scan -----------------------------------------------------------------
 
@@ -331,7 +386,7 @@ cdef class Scanner:
         cdef Key known
         memset(event, 0, sizeof(Event))
         event.category = event.name = -1
-        event.correlation = event.external = event.size = -1
+        event.correlation = event.external = event.size = event.described = -1
         if p == end:
             return MORE
         if p[0] == 125:
@@ -426,9 +481,8 @@ cdef class Scanner:
         cdef Bytes p = skip_space(at[0] + 1, end)
         cdef Bytes key
         cdef Py_ssize_t length
-        cdef int code
-        cdef int seen = 0
-        cdef int bit
+        cdef int code, known
+        cdef uint64_t bit
         cdef bint escaped
         event.has_args = True
         if p == end:
@@ -440,42 +494,17 @@ cdef class Scanner:
             code = key_end(&p, end, &key, &length)
             if code != OK:
                 return code
-            bit = 0
-            if length == 11 and memcmp(key, <const char *>b"correlation", 11) == 0:
-                bit = 1
-                code = self._identifier(&p, end, &event.correlation, &event.foreign)
-            elif length == 11 and memcmp(key, <const char *>b"External id", 11) == 0:
-                bit = 2
-                code = self._identifier(&p, end, &event.external, &event.foreign)
-            elif length == 5 and memcmp(key, <const char *>b"bytes", 5) == 0:
-                bit = 4
-                code = self._identifier(&p, end, &event.size, &event.foreign)
-            elif length == 4 and memcmp(key, <const char *>b"name", 4) == 0 and p[0] == 34:
-                bit = 32
-                event.label = p + 1
-                p += 1
-                code = string_end(&p, end, &escaped)
-                event.label_length = p - event.label
-                if escaped:
-                    event.label = NULL
-                if code == OK:
-                    p += 1
-            elif length == 6 and memcmp(key, <const char *>b"device", 6) == 0:
-                bit = 8
-                code = self._label(&p, end, &event.device, &event.foreign)
-            elif length == 6 and memcmp(key, <const char *>b"stream", 6) == 0:
-                bit = 16
-                code = self._label(&p, end, &event.stream, &event.foreign)
-            else:
-                if ((length == 15 and memcmp(key, <const char *>b"Collective name", 15) == 0)
-                        or (length == 13 and memcmp(key, <const char *>b"In msg nelems", 13) == 0)):
-                    event.collective = True
+            known = _args_key(key, length)
+            if known == A_OTHER:
                 code = value_end(&p, end)
+            else:
+                bit = <uint64_t>1 << known
+                if event.seen & bit:
+                    event.foreign = True
+                event.seen |= bit
+                code = self._args_member(known, &p, end, event)
             if code != OK:
                 return code
-            if seen & bit:
-                event.foreign = True
-            seen |= bit
             p = skip_space(p, end)
             if p == end:
                 return MORE
@@ -485,6 +514,35 @@ cdef class Scanner:
             if p[0] != 44:
                 return ODD
             p = skip_space(p + 1, end)
+
+    cdef inline int _args_member(self, int known, Bytes *at, Bytes end, Event *event) except -1 nogil:
+        cdef Bytes start = at[0]
+        cdef int code
+        cdef bint escaped
+        if known < PARTS:
+            code = value_end(at, end)
+            self.parts[known].start = start
+            self.parts[known].length = at[0] - start
+            return code
+        if known == A_CORRELATION:
+            return self._identifier(at, end, &event.correlation, &event.foreign)
+        if known == A_EXTERNAL:
+            return self._identifier(at, end, &event.external, &event.foreign)
+        if known == A_BYTES:
+            return self._identifier(at, end, &event.size, &event.foreign)
+        if known == A_DEVICE:
+            return self._label(at, end, &event.device, &event.foreign)
+        if known == A_STREAM:
+            return self._label(at, end, &event.stream, &event.foreign)
+        if start[0] != 34:
+            return value_end(at, end)
+        at[0] = start + 1
+        code = string_end(at, end, &escaped)
+        event.label = NULL if escaped else start + 1
+        event.label_length = at[0] - start - 1
+        if code == OK:
+            at[0] += 1
+        return code
 
     cdef inline int _identifier(
         self, Bytes *at, Bytes end, int64_t *value, bint *foreign
@@ -537,13 +595,91 @@ cdef class Scanner:
 
     cdef inline bint _is_plain(self, Event *event) except -1 nogil:
         """Whether a complete event can be kept here with nothing lost."""
+        cdef int group
+        cdef int shape
         if not (event.has_start and event.has_duration) or event.duration < 0:
             return False
-        if event.collective:
+        if not event.has_args:
+            return True
+        group = self._group(event.category)
+        if group != 0 and group != 4 and group != 5:  # gpu, cpu_ops, annotations
+            return True
+        if event.seen & (1 << A_COLLECTIVE | 1 << A_IN_ELEMS):
+            return self._describe(event, 0, STATED, -1)
+        if group == 0 or event.name < 0:
+            return True
+        shape = self._shaped(event.name)
+        if shape == 0:
+            return True
+        return self._describe(event, STATED, PARTS if shape == 2 else A_CONCRETE, event.name)
+
+    # what is said of collectives ----------------------------------------------
+
+    cdef bint _describe(self, Event *event, int first, int stop, int32_t name) except -1 nogil:
+        """Give the event a row of its own; False where the general decoder must read it."""
+        cdef Py_ssize_t length = 0
+        cdef int64_t sequence = -2
+        cdef int part
+        cdef Span *span
+        cdef Slot *slot
+        cdef uint64_t hash
+        cdef int32_t said
+        self._say(&length, name + 1, <Bytes>&name, sizeof(name))
+        for part in range(first, stop):
+            if not event.seen >> part & 1:
+                continue
+            span = &self.parts[part]
+            if part == A_SEQ and _plain_count(span, &sequence):
+                self._say(&length, part, span.start, 0)  # there is one: its number is kept apart
+                continue
+            if part <= A_IN_ELEMS and span.start[0] == 110:  # null states nothing
+                return False
+            self._say(&length, part, span.start, span.length)
+        hash = hash_of(self.said, length)
+        slot = self.descriptions.find_text(hash, self.said, length)
+        said = slot.id - 1 if slot.id != 0 else self._new_description(
+            event, hash, length, first, stop, name)
+        if said < 0:
             return False
-        if event.has_args and event.name >= 0 and self._shaped(event.name):
-            return self._group(event.category) == 0
+        if self.described_used == self.described_room:
+            self.described_room = self.described_room * 2 if self.described_room else 1024
+            self.described = <int32_t *>_resized(self.described, self.described_room * 4)
+            self.sequences = <int64_t *>_resized(self.sequences, self.described_room * 8)
+        self.described[self.described_used] = said
+        self.sequences[self.described_used] = sequence
+        event.described = <int32_t>(-2 - self.described_used)
+        self.described_used += 1
         return True
+
+    cdef int _say(self, Py_ssize_t *used, int64_t mark, Bytes text, Py_ssize_t length) except -1 nogil:
+        """Append to the key: which member, its length, its text."""
+        cdef Py_ssize_t wanted = used[0] + 16 + length
+        cdef int64_t stated = length
+        if wanted > self.said_room:
+            self.said_room = wanted * 2
+            self.said = <unsigned char *>_resized(self.said, self.said_room)
+        memcpy(self.said + used[0], &mark, 8)
+        memcpy(self.said + used[0] + 8, &stated, 8)
+        memcpy(self.said + used[0] + 16, text, length)
+        used[0] = wanted
+        return 0
+
+    cdef int32_t _new_description(
+        self, Event *event, uint64_t hash, Py_ssize_t length, int first, int stop, int32_t name
+    ) except -3 with gil:
+        cdef int part
+        cdef int32_t said
+        if self.descriptions.used >= DESCRIPTIONS:
+            return -2
+        members = [
+            PART_KEYS[part] + (<const char *>self.parts[part].start)[:self.parts[part].length]
+            for part in range(first, stop)
+            if event.seen >> part & 1
+        ]
+        said = self.describe(None if name < 0 else self.pool.text_of(name), b",".join(members))
+        if said < 0:
+            return -2
+        return self._remember(self.descriptions, hash, self.said, length, said)
 
     cdef inline bint _is_new_label(self, Event *event) except -1 nogil:
         """Whether the general decoder must see a metadata event: it only keeps labels.
@@ -614,6 +750,7 @@ cdef class Scanner:
         rows.name[at] = event.name
         rows.category[at] = event.category
         rows.track[at] = self._track(group <= 2, pid, tid)
+        rows.args[at] = event.described
         rows.correlation[at] = event.correlation if event.correlation != 0 else -1
         rows.external[at] = event.external
         rows.size[at] = event.size
@@ -631,6 +768,7 @@ cdef class Scanner:
         rows.name = <int32_t *>_resized(rows.name, room * 4)
         rows.category = <int32_t *>_resized(rows.category, room * 4)
         rows.track = <int32_t *>_resized(rows.track, room * 4)
+        rows.args = <int32_t *>_resized(rows.args, room * 4)
         rows.ordinal = <int32_t *>_resized(rows.ordinal, room * 4)
         rows.room = room
         return 0
@@ -773,11 +911,11 @@ cdef class Scanner:
         self.group_codes[category] = self.group_of(self.pool.text_of(category))
         return 0
 
-    cdef bint _shaped(self, int32_t name) except -1 nogil:
+    cdef int _shaped(self, int32_t name) except -1 nogil:
         self._flags(name)
         if self.shaped[name] < 0:
             self._ask_shaped(name)
-        return self.shaped[name] == 1
+        return self.shaped[name]
 
     cdef int _ask_shaped(self, int32_t name) except -1 with gil:
         self.shaped[name] = self.is_shaped(self.pool.text_of(name))
@@ -806,6 +944,90 @@ cdef inline Key _key(Bytes key, Py_ssize_t length) noexcept nogil:
         if memcmp(key, <const char *>b"args", 4) == 0:
             return K_ARGS
     return K_OTHER
+
+
+cdef inline int _args_key(Bytes key, Py_ssize_t length) noexcept nogil:
+    """The members of args that are kept."""
+    cdef const char *text = <const char *>key
+    if length == 3:
+        if memcmp(text, b"Seq", 3) == 0:
+            return A_SEQ
+    elif length == 4:
+        if memcmp(text, b"name", 4) == 0:
+            return A_NAME
+    elif length == 5:
+        if memcmp(text, b"bytes", 5) == 0:
+            return A_BYTES
+        if memcmp(text, b"dtype", 5) == 0:
+            return A_DTYPE
+    elif length == 6:
+        if memcmp(text, b"device", 6) == 0:
+            return A_DEVICE
+        if memcmp(text, b"stream", 6) == 0:
+            return A_STREAM
+    elif length == 8:
+        if memcmp(text, b"Comms Id", 8) == 0:
+            return A_COMMS_ID
+        if memcmp(text, b"Src Rank", 8) == 0:
+            return A_SRC
+        if memcmp(text, b"Dst Rank", 8) == 0:
+            return A_DST
+    elif length == 10:
+        if memcmp(text, b"Group size", 10) == 0:
+            return A_GROUP_SIZE
+        if memcmp(text, b"Input Dims", 10) == 0:
+            return A_INPUT_DIMS
+        if memcmp(text, b"Input type", 10) == 0:
+            return A_INPUT_TYPE
+    elif length == 11:
+        if memcmp(text, b"correlation", 11) == 0:
+            return A_CORRELATION
+        if memcmp(text, b"External id", 11) == 0:
+            return A_EXTERNAL
+    elif length == 13:
+        if memcmp(text, b"In msg nelems", 13) == 0:
+            return A_IN_ELEMS
+        if memcmp(text, b"In split size", 13) == 0:
+            return A_IN_SPLIT
+    elif length == 14:
+        if memcmp(text, b"Out msg nelems", 14) == 0:
+            return A_OUT_ELEMS
+        if memcmp(text, b"Out split size", 14) == 0:
+            return A_OUT_SPLIT
+    elif length == 15:
+        if memcmp(text, b"Collective name", 15) == 0:
+            return A_COLLECTIVE
+        if memcmp(text, b"Concrete Inputs", 15) == 0:
+            return A_CONCRETE
+    elif length == 16:
+        if memcmp(text, b"Process Group ID", 16) == 0:
+            return A_GROUP_ID
+    elif length == 17:
+        if memcmp(text, b"Global rank start", 17) == 0:
+            return A_RANK_START
+    elif length == 18:
+        if memcmp(text, b"Process Group Name", 18) == 0:
+            return A_GROUP_NAME
+        if memcmp(text, b"Global rank stride", 18) == 0:
+            return A_RANK_STRIDE
+    elif length == 19:
+        if memcmp(text, b"Process Group Ranks", 19) == 0:
+            return A_GROUP_RANKS
+        if memcmp(text, b"Is asynchronized op", 19) == 0:
+            return A_ASYNC
+    elif length == 25:
+        if memcmp(text, b"Process Group Description", 25) == 0:
+            return A_GROUP_DESCRIPTION
+    return A_OTHER
+
+
+cdef inline bint _plain_count(Span *span, int64_t *value) noexcept nogil:
+    """Value of an integer from 0 of few digits."""
+    cdef Py_ssize_t index
+    for index in range(span.length):
+        if not 48 <= span.start[index] <= 57:
+            return False
+    return small_integer(span.start, span.start + span.length, value)
 
 
 cdef void *_resized(void *old, Py_ssize_t size) except NULL nogil:

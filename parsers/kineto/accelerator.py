@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from parsers.columns import GROUPS, Group
+from parsers.columns import GROUPS, I32, I64, Group
 from parsers.kineto.ids import StringPool
 
 
@@ -27,6 +27,9 @@ class Scanner(Protocol):
 
     def take_spans(self) -> list[tuple[int, int, int]]:
         """Events left to the general decoder: (start, end, ordinal)."""
+
+    def take_described(self) -> tuple[I32, I64]:
+        """By row of what was said of a collective: its index, its sequence number or -2."""
 
     def take_counts(self) -> list[tuple[str, int, int]]:
         """(phase, category id, number) of all events kept or counted here."""
@@ -50,7 +53,8 @@ def new_scanner(
     pool: StringPool,
     tracks: dict[Any, int],
     group_of: Callable[[str | None], Group],
-    is_shaped: Callable[[str], bool],
+    shape_of: Callable[[str], int],
+    describe: Callable[[str | None, bytes], int],
 ) -> Scanner | None:
     """A scanner that shares ids with the general decoder, None where there is none."""
     if not wanted() or not compiled():
@@ -59,6 +63,6 @@ def new_scanner(
 
     indices = {group: index for index, group in enumerate(GROUPS)}
     scanner: Scanner = _scanner.Scanner(
-        pool, tracks, lambda category: indices[group_of(category)], is_shaped
+        pool, tracks, lambda category: indices[group_of(category)], shape_of, describe
     )
     return scanner

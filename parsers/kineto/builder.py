@@ -15,7 +15,7 @@ from parsers.columns import (
     Track,
 )
 from parsers.kineto.accelerator import Scanner, new_scanner
-from parsers.kineto.collectives import TEXT_COLUMNS, is_shaped, join_kernels
+from parsers.kineto.collectives import join_kernels, shape_of
 from parsers.kineto.document import Batch, Notebook
 from parsers.kineto.event import Event, Scalar
 from parsers.kineto.rows import EventRows, GroupColumns, Part
@@ -79,7 +79,11 @@ class Builder:
         self._counts: Counter[tuple[Scalar, Scalar]] = Counter()
         self.events_kept = 0
         self.scanner: Scanner | None = new_scanner(
-            self._rows.strings, self._rows.tracks, group_of, is_shaped
+            self._rows.strings,
+            self._rows.tracks,
+            group_of,
+            shape_of,
+            self._rows.collectives.describe,
         )
 
     def add(self, batch: Batch) -> None:
@@ -209,18 +213,20 @@ class Builder:
         if open_begins:
             message = "begin events without an end are dropped"
             self._notebook.add("unmatched_begin", message, None, open_begins)
-        collectives = self._rows.collectives.columns()
-        texts = [collectives[name] for name in TEXT_COLUMNS]
+        if self.scanner is not None:
+            self._rows.collectives.add_described(*self.scanner.take_described())
+        texts = [self._rows.collectives.text_ids()]
         for columns in self._groups.values():
-            texts.extend(columns.chunks("name", "category"))
+            texts += [columns.column("name"), columns.column("category")]
         strings, text_ids = self._rows.strings.finish(texts)
+        del texts  # or the columns they show could not be let go
         tracks, track_ids = self._rows.finish_tracks(self._labels)
         renumbered = {"name": text_ids, "category": text_ids, "track": track_ids}
         events = {
             group: columns.finish(base_ns, renumbered)
             for group, columns in sorted(self._groups.items(), key=lambda item: item[0])
         }
-        args, groups = self._rows.collectives.finish(collectives, events, text_ids, table)
+        args, groups = self._rows.collectives.finish(events, text_ids, table)
         join_kernels(events, args, strings)
         return Columns(events, strings, tracks, args, groups)
 

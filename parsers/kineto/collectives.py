@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,11 @@ from parsers.columns import (
     ProcessGroup,
     Strings,
 )
+from parsers.kineto.event import DECODE_ERRORS, Args, text_of_float
 from parsers.kineto.groups import GroupTable
 
 if TYPE_CHECKING:
-    from parsers.kineto.event import Args, Event
+    from parsers.kineto.event import Event
     from parsers.kineto.ids import StringPool
 
 _SHAPED = re.compile(r"(?:_c10d_functional|c10d|nccl|gloo|mpi|ucc|hccl):|record_param_comms")
@@ -30,7 +32,8 @@ _POINT_TO_POINT = re.compile(r"c10d::(send|recv)")
 _COMMUNICATION_KERNEL = re.compile(
     r"nccl|rccl|hccl|mscclpp|nvshmem|deep_ep|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE
 )
-TEXT_COLUMNS = ("op", "dtype", "in_split", "out_split")
+_TEXT_COLUMNS = ("op", "dtype", "in_split", "out_split")
+_args_decoder = msgspec.json.Decoder(Args, float_hook=text_of_float)
 _WAIT = "wait"  # record_param_comms of a synchronisation: no collective of its own
 _MAX_U64 = (1 << 64) - 1
 
@@ -38,6 +41,13 @@ _MAX_U64 = (1 << 64) - 1
 def is_shaped(name: object) -> bool:
     """Whether inputs of an event of this name describe a collective."""
     return isinstance(name, str) and _SHAPED.match(name) is not None
+
+
+def shape_of(name: str) -> int:
+    """What inputs of an event of this name describe: 1 a collective, 2 its peer too, 0 nothing."""
+    if _POINT_TO_POINT.match(name) is not None:
+        return 2
+    return int(is_shaped(name))
 
 
 class CollectiveRows:
@@ -48,6 +58,9 @@ class CollectiveRows:
         self._rows: list[tuple[int, ...]] = []
         self._groups = GroupTable()
         self._shaped: dict[object, bool] = {}
+        self._descriptions: list[tuple[int, ...]] = []
+        self._described: I32 = np.empty(0, np.int32)
+        self._sequences: I64 = np.empty(0, np.int64)
 
     def rows_of(self, group: Group, events: list[Event]) -> list[int]:
         """Row of every event, -1 where it says nothing about a collective."""
@@ -63,6 +76,26 @@ class CollectiveRows:
             else:
                 rows.append(MISSING)
         return rows
+
+    def describe(self, name: str | None, members: bytes) -> int:
+        """Index of what ``members`` of args say, -2 where they cannot be read.
+
+        With a ``name`` its inputs speak; without, what the profiler stated.
+        """
+        try:
+            args = _args_decoder.decode(b"{%b}" % members)
+        except DECODE_ERRORS:
+            return -2
+        row = self._stated(args) if name is None else self._from_inputs(name, args)
+        self._descriptions.append(row)
+        return len(self._descriptions) - 1
+
+    def add_described(self, described: I32, sequences: I64) -> None:
+        """Rows that the compiled scanner saw: an index of ``describe`` and a number each.
+
+        An event refers to row ``k`` of them by -2 - k. A number of -2 is the description's own.
+        """
+        self._described, self._sequences = described, sequences
 
     def _is_shaped(self, name: object) -> bool:
         known = self._shaped.get(name)
@@ -124,33 +157,49 @@ class CollectiveRows:
             MISSING,
         )
 
-    def columns(self) -> dict[str, Any]:
+    def text_ids(self) -> I32:
+        """Ids of all texts in the rows so far, -1 among them."""
+        indices = [
+            index for index, (name, _) in enumerate(CollectiveArgs.COLUMNS) if name in _TEXT_COLUMNS
+        ]
+        rows = itertools.chain(self._rows, self._descriptions)
+        return np.fromiter((row[index] for row in rows for index in indices), np.int32)
+
+    def _columns(self) -> dict[str, Any]:
         """The rows so far as columns, with the ids that were given while reading."""
-        return {
-            name: np.fromiter((row[index] for row in self._rows), dtype, len(self._rows))
-            for index, (name, dtype) in enumerate(CollectiveArgs.COLUMNS)
-        }
+        columns = {}
+        for index, (name, dtype) in enumerate(CollectiveArgs.COLUMNS):
+            own = np.fromiter((row[index] for row in self._rows), dtype, len(self._rows))
+            said = np.fromiter((row[index] for row in self._descriptions), dtype)
+            columns[name] = np.concatenate((own, said[self._described]))
+        stated = self._sequences != -2
+        columns["seq"][len(self._rows) :][stated] = self._sequences[stated]
+        return columns
 
     def finish(
         self,
-        columns: dict[str, Any],
         events: dict[Group, Events],
         text_ids: I32,
         table: tuple[ProcessGroup, ...],
     ) -> tuple[CollectiveArgs, tuple[ProcessGroup, ...]]:
-        """``columns`` in their final order, and the groups that their ``group`` indexes.
+        """The rows in their final order, and the groups that their ``group`` indexes.
 
         Rows are put in the order of the events that refer to them (``events[...].args`` is
         changed in place), groups in the order of their first row.
         """
+        for column in events.values():
+            scanned = column.args < MISSING
+            column.args[scanned] = len(self._rows) - 2 - column.args[scanned]
         referred = [column.args[column.args >= 0] for column in events.values()]
         order = np.concatenate([*referred, np.empty(0, np.int32)])
-        renumbered = np.full(len(self._rows) + 1, MISSING, np.int32)
+        count = len(self._rows) + len(self._described)
+        renumbered = np.full(count + 1, MISSING, np.int32)
         renumbered[order] = np.arange(len(order))
         for column in events.values():
             column.args[:] = renumbered[column.args]
-        final = {name: values[order] for name, values in columns.items()}
-        for name in TEXT_COLUMNS:
+        columns = self._columns()
+        final = {name: columns.pop(name)[order] for name, _ in CollectiveArgs.COLUMNS}
+        for name in _TEXT_COLUMNS:
             final[name] = text_ids[final[name]]
         final["group"], groups = self._groups.finish(final["group"], table)
         return CollectiveArgs(**final), groups

@@ -61,12 +61,13 @@ class Event(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-def _text_of_float(text: str) -> str:
+def text_of_float(text: str) -> str:
+    """A number with a point, left as it was written."""
     return text
 
 
-batch_decoder = msgspec.json.Decoder(list[Event], float_hook=_text_of_float)
-event_decoder = msgspec.json.Decoder(Event, float_hook=_text_of_float)
+batch_decoder = msgspec.json.Decoder(list[Event], float_hook=text_of_float)
+event_decoder = msgspec.json.Decoder(Event, float_hook=text_of_float)
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 

@@ -18,6 +18,9 @@ PARSER_VERSION = 2
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 CHUNK_BYTES = 1 << 20
+_RELEASED_TOGETHER = 3 << 20
+"""Freeing a block of this size once teaches the C library to keep chunks between uses: else
+every chunk is given back to the system and its pages are zeroed anew."""
 _MAX_BASE_NS = 1 << 62
 # Every missing rank of a world is named: a number that noise made must not fill the memory.
 _MAX_RANK = MAX_RANKS
@@ -38,6 +41,7 @@ def read_kineto(
     Raises :class:`TraceError` where the file cannot be read or holds no event list, and
     :class:`CancelledError`.
     """
+    bytes(_RELEASED_TOGETHER)
     notebook = Notebook()
     chunks = TextChunks(path, chunk_bytes, progress=progress)
     builder = Builder(notebook)

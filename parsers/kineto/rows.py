@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.columns import I32, MISSING, Events, Group, Track
+from parsers.columns import I32, I64, MISSING, Events, Group, Track
 from parsers.kineto.collectives import CollectiveRows
 from parsers.kineto.event import Event, Scalar
 from parsers.kineto.ids import StringPool, in_order
 
 STREAM_GROUPS = frozenset[Group]({"gpu", "gpu_annotations", "gpu_sync"})
 _WITH_ARGS = frozenset[Group]({"gpu", "cpu_ops", "annotations"})
+
+_FIRST_ROWS = 256
 
 TrackKey = tuple[str, Scalar, Scalar]
 
@@ -27,10 +29,11 @@ class Part(NamedTuple):
 
 
 class GroupColumns:
-    """Chunks of one group's columns, joined and sorted once at the end."""
+    """One group's columns, grown in place: freed pieces of many sizes are of no use to the end."""
 
     def __init__(self) -> None:
-        self._chunks: dict[str, list[npt.NDArray[Any]]] = {name: [] for name, _ in Events.COLUMNS}
+        self._columns = {name: np.empty(_FIRST_ROWS, dtype) for name, dtype in Events.COLUMNS}
+        self._rows = 0
 
     def append(self, parts: Sequence[Part]) -> None:
         """Add the rows of one batch, in the order of the file."""
@@ -38,24 +41,33 @@ class GroupColumns:
         if len(parts) > 1:
             ordinals = np.concatenate([np.asarray(part.ordinals, np.int64) for part in parts])
             order = np.argsort(ordinals, kind="stable")
+        stop = self._rows + sum(len(part.ordinals) for part in parts)
+        self._make_room(stop)
         for name, dtype in Events.COLUMNS:
             pieces = [_array(part.columns.get(name), dtype, len(part.ordinals)) for part in parts]
             joined = pieces[0] if order is None else np.concatenate(pieces)[order]
-            self._chunks[name].append(joined)
+            self._columns[name][self._rows : stop] = joined
+        self._rows = stop
 
-    def chunks(self, *names: str) -> Iterator[npt.NDArray[Any]]:
-        """The chunks of some columns, as they were given."""
-        for name in names:
-            yield from self._chunks[name]
+    def _make_room(self, rows: int) -> None:
+        room = len(self._columns["start_ns"])
+        if rows > room:
+            room = max(rows, room + room // 8)
+            for column in self._columns.values():
+                column.resize(room, refcheck=False)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """The rows of a column so far."""
+        return self._columns[name][: self._rows]
 
     def finish(self, base_ns: int, renumbered: dict[str, I32]) -> Events:
         """Columns sorted by (start, longer first, place in the file), ids renumbered."""
-        start = np.concatenate(self._chunks.pop("start_ns")) + base_ns
-        duration = np.concatenate(self._chunks.pop("dur_ns"))
-        order = np.lexsort((-duration, start))
-        columns: dict[str, Any] = {"start_ns": start[order], "dur_ns": duration[order]}
-        for name, _ in Events.COLUMNS[2:]:
-            column = np.concatenate(self._chunks.pop(name))[order]
+        start = self.column("start_ns")
+        start += base_ns
+        order = _order(start, self.column("dur_ns"))
+        columns: dict[str, Any] = {}
+        for name, _ in Events.COLUMNS:
+            column = self._columns.pop(name)[: self._rows][order]
             ids = renumbered.get(name)
             columns[name] = column if ids is None else ids[column]
         return Events(**columns)
@@ -111,6 +123,25 @@ class EventRows:
         """The rows of the file in a fixed order, and old id -> new id."""
         keys, renumbered = in_order(self.tracks, len(self.tracks), key=_track_order)
         return tuple(_track(*key, labels) for key in keys), renumbered
+
+
+def _order(start: I64, duration: I64) -> npt.NDArray[np.intp]:
+    """Rows by (start, longer first, place), for starts that are mostly in order already.
+
+    Only rows that start together are sorted by their duration: sorting all of them by it
+    costs more than everything else here.
+    """
+    order = np.argsort(start, kind="stable")
+    ordered = start[order]
+    ties = ordered[1:] == ordered[:-1]
+    if not ties.any():
+        return order
+    tied = np.zeros(len(order), np.bool_)
+    tied[1:] |= ties
+    tied[:-1] |= ties
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((-duration[rows], start[rows]))]
+    return order
 
 
 def _track(kind: str, pid: Scalar, tid: Scalar, labels: dict[tuple[str, str], str]) -> Track:
