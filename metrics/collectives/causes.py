@@ -253,13 +253,15 @@ def _cause(segments: Segments) -> tuple[I8, F64]:
     amount = choices[np.arange(len(best)), best]
     own = parts[np.arange(len(best)), np.array(idle)[inner]]
     mixed = (best == 3) & (own < NAMED_SHARE * amount)
+    told = np.where((best == 3) & ~mixed, own, amount)
     name = np.where(best < 3, best, np.where(best == 3, 3 + inner, len(kinds) - 2))
     name[mixed] = len(kinds) - 1
     index = np.array([CAUSES.index(kind) for kind in kinds])[name]
     index = np.where(index == CAUSES.index(COMPUTE), _kind_of_compute(segments), index)
     known = (segments.start.since >= 0) & (excess > 0)
-    share = np.where(known, amount / np.where(known, excess, 1.0), 0.0)
-    named = known & (share >= NAMED_SHARE)
+    whole = np.where(known, excess, 1.0)
+    named = known & (amount >= NAMED_SHARE * whole)
+    share = told / whole
     cause = np.where(named, index, CAUSES.index(UNKNOWN)).astype(np.int8)
     return cause, np.where(named, np.minimum(share, 1.0), 0.0)
 
@@ -281,9 +283,9 @@ def _kind_of_compute(segments: Segments) -> I64:
 
 def _confidence(segments: Segments, cause: I8, share: F64) -> I8:
     """How sure the cause is, were the match certain."""
-    confidence = np.where(share >= SURE_SHARE, HIGH, MEDIUM)
+    confidence = np.where(share >= SURE_SHARE, HIGH, np.where(share >= NAMED_SHARE, MEDIUM, LOW))
     vague = [CAUSES.index(name) for name in (EARLIER_LAG, HOST_LATE, "host_stall", "host_work")]
-    confidence[np.isin(cause, vague)] = MEDIUM
+    confidence[np.isin(cause, vague)] = np.minimum(confidence[np.isin(cause, vague)], MEDIUM)
     few = segments.start.punctual.sum(axis=1) < 2
     confidence[few & np.isin(cause, vague)] = LOW
     confidence[segments.by_clocks] = np.minimum(confidence[segments.by_clocks], MEDIUM)

@@ -197,6 +197,7 @@ def rank_trace(
     cpu_ops: Sequence[Event] = (),
     runtime: Sequence[Event] = (),
     gpu_annotations: Sequence[Event] = (),
+    python: Sequence[Event] = (),
     groups: Sequence[ProcessGroup] = (),
     world_size: int | None = None,
     host: str = "node-a",
@@ -216,6 +217,7 @@ def rank_trace(
         "cpu_ops": cpu_ops,
         "runtime": runtime,
         "gpu_annotations": gpu_annotations,
+        "python": python,
     }
     events: dict[Group, Events] = {
         group: builder.events(group, rows) for group, rows in given.items() if rows
