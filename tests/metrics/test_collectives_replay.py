@@ -1,0 +1,173 @@
+"""Replays worked out by hand: lines of work, collectives that wait for all, and what is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
+
+from metrics.collectives.main_line import MARK, POST, WAIT, main_line
+from metrics.collectives.what_if import WhatIf
+from metrics.result import Result
+from metrics.view import View
+from metrics.what_if_no_straggler import METRIC
+from parsers.columns import RankTrace
+
+
+def steps(count: int) -> list[Event]:
+    return [step(number, 1000.0 * number, 900) for number in range(count)]
+
+
+def rank(number: int, work_us: Sequence[float], longest: Sequence[float]) -> RankTrace:
+    """One kernel a step, from its beginning, then an all-reduce that ends 20 µs after the last.
+
+    Of the two ranks each step's longer kernel decides: the step begins 1000 µs apart.
+    """
+    gpu = []
+    for nth, mine in enumerate(work_us):
+        begin = 1000.0 * nth
+        end = begin + max(longest[nth], mine) + 20
+        gpu.append(kernel("gemm", begin, mine))
+        gpu.append(allreduce(begin + mine, end - begin - mine, Coll("allreduce", 8, 8, seq=nth)))
+    return rank_trace(
+        number,
+        gpu=gpu,
+        annotations=steps(len(work_us)),
+        groups=[world(2)],
+        world_size=2,
+        host="a",
+    )
+
+
+LONGEST = (100, 400, 100, 300)
+
+
+def two() -> View:
+    early = rank(0, (100, 100, 100, 100), longest=LONGEST)
+    return View(job(early, rank(1, LONGEST, longest=LONGEST)))
+
+
+def test_the_line_of_a_rank() -> None:
+    view = two()
+    line = main_line(view.facts.ranks["0"], view.facts.calls["0"])
+
+    # work, the call is posted, the wait for its end, the last work of the step
+    assert line.kind.tolist() == [POST, WAIT, MARK] * 4
+    assert line.which.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    # waits taken out: 20 µs of transfer each, and 300 µs in step 1
+    progress = (line.progress_ns / 1000).tolist()
+    assert progress[:6] == [100, 100, 100, 1080, 1080, 1080]
+    assert progress[6:9] == [2080 - 320, 2080 - 320, 2080 - 320]
+
+
+def test_unchanged_it_ends_as_it_was() -> None:
+    what_if = WhatIf(two())
+
+    ends = [120_000.0, 1_420_000.0, 2_120_000.0, 3_320_000.0]
+    assert what_if.measured.end_ns.tolist() == ends
+    assert what_if.unchanged.end_ns.tolist() == ends
+    assert what_if.measured.length_ns.tolist() == [1_300_000.0, 700_000.0, 1_200_000.0]
+
+
+def test_without_the_late_rank_every_step_is_as_short_as_the_others() -> None:
+    what_if = WhatIf(two())
+
+    # rank 1 as rank 0: 300 µs less in step 1, 200 in step 3; idle time stays as long as it was
+    assert what_if.without("1").length_ns.tolist() == [1_000_000.0, 700_000.0, 1_000_000.0]
+    assert what_if.even().length_ns.tolist() == [1_000_000.0, 700_000.0, 1_000_000.0]
+
+
+def test_without_the_other_rank_nothing_is_saved() -> None:
+    what_if = WhatIf(two())
+
+    assert sum(what_if.without("0").length_ns) >= sum(what_if.unchanged.length_ns)
+
+
+def test_the_metric() -> None:
+    result = METRIC.run(two())
+
+    assert (result.status, result.unit) == ("ok", "ratio")
+    assert result.value == pytest.approx(3200 / 2700)
+    details = result.details
+    assert details["step_time_ms"] == pytest.approx(3.2 / 3)
+    assert details["ideal_step_time_ms"] == pytest.approx(0.9)
+    assert details["saved_pct"] == pytest.approx(100 * 500 / 3200)
+    assert details["num_steps"] == 3
+    assert [row["step"] for row in details["per_step"]] == [1, 2, 3]
+    assert details["without_rank"]["1"]["saved_ms"] == pytest.approx(0.5 / 3)
+    assert details["replay_error_us"] == 0.0
+    assert details["alone"] == []
+
+
+def queued() -> RankTrace:
+    """Two calls posted one after the other, the second queued behind the first on its stream."""
+    return rank_trace(
+        0,
+        gpu=[
+            kernel("gemm", 100, 50, correlation=1),
+            kernel("gemm", 150, 50, correlation=3),
+            Event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 150, 200, 20, correlation=2),
+            Event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 352, 48, 20, correlation=4),
+        ],
+        runtime=[launch(n, 10.0 * n) for n in (1, 2, 3, 4)],
+        groups=[world(2)],
+        world_size=2,
+    )
+
+
+def test_a_call_behind_another_was_posted_when_its_work_was_done() -> None:
+    view = View(job(queued()))
+    line = main_line(view.facts.ranks["0"], view.facts.calls["0"])
+
+    posts = {
+        int(w): n for n, (k, w) in enumerate(zip(line.kind, line.which, strict=True)) if k == POST
+    }
+    first, second = posts[0], posts[1]
+    assert line.behind.tolist()[first] == -1
+    assert (line.behind.tolist()[second], line.gap_ns.tolist()[second]) == (0, 2_000)
+    # after the kernel that was launched before it, which ended at 200: 100 after the beginning
+    assert line.progress_ns.tolist()[second] == 100_000
+    assert line.progress_ns.tolist()[first] == 50_000
+
+
+def refused(*ranks: RankTrace) -> Result:
+    result = METRIC.run(View(job(*ranks)))
+    assert (result.status, result.value) == ("unavailable", None)
+    return result
+
+
+def test_one_rank_has_nobody_to_be_compared_with() -> None:
+    assert refused(rank(0, LONGEST, longest=LONGEST)).reason == "single_rank"
+
+
+def test_without_steps() -> None:
+    bare = [
+        rank_trace(
+            n,
+            gpu=[kernel("gemm", 0, 10), allreduce(10, 10, Coll("allreduce", 8, 8, seq=1))],
+            groups=[world(2)],
+            world_size=2,
+            host="a",
+        )
+        for n in (0, 1)
+    ]
+
+    assert refused(*bare).reason == "no_step_markers"
+
+
+def test_ranks_that_run_different_programs() -> None:
+    other = rank_trace(
+        1,
+        gpu=[
+            kernel("gemm", 0, 90),
+            allreduce(100, 20, Coll("allreduce", 8, 8, seq=0)),
+            Event("ncclDevKernel_AllGather_RING_LL", 130, 10, 20, Coll("_allgather_base", 8, 16)),
+        ],
+        annotations=steps(1),
+        groups=[world(2)],
+        world_size=2,
+        host="a",
+    )
+
+    assert refused(rank(0, (100,), longest=(100,)), other).reason == "not_applicable"
