@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from metrics.collectives.blame import tally
+from metrics.collectives.lag_tables import match_table
 from metrics.collectives.replay import StuckError
 from metrics.collectives.selection import chosen_of, parts_of, require_ranks
+from metrics.collectives.trust import match_reasons
 from metrics.collectives.what_if import StepEnds, WhatIf
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
@@ -86,20 +88,27 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
             "not_replayed": "the host: where it is ahead of the device, it stays so",
             "ranks": f"the {MAX_RANKS} that caused most waiting",
         },
-        reasons=_reasons(what_if),
+        reasons=_reasons(view, what_if),
         warnings=warnings,
     )
 
 
-def _reasons(what_if: WhatIf) -> list[Reason]:
+def _reasons(view: View, what_if: WhatIf) -> list[Reason]:
+    parts = parts_of(view)
+    try:
+        chosen = chosen_of(view, parts)
+    except Refusal as refusal:
+        return list(refusal.reasons)
+    match = match_table(chosen, [(part.arrived, part.rows) for part in parts])
+    reasons = match_reasons(view, match)
     share = what_if.unlinked_share
-    if share <= MAX_UNLINKED:
-        return []
-    text = (
-        f"{share:.0%} of the time in collectives is of calls that are matched to none with "
-        "confidence: it is replayed as it was, and less is saved than could be"
-    )
-    return [Reason("unmatched_collectives", text)]
+    if share > MAX_UNLINKED:
+        text = (
+            f"{share:.0%} of the time in collectives is of calls that are matched to none with "
+            "confidence: it is replayed as it was, and less is saved than could be"
+        )
+        reasons.append(Reason("unmatched_collectives", text))
+    return reasons
 
 
 def _require_devices(view: View, source: str) -> None:
