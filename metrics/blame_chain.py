@@ -28,7 +28,7 @@ from metrics.statistics import microseconds, milliseconds, ratio
 if TYPE_CHECKING:
     from metrics.view import View
 
-MAX_FOLLOWED: Final = 200
+MAX_FOLLOWED: Final = 100
 MAX_SHOWN: Final = 10
 
 

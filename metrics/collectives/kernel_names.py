@@ -67,12 +67,21 @@ def compare(
         who = [int(late[row]), *peers]
         tables = [_tally(activities[i], int(first[row, i]), int(stop[row, i]), size) for i in who]
         number, total = tables[0]
-        usual_number = np.median([table[0] for table in tables[1:]], axis=0)
-        usual = np.median([table[1] for table in tables[1:]], axis=0)
+        usual_number = _middle([table[0] for table in tables[1:]])
+        usual = _middle([table[1] for table in tables[1:]])
         each = total / np.maximum(number, 1)
         extra[row] = float((np.maximum(number - usual_number, 0) * each).sum())
         worst[row] = int((total - usual).argmax())
     return extra, worst
+
+
+def _middle(rows: Sequence[I64] | Sequence[F64]) -> F64:
+    """Median over a few rows; for so few faster than the general one."""
+    if len(rows) == 1:
+        return np.asarray(rows[0], np.float64)
+    ordered = np.sort(np.stack(rows), axis=0)
+    middle = len(ordered) // 2
+    return np.asarray((ordered[(len(ordered) - 1) // 2] + ordered[middle]) / 2)
 
 
 def _tally(activity: Activity, first: int, stop: int, size: int) -> tuple[I64, F64]:
