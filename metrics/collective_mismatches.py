@@ -10,10 +10,11 @@ import numpy as np
 
 from metrics.collectives.findings import Finding, findings, tally
 from metrics.collectives.instance import CONFIDENCES, METHODS
-from metrics.collectives.match import GroupMatch
+from metrics.collectives.match import LOW, GroupMatch
 from metrics.collectives.selection import describe_group, nothing_selected, parts_of, require_ranks
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
+from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 
@@ -30,7 +31,10 @@ def compute(view: View) -> Result:
     parts = parts_of(view)
     if not any(part.rows.any() for part in parts):
         raise nothing_selected(view, parts)
-    matches = [part.arrived.match.where(part.rows) for part in parts if part.rows.any()]
+    touched = [part.arrived.match.where(part.rows) for part in parts if part.rows.any()]
+    matches = [match for match in touched if (match.confidence > LOW).any()]
+    if not matches:
+        raise refuse("unmatched_collectives", _DOUBTFUL)
     counts = [tally(match) for match in matches]
     shown = [found for match in matches for found in _shown(view, match)]
     faults = {name: sum(getattr(one, name) for one in counts) for name in _FAULTS}
@@ -69,7 +73,7 @@ def compute(view: View) -> Result:
             "mismatched": "type, element type or number of elements differ",
             "outside": "before the first or after the last that all have: windows differ",
         },
-        reasons=_reasons(view),
+        reasons=_reasons(view, num_doubtful=len(touched) - len(matches)),
         warnings=warnings,
     )
 
@@ -119,12 +123,22 @@ def _confidence(matches: Sequence[GroupMatch]) -> dict[str, int]:
     return {name: int(counts[value]) for value, name in enumerate(CONFIDENCES)}
 
 
-def _reasons(view: View) -> list[Reason]:
-    return [
+_DOUBTFUL: Final = (
+    "collectives are matched by order alone, with low confidence: what is missing and what is not "
+    "the same collective cannot be told apart"
+)
+
+
+def _reasons(view: View, *, num_doubtful: int) -> list[Reason]:
+    reasons = [
         Reason("unmatched_collectives", f"rank {label} takes no part: {why}", rank=label)
         for label, why in view.matches.skipped.items()
         if " is claimed by " not in why
     ]
+    if num_doubtful:
+        text = f"{num_doubtful} groups are left out: their {_DOUBTFUL}"
+        reasons.append(Reason("unmatched_collectives", text))
+    return reasons
 
 
 METRIC = Metric(

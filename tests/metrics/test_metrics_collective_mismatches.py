@@ -111,3 +111,14 @@ def test_many_findings_are_counted_and_some_listed() -> None:
 
 def test_one_rank_alone_cannot_differ() -> None:
     assert found(rank(0, EIGHT)).reason == "single_rank"
+
+
+def test_calls_that_only_order_matches_and_clocks_deny_are_not_judged() -> None:
+    def stranger(number: int, pause_us: float) -> RankTrace:
+        gpu = [allreduce(10.0 + nth * pause_us, 5.0) for nth in range(20)]
+        return rank_trace(number, gpu=gpu, world_size=2)
+
+    result = found(stranger(0, 100), stranger(1, 171))
+
+    assert (result.status, result.reason) == ("unavailable", "unmatched_collectives")
+    assert result.details["num_problems"] is None
