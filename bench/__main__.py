@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import shutil
 import statistics
 import sys
 import tempfile
@@ -102,13 +101,27 @@ class _Bench:
             said = run(Command.child("kernels", _INTERVALS, rounds)).said
             spreads = {name: Spread(**spread) for name, spread in said.items()}
             results = dataclasses.replace(results, kernels=spreads)
-        if "reopen" in self._parts or "screen" in self._parts:
-            results = self._with_openings(results)
+        if "screen" in self._parts:
+            small = self._screens(self._inputs.ranks(8, sizes.events_a_small_rank))
+            large = self._screens(self._inputs.ranks(8, sizes.events_a_rank))
+            results = dataclasses.replace(results, screens={**small, **large})
+        if "reopen" in self._parts:
+            found = self._inputs.ranks(8, sizes.events_a_rank)
+            with self._store() as store:
+                growth.fill(found, Path(store), self._jobs)
+                openings = growth.second_openings(found, Path(store), rounds)
+            results = dataclasses.replace(results, openings=openings)
         return results
+
+    def _store(self) -> tempfile.TemporaryDirectory[str]:
+        """A cache of its own; workers of an explorer that was ended may still write to it."""
+        return tempfile.TemporaryDirectory(
+            prefix="store-", dir=self._folder, ignore_cleanup_errors=True
+        )
 
     def _comparisons(self) -> tuple[Comparison, ...]:
         sizes = self._sizes
-        with tempfile.TemporaryDirectory(prefix="store-", dir=self._folder) as store:
+        with self._store() as store:
             return tuple(
                 compare(
                     self._inputs.trace(
@@ -125,31 +138,20 @@ class _Bench:
                 for layout in LAYOUTS
             )
 
-    def _with_openings(self, results: Results) -> Results:
-        found = self._inputs.ranks(8, self._sizes.events_a_rank)
-        cache = Path(tempfile.mkdtemp(prefix="store-", dir=self._folder))
-        try:
-            if "screen" in self._parts:
-                screens = self._screens(found, cache)
-                results = dataclasses.replace(results, screens=screens)
-            if "reopen" in self._parts:
-                growth.fill(found, cache, self._jobs)
-                openings = growth.second_openings(found, cache, self._sizes.rounds)
-                results = dataclasses.replace(results, openings=openings)
-        finally:
-            shutil.rmtree(cache, ignore_errors=True)
-        return results
-
-    def _screens(self, found: RankSet, cache: Path) -> dict[str, FirstSight]:
-        """First and second opening of the eight ranks in the explorer; the median run of each."""
+    def _screens(self, found: RankSet) -> dict[str, FirstSight]:
+        """First and second opening of ranks in the explorer; the median run of each."""
         first, second = [], []
         for _ in range(self._sizes.rounds):
-            shutil.rmtree(cache, ignore_errors=True)
-            command = Command.child("screen", found.directory, cache, found.ranks)
-            first.append(FirstSight(**run(command).said))
-            second.append(FirstSight(**run(command).said))
+            with self._store() as store:
+                command = Command.child("screen", found.directory, store, found.ranks)
+                first.append(FirstSight(**run(command).said))
+                second.append(FirstSight(**run(command).said))
             _say(f"  explorer: {first[-1].metric_s:.2f} s, {second[-1].metric_s:.2f} s")
-        return {"first opening": _middle(first), "second opening": _middle(second)}
+        size = f"{found.size_bytes / 1e6:.0f} MB"
+        return {
+            f"first opening, {size}": _middle(first),
+            f"second opening, {size}": _middle(second),
+        }
 
 
 def _middle(sights: list[FirstSight]) -> FirstSight:

@@ -6,36 +6,41 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from bench.measure import Spread
 from metrics.intervals import Intervals, union
 
 CELLS = 200  # about as many as a timeline has columns
 _SEED = 5
+Times = npt.NDArray[np.int64]
 
 
 def measure(count: int, repetitions: int) -> dict[str, dict[str, float]]:
-    """CPU seconds of each kernel on ``count`` intervals: median, low and high."""
-    starts, ends = _stream(count, np.random.default_rng(_SEED))
-    other_starts, other_ends = _stream(count, np.random.default_rng(_SEED + 1))
-    one, other = Intervals.of(starts, ends), Intervals.of(other_starts, other_ends)
-    edges = np.linspace(starts[0], ends[-1], CELLS + 1).astype(np.int64)
+    """CPU seconds of each kernel on ``count`` intervals: median, low and high.
+
+    Two sets that are cut, or taken from one another, share the ``count`` between them.
+    """
+    random = np.random.default_rng(_SEED)
+    starts, ends = _stream(count, random, overlapping=0.1)
+    one, other = (Intervals(*_stream(count // 2, random, overlapping=0.0)) for _ in range(2))
+    whole = Intervals(*_stream(count, random, overlapping=0.0))
+    edges = np.linspace(whole.start_ns[0], whole.end_ns[-1], CELLS + 1).astype(np.int64)
     kernels: dict[str, Callable[[], object]] = {
         "union": lambda: union(starts, ends),
         "intersection": lambda: one & other,
         "subtraction": lambda: one - other,
-        "coverage": lambda: one.coverage(edges),
+        "coverage": lambda: whole.coverage(edges),
     }
     return {name: _spread(kernel, repetitions) for name, kernel in kernels.items()}
 
 
-def _stream(
-    count: int, random: np.random.Generator
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Kernels of a few microseconds with gaps; one in ten overlaps the one before it."""
+def _stream(count: int, random: np.random.Generator, *, overlapping: float) -> tuple[Times, Times]:
+    """Kernels of 1 to 40 us with gaps of up to 8; some begin before the one before them ends."""
     durations = random.integers(1_000, 40_000, count)
-    gaps = np.where(random.random(count) < 0.1, -500, random.integers(1, 8_000, count))
-    starts = np.cumsum(durations + gaps)
+    gaps = random.integers(1, 8_000, count)
+    gaps[random.random(count) < overlapping] = -500
+    starts = np.cumsum(np.roll(durations, 1) + gaps)
     return starts, starts + durations
 
 
