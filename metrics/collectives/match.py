@@ -16,7 +16,8 @@ import numpy as np
 from metrics.calls import Calls
 from metrics.classify import TYPES
 from metrics.collectives.by_time import Ahead
-from metrics.collectives.lineup import Member, line_up, pick
+from metrics.collectives.lineup import line_up
+from metrics.collectives.member import Member, pick
 from metrics.collectives.validity import HIGH, LOW, MEDIUM, judge
 from metrics.groups import CommGroup
 from parsers.columns import I8, I64, MISSING, Bool

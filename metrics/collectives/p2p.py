@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from metrics.classify import TYPES
-from metrics.collectives.lineup import Member, by_order
+from metrics.collectives.lineup import by_order
 from metrics.collectives.match import MatchInput, taking_part
+from metrics.collectives.member import Member
 from metrics.groups import CommGroup
 from parsers.columns import I64
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from metrics.collectives.by_time import Ahead
 from metrics.collectives.clocks import ClockModel, estimate_clocks
-from metrics.collectives.lineup import ORDER
 from metrics.collectives.match import LOW, GroupMatch, Matches, MatchInput, match_calls
+from metrics.collectives.member import ORDER
 from metrics.groups import CommGroup
 
 DOUBTFUL: Final = 0.02

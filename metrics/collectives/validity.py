@@ -17,7 +17,7 @@ from metrics.collectives.deviation import (
     member_offsets,
     nearest_rank,
 )
-from metrics.collectives.lineup import EQUAL_INPUTS, EQUAL_OUTPUTS, ORDER, STEP, Line, Member, pick
+from metrics.collectives.member import EQUAL_INPUTS, EQUAL_OUTPUTS, ORDER, STEP, Line, Member, pick
 from parsers.columns import I8, I64, MISSING, Bool
 
 LOW, MEDIUM, HIGH = 0, 1, 2
