@@ -1,0 +1,130 @@
+"""blame_chain on a job of two tensor-parallel pairs that share data parallelism."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
+
+from metrics.blame_chain import METRIC
+from metrics.collectives.chain import chain_of
+from metrics.collectives.instance import describe
+from metrics.result import Result
+from metrics.view import View, ViewOptions
+from parsers.columns import ProcessGroup, RankTrace
+
+
+def groups(rank: int) -> list[ProcessGroup]:
+    pair = (0, 1) if rank < 2 else (2, 3)
+    across = (rank % 2, rank % 2 + 2)
+    return [
+        world(4),
+        ProcessGroup("1", "mesh_tp", pair, 2, "cuda:nccl"),
+        ProcessGroup("2", "mesh_dp_replicate", across, 2, "cuda:nccl"),
+    ]
+
+
+def call(group: int, start_us: float, end_us: float, seq: int = 0) -> Event:
+    coll = Coll("allreduce", 8, 8, group=group, seq=seq)
+    return allreduce(start_us, end_us - start_us, coll, stream=20 + group)
+
+
+def rank(number: int, slow_us: float = 0) -> RankTrace:
+    """Meets all at 100, computes, meets its pair, computes, meets its peer across.
+
+    Rank 1 computes ``slow_us`` longer before it meets rank 0.
+    """
+    own = slow_us if number == 1 else 0
+    pair = slow_us if number < 2 else 0
+    gpu = [
+        call(0, 0, 100),
+        kernel("gemm", 100, 300 + own),
+        call(1, 400 + own, 420 + pair),
+        kernel("gemm", 420 + pair, 300),
+        call(2, 720 + pair, 740 + slow_us),
+    ]
+    return rank_trace(number, gpu=gpu, groups=groups(number), world_size=4, host="a")
+
+
+def view(slow_us: float = 300) -> View:
+    return View(job(*(rank(number, slow_us) for number in range(4))))
+
+
+def asked(**options: Any) -> Result:
+    return METRIC.run(View(view().job, ViewOptions(**options)))
+
+
+def place(found: View, label: str) -> int:
+    labels = [found.group_label(group.match.group) for group in found.arrivals.groups]
+    return labels.index(label)
+
+
+def test_a_late_rank_that_its_pair_kept_is_not_the_root() -> None:
+    found = view()
+
+    first, root = chain_of(found.facts.causes, place(found, "dp_replicate 0,2"), 0)
+
+    assert (first.label, first.cause, first.lag_ns) == ("0", "previous_collective", 300_000)
+    assert (root.label, root.cause, root.lag_ns) == ("1", "compute", 300_000)
+    assert found.group_label(root.group) == "tp 0,1"
+    assert root.share == 1.0
+
+
+def test_the_slow_rank_itself_needs_no_chain() -> None:
+    found = view()
+
+    (only,) = chain_of(found.facts.causes, place(found, "dp_replicate 1,3"), 0)
+
+    assert (only.label, only.cause) == ("1", "compute")
+
+
+def test_in_words() -> None:
+    found = view()
+
+    told = describe(found, place(found, "dp_replicate 0,2"), 0)
+
+    assert told.why == (
+        "rank 0 was kept 300 µs longer at tp 0,1 AllReduce, where rank 1 was late: "
+        "its kernels take longer"
+    )
+    assert told.chain_sentences == (
+        "rank 0 at dp_replicate 0,2 AllReduce, 300 µs: kept by another group",
+        "rank 1 at tp 0,1 AllReduce, 300 µs: its kernels take longer",
+    )
+    assert told.root is not None
+    assert told.root.label == "1"
+
+
+def test_the_metric_weighs_roots_by_the_waiting_behind_them() -> None:
+    result = asked()
+
+    details = result.details
+    assert (result.status, result.unit) == ("ok", "ratio")
+    # three collectives waited 300 µs each; one of them for a rank that another group had kept
+    assert result.value == 1 / 3
+    assert (details["num_blamed"], details["num_followed"], details["num_handed_on"]) == (3, 3, 1)
+    assert details["longest"] == 2
+    assert details["roots"] == [
+        {
+            "rank": "1",
+            "cause": "compute",
+            "count": 3,
+            "caused_wait_ms": 0.9,
+            "confidence": "high",
+        }
+    ]
+    links = [
+        [(link["rank"], link["cause"]) for link in chain["links"]] for chain in details["chains"]
+    ]
+    assert [("0", "previous_collective"), ("1", "compute")] in links
+
+
+def test_a_quiet_job_has_no_chain() -> None:
+    result = METRIC.run(view(0))
+
+    assert (result.status, result.value) == ("ok", None)
+    assert (result.details["num_blamed"], result.details["roots"]) == (0, [])
+
+
+def test_one_rank_alone() -> None:
+    assert METRIC.run(View(job(rank(0)))).reason == "single_rank"
