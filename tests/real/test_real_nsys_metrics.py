@@ -55,7 +55,8 @@ def test_ranks_matched_by_a_real_communicator(shared: Path) -> None:
     lag = answer("straggler_lag", shared / DDP53)
 
     assert (lag["status"], lag["num_collectives"], lag["stragglers"]) == ("ok", 119, [1])
-    assert lag["match"]["medium"] == 119
+    # The ends of one of them, the second AllReduce, lie 186 us apart on the node's one clock.
+    assert (lag["match"]["medium"], lag["match"]["low"]) == (118, 1)
     volume = answer("collective_volume", shared / DDP53)
     # Every parameter is broadcast once in float32 and reduced once, and eight small reductions.
     assert volume["by_type"]["Broadcast"]["message_bytes"] == 257_250_816
