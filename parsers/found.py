@@ -22,7 +22,16 @@ Kind = Literal[
     "workload_card",
     "cluster_benchmark",
     "training_metrics",
-    "run_metadata",  # launcher_metadata.json, RUN_COMPLETE.txt, topology, manifests
+    "training_log",  # step lines of a training program
+    "step_log",  # one JSON object a step
+    "launcher_metadata",
+    "run_complete",  # the mark that a run ended by itself
+    "nccl_log",
+    "nccl_tests",  # what nccl-tests print
+    "nccl_topology",  # XML
+    "gpu_topology",  # nvidia-smi topo -m
+    "ib_status",  # ibstat
+    "run_metadata",  # manifests, counts of devices, tokens a step
     "profile_summary",
     "serving_results",
     "expert_stats",

@@ -31,15 +31,17 @@ _KINDS: tuple[tuple[frozenset[str], Kind], ...] = (
     (frozenset({"iteration_times"}), "timing_stats"),
     (frozenset({"schema_version", "epochs"}), "training_metrics"),
     (frozenset({"train_time_per_epoch"}), "training_metrics"),
-    (frozenset({"rank0_host"}), "run_metadata"),
-    (frozenset({"nccl_env"}), "run_metadata"),
+    (frozenset({"step", "step_time_sec"}), "step_log"),
+    (frozenset({"rank0_host"}), "launcher_metadata"),
+    (frozenset({"nccl_env"}), "launcher_metadata"),
     (frozenset({"tokens_per_step"}), "run_metadata"),
 )
 
 # Only for JSON objects whose keys leave it open.
 _KINDS_BY_NAME: tuple[tuple[str, Kind], ...] = (
     ("training_metrics", "training_metrics"),
-    ("launcher_metadata", "run_metadata"),
+    ("training_steps", "step_log"),
+    ("launcher_metadata", "launcher_metadata"),
     ("run_metadata", "run_metadata"),
     ("upload_manifest", "run_metadata"),
     ("moe_stats_", "expert_stats"),

@@ -6,6 +6,7 @@ import codecs
 import re
 
 from parsers.found import Kind
+from parsers.sniff.run_text import classify_run_text
 
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # escapes and form feeds occur in logs
 
@@ -54,12 +55,7 @@ _NSYS_HEADER = re.compile(
 
 _CARD_KEY = re.compile(r"^(?:\{\s*)?[\"']?(?:workload|metric_source)[\"']?\s*:", re.MULTILINE)
 _CLUSTER_KEYS = tuple(re.compile(rf"^{key}\s*:", re.MULTILINE) for key in ("hostname", "results"))
-_RUN_COMPLETE = re.compile(
-    r"\bworld_size=\d+.*\b(?:tokens_per_sec|total_wall_time_sec)=", re.DOTALL
-)
 _LOG_SUFFIXES = (".log", ".out", ".err", ".txt")
-_LOG_LINE = re.compile(r"\bNCCL (?:INFO|WARN|TRACE)\b")
-_METADATA_NAMES = ("gpu_count", "topo", "ibstat", "nccl_topo")
 
 
 def decode(data: bytes) -> str | None:
@@ -87,11 +83,10 @@ def classify_text(text: str, name: str) -> tuple[Kind, str | None]:
     lower = name.lower()
     if lower.endswith((".yaml", ".yml")):
         return _classify_yaml(text, lower)
-    if _RUN_COMPLETE.search(text[:4096]):
-        return "run_metadata", None
-    if lower.rpartition(".")[0] in _METADATA_NAMES:
-        return "run_metadata", None
-    if lower.endswith(_LOG_SUFFIXES) or _LOG_LINE.search(text):
+    of_run = classify_run_text(text, lower)
+    if of_run is not None:
+        return of_run, None
+    if lower.endswith(_LOG_SUFFIXES):
         return "log", None
     return "unknown", "text in no format known here"
 

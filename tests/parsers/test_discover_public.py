@@ -155,7 +155,8 @@ def test_archives_name_their_members(shared: Path) -> None:
 def test_side_files_of_a_deepspeed_run(shared: Path) -> None:
     assert kinds(shared / "recorded" / "deepspeed_2") == {
         "kineto": 2,
-        "run_metadata": 2,
+        "launcher_metadata": 1,
+        "run_complete": 1,
         "training_metrics": 1,
     }
 
