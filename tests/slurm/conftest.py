@@ -1,0 +1,52 @@
+"""One real Slurm for all tests that ask for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from cluster import Cluster, private_directory, why_not
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("slurm")
+
+
+@pytest.fixture(scope="session")
+def slurm_installed() -> None:
+    """A visible skip where Slurm cannot run; with CCLTUI_SLURM=require, as in CI, a failure."""
+    reason = why_not()
+    if reason is not None:
+        absent(f"no Slurm: {reason}")
+
+
+def absent(reason: str) -> NoReturn:
+    """Skip, or fail where everything has to be there."""
+    if os.environ.get("CCLTUI_SLURM") == "require":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def cluster(slurm_installed: None) -> Iterator[Cluster]:
+    """A running cluster of two nodes."""
+    with private_directory() as directory:
+        running = Cluster(directory)
+        running.start()
+        try:
+            yield running
+        finally:
+            running.stop()
+
+
+@pytest.fixture
+def accounting(cluster: Cluster) -> Cluster:
+    """The cluster, if it refuses wrong accounts."""
+    if not cluster.has_accounts:
+        absent("no accounts: slurmdbd or MariaDB is not installed")
+    return cluster

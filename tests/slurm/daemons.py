@@ -1,0 +1,120 @@
+"""Processes of a private cluster: started, awaited, and ended for sure."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class ClusterError(RuntimeError):
+    """The cluster did not come up; the message holds the end of the logs."""
+
+
+def free_ports(count: int) -> list[int]:
+    """TCP ports that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def await_true(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+    """Ask ten times a second. Raises ClusterError when it stays false."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"{what}: not within {seconds:g} s")
+        time.sleep(0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Daemon:
+    name: str
+    process: subprocess.Popen[bytes]
+    polite: bool
+
+
+class Daemons:
+    """The daemons of one cluster, each with a log of what it prints.
+
+    They die with this process, even where it is killed: each asks the kernel for a signal at
+    the death of its parent.
+    """
+
+    def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
+        self._logs = logs
+        self._environment = dict(environment)
+        self._running: list[_Daemon] = []
+
+    def start(self, name: str, command: Sequence[str | Path], *, polite: bool = True) -> None:
+        """Start ``command`` in the background; what is not polite is killed at the end."""
+        with (self._logs / f"{name}.out").open("wb") as log:
+            process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *map(str, command)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+                start_new_session=True,
+            )
+        self._running.append(_Daemon(name, process, polite))
+
+    def check_alive(self) -> None:
+        """Raise ClusterError with the log of the first daemon that has left."""
+        for daemon in self._running:
+            status = daemon.process.poll()
+            if status is not None:
+                text = (self._logs / f"{daemon.name}.out").read_text(errors="replace")
+                raise ClusterError(f"{daemon.name} ended with {status}: {text[-2000:]}")
+
+    def stop(self, *, grace_s: float = 5) -> None:
+        """End all, the last started first; whoever ignores the request is killed."""
+        for daemon in reversed(self._running):
+            process = daemon.process
+            process.send_signal(signal.SIGTERM if daemon.polite else signal.SIGKILL)
+            try:
+                process.wait(grace_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._running.clear()
+
+
+def processes_with(*variables: str) -> list[int]:
+    """Processes in whose environment each of ``NAME=VALUE`` stands, this one excepted."""
+    marks = {variable.encode() for variable in variables}
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes()
+        except OSError:  # it has just ended
+            continue
+        if marks <= set(environment.split(b"\0")) and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+def kill_all(pids: Sequence[int]) -> None:
+    """Kill these processes; one that is gone already is no error."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def missing_programs(names: Sequence[str]) -> list[str]:
+    """Those of ``names`` that are not on PATH (or where Debian keeps daemons)."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+    return [name for name in names if shutil.which(name, path=path) is None]
