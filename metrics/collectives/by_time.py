@@ -21,7 +21,8 @@ F64 = npt.NDArray[np.float64]
 SCATTER_NS: Final = 200_000
 """Ends of one collective are no further apart than this on one clock."""
 _BIN_NS: Final = SCATTER_NS
-_MAX_PAIRS: Final = 4_000_000
+_VOTERS: Final = 256
+_NEARLY_ALL: Final = 0.9
 _SLACK: Final = 64
 """So many calls may be missing on both sides together, beyond the difference of the lengths."""
 LOOSE: Final = 4
@@ -98,6 +99,8 @@ def pair(
         known = fit(ends_ns[found], other_ends_ns[anchors[found]])
         apart = (ends_ns - known.of(ends_ns))[found] - other_ends_ns[anchors[found]]
         near_ns = max(SCATTER_NS, round(LOOSE * nearest_rank(np.abs(apart), 0.95)))
+        if len(found) >= _NEARLY_ALL * min(len(tokens), len(other_tokens)):
+            break
     here = ends_ns - known.of(ends_ns)
     anchors = _nearest(tokens, here, other_tokens, other_ends_ns, near_ns)
     positions = _filled(anchors, (tokens, here), (other_tokens, other_ends_ns), near_ns)
@@ -110,48 +113,63 @@ def pair(
 
 
 def _voted(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64) -> Ahead | None:
-    """The difference that most pairs of like calls share, among pairs of similar place."""
+    """The difference that most pairs of like calls share, among pairs of similar place.
+
+    Calls in the middle vote: over more of them clocks that drift would spread their votes.
+    """
     count, others = len(tokens), len(other_tokens)
     reach = abs(others - count) + _SLACK
-    if count * (2 * reach + 1) > _MAX_PAIRS:
-        reach = max(abs(others - count), _MAX_PAIRS // (2 * count))
-    place = np.arange(count)
-    differences = []
-    for shift in range(-reach, reach + 1):
-        there = place + shift
-        inside = (there >= 0) & (there < others)
-        mine, theirs = place[inside], there[inside]
-        like = tokens[mine] == other_tokens[theirs]
-        differences.append(ends[mine[like]] - other_ends[theirs[like]])
-    every = np.sort(np.concatenate(differences))
+    first = max(0, (count - _VOTERS) // 2)
+    place = np.arange(first, min(first + _VOTERS, count))[:, np.newaxis]
+    there = place + np.arange(-reach, reach + 1)
+    inside = np.clip(there, 0, max(others - 1, 0))
+    like = (there == inside) & (tokens[place] == other_tokens[inside]) if others else there < 0
+    every = np.sort((ends[place] - other_ends[inside])[like] if others else ends[:0])
     if not len(every):
         return None
     within = np.searchsorted(every, every + _BIN_NS, side="right") - np.arange(len(every))
     best = int(within.argmax())
     chosen = every[best : best + int(within[best])]
-    return Ahead(float(np.median(chosen)), 0.0, int(ends[0]))
+    return Ahead(float(np.median(chosen)), 0.0, int(ends[len(ends) // 2]))
 
 
 def _nearest(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64, near_ns: int) -> I64:
     """The like call whose end is nearest, where it is near and each is the other's nearest."""
     place = np.full(len(tokens), MISSING, np.int64)
-    for token in np.unique(tokens).tolist():
-        mine, theirs = np.flatnonzero(tokens == token), np.flatnonzero(other_tokens == token)
-        if not len(theirs):
-            continue
-        forth = _closest(ends[mine], other_ends[theirs])
-        back = _closest(other_ends[theirs], ends[mine])
-        near = np.abs(ends[mine] - other_ends[theirs[forth]]) <= near_ns
-        mutual = near & (back[forth] == np.arange(len(mine)))
-        place[mine[mutual]] = theirs[forth[mutual]]
+    if not len(tokens) or not len(other_tokens):
+        return place
+    key, other_key = _keys(tokens, ends, other_tokens, other_ends)
+    forth = _closest(key, ends, other_key, other_ends)
+    back = _closest(other_key, other_ends, key, ends)
+    like = tokens == other_tokens[forth]
+    near = like & (np.abs(ends - other_ends[forth]) <= near_ns)
+    mutual = near & (back[forth] == np.arange(len(tokens)))
+    place[mutual] = forth[mutual]
     return _ascending(place)
 
 
-def _closest(times: I64, among: I64) -> I64:
-    right = np.clip(np.searchsorted(among, times), 0, len(among) - 1)
-    left = np.maximum(right - 1, 0)
-    nearer = np.abs(among[left] - times) < np.abs(among[right] - times)
-    return np.where(nearer, left, right)
+def _keys(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64) -> tuple[I64, I64]:
+    """Numbers that order the calls of both by what they are, then by when they ended."""
+    count = len(tokens)
+    _, what = np.unique(np.concatenate((tokens, other_tokens)), return_inverse=True)
+    _, when = np.unique(np.concatenate((ends, other_ends)), return_inverse=True)
+    key = what.astype(np.int64) * len(what) + when
+    return key[:count], key[count:]
+
+
+def _closest(key: I64, times: I64, among_key: I64, among: I64) -> I64:
+    """Which of the others of the same kind ended nearest to each; of another kind where none is."""
+    order = np.argsort(among_key, kind="stable")
+    right = np.searchsorted(among_key[order], key)
+    left = order[np.maximum(right - 1, 0)]
+    right = order[np.minimum(right, len(order) - 1)]
+    size = len(key) + len(among_key)
+    here = key // size
+    apart = [
+        np.where(among_key[one] // size == here, np.abs(among[one] - times), _NEVER)
+        for one in (left, right)
+    ]
+    return np.where(apart[0] < apart[1], left, right)
 
 
 def _ascending(place: I64) -> I64:

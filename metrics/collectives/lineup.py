@@ -22,6 +22,7 @@ from metrics.collectives.merged import Merged
 from metrics.collectives.pieces import grouped, runs
 from parsers.columns import I64, MISSING, Bool
 
+_CODES = 8191
 MOSTLY = 0.5
 """Share of calls that end on all ranks at once from which on ends tell which calls are one."""
 
@@ -194,44 +195,65 @@ def _uneven_lines(
     uneven: I64,
     ahead: Sequence[Ahead] | None,
 ) -> list[Line]:
-    """Stretches in which some member lacks calls, each lined up for itself."""
+    """Stretches in which some member lacks calls: all at once by time, else each for itself."""
     orders = [np.argsort(code, kind="stable") for code in codes]
     bounds = [
         (np.searchsorted(code[order], uneven), np.searchsorted(code[order], uneven, "right"))
         for code, order in zip(codes, orders, strict=True)
     ]
-    return [
-        _uneven_line(
-            members,
-            [
-                subset[order[first[index] : stop[index]]]
-                for subset, order, (first, stop) in zip(subsets, orders, bounds, strict=True)
-            ],
-            ahead,
-        )
-        for index in range(len(uneven))
-    ]
+    every = [np.flatnonzero(np.isin(code, uneven)) for code in codes]
+    whole = _merged(
+        members,
+        [subset[rows] for subset, rows in zip(subsets, every, strict=True)],
+        ahead,
+        [code[rows] for code, rows in zip(codes, every, strict=True)],
+    )
+    if whole.told or len(uneven) == 1:
+        return [_line_of(whole, [s[rows] for s, rows in zip(subsets, every, strict=True)])]
+    found = []
+    for index in range(len(uneven)):
+        parts = [
+            subset[order[first[index] : stop[index]]]
+            for subset, order, (first, stop) in zip(subsets, orders, bounds, strict=True)
+        ]
+        alike = [np.zeros(len(part), np.int64) for part in parts]
+        found.append(_line_of(_merged(members, parts, ahead, alike), parts))
+    return found
 
 
-def _uneven_line(
-    members: Sequence[Member], parts: Sequence[I64], ahead: Sequence[Ahead] | None
-) -> Line:
-    """Every part joined to those before it, the longest first; what only it has is inserted."""
+def _merged(
+    members: Sequence[Member],
+    parts: Sequence[I64],
+    ahead: Sequence[Ahead] | None,
+    codes: Sequence[I64],
+) -> Merged:
+    """Every part joined to those before it, the longest first; what only it has is inserted.
+
+    Only calls in stretches of one code can be one.
+    """
     order = np.argsort([-len(part) for part in parts], kind="stable").tolist()
+    tokens = [
+        member.tokens[part] * _CODES + code
+        for member, part, code in zip(members, parts, codes, strict=True)
+    ]
     first = order[0]
     whole = members[first]
     meets = fully_dependent(whole.column("kind")[parts[first]])
     joined = Merged.of(
-        whole.tokens[parts[first]],
+        tokens[first],
         whole.end_ns[parts[first]],
         len(members),
         first,
         ends_meet=bool(meets.mean() >= MOSTLY) if len(meets) else True,
     )
     for index in order[1:]:
-        member, part = members[index], parts[index]
         apart = None if ahead is None else between(ahead[index], ahead[first])
-        joined = joined.merged(index, member.tokens[part], member.end_ns[part], apart)
+        end_ns = members[index].end_ns[parts[index]]
+        joined = joined.merged(index, tokens[index], end_ns, apart)
+    return joined
+
+
+def _line_of(joined: Merged, parts: Sequence[I64]) -> Line:
     table = np.stack([pick(part, joined.places[:, i]) for i, part in enumerate(parts)], axis=1)
     return Line.of(table, np.full(len(table), ORDER, np.int8))
 

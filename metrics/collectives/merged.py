@@ -23,13 +23,14 @@ class Merged:
 
     ``end_ns`` is on the clock of the first member, ``places`` int64 [n, m] the position of each
     call in each member's sequence, -1 where it lacks it. ``ends_meet``: most of them end on all
-    ranks at once, as all-to-alls and broadcasts need not.
+    ranks at once, as all-to-alls and broadcasts need not. ``told``: time lined all of them up.
     """
 
     tokens: I64
     end_ns: I64
     places: I64
     ends_meet: bool = True
+    told: bool = True
 
     @classmethod
     def of(
@@ -47,7 +48,7 @@ class Merged:
         Where ends do not tell, all of its calls are taken for calls that are there already.
         """
         if self._in_order(tokens, end_ns, ahead):
-            return self._fitted(member, tokens, end_ns, ahead)
+            return self._placed(member, np.arange(len(tokens)))
         least = SAME_LENGTH if len(tokens) == len(self.tokens) and not ahead else OTHER_LENGTH
         least = least if self.ends_meet else NEARLY_ALL
         paired = pair(tokens, end_ns, self.tokens, self.end_ns, ahead, least=least)
@@ -69,6 +70,7 @@ class Merged:
             np.insert(self.end_ns, at, here[more]),
             np.insert(places, at, inserted, axis=0),
             self.ends_meet,
+            self.told,
         )
 
     def _in_order(self, tokens: I64, end_ns: I64, ahead: Ahead | None) -> bool:
@@ -87,12 +89,16 @@ class Merged:
         return int((paired.positions >= 0).sum()) > int(in_order.sum())
 
     def _fitted(self, member: int, tokens: I64, end_ns: I64, ahead: Ahead | None) -> Merged:
+        untold = replace(self, told=False)
         if len(tokens) > len(self.tokens):
-            return self
+            return untold
         apart = None if ahead is None or not len(end_ns) else int(ahead.of(end_ns[:1])[0])
         at = place_gap(tokens, end_ns, self.tokens, self.end_ns, ahead_ns=apart)
+        return untold._placed(member, at)
+
+    def _placed(self, member: int, at: I64) -> Merged:
         places = self.places.copy()
-        places[at, member] = np.arange(len(tokens))
+        places[at, member] = np.arange(len(at))
         return replace(self, places=places)
 
 

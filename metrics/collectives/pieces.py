@@ -38,7 +38,7 @@ def grouped(positions: I64, elements: I64) -> tuple[I64, Bool, Bool]:
     keep, joined = np.ones(len(positions), np.bool_), np.zeros(len(positions), np.bool_)
     present = positions >= 0
     known = present.all(axis=1) & (elements > 0).all(axis=1)
-    uneven = known & (elements.max(axis=1, initial=0) != elements.min(axis=1, initial=0))
+    uneven = known & (elements != elements[:, :1]).any(axis=1)
     for line in np.flatnonzero(uneven).tolist():
         stop = _together(present, elements, line)
         if stop > line:

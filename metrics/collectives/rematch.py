@@ -15,6 +15,8 @@ from metrics.collectives.member import ORDER
 from metrics.groups import CommGroup
 
 DOUBTFUL: Final = 0.02
+TELLS_CLOCKS: Final = 64
+"""From so many believed collectives on a group lined itself up by clocks as good as any."""
 
 
 def match_and_clock(
@@ -54,7 +56,7 @@ def match_and_clock(
 def _open(match: GroupMatch) -> bool:
     """Whether order alone lined up calls of which not just a few are missing or doubtful."""
     doubtful = (match.level == ORDER) & (~match.usable | (match.confidence == LOW))
-    return int(doubtful.sum()) > DOUBTFUL * len(doubtful)
+    return _believed(match) < TELLS_CLOCKS and int(doubtful.sum()) > DOUBTFUL * len(doubtful)
 
 
 def _believed(match: GroupMatch | None) -> int:

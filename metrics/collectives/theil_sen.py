@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
+
+from parsers.columns import I64
 
 F64 = npt.NDArray[np.float64]
 
@@ -26,10 +30,10 @@ def slopes(time: F64, values: F64) -> tuple[F64, F64]:
     members = values.shape[1]
     if len(time) < MIN_POINTS:
         return np.zeros(members), np.full(members, UNKNOWN_ERROR)
-    blocks = np.array_split(np.argsort(time, kind="stable"), min(len(time), MAX_POINTS))
-    when = np.array([np.median(time[block]) for block in blocks])
-    level = np.stack([np.median(values[block], axis=0) for block in blocks])
-    early, late = np.triu_indices(len(when), 1)
+    order = np.argsort(time, kind="stable")
+    when = _condensed(time[order][:, np.newaxis])[:, 0]
+    level = _condensed(values[order])
+    early, late = _pairs(len(when))
     apart = when[late] > when[early]
     early, late = early[apart], late[apart]
     if not len(early):
@@ -40,6 +44,30 @@ def slopes(time: F64, values: F64) -> tuple[F64, F64]:
     low, high = _interval(len(steep), len(when))
     error = (steep[high] - steep[low]) / (2 * Z_99)
     return np.median(steep, axis=0), np.maximum(error, LEAST_ERROR)
+
+
+@lru_cache
+def _pairs(count: int) -> tuple[I64, I64]:
+    """Indices of all pairs of so many."""
+    early, late = np.triu_indices(count, 1)
+    return early, late
+
+
+def _condensed(values: F64) -> F64:
+    """Medians of at most ``MAX_POINTS`` consecutive blocks of rows, their lengths one apart."""
+    count = len(values)
+    if count <= MAX_POINTS:
+        return values
+    length, longer = divmod(count, MAX_POINTS)
+    cut = longer * (length + 1)
+    parts = (values[:cut], length + 1, longer), (values[cut:], length, MAX_POINTS - longer)
+    return np.concatenate(
+        [
+            np.median(part.reshape(number, size, -1), axis=1)
+            for part, size, number in parts
+            if number
+        ]
+    )
 
 
 def _interval(num_slopes: int, num_points: int) -> tuple[int, int]:
