@@ -25,6 +25,7 @@ from ccltui.commands import (
     stats,
 )
 from ccltui.commands.loading import LoadOptions
+from ccltui.config import read_config
 from ccltui.report.envelope import Selection
 from ccltui.report.gates import parse_gate
 from parsers.errors import GrammarError, NotFoundError
@@ -34,6 +35,7 @@ _USAGE = """\
 ccltui DIR [options]                   explore
        ccltui DIR --metric NAME [options]     print metrics
        ccltui --list-metrics
+       ccltui --keys
        ccltui demo [DIR] [options]            a made-up job
        ccltui doctor DIR [options]            what is in DIR
        ccltui metrics-report DIR… [options]   all metrics of many directories
@@ -67,6 +69,8 @@ def run(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     if options.list_metrics:
         return list_metrics.run()
+    if options.keys:
+        return explore.print_keys(read_config(options.config))
     if options.trace is None:
         raise GrammarError(
             f"which trace directory? {PROG} DIR opens one, {PROG} demo makes one up; "

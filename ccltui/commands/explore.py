@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Final
+from typing import cast
 
+from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, cache_directory, name_nsys, rank_map_of
+from ccltui.config import COLORS, DRIVERS, Config, read_config
 from ccltui.report.envelope import Selection
 from parsers.errors import GrammarError
-
-DRIVERS: Final = ("slim", "plain")
-COLORS: Final = ("auto", "truecolor", "256", "16", "never")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,10 +19,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--driver",
         choices=DRIVERS,
-        default="slim",
-        help="slim sends only what changed on the screen; plain is for terminals it confuses",
+        help="slim (default) sends only what changed on the screen; plain is for terminals that "
+        "it confuses",
     )
-    group.add_argument("--color", choices=COLORS, default="auto", help="default: auto")
+    group.add_argument("--color", choices=COLORS, help="default: auto")
+    group.add_argument(
+        "--config",
+        metavar="FILE",
+        help="settings: keys, theme, ...; default: ~/.config/ccltui/config.toml",
+    )
+    group.add_argument(
+        "--keys", action="store_true", help="print the keys as the settings have them"
+    )
 
 
 def has_terminal() -> bool:
@@ -34,10 +41,12 @@ def has_terminal() -> bool:
 def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection) -> int:
     """Open the explorer; the exit status. Raises GrammarError for what only numbers heed."""
     # textual and rich are imported nowhere else on the way to here.
+    from ccltui.report.keys import checked  # noqa: PLC0415
     from ccltui.tui import run as run_explorer  # noqa: PLC0415
-    from ccltui.tui.options import ExplorerOptions  # noqa: PLC0415
+    from ccltui.tui.options import ColorName, DriverName, ExplorerOptions  # noqa: PLC0415
 
     _refuse_headless(selection)
+    config = read_config(options.config)
     name_nsys(loading)
     with cache_directory(loading) as cache_dir:
         return run_explorer(
@@ -50,12 +59,21 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
                 ranks=selection.ranks,
                 cache_dir=cache_dir,
                 jobs=loading.jobs,
-                driver=options.driver,
-                color=options.color,
+                driver=cast("DriverName", options.driver or config.driver or "slim"),
+                color=cast("ColorName", options.color or config.color or "auto"),
+                keys=checked(config),
                 profile_mode=selection.profile_mode,
                 raw_clocks=selection.raw_clocks,
             ),
         )
+
+
+def print_keys(config: Config) -> int:
+    """Print every key of the explorer, and what the settings change about it; the exit status."""
+    from ccltui.report.keys import key_lines  # noqa: PLC0415  (the registry of actions)
+
+    print("\n".join(key_lines(config)))
+    return exit_codes.OK
 
 
 def _refuse_headless(selection: Selection) -> None:

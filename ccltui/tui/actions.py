@@ -50,6 +50,8 @@ class Effect(Enum):
     CLEAR_WINDOW = auto()
     OPEN_CAPTURE = auto()
     BACK = auto()
+    COMMANDS = auto()
+    SUSPEND = auto()
     HELP = auto()
     INTERRUPT = auto()
     REPAINT = auto()
@@ -322,9 +324,12 @@ ACTIONS: Final[tuple[Action, ...]] = (
            _no_time, hint="measure"),
     Action("out.export", ("e",), "write csv or json", "out", Effect.PROMPT_EXPORT,
            why_not=_no_time, hint="export"),
-    Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="command"),
+    Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="copy"),
     Action("out.picture", ("S",), "picture of the screen (SVG)", "out", Effect.SCREENSHOT),
     Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),
+    Action("app.commands", (":", "ctrl+p"), "command by name; place", "app", Effect.COMMANDS,
+           hint="command"),
+    Action("app.suspend", ("ctrl+z",), "to the shell; fg comes back", "app", Effect.SUSPEND),
     Action("app.repaint", ("ctrl+l",), "repaint the screen", "app", Effect.REPAINT),
     Action("app.interrupt", ("ctrl+c",), "stop loading; then quit", "app", Effect.INTERRUPT),
     Action("app.quit", ("q",), "quit", "app", Effect.QUIT, hint="quit"),

@@ -11,11 +11,13 @@ from textual.app import App, ComposeResult
 from textual.driver import Driver
 from textual.worker import Worker, WorkerState
 
-from ccltui.tui import compat, history, moves
+from ccltui.tui import compat, history, moves, outlets
 from ccltui.tui.actions import Action, Effect
 from ccltui.tui.adopt import adopt
 from ccltui.tui.asking import Asking
 from ccltui.tui.background import LOADING, Background, MakeAnalyst
+from ccltui.tui.commands import Chosen, Commands
+from ccltui.tui.counts import longer, repeated
 from ccltui.tui.display import Display
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.help import SCROLL
@@ -63,21 +65,25 @@ class Explorer(App[int], inherit_bindings=False):
         self._front = Display(self, look)
         chosen = Filter(options.window, options.steps, options.ranks)
         self._options = options
-        self.scene = Scene(Session(path, filter=chosen), colour=look.depth != "mono")
+        session = Session(path, filter=chosen)
+        self.scene = Scene(session, colour=look.depth != "mono", bindings=options.keys)
         self._background = Background(self, options, load, analyst, self._post)
-        self._key_lookup = Keymap()
+        self._key_lookup = Keymap(options.keys)
+        self._count = ""
         self._asked: dict[type[Query], Query] = {}
         self._asking: Asking | None = None
         self._effects: dict[Effect, Callable[[], None]] = {
             Effect.CLEAR_WINDOW: self._clear_window,
             Effect.WINDOW_HERE: self._window_here,
             Effect.OPEN_CAPTURE: self._open_capture,
-            Effect.COPY: self._copy,
-            Effect.SCREENSHOT: self._take_picture,
+            Effect.COPY: lambda: self._view(lambda s: outlets.copy(self, s, self._options)),
+            Effect.SCREENSHOT: lambda: self._view(lambda s: outlets.take_picture(self, s)),
             Effect.VIEW_BACK: lambda: self._view(history.back),
             Effect.VIEW_FORWARD: lambda: self._view(history.forward),
             Effect.BACK: self._back,
             Effect.HELP: self._open_help,
+            Effect.COMMANDS: self._open_commands,
+            Effect.SUSPEND: self.action_suspend_process,
             Effect.INTERRUPT: self._interrupt,
             Effect.REPAINT: self._repaint,
             Effect.QUIT: self._leave,
@@ -138,7 +144,7 @@ class Explorer(App[int], inherit_bindings=False):
             self._background.analyse(lambda: self.scene.session)
 
     def _adopt(self, findings: Findings) -> None:
-        if findings.generation == self.scene.session.generation:
+        if self.scene.session.accepts(findings.generation):
             self.scene = adopt(self.scene, findings)
             self._show()
 
@@ -150,6 +156,8 @@ class Explorer(App[int], inherit_bindings=False):
         event.prevent_default()
         if self._asking is not None:
             self._type(self._asking, event.key, event.character)
+        elif self._front.commands is not None:
+            self._command(self._front.commands, event.key, event.character)
         elif self._front.help is not None:
             step = SCROLL.get(event.key)
             self._front.help = None if step is None else self._front.help + step
@@ -160,29 +168,51 @@ class Explorer(App[int], inherit_bindings=False):
 
     def on_paste(self, event: events.Paste) -> None:
         """Pasted text is typed text, and only where text is asked for."""
+        text = " ".join(event.text.split())
         if self._asking is not None:
-            self._asking = self._asking.pasted(" ".join(event.text.split()), self.scene)
-            self._show()
+            self._asking = self._asking.pasted(text, self.scene)
+        elif self._front.commands is not None:
+            self._front.commands = Commands(self._front.commands.prompt.insert(text))
+        self._show()
 
     def _press(self, key: str, before: str = "") -> bool:
         """Do what a key means, after the one before it; whether it means anything."""
+        count, self._count = self._count, longer(self._count, key)
+        if self._count:
+            self.scene = replace(self.scene, notice="", said=f"count {self._count}: times what?")
+            return True
         pressed = self._key_lookup.press(self.scene.state.pane, before, key)
         if before and pressed.action is None:
             return False
         self.scene = replace(self.scene, notice=pressed.problem, said="")
         if pressed.action is not None:
-            self.perform(pressed.action)
+            self.perform(pressed.action, int(count or 1))
         return True
 
-    def perform(self, action: Action) -> None:
+    def perform(self, action: Action, times: int = 1) -> None:
         """Do what an action does, or say why it cannot."""
-        why = action.why_not(self.scene)
-        if why is not None:
-            self.scene = replace(self.scene, notice=why)
-        elif isinstance(action.act, Effect):
-            self._take_effect(action.act)
-        else:
-            self._go(action.act(self.scene), action.id)
+        if isinstance(action.act, Effect):
+            why = action.why_not(self.scene)
+            if why is not None:
+                self.scene = replace(self.scene, notice=why)
+            else:
+                self._take_effect(action.act)
+            return
+        after, problem = repeated(action, self.scene, times)
+        self._go(after.state, action.id)
+        self.scene = replace(self.scene, notice=problem)
+
+    def _command(self, commands: Commands, key: str, character: str | None) -> None:
+        """Take a key for the command line: a longer text, what was chosen, or nothing any more."""
+        after = commands.press(key, character, self.scene, self.scene.bindings)
+        self._front.commands = after if isinstance(after, Commands) else None
+        if not isinstance(after, Chosen):
+            return
+        self.scene = replace(self.scene, notice="", said="")
+        if after.action is not None:
+            self.perform(after.action, after.times)
+        elif after.state is not None:
+            self._go(after.state, "find.goto")
 
     def _go(self, state: ViewState, by: str) -> None:
         """Show another view; the one before it can be come back to."""
@@ -207,9 +237,10 @@ class Explorer(App[int], inherit_bindings=False):
         capture = rows[min(self.scene.state.file, len(rows) - 1)].capture
         self._options = replace(self._options, capture=capture, iteration=None)
         old = self.scene.session
-        session = Session(old.path, generation=old.generation + 1)
+        session = old.anew()
         state = ViewState(pane=self.scene.state.pane)
-        self.scene = Scene(session, state, colour=self.scene.colour)
+        old_scene = self.scene
+        self.scene = Scene(session, state, colour=old_scene.colour, bindings=old_scene.bindings)
         self._asked.clear()
         self._background.start_loading(old.path, self._options)
 
@@ -225,6 +256,9 @@ class Explorer(App[int], inherit_bindings=False):
     def _open_help(self) -> None:
         self._front.help = 0
 
+    def _open_commands(self) -> None:
+        self._front.commands = Commands()
+
     def _interrupt(self) -> None:
         if not self._stop_loading():
             self._leave()
@@ -232,26 +266,6 @@ class Explorer(App[int], inherit_bindings=False):
     def _repaint(self) -> None:
         compat.forget_screen(self)
         self.screen.refresh()
-
-    def _copy(self) -> None:
-        """Put the command line of the view on the clipboard of the user's terminal."""
-        from ccltui.tui.commandline import command_line  # noqa: PLC0415
-
-        text = command_line(self.scene, self._options)
-        self.copy_to_clipboard(text)
-        self.scene = replace(self.scene, said=f"copied: {text}")
-
-    def _take_picture(self) -> None:
-        """Write a picture of the screen into the current directory."""
-        from ccltui.tui.export import free_name  # noqa: PLC0415
-
-        path = free_name(f"ccltui-{self.scene.state.pane.name.lower()}", ".svg")
-        try:
-            self.save_screenshot(path)
-        except OSError as error:
-            self.scene = replace(self.scene, notice=f"{path}: {error.strerror}")
-        else:
-            self.scene = replace(self.scene, said=f"picture in {path}")
 
     def _leave(self) -> None:
         """End with 0, or with 1 when nothing could be opened."""

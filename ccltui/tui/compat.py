@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from multiprocessing import resource_tracker
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.geometry import Region
 
+from ccltui.tui.clipboard import osc52
 from ccltui.tui.terminal import Shift
 
 if TYPE_CHECKING:
@@ -38,6 +40,14 @@ def leave_on_termination(app: App[Any]) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, app.exit, 128 + number)
+
+
+def copy(app: App[Any], text: str) -> None:
+    """Put a text on the clipboard of the user's terminal, past the model of its screen."""
+    app._clipboard = text
+    write = getattr(app._driver, "write_past", None) or getattr(app._driver, "write", None)
+    if write is not None:
+        write(osc52(text, os.environ))
 
 
 def forget_screen(app: App[Any]) -> None:

@@ -10,6 +10,7 @@ from textual.app import App, ComposeResult
 from textual.containers import Vertical
 
 from ccltui.tui import lines
+from ccltui.tui.commands import Commands
 from ccltui.tui.help import help_page
 from ccltui.tui.panes.gutter import gutter
 from ccltui.tui.prompt import Prompt
@@ -28,13 +29,18 @@ _CHARTS = (Pane.ALIGNMENT, Pane.TIMELINE)
 
 
 class Display:
-    """What is on the screen. ``help`` is its first line while it covers the panes, else None."""
+    """What is on the screen.
+
+    While help covers the panes ``help`` is its first line, and ``commands`` is the command line
+    while that does; else they are None.
+    """
 
     def __init__(self, app: App[Any], look: Appearance) -> None:
         self._app = app
         self._look = (look.styles, look.ascii_table)
         self._prepared = False
         self.help: int | None = None
+        self.commands: Commands | None = None
 
     def compose(self) -> ComposeResult:
         """Lines above and below the panes; nothing here needs numpy."""
@@ -90,6 +96,10 @@ class Display:
     def _wide(self) -> bool:
         return self._app.size.width >= WIDE
 
+    @property
+    def _covered(self) -> bool:
+        return self._small or self.help is not None or self.commands is not None
+
     def _visible(self, scene: Scene) -> Iterator[Pane]:
         """Panes on the screen: a wide one shows both charts, with their one cursor."""
         chosen = scene.state.pane
@@ -128,7 +138,7 @@ class Display:
         self._lines("status").show(below)
         self._lines("keys").show([lines.keys(scene, width)])
         self._cover(scene, width, height)
-        covered = self._small or self.help is not None
+        covered = self._covered
         loadbar = self._app.screen.query_one(LoadBar)
         loadbar.show_session(scene.session, width, height, shown=not covered)
         labels = gutter(scene)
@@ -139,9 +149,12 @@ class Display:
 
     def _cover(self, scene: Scene, width: int, height: int) -> None:
         """Help, or a word about the size, in front of everything."""
-        self._app.screen.set_class(self._small or self.help is not None, "covered")
+        self._app.screen.set_class(self._covered, "covered")
         if self._small:
             self._lines("cover").show(lines.too_small(scene, width, height))
+        elif self.commands is not None:
+            page = self.commands.page(scene, scene.bindings, width, height)
+            self._lines("cover").show(page)
         elif self.help is not None:
-            page, self.help = help_page(scene.state.pane, self.help, width, height)
+            page, self.help = help_page(scene.state.pane, self.help, width, height, scene.bindings)
             self._lines("cover").show(page)

@@ -59,6 +59,10 @@ class SlimDriver(LinuxDriver):
         if changed:
             super().write(changed)
 
+    def write_past(self, data: str) -> None:
+        """Send what does not touch the screen, and is not for the model to understand."""
+        super().write(data)
+
     def forget(self) -> None:
         """Trust nothing about the screen from the next write on. Safe in a signal handler."""
         self._stale = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ccltui.draw.palette import Ink
 from ccltui.tui.actions import GROUPS, Action, active, by_id
-from ccltui.tui.keymap import shown
+from ccltui.tui.keymap import Bindings, first_key
 from ccltui.tui.lines import Line, cut
 from ccltui.tui.viewstate import Pane
 
@@ -38,12 +38,12 @@ _COLUMN = 40
 _KEYS_WIDTH = 9
 
 
-def help_lines(pane: Pane, width: int) -> list[Line]:
+def help_lines(pane: Pane, width: int, bindings: Bindings) -> list[Line]:
     """Everything a pane knows, group by group, in as many columns as there is room for."""
     lines = [cut([(f" Help: {pane.title}", Ink.HEADER)], width, Ink.HEADER_DIM)]
     lines += [cut([(f" {text}", Ink.TEXT)], width, Ink.TEXT) for text in _ABOUT[pane]]
     columns = max(width // _COLUMN, 1)
-    entries = _entries(pane)
+    entries = _entries(pane, bindings)
     rows = -(-len(entries) // columns)
     for row in range(rows):
         pieces: Line = []
@@ -53,28 +53,30 @@ def help_lines(pane: Pane, width: int) -> list[Line]:
     return lines
 
 
-def _entries(pane: Pane) -> list[Line]:
+def _entries(pane: Pane, bindings: Bindings) -> list[Line]:
     entries: list[Line] = []
     for group in GROUPS:
         actions = [action for action in active(pane) if action.group == group]
         twins = {action.twin for action in actions}
         if actions:
             entries.append([(f" {group}", Ink.STRONG)])
-        entries += [_entry(action) for action in actions if action.id not in twins]
+        entries += [_entry(action, bindings) for action in actions if action.id not in twins]
     return entries
 
 
-def _entry(action: Action) -> Line:
-    keys = shown(action.keys[0])
+def _entry(action: Action, bindings: Bindings) -> Line:
+    keys = first_key(action, bindings)
     if action.twin:
-        keys += f" {shown(by_id(action.twin).keys[0])}"
+        keys += f" {first_key(by_id(action.twin), bindings)}"
     text = action.both or action.help
     return [(f"  {keys.ljust(_KEYS_WIDTH)} ", Ink.KEY), (text, Ink.TEXT)]
 
 
-def help_page(pane: Pane, first: int, width: int, height: int) -> tuple[list[Line], int]:
+def help_page(
+    pane: Pane, first: int, width: int, height: int, bindings: Bindings
+) -> tuple[list[Line], int]:
     """As many lines from ``first`` on as fit above a foot, and the first that was shown."""
-    lines = help_lines(pane, width)
+    lines = help_lines(pane, width, bindings)
     room = max(height - 1, 1)
     last = max(len(lines) - room, 0)
     first = max(min(first, last), 0)

@@ -12,7 +12,7 @@ from ccltui.draw.text import clean, fit, fit_middle, wrap
 from ccltui.tui.actions import active, by_id
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.kernel import running_at_cursor
-from ccltui.tui.keymap import shown
+from ccltui.tui.keymap import first_key
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.search import count_text
 from ccltui.tui.session import FileState, Filter, Session
@@ -354,20 +354,20 @@ def too_small(scene: Scene, width: int, height: int) -> list[Line]:
 
 def keys(scene: Scene, width: int) -> Line:
     """Keys of the pane that are worth a reminder; help always fits."""
-    help_line = _hint_pieces("app.help")
+    help_line = _hint_pieces("app.help", scene)
     pieces: Line = [(" ", Ink.TEXT)]
     for action in active(scene.state.pane):
         if not action.hint or action.id == "app.help":
             continue
-        hint = _hint_pieces(action.id)
+        hint = _hint_pieces(action.id, scene)
         if sum(len(text) for text, _ in (*pieces, *hint, *help_line)) < width:
             pieces += hint
     return cut([*pieces, *help_line], width, Ink.TEXT)
 
 
-def _hint_pieces(action_id: str) -> Line:
+def _hint_pieces(action_id: str, scene: Scene) -> Line:
     action = by_id(action_id)
-    label = shown(action.keys[0])
+    label = first_key(action, scene.bindings)
     if action.twin:
-        label += f"/{shown(by_id(action.twin).keys[0])}"
+        label += f"/{first_key(by_id(action.twin), scene.bindings)}"
     return [(label, Ink.KEY), (f" {action.hint}  ", Ink.DIM)]

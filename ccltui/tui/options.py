@@ -31,3 +31,5 @@ class ExplorerOptions:
     profile_mode: str = "auto"
     raw_clocks: bool = False
     overrides: Mapping[str, object] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Keys by action id, where they are not those of the registry."""

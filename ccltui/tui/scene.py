@@ -70,6 +70,7 @@ class Scene:
     history: History = field(default_factory=History)
     marks: Mapping[str, ViewState] = field(default_factory=dict)
     said: str = ""  # what was done, in a sentence
+    bindings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # keys of the user
 
     @property
     def communicator(self) -> Communicator | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from explorers import Settle, Start
 from fakes import FakeLoad, literal_analyst
@@ -31,10 +33,10 @@ def start() -> Start:
         color: ColorName = "256",
         path: str = "/nowhere/run-0421",
         analyst: MakeAnalyst = literal_analyst,
+        **options: Any,
     ) -> Explorer:
-        return Explorer(
-            path, ExplorerOptions(color=color), load=load or FakeLoad(), analyst=analyst
-        )
+        asked = ExplorerOptions(color=color, **options)
+        return Explorer(path, asked, load=load or FakeLoad(), analyst=analyst)
 
     return make
 

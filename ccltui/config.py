@@ -1,0 +1,125 @@
+"""The user's settings: ``config.toml`` in the folder for settings of ccltui.
+
+``$XDG_CONFIG_HOME/ccltui/config.toml``, or ``~/.config/ccltui/config.toml``::
+
+    [keys]
+    "stragglers.next" = ["]", "x"]   # the keys of an action, by its id
+    "move.page_down" = []            # none: the command line still knows it
+
+    [screen]
+    theme = "light"
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from parsers.errors import GrammarError
+
+THEMES: Final = ("auto", "dark", "light", "ansi")
+COLORS: Final = ("auto", "truecolor", "256", "16", "never")
+DRIVERS: Final = ("slim", "plain")
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "theme": THEMES,
+    "color": COLORS,
+    "driver": DRIVERS,
+}
+_SWITCHES: Final = ("mouse", "ascii")
+_MOST_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Keys by action id, and settings of the screen; what is absent has its default.
+
+    ``path`` is the file that this came from, "" where there is none.
+    """
+
+    path: str = ""
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    theme: str | None = None
+    color: str | None = None
+    driver: str | None = None
+    mouse: bool | None = None
+    ascii: bool | None = None
+
+
+def default_path() -> Path:
+    """Where the settings lie; relative values of XDG_CONFIG_HOME are ignored, as XDG says."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if Path(base).is_absolute() else Path("~/.config")
+    return folder / "ccltui" / "config.toml"
+
+
+def read_config(given: str | None = None) -> Config:
+    """The settings of a file, or of the default one where that exists.
+
+    Raises GrammarError, with the file and what is wrong in it, and OSError where a file that was
+    given cannot be read.
+    """
+    path = default_path() if given is None else Path(given)
+    try:
+        path = path.expanduser()
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError, RuntimeError):
+        if given is not None:
+            raise
+        return Config()
+    if len(data) > _MOST_BYTES:
+        raise GrammarError(f"{path}: larger than 1 MiB, so it holds no settings")
+    try:
+        return parse_config(data.decode("utf-8"), str(path))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise GrammarError(f"{path}: {error}") from error
+    except GrammarError as error:
+        raise GrammarError(f"{path}: {error}") from error
+
+
+def parse_config(text: str, path: str = "") -> Config:
+    """Settings from the text of a file. Raises GrammarError and tomllib.TOMLDecodeError."""
+    document = tomllib.loads(text)
+    _known(document, ("keys", "screen"), "table")
+    keys = {name: _keys(name, value) for name, value in _table(document, "keys").items()}
+    screen = _table(document, "screen")
+    _known(screen, (*_CHOICES, *_SWITCHES), "setting of [screen]")
+    for name, choices in _CHOICES.items():
+        if name in screen and screen[name] not in choices:
+            raise GrammarError(f"[screen] {name}: one of {', '.join(choices)}")
+    for name in _SWITCHES:
+        if name in screen and not isinstance(screen[name], bool):
+            raise GrammarError(f"[screen] {name}: true or false")
+    return Config(path, keys, **screen)
+
+
+def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = document.get(name, {})
+    if not isinstance(table, Mapping):
+        raise GrammarError(f"{name} must be a table: [{name}]")
+    return table
+
+
+def _known(table: Mapping[str, Any], names: Iterable[str], what: str) -> None:
+    known = tuple(names)
+    for name in table:
+        if name not in known:
+            raise GrammarError(f"no {what} is called {name!r}{nearest(name, known)}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint at the name that was probably meant, or the empty text."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _keys(name: str, value: object) -> tuple[str, ...]:
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not all(isinstance(key, str) for key in values):
+        raise GrammarError(f"[keys] {name}: a key, or a list of keys")
+    return tuple(values)

@@ -1,0 +1,35 @@
+"""What leaves the explorer at a key: the clipboard, a picture; each as what it says about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ccltui.tui import compat
+from ccltui.tui.scene import Scene
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from ccltui.tui.options import ExplorerOptions
+
+
+def copy(app: App[Any], scene: Scene, options: ExplorerOptions) -> Scene:
+    """Put the command line of the view on the clipboard of the user's terminal."""
+    from ccltui.tui.commandline import command_line  # noqa: PLC0415  (not needed to start)
+
+    text = command_line(scene, options)
+    compat.copy(app, text)
+    return replace(scene, said=f"copied: {text}")
+
+
+def take_picture(app: App[Any], scene: Scene) -> Scene:
+    """Write a picture of the screen into the current directory."""
+    from ccltui.tui.export import free_name  # noqa: PLC0415
+
+    path = free_name(f"ccltui-{scene.state.pane.name.lower()}", ".svg")
+    try:
+        app.save_screenshot(path)
+    except OSError as error:
+        return replace(scene, notice=f"{path}: {error.strerror}")
+    return replace(scene, said=f"picture in {path}")
