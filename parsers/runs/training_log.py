@@ -1,0 +1,284 @@
+"""Training logs: the step lines of torchtitan, of Megatron, and of plain programs.
+
+A log in which every rank speaks is read as its first rank tells it; where a job went back to an
+earlier step, the later word on a step counts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.bounded_text import BoundedText, read_bounded
+from parsers.columns import I64, Note
+from parsers.runs.run_end import RunEnd, run_end
+from parsers.sniff.run_text import ANSI
+
+F64 = npt.NDArray[np.float64]
+Dialect = Literal["torchtitan", "megatron", "plain", "none"]
+
+_NUMBER: Final = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
+# Each begins with plain characters, which are searched for fast; the line is cut out around it.
+_TITAN: Final = re.compile(rf"step:\s*(?P<step>\d{{1,12}})\s+loss:\s*(?P<loss>{_NUMBER})")
+_MEGATRON: Final = re.compile(
+    r"iteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12}|infinity)\s*\|"
+)
+_BEGIN: Final = 2_000_000  # where a program says what it was asked for
+_LONGEST_HEAD: Final = 400
+_LONGEST_REST: Final = 2000
+_EPOCH: Final = re.compile(
+    rf"Epoch (?P<step>\d{{1,9}}) finished\. Avg Loss: (?P<loss>{_NUMBER}), "
+    rf"Time: (?P<time>{_NUMBER})s, Throughput: (?P<tokens>{_NUMBER}) tokens/sec"
+)
+_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[.,]?(\d{0,6})")
+_LINE_RANK: Final = re.compile(r"\[rank[ -]?(\d{1,7})(?:/\d+)?\]|\brank-(\d{1,7})/\d+")
+_WORLD: Final = re.compile(
+    r"using world size:? *(\d{1,8})|\bworld_size\s*\.{3,}\s*(\d{1,8})|\bWORLD_SIZE=(\d{1,8})"
+)
+_TITAN_STEPS: Final = re.compile(r"total steps (\d{1,12})|--training\.steps[= ](\d{1,12})")
+_FIELDS: Final = {
+    "grad_norm": re.compile(rf"grad[ _]norm:\s*({_NUMBER})"),
+    "memory_gib": re.compile(rf"memory:\s*({_NUMBER})\s*GiB"),
+    "tokens_per_s_per_device": re.compile(
+        rf"(?:\btps:|tokens/sec/GPU:|tokens per GPU \(tokens/s/GPU\):)\s*({_NUMBER})"
+    ),
+    "tflops_per_device": re.compile(
+        rf"(?:\btflops:|throughput per GPU \(TFLOP/s/GPU\):)\s*({_NUMBER})"
+    ),
+    "mfu_pct": re.compile(rf"\bmfu:\s*({_NUMBER})%"),
+    "time_ms": re.compile(rf"elapsed time per iteration \(ms\):\s*({_NUMBER})"),
+    "loss": re.compile(rf"\blm loss:\s*({_NUMBER})"),
+    "global_batch": re.compile(r"global batch size:\s*(\d{1,12})"),
+}
+_Values = dict[str, float]
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """What a log says of steps (or epochs, in the plain dialect), ascending.
+
+    ``step`` int64; float64 with NaN where not told: ``loss``, ``time_s`` of one step,
+    ``tokens_per_s`` of the job where the log says it, ``tokens_per_s_per_device``,
+    ``tflops_per_device``, ``memory_gib``, ``global_batch`` (sequences).
+    """
+
+    dialect: Dialect
+    step: I64
+    loss: F64
+    time_s: F64
+    tokens_per_s: F64
+    tokens_per_s_per_device: F64
+    tflops_per_device: F64
+    memory_gib: F64
+    global_batch: F64
+    total_steps: int | None
+    world_size: int | None
+    end: RunEnd
+    notes: tuple[Note, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+
+def read_training_log(path: Path, *, shown: str) -> TrainingLog:
+    """The steps of a log, of a long one those of its beginning and its end.
+
+    Raises TraceError for a file that cannot be read or is no text.
+    """
+    return training_log_of(read_bounded(path, shown=shown))
+
+
+def training_log_of(text: BoundedText) -> TrainingLog:
+    """The same of a text that is read already."""
+    parts = [ANSI.sub("", part) if "\x1b" in part else part for part in text.parts]
+    dialect, reading = _first_fitting(parts)
+    end = run_end(parts[-1]) if parts else RunEnd()
+    begin = parts[0][:_BEGIN] if parts else ""
+    return reading.log(dialect, _world(begin), _total(begin, reading), end, text.notes)
+
+
+def _first_fitting(parts: list[str]) -> tuple[Dialect, _Reading]:
+    for dialect, lines in _DIALECTS.items():
+        reading = _Reading()
+        for part in parts:
+            reading.take(lines(part))
+        if reading.rows:
+            return dialect, reading
+    return "none", _Reading()
+
+
+@dataclass(slots=True)
+class _Line:
+    step: int
+    values: _Values
+    rank: int | None = None
+    total: int | None = None
+    stamp: float = math.nan
+
+
+def _titan_lines(text: str) -> Iterator[_Line]:
+    for match in _TITAN.finditer(text):
+        head, rest = _around(text, match)
+        if head.endswith("validate "):
+            continue
+        values = {"loss": _float(match["loss"]), **_values(rest)}
+        yield _Line(int(match["step"]), values, _rank(head), None, _stamp(head))
+
+
+def _megatron_lines(text: str) -> Iterator[_Line]:
+    for match in _MEGATRON.finditer(text):
+        head, rest = _around(text, match)
+        total = None if match["total"] == "infinity" else int(match["total"])
+        yield _Line(int(match["step"]), _values(rest), _rank(head), total)
+
+
+def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
+    """What stands before and after a match in its line."""
+    first = max(match.start() - _LONGEST_HEAD, 0)
+    begin = max(text.rfind("\n", first, match.start()) + 1, first)
+    last = min(match.end() + _LONGEST_REST, len(text))
+    end = text.find("\n", match.end(), last)
+    return text[begin : match.start()], text[match.end() : last if end < 0 else end]
+
+
+def _epoch_lines(text: str) -> Iterator[_Line]:
+    for match in _EPOCH.finditer(text):
+        names = {"loss": "loss", "epoch_s": "time", "tokens_per_s": "tokens"}
+        values = {name: _float(match[group]) for name, group in names.items()}
+        yield _Line(int(match["step"]), values)
+
+
+_DIALECTS: Final[dict[Dialect, Callable[[str], Iterator[_Line]]]] = {
+    "torchtitan": _titan_lines,
+    "megatron": _megatron_lines,
+    "plain": _epoch_lines,
+}
+
+
+def _values(rest: str) -> _Values:
+    found = {}
+    for name, pattern in _FIELDS.items():
+        match = pattern.search(rest)
+        if match:
+            found[name] = _float(match[1])
+    return found
+
+
+def _rank(head: str) -> int | None:
+    match = _LINE_RANK.search(head)
+    return None if match is None else int(match[1] or match[2])
+
+
+def _stamp(head: str) -> float:
+    """Seconds of the time that a line begins with, NaN without one."""
+    match = _STAMP.search(head)
+    if match is None:
+        return math.nan
+    try:
+        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}+00:00")
+    except ValueError:
+        return math.nan
+    return moment.timestamp() + (float(f"0.{match[3]}") if match[3] else 0.0)
+
+
+def _float(text: str) -> float:
+    try:
+        number = float(text.replace(",", ""))
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+class _Reading:
+    """Lines as one row a step."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, _Line] = {}
+        self.totals: list[int] = []
+        self._rank: int | None = None
+        self._last: int | None = None
+        self._restarts = 0
+
+    def take(self, lines: Iterator[_Line]) -> None:
+        for line in lines:
+            if line.rank is not None and self._rank is None:
+                self._rank = line.rank
+            if line.rank != self._rank and line.rank is not None:
+                continue
+            if line.step == self._last:
+                continue
+            if self._last is not None and line.step < self._last:
+                self._restarts += 1
+            self._last = line.step
+            self.rows[line.step] = line
+            if line.total is not None:
+                self.totals.append(line.total)
+
+    def log(
+        self,
+        dialect: Dialect,
+        world_size: int | None,
+        total: int | None,
+        end: RunEnd,
+        notes: tuple[Note, ...],
+    ) -> TrainingLog:
+        lines = [self.rows[step] for step in sorted(self.rows)]
+        if self._restarts:
+            message = "the log goes back to earlier steps: the later word on a step counts"
+            notes = (*notes, Note("restarted", message, count=self._restarts))
+        return TrainingLog(
+            dialect=dialect,
+            step=np.array([line.step for line in lines], np.int64),
+            loss=_column(lines, "loss"),
+            time_s=_times(lines),
+            tokens_per_s=_column(lines, "tokens_per_s"),
+            tokens_per_s_per_device=_column(lines, "tokens_per_s_per_device"),
+            tflops_per_device=_column(lines, "tflops_per_device"),
+            memory_gib=_column(lines, "memory_gib"),
+            global_batch=_column(lines, "global_batch"),
+            total_steps=total,
+            world_size=world_size,
+            end=end,
+            notes=notes,
+        )
+
+
+def _column(lines: list[_Line], name: str) -> F64:
+    return np.array([line.values.get(name, math.nan) for line in lines], np.float64)
+
+
+def _times(lines: list[_Line]) -> F64:
+    """Seconds of a step: as told, else between the times of two lines over the steps between."""
+    told = _column(lines, "time_ms") / 1e3
+    if not len(lines) or np.isfinite(told).any():
+        return told
+    steps = np.array([line.step for line in lines], np.float64)
+    stamps = np.array([line.stamp for line in lines], np.float64)
+    between = np.full(len(lines), math.nan)
+    between[1:] = np.diff(stamps) / np.diff(steps)
+    between[between <= 0] = math.nan
+    return between
+
+
+def _world(begin: str) -> int | None:
+    match = _WORLD.search(begin)
+    return None if match is None else _first_number(match)
+
+
+def _total(begin: str, reading: _Reading) -> int | None:
+    if reading.totals:
+        return reading.totals[-1]
+    match = _TITAN_STEPS.search(begin)
+    return None if match is None else _first_number(match)
+
+
+def _first_number(match: re.Match[str]) -> int:
+    return int(next(group for group in match.groups() if group))
