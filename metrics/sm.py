@@ -51,12 +51,13 @@ class Weighted:
 def compute(view: View) -> Result:
     """Busy time, launch coverage and occupancy of computing kernels, and active SMs."""
     ranks = device_ranks(view)
-    coverage, occupancy = Weighted(), Weighted()
+    coverage, occupancy, kernel_time = Weighted(), Weighted(), 0
     per_rank: dict[str, dict[str, float | None]] = {}
     for rank in ranks:
         rows, time = rank.facts.classes == COMP, rank.clipped_ns
         reach = Weighted.of(_coverage(rank), time, rows)
         resident = Weighted.of(_occupancy(rank), time, rows)
+        kernel_time += int(time[rows].sum())
         coverage, occupancy = coverage + reach, occupancy + resident
         per_rank[rank.label] = {
             "gpu_busy_ratio": ratio(rank.occupied.total_ns, rank.window_ns),
@@ -69,6 +70,8 @@ def compute(view: View) -> Result:
         "sm_coverage": coverage.mean,
         "sm_coverage_of_step": ratio(coverage.total, window) if coverage.weight else None,
         "achieved_occupancy_pct": occupancy.mean,
+        "coverage_known_ratio": ratio(coverage.weight, kernel_time),
+        "occupancy_known_ratio": ratio(occupancy.weight, kernel_time),
         "sm_active_pct": None,
         "per_rank": per_rank,
     }
@@ -88,19 +91,15 @@ def compute(view: View) -> Result:
 
 
 def _coverage(rank: RankView) -> F64 | None:
-    blocks = _kernel_column(rank, "blocks_per_sm")
-    return None if blocks is None else np.where(blocks >= 0, np.minimum(blocks, 1.0), np.nan)
+    blocks = rank.trace.group("gpu").blocks_per_sm
+    if not len(blocks):
+        return None
+    return np.where(blocks >= 0, np.minimum(blocks.astype(np.float64), 1.0), np.nan)
 
 
 def _occupancy(rank: RankView) -> F64 | None:
-    estimate = _kernel_column(rank, "occupancy_pct")
-    return None if estimate is None else np.where(estimate > 0, estimate, np.nan)
-
-
-def _kernel_column(rank: RankView, name: str) -> F64 | None:
-    """A column of ``gpu`` that not every reader fills; NaN or -1 where a kernel lacks it."""
-    column = getattr(rank.trace.group("gpu"), name, None)
-    return None if column is None else np.asarray(column, np.float64)
+    estimate = rank.trace.group("gpu").occupancy_pct
+    return np.where(estimate > 0, estimate.astype(np.float64), np.nan) if len(estimate) else None
 
 
 def _missing(details: dict[str, Any]) -> list[Reason]:
@@ -125,6 +124,8 @@ METRIC = Metric(
         "sm_coverage",
         "sm_coverage_of_step",
         "achieved_occupancy_pct",
+        "coverage_known_ratio",
+        "occupancy_known_ratio",
         "sm_active_pct",
         "per_rank",
     ),

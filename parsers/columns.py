@@ -20,6 +20,7 @@ I16 = npt.NDArray[np.int16]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
+F32 = npt.NDArray[np.float32]
 Bool = npt.NDArray[np.bool_]
 
 MISSING = -1
@@ -42,6 +43,10 @@ GROUPS: tuple[Group, ...] = (
 
 def _no_rows(columns: tuple[tuple[str, type], ...]) -> dict[str, Any]:
     return {name: np.empty(0, dtype) for name, dtype in columns}
+
+
+def _unstated() -> F32:
+    return np.empty(0, np.float32)
 
 
 class Strings(Sequence[str]):
@@ -103,6 +108,7 @@ class Events:
 
     All arrays have one length. ``name`` and ``category`` are ids into the rank's strings,
     ``track`` into its tracks, ``args`` into its collective arguments; -1 means absent.
+    The columns of ``SPARSE`` are empty in a group where no event states them.
     """
 
     start_ns: I64
@@ -114,6 +120,8 @@ class Events:
     external_id: I64  # the operator that was running; -1 when absent
     args: I32  # row of CollectiveArgs, or -1
     bytes: I64  # memcpy and memset; -1 elsewhere
+    blocks_per_sm: F32 = field(default_factory=_unstated)  # blocks of a kernel's grid, an SM
+    occupancy_pct: F32 = field(default_factory=_unstated)  # the profiler's estimate; 0: none
 
     COLUMNS = (
         ("start_ns", np.int64),
@@ -126,6 +134,7 @@ class Events:
         ("args", np.int32),
         ("bytes", np.int64),
     )
+    SPARSE = (("blocks_per_sm", np.float32), ("occupancy_pct", np.float32))
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -137,7 +146,17 @@ class Events:
 
     def take(self, rows: npt.NDArray[np.intp] | I64 | Bool) -> Events:
         """The same columns restricted to ``rows`` (mask or indices)."""
-        return Events(*(getattr(self, name)[rows] for name, _ in self.COLUMNS))
+        some = {name: column[rows] for name, _ in self.SPARSE if len(column := self._raw(name))}
+        return Events(*(getattr(self, name)[rows] for name, _ in self.COLUMNS), **some)
+
+    def sparse(self, name: str) -> F32:
+        """A column of ``SPARSE`` with a value for every event, -1 where it is not stated."""
+        column = self._raw(name)
+        return column if len(column) else np.full(len(self), MISSING, np.float32)
+
+    def _raw(self, name: str) -> F32:
+        column: F32 = getattr(self, name)
+        return column
 
     @classmethod
     def empty(cls) -> Events:

@@ -195,6 +195,9 @@ def _arrays(trace: RankTrace) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     for group, events in trace.events.items():
         for column, _ in Events.COLUMNS:
             yield f"{group}/{column}", getattr(events, column)
+        for column, _ in Events.SPARSE:
+            if len(getattr(events, column)):
+                yield f"{group}/{column}", getattr(events, column)
     for column, _ in CollectiveArgs.COLUMNS:
         yield f"collectives/{column}", getattr(trace.collective_args, column)
 
@@ -245,9 +248,9 @@ def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
     events: dict[Group, Events] = {}
     for group in groups:
         if group not in ("strings", "collectives"):
-            events[_group(group)] = Events(
-                **{column: arrays[f"{group}/{column}"] for column, _ in Events.COLUMNS}
-            )
+            sparse = [c for c, _ in Events.SPARSE if f"{group}/{c}" in arrays]
+            columns = [*(column for column, _ in Events.COLUMNS), *sparse]
+            events[_group(group)] = Events(**{c: arrays[f"{group}/{c}"] for c in columns})
     return RankTrace(
         strings=Strings(arrays["strings/blob"], arrays["strings/offsets"]),
         events=events,

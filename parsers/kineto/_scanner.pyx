@@ -41,10 +41,13 @@ cdef enum ArgsKey:
     A_RANK_START, A_RANK_STRIDE,
     # what an operator was given
     A_INPUT_DIMS, A_INPUT_TYPE, A_CONCRETE,
+    # how a kernel was launched
+    A_GRID, A_BLOCKS_PER_SM, A_OCCUPANCY,
     # what every event may have
     A_CORRELATION, A_EXTERNAL, A_BYTES, A_NAME, A_DEVICE, A_STREAM, A_OTHER
     STATED = A_INPUT_DIMS   # those before
-    PARTS = A_CORRELATION   # those before: together they describe a collective
+    DESCRIBED = A_GRID     # those before: together they describe a collective
+    PARTS = A_CORRELATION   # those before: their place is kept
 
 PART_KEYS = (
     b'"Collective name":', b'"In msg nelems":', b'"Out msg nelems":', b'"dtype":',
@@ -83,6 +86,7 @@ cdef struct Rows:
     int32_t *category
     int32_t *track
     int32_t *args
+    int32_t *launch
     int32_t *ordinal
     Py_ssize_t used
     Py_ssize_t room
@@ -111,6 +115,7 @@ cdef struct Event:
     bint has_args
     uint64_t seen     # members of args, by ArgsKey
     int32_t described # -1, or -2 - row of what is said of a collective
+    int32_t launch    # -1, or the id of how a kernel was launched
     Bytes label       # "name" of args: the label of a process or thread, or NULL
     Py_ssize_t label_length
     bint foreign      # strict JSON, but for the general decoder
@@ -209,14 +214,15 @@ cdef class Scanner:
     ``pool`` interns texts (``id_of``), ``tracks`` is the dictionary of track keys,
     ``group_of`` gives the column group of a category by its index, ``is_shaped`` tells names
     whose inputs describe a collective (2: its peer too). ``describe`` reads such an event from
-    text: the index of what it says, -2 where it cannot tell. All are shared with the general
-    decoder.
+    text: the index of what it says, -2 where it cannot tell. ``launched`` gives the id of a
+    kernel's launch by the texts of its grid, blocks an SM and occupancy. All are shared with the
+    general decoder.
     """
 
-    cdef object pool, tracks, group_of, is_shaped, describe
-    cdef _Table texts, labels, track_table, last_labels, descriptions
-    cdef Span parts[PARTS]       # where the members stand that describe a collective
-    cdef unsigned char *said     # the same end to end, as a key of ``descriptions``
+    cdef object pool, tracks, group_of, is_shaped, describe, launched
+    cdef _Table texts, labels, track_table, last_labels, descriptions, launches
+    cdef Span parts[PARTS]       # where the members stand that are kept as text
+    cdef unsigned char *said     # some of them end to end, as a key of a table
     cdef Py_ssize_t said_room
     cdef int32_t *described      # by row: what is said; numbers alone differ
     cdef int64_t *sequences
@@ -238,11 +244,12 @@ cdef class Scanner:
     cdef Py_ssize_t ordinal
     cdef readonly bint ended_inside  # the last scan stopped because its text ended
 
-    def __cinit__(self, pool, tracks, group_of, is_shaped, describe):
+    def __cinit__(self, pool, tracks, group_of, is_shaped, describe, launched):
         self.pool, self.tracks = pool, tracks
         self.group_of, self.is_shaped, self.describe = group_of, is_shaped, describe
+        self.launched = launched
         self.texts, self.labels, self.track_table = _Table(), _Table(), _Table()
-        self.last_labels, self.descriptions = _Table(), _Table()
+        self.last_labels, self.descriptions, self.launches = _Table(), _Table(), _Table()
         self.label_texts = []
         self.counts = <int64_t *>calloc(128 * (CATEGORIES + 1), sizeof(int64_t))
         if self.counts == NULL:
@@ -265,6 +272,7 @@ cdef class Scanner:
             free(self.rows[group].category)
             free(self.rows[group].track)
             free(self.rows[group].args)
+            free(self.rows[group].launch)
             free(self.rows[group].ordinal)
         free(self.said)
         free(self.described)
@@ -307,6 +315,8 @@ cdef class Scanner:
             "bytes": _copy64(rows.size, rows.used),
             "ordinal": _copy32(rows.ordinal, rows.used),
         }
+        if group == 0:
+            columns["launch"] = _copy32(rows.launch, rows.used)
         rows.used = 0
         return columns
 
@@ -386,7 +396,7 @@ cdef class Scanner:
         cdef Key known
         memset(event, 0, sizeof(Event))
         event.category = event.name = -1
-        event.correlation = event.external = event.size = event.described = -1
+        event.correlation = event.external = event.size = event.described = event.launch = -1
         if p == end:
             return MORE
         if p[0] == 125:
@@ -604,6 +614,8 @@ cdef class Scanner:
         group = self._group(event.category)
         if group != 0 and group != 4 and group != 5:  # gpu, cpu_ops, annotations
             return True
+        if group == 0 and not self._launch(event):
+            return False
         if event.seen & (1 << A_COLLECTIVE | 1 << A_IN_ELEMS):
             return self._describe(event, 0, STATED, -1)
         if group == 0 or event.name < 0:
@@ -611,7 +623,36 @@ cdef class Scanner:
         shape = self._shaped(event.name)
         if shape == 0:
             return True
-        return self._describe(event, STATED, PARTS if shape == 2 else A_CONCRETE, event.name)
+        return self._describe(event, STATED, DESCRIBED if shape == 2 else A_CONCRETE, event.name)
+
+    # what is said of launches -------------------------------------------------
+
+    cdef bint _launch(self, Event *event) except -1 nogil:
+        """Give the event the id of its launch; False where the general decoder must read it."""
+        cdef Py_ssize_t length = 0
+        cdef int part
+        cdef Slot *slot
+        cdef uint64_t hash
+        if not event.seen & (1 << A_GRID | 1 << A_BLOCKS_PER_SM | 1 << A_OCCUPANCY):
+            return True
+        for part in range(A_GRID, PARTS):
+            if event.seen >> part & 1:
+                self._say(&length, part, self.parts[part].start, self.parts[part].length)
+        hash = hash_of(self.said, length)
+        slot = self.launches.find_text(hash, self.said, length)
+        event.launch = slot.id - 1 if slot.id != 0 else self._new_launch(event, hash, length)
+        return event.launch >= 0
+
+    cdef int32_t _new_launch(self, Event *event, uint64_t hash, Py_ssize_t length) except -3 with gil:
+        cdef int part
+        if self.launches.used >= DESCRIPTIONS:
+            return -2
+        texts = [
+            (<const char *>self.parts[part].start)[:self.parts[part].length]
+            if event.seen >> part & 1 else b""
+            for part in range(A_GRID, PARTS)
+        ]
+        return self._remember(self.launches, hash, self.said, length, self.launched(*texts))
 
     # what is said of collectives ----------------------------------------------
 
@@ -751,6 +792,7 @@ cdef class Scanner:
         rows.category[at] = event.category
         rows.track[at] = self._track(group <= 2, pid, tid)
         rows.args[at] = event.described
+        rows.launch[at] = event.launch
         rows.correlation[at] = event.correlation if event.correlation != 0 else -1
         rows.external[at] = event.external
         rows.size[at] = event.size
@@ -769,6 +811,7 @@ cdef class Scanner:
         rows.category = <int32_t *>_resized(rows.category, room * 4)
         rows.track = <int32_t *>_resized(rows.track, room * 4)
         rows.args = <int32_t *>_resized(rows.args, room * 4)
+        rows.launch = <int32_t *>_resized(rows.launch, room * 4)
         rows.ordinal = <int32_t *>_resized(rows.ordinal, room * 4)
         rows.room = room
         return 0
@@ -955,6 +998,8 @@ cdef inline int _args_key(Bytes key, Py_ssize_t length) noexcept nogil:
     elif length == 4:
         if memcmp(text, b"name", 4) == 0:
             return A_NAME
+        if memcmp(text, b"grid", 4) == 0:
+            return A_GRID
     elif length == 5:
         if memcmp(text, b"bytes", 5) == 0:
             return A_BYTES
@@ -989,6 +1034,8 @@ cdef inline int _args_key(Bytes key, Py_ssize_t length) noexcept nogil:
             return A_IN_ELEMS
         if memcmp(text, b"In split size", 13) == 0:
             return A_IN_SPLIT
+        if memcmp(text, b"blocks per SM", 13) == 0:
+            return A_BLOCKS_PER_SM
     elif length == 14:
         if memcmp(text, b"Out msg nelems", 14) == 0:
             return A_OUT_ELEMS
@@ -1018,6 +1065,8 @@ cdef inline int _args_key(Bytes key, Py_ssize_t length) noexcept nogil:
     elif length == 25:
         if memcmp(text, b"Process Group Description", 25) == 0:
             return A_GROUP_DESCRIPTION
+        if memcmp(text, b"est. achieved occupancy %", 25) == 0:
+            return A_OCCUPANCY
     return A_OTHER
 
 

@@ -55,6 +55,8 @@ def new_scanner(
     group_of: Callable[[str | None], Group],
     shape_of: Callable[[str], int],
     describe: Callable[[str | None, bytes], int],
+    *,
+    launch: Callable[[bytes, bytes, bytes], int],
 ) -> Scanner | None:
     """A scanner that shares ids with the general decoder, None where there is none."""
     if not wanted() or not compiled():
@@ -63,6 +65,6 @@ def new_scanner(
 
     indices = {group: index for index, group in enumerate(GROUPS)}
     scanner: Scanner = _scanner.Scanner(
-        pool, tracks, lambda category: indices[group_of(category)], shape_of, describe
+        pool, tracks, lambda category: indices[group_of(category)], shape_of, describe, launch
     )
     return scanner

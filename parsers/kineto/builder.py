@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import NamedTuple
 
 from parsers.columns import (
     GROUPS,
     CollectiveArgs,
+    Device,
     Events,
     Group,
     ProcessGroup,
@@ -84,6 +86,7 @@ class Builder:
             group_of,
             shape_of,
             self._rows.collectives.describe,
+            launch=self._rows.launches.id_of,
         )
 
     def add(self, batch: Batch) -> None:
@@ -108,7 +111,9 @@ class Builder:
         if batch.ordinals is not None:
             self._scanned(parts)
         for group, pieces in parts.items():
-            self._groups.setdefault(group, GroupColumns()).append(pieces)
+            if group not in self._groups:
+                self._groups[group] = GroupColumns(group)
+            self._groups[group].append(pieces)
             self.events_kept += sum(len(piece.ordinals) for piece in pieces)
 
     def _scanned(self, parts: dict[Group, list[Part]]) -> None:
@@ -203,7 +208,9 @@ class Builder:
                 total[f"{mark}:{text}"] += number
         return dict(total)
 
-    def finish(self, base_ns: int, table: tuple[ProcessGroup, ...]) -> Columns:
+    def finish(
+        self, base_ns: int, table: tuple[ProcessGroup, ...], devices: tuple[Device, ...] = ()
+    ) -> Columns:
         """Everything read, sorted, with absolute times; ``table`` is the file's ``pg_config``.
 
         Ids are given anew in an order that depends on the content alone, so that the same
@@ -222,8 +229,9 @@ class Builder:
         del texts  # or the columns they show could not be let go
         tracks, track_ids = self._rows.finish_tracks(self._labels)
         renumbered = {"name": text_ids, "category": text_ids, "track": track_ids}
+        launches = partial(self._rows.launches.columns, tracks=tracks, devices=devices)
         events = {
-            group: columns.finish(base_ns, renumbered)
+            group: columns.finish(base_ns, renumbered, launches)
             for group, columns in sorted(self._groups.items(), key=lambda item: item[0])
         }
         args, groups = self._rows.collectives.finish(events, text_ids, table)

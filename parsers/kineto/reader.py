@@ -14,7 +14,7 @@ from parsers.kineto.document import Batch, Document, Member, Notebook
 from parsers.kineto.groups import MAX_RANKS, groups_of_config
 from parsers.kineto.lenient import lenient_json
 
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 CHUNK_BYTES = 1 << 20
@@ -86,7 +86,8 @@ def _assemble(
     """Everything that must wait for the end of the file: base time, groups, joins."""
     information = _mapping(members.get("distributedInfo"))
     base_ns = _base(members.get("baseTimeNanoseconds"), notebook)
-    columns = builder.finish(base_ns, groups_of_config(information.get("pg_config")))
+    devices = _devices(members)
+    columns = builder.finish(base_ns, groups_of_config(information.get("pg_config")), devices)
     rank = _integer(information.get("rank"), _MAX_RANK)
     kept = f"; {builder.events_kept:,} events kept" if truncated else ""
     notes = [*chunks.notes, *notebook.notes]
@@ -95,7 +96,7 @@ def _assemble(
         rank=rank,
         rank_source="none" if rank is None else "distributedInfo",
         **columns._asdict(),
-        devices=_devices(members),
+        devices=devices,
         world_size=_integer(information.get("world_size"), _MAX_RANK),
         backend=_word(information.get("backend")),
         nccl_version=_word(information.get("nccl_version")),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.columns import I32, I64, MISSING, Events, Group, Track
+from parsers.columns import F32, I32, I64, MISSING, Events, Group, Track
 from parsers.kineto.collectives import CollectiveRows
 from parsers.kineto.event import Event, Scalar
 from parsers.kineto.ids import StringPool, in_order
+from parsers.kineto.launches import LaunchShapes
 
 STREAM_GROUPS = frozenset[Group]({"gpu", "gpu_annotations", "gpu_sync"})
 _WITH_ARGS = frozenset[Group]({"gpu", "cpu_ops", "annotations"})
@@ -31,8 +32,12 @@ class Part(NamedTuple):
 class GroupColumns:
     """One group's columns, grown in place: freed pieces of many sizes are of no use to the end."""
 
-    def __init__(self) -> None:
-        self._columns = {name: np.empty(_FIRST_ROWS, dtype) for name, dtype in Events.COLUMNS}
+    def __init__(self, group: Group) -> None:
+        launch = (("launch", np.int32),) if group == "gpu" else ()
+        self._kinds: tuple[tuple[str, type], ...] = (*Events.COLUMNS, *launch)
+        self._columns: dict[str, npt.NDArray[Any]] = {
+            name: np.empty(_FIRST_ROWS, dtype) for name, dtype in self._kinds
+        }
         self._rows = 0
 
     def append(self, parts: Sequence[Part]) -> None:
@@ -43,7 +48,7 @@ class GroupColumns:
             order = np.argsort(ordinals, kind="stable")
         stop = self._rows + sum(len(part.ordinals) for part in parts)
         self._make_room(stop)
-        for name, dtype in Events.COLUMNS:
+        for name, dtype in self._kinds:
             pieces = [_array(part.columns.get(name), dtype, len(part.ordinals)) for part in parts]
             joined = pieces[0] if order is None else np.concatenate(pieces)[order]
             self._columns[name][self._rows : stop] = joined
@@ -60,16 +65,27 @@ class GroupColumns:
         """The rows of a column so far."""
         return self._columns[name][: self._rows]
 
-    def finish(self, base_ns: int, renumbered: dict[str, I32]) -> Events:
-        """Columns sorted by (start, longer first, place in the file), ids renumbered."""
+    def finish(
+        self,
+        base_ns: int,
+        renumbered: dict[str, I32],
+        launches: Callable[[I32, I32], dict[str, F32]],
+    ) -> Events:
+        """Columns sorted by (start, longer first, place in the file), ids renumbered.
+
+        ``launches`` gives the sparse columns of ids of launches and tracks.
+        """
         start = self.column("start_ns")
         start += base_ns
         order = _order(start, self.column("dur_ns"))
         columns: dict[str, Any] = {}
-        for name, _ in Events.COLUMNS:
+        for name, _ in self._kinds:
             column = self._columns.pop(name)[: self._rows][order]
             ids = renumbered.get(name)
             columns[name] = column if ids is None else ids[column]
+        launch = columns.pop("launch", None)
+        if launch is not None:
+            columns |= launches(launch, columns["track"])
         return Events(**columns)
 
 
@@ -80,6 +96,7 @@ class EventRows:
         self.strings = StringPool()
         self.tracks: dict[TrackKey, int] = {}
         self.collectives = CollectiveRows(self.strings)
+        self.launches = LaunchShapes()
 
     def part(
         self,
@@ -102,6 +119,8 @@ class EventRows:
             "external_id": [_identifier(a.external_id) if a else MISSING for a in args],
             "bytes": [_identifier(a.bytes) if a else MISSING for a in args],
         }
+        if group == "gpu":
+            columns["launch"] = self.launches.ids_of(events)
         if group in _WITH_ARGS:
             columns["args"] = self.collectives.rows_of(group, events)
         return Part(columns, ordinals)

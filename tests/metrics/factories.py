@@ -15,6 +15,7 @@ import numpy as np
 from parsers.card import Card
 from parsers.card_keys import FIELDS
 from parsers.columns import (
+    F32,
     MISSING,
     CollectiveArgs,
     Device,
@@ -64,6 +65,8 @@ class Event:
     external_id: int = MISSING
     category: str = ""
     bytes: int = MISSING
+    blocks_per_sm: float = MISSING
+    occupancy_pct: float = MISSING
 
 
 CATEGORY: Mapping[Group, str] = {
@@ -136,6 +139,10 @@ def _column(values: Sequence[int], dtype: type) -> np.ndarray[Any, Any]:
     return np.array(values, dtype=dtype)
 
 
+def _sparse(values: Sequence[float]) -> F32:
+    return np.array(values if any(value >= 0 for value in values) else [], np.float32)
+
+
 def _ns(microseconds: float) -> int:
     return round(microseconds * 1000)
 
@@ -171,6 +178,8 @@ class _Builder:
             external_id=_column([e.external_id for e in ordered], np.int64),
             args=_column([self._args(e.coll) for e in ordered], np.int32),
             bytes=_column([e.bytes for e in ordered], np.int64),
+            blocks_per_sm=_sparse([e.blocks_per_sm for e in ordered]),
+            occupancy_pct=_sparse([e.occupancy_pct for e in ordered]),
         )
 
     def _track(self, kind: str, number: int) -> int:

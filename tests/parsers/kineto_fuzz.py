@@ -38,7 +38,10 @@ def contents(trace: RankTrace) -> dict[str, Any]:
     """All columns, side tables and facts of a trace as plain values."""
     return {
         "events": {
-            group: {name: getattr(events, name).tolist() for name, _ in Events.COLUMNS}
+            group: {
+                name: getattr(events, name).tolist()
+                for name, _ in (*Events.COLUMNS, *Events.SPARSE)
+            }
             for group, events in trace.events.items()
         },
         "collectives": {
@@ -79,6 +82,8 @@ def seeds() -> list[bytes]:
     events: list[dict[str, Any]] = [
         {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 1, "dur": 2},
         {"ph": "X", "cat": "Kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.5, "dur": 0.25},
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 2.5, "dur": 0.25,
+         "args": {"grid": [24, 2, 1], "device": 0}},
         {
             "ph": "X",
             "cat": "kernel",
@@ -88,6 +93,10 @@ def seeds() -> list[bytes]:
             "ts": 4389490124076.093,
             "dur": 1.0625,
             "args": {
+                "grid": [8, 1, 1],
+                "block": [544, 1, 1],
+                "blocks per SM": 0.07,
+                "est. achieved occupancy %": 31,
                 "External id": 74,
                 "correlation": 5,
                 "stream": 20,
@@ -144,7 +153,7 @@ def seeds() -> list[bytes]:
     document = {
         "schemaVersion": 1,
         "distributedInfo": {"rank": 0, "world_size": 2, "pg_config": [{"pg_name": "0"}]},
-        "deviceProperties": [{"id": 0, "name": "GPU-X"}, {}],
+        "deviceProperties": [{"id": 0, "name": "GPU-X", "numSms": 12}, {}],
         "traceEvents": events,
         "baseTimeNanoseconds": 1700000000000000000,
         "other": {"a": [1, 2.5, "}], {"]},

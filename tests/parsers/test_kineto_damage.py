@@ -179,7 +179,10 @@ def columns(trace: RankTrace) -> list[object]:
     """Everything that must not depend on the chunk size."""
     return [
         {
-            group: {name: getattr(events, name).tolist() for name, _ in Events.COLUMNS}
+            group: {
+                name: getattr(events, name).tolist()
+                for name, _ in (*Events.COLUMNS, *Events.SPARSE)
+            }
             for group, events in trace.events.items()
         },
         {n: getattr(trace.collective_args, n).tolist() for n, _ in CollectiveArgs.COLUMNS},

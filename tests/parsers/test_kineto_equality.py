@@ -55,7 +55,10 @@ CORPUS = {
     },
     **{
         f"{key}={text}": event(args=f'{{"{key}":{text},"stream":3}}')
-        for key in ("correlation", "External id", "device", "bytes", "other")
+        for key in (
+            *("correlation", "External id", "device", "bytes", "other"),
+            *("grid", "blocks per SM", "est. achieved occupancy %"),
+        )
         for text in (*NUMBERS, '"\\ud83d"', '"käse"', '{"a":{"b":[1,{}]}}', "[1,]", "[,1]", '{"a"}')
     },
     "args null": event(args="null"),

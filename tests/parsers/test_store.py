@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Store:
 
 def assert_same(one: RankTrace, other: RankTrace) -> None:
     for group in one.events:
-        for name, _ in Events.COLUMNS:
+        for name, _ in (*Events.COLUMNS, *Events.SPARSE):
             np.testing.assert_array_equal(
                 getattr(one.group(group), name), getattr(other.group(group), name)
             )

@@ -40,7 +40,7 @@ def test_both_decoders_give_the_same_columns(
     assert list(trace.strings) == list(expected.strings)
     assert list(trace.events) == list(expected.events)
     for group, events in expected.events.items():
-        for column, _ in Events.COLUMNS:
+        for column, _ in (*Events.COLUMNS, *Events.SPARSE):
             np.testing.assert_array_equal(
                 getattr(trace.group(group), column), getattr(events, column), f"{group} {column}"
             )
