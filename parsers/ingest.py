@@ -8,32 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.util
-import multiprocessing
-import queue
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from parsers.columns import RankTrace
 from parsers.errors import CancelledError, TraceError
+from parsers.pool import Read, WorkerPool
 from parsers.readers import read_file, version_of
 from parsers.resources import workers_for
 from parsers.store import Store, default_cache_dir
-from parsers.worker import Outcome, read_one, start_worker
 
 if TYPE_CHECKING:
     from parsers.discover import Capture, FoundFile
+    from parsers.worker import Outcome
 
-_POLL_S = 0.05
 _INLINE_BYTES = 8 << 20  # below this, starting a worker costs more than it saves
 
 
@@ -79,12 +73,14 @@ def load(
     jobs: int | None = None,
     inline: bool = False,
     cancelled: Callable[[], bool] = never,
+    pool: WorkerPool | None = None,
 ) -> Iterator[LoadEvent]:
     """Load every file of ``capture``, yielding progress and results as they come.
 
     ``cache_dir`` None means the user's cache directory. ``jobs`` None means one worker a
     CPU allowed, at most 8, and no more than the free memory holds. ``inline`` allows small
-    captures to be read in this process (never for a process with a screen). After
+    captures to be read in this process (never for a process with a screen). ``pool`` is one
+    that is awake already; it is used for whatever is not in the store, then closed. After
     ``cancelled`` turns true no further result comes; what was yielded stays valid. Failures
     are events, not exceptions.
     """
@@ -100,6 +96,8 @@ def load(
             pending.append(found)
     pending.sort(key=lambda found: (-found.size_bytes, found.path))
     if not pending:
+        if pool is not None:
+            pool.close(wait=False)
         return
     if inline and sum(found.size_bytes for found in pending) <= _INLINE_BYTES:
         yield from _inline(store, pending, cancelled)
@@ -107,7 +105,8 @@ def load(
         workers = workers_for([(f.size_bytes, f.compression) for f in pending], jobs)
         # Where the cache cannot take the columns they go here; mapped files outlive it.
         with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
-            yield from _Pool((store.directory, Path(scratch)), workers, cancelled).run(pending)
+            directories = store.directory, Path(scratch)
+            yield from _Reading(directories, workers, cancelled).run(pending, pool)
     store.trim()
 
 
@@ -160,8 +159,8 @@ def _inline(
         yield from _loaded(found, traces, cached=False, seconds=time.perf_counter() - started)
 
 
-class _Pool:
-    """Worker processes over files; a worker that dies takes only its own file with it."""
+class _Reading:
+    """Files on their way through a pool; a worker that dies takes only its own file with it."""
 
     def __init__(
         self, directories: tuple[Path, ...], workers: int, cancelled: Callable[[], bool]
@@ -170,8 +169,8 @@ class _Pool:
         self._workers = workers
         self._cancelled = cancelled
 
-    def run(self, pending: Sequence[FoundFile]) -> Iterator[LoadEvent]:
-        suspects = yield from self._round(pending, self._workers)
+    def run(self, pending: Sequence[FoundFile], pool: WorkerPool | None) -> Iterator[LoadEvent]:
+        suspects = yield from self._round(pending, self._workers, pool)
         for found in suspects:
             # The pool broke while these were in flight: alone, the culprit shows itself.
             broken = yield from self._round([found], 1)
@@ -180,48 +179,20 @@ class _Pool:
                 yield Failed(culprit.path, f"{culprit.path}: {reason}")
 
     def _round(
-        self, pending: Sequence[FoundFile], workers: int
+        self, pending: Sequence[FoundFile], workers: int, pool: WorkerPool | None = None
     ) -> Generator[LoadEvent, None, list[FoundFile]]:
         """Read ``pending``; the files whose worker died are returned."""
-        context = multiprocessing.get_context("spawn")
-        reports: Any = context.Queue()
-        stop = context.Event()
-        executor = ProcessPoolExecutor(
-            workers,
-            mp_context=context,
-            initializer=start_worker,
-            initargs=(reports, stop, self._directories),
-        )
-        try:
-            with _own_main_module():
-                futures = {
-                    executor.submit(read_one, f.real_path, f.path, f.kind): f for f in pending
-                }
-            return (yield from self._collect(futures, reports))
-        finally:
-            stop.set()
-            executor.shutdown(wait=True, cancel_futures=True)
-            reports.close()
-            reports.cancel_join_thread()
-
-    def _collect(
-        self, futures: dict[Future[Outcome], FoundFile], reports: Any
-    ) -> Generator[LoadEvent, None, list[FoundFile]]:
-        sizes = {found.path: found.size_bytes for found in futures.values()}
-        waiting = set(futures)
+        sizes = {found.path: found.size_bytes for found in pending}
         died: list[FoundFile] = []
-        while waiting:
-            if self._cancelled():
-                return []
-            done, waiting = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
-            for path, bytes_read in _drained(reports).items():
-                yield Progress(path, min(bytes_read, sizes[path]), sizes[path])
-            for future in done:
-                found = futures[future]
-                try:
-                    yield from self._result(found, future.result())
-                except BrokenProcessPool:
-                    died.append(found)
+        with pool or WorkerPool(workers) as readers:
+            for event in readers.run(pending, self._directories, workers, self._cancelled):
+                if isinstance(event, Read):
+                    for path, done in event.done_bytes.items():
+                        yield Progress(path, min(done, sizes[path]), sizes[path])
+                elif event.outcome is None:
+                    died.append(event.found)
+                else:
+                    yield from self._result(event.found, event.outcome)
         return died
 
     def _result(self, found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
@@ -231,33 +202,3 @@ class _Pool:
         if traces is None:
             return [Failed(found.path, f"{found.path}: its columns vanished from the cache")]
         return _loaded(found, traces, cached=False, seconds=outcome.seconds)
-
-
-@contextlib.contextmanager
-def _own_main_module() -> Iterator[None]:
-    """Workers started here import :mod:`parsers.worker` first, not the caller's main module.
-
-    That one may be a script without a guard, which would start workers of its own, or no
-    file at all. A caller that named a worker module of its own is left alone.
-    """
-    main = sys.modules["__main__"]
-    stated = main.__spec__
-    if stated is not None and stated.name.endswith(".worker"):
-        yield
-        return
-    main.__spec__ = importlib.util.find_spec("parsers.worker")
-    try:
-        yield
-    finally:
-        main.__spec__ = stated
-
-
-def _drained(reports: Any) -> dict[str, int]:
-    """Latest bytes of every file that reported since the last look."""
-    latest: dict[str, int] = {}
-    while True:
-        try:
-            path, bytes_read = reports.get_nowait()
-        except (queue.Empty, OSError, EOFError):
-            return latest
-        latest[path] = bytes_read

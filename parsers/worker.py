@@ -1,6 +1,7 @@
 """The other side of ingest: what runs in a worker process.
 
-Also the module that a worker starts with, so it imports nothing of the caller's.
+Also the module that a worker starts with, so it imports nothing of the caller's. The readers
+are imported in the worker only: its caller needs none of them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,10 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parsers.errors import TraceError
-from parsers.found import Kind
-from parsers.readers import read_file, version_of
-from parsers.store import Store
+if TYPE_CHECKING:
+    from parsers.found import Kind
 
 _REPORT_S = 0.05
 
@@ -38,12 +37,11 @@ class _Worker:
 
     reports: Any = None
     stop: Any = None
-    directories: tuple[Path, ...] = ()
 
 
-def start_worker(reports: Any, stop: Any, directories: tuple[Path, ...]) -> None:
-    """Prepare this process: where to report, when to stop, which stores to try in turn."""
-    _Worker.reports, _Worker.stop, _Worker.directories = reports, stop, directories
+def start_worker(reports: Any, stop: Any) -> None:
+    """Prepare this process: where to report, when to stop."""
+    _Worker.reports, _Worker.stop = reports, stop
     # ctrl+c reaches the whole process group; the caller decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):
@@ -59,8 +57,18 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def read_one(real_path: str, shown: str, kind: Kind) -> Outcome:
-    """Read one file and store its columns; the task of a worker."""
+def ready() -> None:
+    """Import what reading will need; the task of a worker that is woken early."""
+    import parsers.readers  # noqa: PLC0415
+    import parsers.store  # noqa: F401, PLC0415
+
+
+def read_one(real_path: str, shown: str, kind: Kind, directories: tuple[Path, ...]) -> Outcome:
+    """Read one file and store its columns in the first of ``directories`` that takes them."""
+    from parsers.errors import TraceError  # noqa: PLC0415
+    from parsers.readers import read_file, version_of  # noqa: PLC0415
+    from parsers.store import Store  # noqa: PLC0415
+
     started = time.perf_counter()
     last = 0.0
 
@@ -73,12 +81,12 @@ def read_one(real_path: str, shown: str, kind: Kind) -> Outcome:
 
     path = Path(real_path)
     try:
-        key = Store(_Worker.directories[0]).key(path, version_of(kind))
+        key = Store(directories[0]).key(path, version_of(kind))
         traces = read_file(
             path,
             kind,
             shown=shown,
-            scratch=_Worker.directories,
+            scratch=directories,
             progress=progress,
             cancelled=_Worker.stop.is_set,
         )
@@ -86,7 +94,7 @@ def read_one(real_path: str, shown: str, kind: Kind) -> Outcome:
         return Outcome(error=str(error))
     except OSError as error:
         return Outcome(error=f"{shown}: cannot be read ({error.strerror})")
-    for directory in _Worker.directories:
+    for directory in directories:
         if Store(directory).save_parts(key, traces):
             return Outcome(directory, key, time.perf_counter() - started)
-    return Outcome(error=f"{shown}: no space for its columns in {_Worker.directories[0]}")
+    return Outcome(error=f"{shown}: no space for its columns in {directories[0]}")

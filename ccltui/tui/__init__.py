@@ -30,13 +30,19 @@ def run(path: str, *, options: ExplorerOptions) -> int:
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{splash}")
         sys.stderr.flush()
+    from ccltui.tui.loader import HeadStart  # noqa: PLC0415
+
+    head_start = HeadStart(options)
     from ccltui.tui.app import Explorer  # noqa: PLC0415  (slow: the splash comes first)
 
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{' ' * len(splash)}\r")
         sys.stderr.flush()
-    app = Explorer(path, options, _driver(options))
-    code = app.run(mouse=False)
+    try:
+        app = Explorer(path, options, _driver(options), head_start.load)
+        code = app.run(mouse=False)
+    finally:
+        head_start.close()
     return app.return_code or 0 if code is None else code
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ccltui.tui.options import ExplorerOptions
 
 
+FIRST: Final = "coll_call_num"
+"""The metric that needs least of a rank, so that a number is there before anything is drawn."""
 TRUST: Final = "straggler_lag"
 """The metric that tells whether matched collectives can be believed: computed before others."""
 
@@ -72,13 +74,15 @@ class Analyst:
             self._view = View(session.job, self._chosen(session.filter), previous=self._view)
             self._ready = session.generation, self._view
             start = replace(self._findings, generation=session.generation, complete=False)
+            owed = not start.results  # a first number is told even if more ranks come meanwhile
             for findings in stages(
                 self._view, session.filter, start, tuple(self._found().values())
             ):
                 self._findings = findings
-                if cancelled():
+                if cancelled() and not owed:
                     return
                 post(FindingsReady(findings))
+                owed = owed and not findings.results
 
     def _chosen(self, chosen: Filter) -> ViewOptions:
         return ViewOptions(
@@ -94,11 +98,16 @@ class Analyst:
 def stages(
     view: View, chosen: Filter, findings: Findings, found: tuple[Metric, ...]
 ) -> Iterator[Findings]:
-    """Findings growing: lanes and steps, then collectives, then one metric after another."""
+    """Findings growing: a first number, lanes, collectives, then one metric after another."""
+    findings = replace(findings, metrics=found)
+    ordered = sorted(found, key=lambda metric: (metric.name != FIRST, metric.name != TRUST))
+    early = 1 if ordered and ordered[0].name == FIRST else 0
+    for metric in ordered[:early]:
+        findings = _with_result(findings, metric, view)
+        yield findings
     steps = steps_of_job(view)
     findings = replace(
         findings,
-        metrics=found,
         lanes=lanes_of(view),
         steps=steps,
         span=span_of(view, chosen, steps),
@@ -115,11 +124,14 @@ def stages(
         clock=clock_of(view, [rank.label for rank in view.ranks]),
     )
     yield findings
-    for metric in sorted(found, key=lambda metric: metric.name != TRUST):
-        results = {**findings.results, metric.name: metric.run(view)}
-        findings = replace(findings, results=results)
+    for metric in ordered[early:]:
+        findings = _with_result(findings, metric, view)
         yield findings
     yield replace(findings, complete=True)
+
+
+def _with_result(findings: Findings, metric: Metric, view: View) -> Findings:
+    return replace(findings, results={**findings.results, metric.name: metric.run(view)})
 
 
 def lanes_of(view: View) -> dict[str, Lane]:
@@ -137,7 +149,11 @@ def _lane(label: str, facts: RankFacts, view: View, event_group: str) -> Lane:
         network = union(calls.start_ns, calls.end_ns)
     both = compute & network
     offset = view.offsets_ns.get(label, 0)
-    return Lane(label, _track(compute), _track(network), _track(both), offset)
+    lane = Lane(label, _track(compute), _track(network), _track(both), offset)
+    drift_ppb = None if view.is_as_recorded else view.clocks.clocks[label].drift_ppb
+    if drift_ppb is None:
+        return lane
+    return replace(lane, drift=drift_ppb / 1e9, drift_from_ns=view.clocks.reference_ns)
 
 
 def _track(busy: Intervals) -> Track:
@@ -148,9 +164,10 @@ def steps_of_job(view: View) -> tuple[Step, ...]:
     """Every step from its first start to its last end on any rank, in order of start."""
     extents: dict[int, tuple[int, int]] = {}
     for rank in view.ranks:
-        zero = view.origin_ns + view.offsets_ns.get(rank.label, 0)
-        for step in rank.facts.marked_steps[0]:
-            start, end = step.start_ns - zero, step.end_ns - zero
+        marked = rank.facts.marked_steps[0]
+        own = np.array([(step.start_ns, step.end_ns) for step in marked], np.int64).reshape(-1, 2)
+        times = (view.on_job_clock(rank.label, own) - view.origin_ns).tolist()
+        for step, (start, end) in zip(marked, times, strict=True):
             known = extents.get(step.id, (start, end))
             extents[step.id] = (min(known[0], start), max(known[1], end))
     steps = [Step(number, start, end) for number, (start, end) in extents.items()]
@@ -163,9 +180,10 @@ def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
     for rank in view.ranks:
         extent = rank.facts.extent
         if len(extent):
-            zero = view.origin_ns + view.offsets_ns.get(rank.label, 0)
-            starts.append(int(extent.start_ns[0]) - zero)
-            ends.append(int(extent.end_ns[0]) - zero)
+            own = np.array([extent.start_ns[0], extent.end_ns[0]], np.int64)
+            first, last = (view.on_job_clock(rank.label, own) - view.origin_ns).tolist()
+            starts.append(first)
+            ends.append(last)
     if not starts:
         return None
     start, end = min(starts), max(ends)

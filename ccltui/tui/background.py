@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,7 @@ class Background:
     def _run_load(self, path: str, options: ExplorerOptions, number: int) -> None:
         worker = get_current_worker()
         compat.prepare_for_processes()
+        threading.Thread(target=_prepare, daemon=True).start()
 
         def post(fact: Fact) -> None:
             self._app.post_message(Report(fact, number))
@@ -84,7 +86,8 @@ class Background:
         """Compute for the session as it will be in a moment: what comes at once counts once."""
         if not self._settling:
             self._settling = True
-            delay = max(_SETTLE_S, _REST * self._last_s) if session().busy else _AT_ONCE_S
+            pouring = session().busy and self._analyst is not None
+            delay = max(_SETTLE_S, _REST * self._last_s) if pouring else _AT_ONCE_S
             self._app.set_timer(delay, lambda: self._start_analysis(session()))
 
     def ask(self, scene: Scene, query: Query) -> None:
@@ -138,3 +141,10 @@ class Background:
         started = time.perf_counter()
         self._analyst.run(session, self._post, lambda: worker.is_cancelled)
         self._last_s = time.perf_counter() - started
+
+
+def _prepare() -> None:
+    """Import what the analysis needs while the first rank is still being read."""
+    from metrics.registry import metrics  # noqa: PLC0415
+
+    metrics()

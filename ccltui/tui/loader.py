@@ -20,9 +20,7 @@ from ccltui.tui.options import ExplorerOptions
 
 if TYPE_CHECKING:
     from parsers.job import ProfileMode
-
-if TYPE_CHECKING:
-    from parsers.job import ProfileMode
+    from parsers.pool import WorkerPool
 
 Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bool]], None]
 """Opens a path and posts what comes in, until it is done or cancelled."""
@@ -36,9 +34,13 @@ def run_load(
     post: Callable[[Fact], object],
     cancelled: Callable[[], bool],
     *,
+    pool: WorkerPool | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Open a directory and tell what comes in; runs in a thread, parses nothing itself."""
+    """Open a directory and tell what comes in; runs in a thread, parses nothing itself.
+
+    ``pool`` is one that is awake already; it is closed in the end.
+    """
     # numpy and the readers take longer to import than the first screen takes to paint.
     from parsers.errors import TraceError  # noqa: PLC0415
     from parsers.ingest import Failed, Loaded, load  # noqa: PLC0415
@@ -53,12 +55,16 @@ def run_load(
             profile_mode=cast("ProfileMode", options.profile_mode),
         )
     except (TraceError, OSError) as error:
+        if pool is not None:
+            pool.close(wait=False)
         post(OpenFailed(str(error)))
         return
     post(JobOpened(job))
     progress = _Progress(post, clock)
     cache = None if options.cache_dir is None else Path(options.cache_dir)
-    for event in load(job.capture, cache_dir=cache, jobs=options.jobs, cancelled=cancelled):
+    for event in load(
+        job.capture, cache_dir=cache, jobs=options.jobs, cancelled=cancelled, pool=pool
+    ):
         if isinstance(event, Loaded):
             job = job.with_rank(event.trace)
             post(RankLoaded(job, event.path))
@@ -68,6 +74,34 @@ def run_load(
         else:
             progress.add(event.path, event.done_bytes)
     post(LoadEnded(stopped=cancelled()))
+
+
+class HeadStart:
+    """Loads with processes that start while the screen is still being made.
+
+    The first load takes them; a later one starts its own.
+    """
+
+    def __init__(self, options: ExplorerOptions) -> None:
+        from parsers.pool import WorkerPool  # noqa: PLC0415  (imports no reader)
+
+        self._pool: WorkerPool | None = WorkerPool.awake(options.jobs)
+
+    def load(
+        self,
+        path: str,
+        options: ExplorerOptions,
+        post: Callable[[Fact], object],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        """As :func:`run_load`."""
+        pool, self._pool = self._pool, None
+        run_load(path, options, post, cancelled, pool=pool)
+
+    def close(self) -> None:
+        """End the processes if nobody took them."""
+        if self._pool is not None:
+            self._pool.close(wait=False)
 
 
 class _Progress:

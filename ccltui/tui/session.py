@@ -41,7 +41,11 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The job as far as it is loaded. ``generation`` grows whenever results become stale."""
+    """The job as far as it is loaded. ``generation`` grows whenever results become stale.
+
+    Results from ``since`` on differ only by ranks that have come in: until newer ones are
+    there they may be shown.
+    """
 
     path: str
     phase: Phase = "opening"
@@ -50,6 +54,11 @@ class Session:
     files: Mapping[str, FileState] = field(default_factory=dict)
     problem: str = ""
     generation: int = 0
+    since: int = 0
+
+    def accepts(self, generation: int) -> bool:
+        """Whether results of a generation tell of this capture and this filter."""
+        return self.since <= generation <= self.generation
 
     @property
     def ranks_loaded(self) -> int:
@@ -75,6 +84,11 @@ class Session:
     def busy(self) -> bool:
         """Whether files are still coming in."""
         return self.phase in ("opening", "loading")
+
+    def anew(self) -> Session:
+        """The same path with nothing loaded, as another capture of it is opened."""
+        generation = self.generation + 1
+        return Session(self.path, generation=generation, since=generation)
 
     def opened(self, job: Job) -> Session:
         """Discovery is done: what will be loaded is known."""
@@ -115,4 +129,5 @@ class Session:
 
     def filtered(self, chosen: Filter) -> Session:
         """Another part of the job; nothing is loaded again."""
-        return replace(self, filter=chosen, generation=self.generation + 1)
+        generation = self.generation + 1
+        return replace(self, filter=chosen, generation=generation, since=generation)

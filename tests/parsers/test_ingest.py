@@ -16,6 +16,7 @@ import pytest
 from parsers.errors import NotFoundError
 from parsers.ingest import Failed, Loaded, LoadEvent, Progress, load
 from parsers.job import Job, open_job, start_job
+from parsers.pool import WorkerPool
 
 
 def write_rank(directory: Path, rank: int, events: int = 3, world_size: int = 4) -> Path:
@@ -62,7 +63,7 @@ def test_workers_load_every_rank_and_the_second_time_maps_them(directory: Path) 
 def test_small_captures_may_be_read_in_this_process(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parsers.ingest.ProcessPoolExecutor", None)
+    monkeypatch.setattr("parsers.pool.ProcessPoolExecutor", None)
 
     assert results(list(load(start_job(directory).capture, inline=True))) == [
         ("Loaded", name) for name in NAMES
@@ -119,12 +120,12 @@ def test_a_killed_worker_takes_only_its_own_file(directory: Path) -> None:
     killer = threading.Thread(target=kill_readers)
     killer.start()
     try:
-        from parsers.ingest import _Pool
+        from parsers.ingest import _Reading
 
         scratch = directory.parent / "columns"
         scratch.mkdir()
-        pool = _Pool((scratch,), 2, lambda: False)
-        events = list(pool.run(job.capture.files))
+        reading = _Reading((scratch,), 2, lambda: False)
+        events = list(reading.run(job.capture.files, None))
     finally:
         stop.set()
         killer.join()
@@ -161,6 +162,16 @@ def test_cancelling_keeps_what_is_there(tmp_path: Path) -> None:
             stop.set()
 
     assert sum(isinstance(event, Loaded) for event in kept) == 1
+
+
+def test_a_pool_that_is_awake_reads_what_the_store_lacks_and_ends(directory: Path) -> None:
+    job = start_job(directory)
+
+    for _ in range(2):  # the second time nothing is left to read
+        pool = WorkerPool.awake()
+        assert results(list(load(job.capture, pool=pool))) == [("Loaded", name) for name in NAMES]
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            list(pool.run(job.capture.files, (), 1, lambda: False))
 
 
 def test_a_cache_that_cannot_be_written_costs_speed_only(directory: Path) -> None:

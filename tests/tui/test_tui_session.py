@@ -35,6 +35,17 @@ def test_only_what_changes_results_makes_a_new_generation() -> None:
     assert failed.filtered(Filter(steps=(1, 2))).generation == 2
 
 
+def test_results_of_fewer_ranks_may_be_shown_until_something_else_is_asked() -> None:
+    opened = Session("run").opened(empty_job(PLAN))
+    loaded = opened.with_job(full_job(PLAN), "rank0.json").with_job(full_job(PLAN), "rank1.json")
+
+    assert [loaded.accepts(generation) for generation in (0, 1, 2, 3)] == [True, True, True, False]
+    filtered = loaded.filtered(Filter(steps=(1, 2)))
+    assert [filtered.accepts(generation) for generation in (2, 3)] == [False, True]
+    assert [filtered.anew().accepts(generation) for generation in (3, 4)] == [False, True]
+    assert filtered.anew().filter == Filter()
+
+
 def test_a_late_progress_does_not_reopen_a_file() -> None:
     done = Session("run").opened(empty_job(PLAN)).with_job(full_job(PLAN), "rank0.json")
 

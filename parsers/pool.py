@@ -1,0 +1,167 @@
+"""Processes that may be started before it is known what they will read.
+
+Starting one takes longer than finding out what a directory holds, so whoever knows that
+reading will come wakes a pool first. This module imports no reader: a caller that only wakes
+a pool pays for none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import multiprocessing
+import queue
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from parsers.resources import MAX_WORKERS, allowed_cpus
+from parsers.worker import Outcome, read_one, ready, start_worker
+
+if TYPE_CHECKING:
+    from parsers.found import FoundFile
+
+_POLL_S = 0.05
+_WOKEN = 2
+"""Processes started ahead: most machines a person waits at have a core for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A file's worker has ended: with an outcome, or by dying (None)."""
+
+    found: FoundFile
+    outcome: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Bytes read so far of the files that reported since the last look, by path."""
+
+    done_bytes: dict[str, int] = field(default_factory=dict)
+
+
+class WorkerPool:
+    """At most ``workers`` processes; every file has one to itself while it is read."""
+
+    def __init__(self, workers: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._reports: Any = context.Queue()
+        self._stop = context.Event()
+        self._workers = workers
+        self._executor = ProcessPoolExecutor(
+            workers,
+            mp_context=context,
+            initializer=start_worker,
+            initargs=(self._reports, self._stop),
+        )
+
+    @classmethod
+    def awake(cls, jobs: int | None = None) -> Self:
+        """A pool whose first processes are starting; ``jobs`` None means one a CPU allowed."""
+        pool = cls(jobs or min(allowed_cpus(), MAX_WORKERS))
+        with _own_main_module():
+            for _ in range(min(pool._workers, _WOKEN)):
+                pool._executor.submit(ready)
+        return pool
+
+    def __enter__(self) -> Self:
+        """Close it in the end."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End every process, also those that still read."""
+        self.close()
+
+    def close(self, *, wait: bool = True) -> None:
+        """End every process, also those that still read; a second time does nothing."""
+        self._stop.set()
+        self._executor.shutdown(wait=wait, cancel_futures=True)
+        self._reports.close()
+        self._reports.cancel_join_thread()
+
+    def run(
+        self,
+        files: Sequence[FoundFile],
+        directories: tuple[Path, ...],
+        limit: int,
+        cancelled: Callable[[], bool],
+    ) -> Iterator[Done | Read]:
+        """Read ``files`` in order, at most ``limit`` at once, into the first store that takes it.
+
+        Ends early when ``cancelled`` turns true. A process that dies breaks the pool: the
+        files that were being read, and those that were not begun, come back without outcome.
+        """
+        waiting: dict[Future[Outcome], FoundFile] = {}
+        queued = deque(files)
+        while queued or waiting:
+            if cancelled():
+                return
+            while queued and len(waiting) < min(limit, self._workers):
+                found = queued.popleft()
+                future = self._submit(found, directories)
+                if future is None:
+                    yield Done(found, None)
+                else:
+                    waiting[future] = found
+            done, _ = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            yield Read(_drained(self._reports))
+            for future in done:
+                yield Done(waiting.pop(future), _outcome(future))
+
+    def _submit(self, found: FoundFile, directories: tuple[Path, ...]) -> Future[Outcome] | None:
+        try:
+            with _own_main_module():
+                return self._executor.submit(
+                    read_one, found.real_path, found.path, found.kind, directories
+                )
+        except BrokenProcessPool:
+            return None
+
+
+def _outcome(future: Future[Outcome]) -> Outcome | None:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        return None
+
+
+@contextlib.contextmanager
+def _own_main_module() -> Iterator[None]:
+    """Workers started here import :mod:`parsers.worker` first, not the caller's main module.
+
+    That one may be a script without a guard, which would start workers of its own, or no
+    file at all. A caller that named a worker module of its own is left alone.
+    """
+    main = sys.modules["__main__"]
+    stated = main.__spec__
+    if stated is not None and stated.name.endswith(".worker"):
+        yield
+        return
+    main.__spec__ = importlib.util.find_spec("parsers.worker")
+    try:
+        yield
+    finally:
+        main.__spec__ = stated
+
+
+def _drained(reports: Any) -> dict[str, int]:
+    """Latest bytes of every file that reported since the last look."""
+    latest: dict[str, int] = {}
+    while True:
+        try:
+            path, bytes_read = reports.get_nowait()
+        except (queue.Empty, OSError, EOFError):
+            return latest
+        latest[path] = bytes_read
