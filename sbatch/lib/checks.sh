@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# What has to be there before a job can succeed; each failure says what to do.
+
+need_training_python() {
+    [[ -x $VENV_DIR/bin/python ]] || fail "$FAILED" "no Python environment in $VENV_DIR" \
+        "run $CCLTUI_SBATCH/perlmutter/setup_env.sh once on a login node, or set VENV_DIR"
+    export PYTHON=$VENV_DIR/bin/python
+}
+
+# need_program: what is to be trained can be started.
+need_program() {
+    if [[ $TRAIN_PROGRAM == *.py ]]; then
+        [[ -r $TRAIN_PROGRAM ]] || fail "$FAILED" "no training program $TRAIN_PROGRAM" \
+            "give --train-program a module or the path of a script"
+        return
+    fi
+    "$PYTHON" -c 'import importlib.util as i, sys; sys.exit(i.find_spec(sys.argv[1].split(".")[0]) is None)' \
+        "$TRAIN_PROGRAM" || fail "$FAILED" "$PYTHON has no module $TRAIN_PROGRAM" \
+        "run $CCLTUI_SBATCH/perlmutter/setup_env.sh, or give --train-program another"
+    [[ $TRAIN_PROGRAM != torchtitan.* ]] || need_torchtitan
+}
+
+need_nsys() {
+    [[ $PROFILE_MODE == torch ]] || command -v nsys >/dev/null || fail "$FAILED" \
+        "profile mode $PROFILE_MODE needs nsys, which is not on the PATH" \
+        "load its module (SITE_MODULES in $CCLTUI_SITE), or use --profile torch"
+}
+
+# need_torchtitan: a version that reads train_config.toml.
+need_torchtitan() {
+    local version
+    version=$("$PYTHON" -c 'import importlib.metadata as m; print(m.version("torchtitan"))')
+    [[ $version == 0.[12].* ]] || fail "$FAILED" "torchtitan $version reads no train_config.toml" \
+        "install torchtitan==0.2.2, or see «Newer versions» in $CCLTUI_SBATCH/README.md"
+}
+
+# need_assets: the tokenizer. ASSETS stays empty where another program is trained.
+need_assets() {
+    ASSETS=""
+    [[ $TRAIN_PROGRAM == torchtitan.* || -n ${CCLTUI_ASSETS:-} ]] || return 0
+    ASSETS=${CCLTUI_ASSETS:-$HF_ASSETS_ROOT/${FACTS[assets]##*/}}
+    [[ -r $ASSETS/tokenizer.json ]] || fail "$FAILED" "no tokenizer in $ASSETS" \
+        "run $CCLTUI_SBATCH/perlmutter/setup_env.sh --with-models, or set HF_ASSETS_ROOT"
+}
+
+# check_workload NODES GPUS_PER_NODE [ARGUMENT OF THE TRAINING PROGRAM...]: sets FACTS.
+check_workload() {
+    local nodes=$1 gpus=$2 file output line
+    shift 2
+    for file in train_config.toml workload_card.yaml; do
+        [[ -r $WORKLOAD_DIR/$file ]] || fail "$USAGE" "no $file in $WORKLOAD_DIR" \
+            "a workload is a folder with run.sbatch, train_config.toml and workload_card.yaml"
+    done
+    output=$("$PYTHON" "$CCLTUI_SBATCH/lib/check_workload.py" "$WORKLOAD_DIR/train_config.toml" \
+        --card "$WORKLOAD_DIR/workload_card.yaml" --nodes "$nodes" --gpus-per-node "$gpus" \
+        --profile "$PROFILE_MODE" --gpu-memory-gib "$SITE_GPU_MEMORY_GIB" -- "$@") ||
+        fail "$USAGE" "this workload would not run" "see above"
+    declare -gA FACTS=()
+    while IFS= read -r line; do
+        FACTS[${line%%=*}]=${line#*=}
+    done <<<"$output"
+    check_card
+}
+
+# check_card: the card says of the job what the configuration says.
+check_card() {
+    local status=0
+    "$PYTHON" -c 'import ccltui' 2>/dev/null || {
+        warn "the card was not compared with the configuration: $PYTHON has no ccltui"
+        return 0
+    }
+    "$PYTHON" -m ccltui card lint "$WORKLOAD_DIR/workload_card.yaml" \
+        --config "$WORKLOAD_DIR/train_config.toml" >&2 || status=$?
+    ((status != USAGE)) || warn "the card was not compared with the configuration: update ccltui in $PYTHON"
+    ((status == 0 || status == USAGE)) || fail "$USAGE" "the workload card contradicts the configuration" \
+        "correct $WORKLOAD_DIR/workload_card.yaml, or train_config.toml"
+}

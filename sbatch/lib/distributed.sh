@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# Who talks to whom: one launcher a node, which meet at the first node.
+
+# set_distributed: from what Slurm granted, or from this machine alone.
+set_distributed() {
+    if [[ -n ${SLURM_JOB_ID:-} ]]; then
+        NODES=${SLURM_NNODES:-1}
+        MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+        MASTER_PORT=${MASTER_PORT:-$((29500 + SLURM_JOB_ID % 1000))}
+    else
+        NODES=1
+        MASTER_ADDR=localhost
+        MASTER_PORT=${MASTER_PORT:-29500}
+    fi
+    GPUS_PER_NODE=${GPUS_PER_NODE:-${SLURM_GPUS_ON_NODE:-$SITE_GPUS_PER_NODE}}
+    WORLD_SIZE=$((NODES * GPUS_PER_NODE))
+    export MASTER_ADDR MASTER_PORT WORLD_SIZE NODES GPUS_PER_NODE
+}
+
+# on_every_node WORD...: run it once a node; a node that fails ends the others.
+on_every_node() {
+    if [[ -n ${SLURM_JOB_ID:-} ]]; then
+        srun --nodes="$NODES" --ntasks="$NODES" --ntasks-per-node=1 --kill-on-bad-exit=1 \
+            "${SITE_SRUN_OPTIONS[@]}" "$@"
+    else
+        "$@"
+    fi
+}

@@ -1,0 +1,94 @@
+# shellcheck shell=bash
+# What a run.sbatch does, once CCLTUI_SBATCH says where sbatch/ is.
+
+CCLTUI_SBATCH=$(cd -- "$CCLTUI_SBATCH" && pwd)
+export CCLTUI_SBATCH
+export PROGRAM=job
+# shellcheck source=log.sh
+source "$CCLTUI_SBATCH/lib/log.sh"
+# shellcheck source=options.sh
+source "$CCLTUI_SBATCH/lib/options.sh"
+# shellcheck source=site.sh
+source "$CCLTUI_SBATCH/lib/site.sh"
+# shellcheck source=paths.sh
+source "$CCLTUI_SBATCH/lib/paths.sh"
+# shellcheck source=distributed.sh
+source "$CCLTUI_SBATCH/lib/distributed.sh"
+# shellcheck source=traces.sh
+source "$CCLTUI_SBATCH/lib/traces.sh"
+# shellcheck source=checks.sh
+source "$CCLTUI_SBATCH/lib/checks.sh"
+
+# run_workload NAME [ARGUMENT OF THE TRAINING PROGRAM...]
+run_workload() {
+    local name=$1 status=0
+    shift
+    WORKLOAD_DIR=${CCLTUI_WORKLOAD_DIR:-$CCLTUI_SBATCH/workloads/$name}
+    export PROFILE_MODE=${PROFILE_MODE:-torch}
+    need_one_of PROFILE_MODE "$PROFILE_MODE" torch nsys both
+    load_site
+    [[ -z ${SLURM_JOB_ID:-} || -n ${SLURM_JOB_ACCOUNT:-} ]] || need_account
+    set_paths
+    set_caches
+    load_modules
+    need_training_python
+    set_distributed
+    export TRAIN_PROGRAM=${CCLTUI_TRAIN_PROGRAM:-torchtitan.train}
+    check_workload "$NODES" "$GPUS_PER_NODE" "$@"
+    need_program
+    need_nsys
+    need_assets
+    TRACE_DIR=${TRACE_DIR:-$TRACE_BASE/$name}
+    RUN_NAME=${name}_$(date +%Y%m%d_%H%M%S)
+    export TRACE_DIR RUN_NAME TRACES_FOLDER=${FACTS[traces_folder]}
+    start_trace_dir
+    cp -- "$WORKLOAD_DIR/train_config.toml" "$WORKLOAD_DIR/workload_card.yaml" "$TRACE_DIR/"
+    describe_job
+    case $PROFILE_MODE in
+    both) { train torch "$@" && train nsys "$@"; } || status=$? ;;
+    *) train "$PROFILE_MODE" "$@" || status=$? ;;
+    esac
+    finish "$status"
+}
+
+# train torch|nsys ARGUMENT...: one training run under one profiler. The two never share a run:
+# both subscribe to CUPTI, and the one that comes second records no GPU events.
+train() {
+    export PROFILER=$1
+    shift
+    local status=0 arguments=(--job.config_file "$TRACE_DIR/train_config.toml" --job.dump_folder "$TRACE_DIR")
+    [[ -z ${ASSETS:-} ]] || arguments+=(--model.hf_assets_path "$ASSETS")
+    export CCLTUI_EXECUTION_TRACES=yes
+    if [[ $PROFILER == nsys ]]; then
+        CCLTUI_EXECUTION_TRACES=no
+        arguments+=(--profiling.no-enable-profiling)
+    fi
+    log "training on $NODES x $GPUS_PER_NODE ranks, profiled by $PROFILER"
+    on_every_node bash "$CCLTUI_SBATCH/lib/launch_node.sh" "${arguments[@]}" "$@" 2>&1 |
+        tee "$TRACE_DIR/${RUN_NAME}_$PROFILER.log" || status=$?
+    if ((status)); then
+        log "error: training ended with status $status; the end of $TRACE_DIR/${RUN_NAME}_$PROFILER.log says why"
+    fi
+    return "$status"
+}
+
+# describe_job: what the reader knows a job by, beside its traces.
+describe_job() {
+    log "workload $WORKLOAD_DIR, site $SITE_NAME, profile mode $PROFILE_MODE"
+    log "writing to $TRACE_DIR"
+    "$PYTHON" "$CCLTUI_SBATCH/lib/launcher_metadata.py" >"$TRACE_DIR/launcher_metadata.json"
+}
+
+# finish STATUS: links, the check of what is there, and the status of the job.
+finish() {
+    local status=$1
+    if [[ $PROFILE_MODE != nsys ]]; then
+        link_traces || warn "no capture in which all $WORLD_SIZE ranks left a trace; nothing to link"
+    fi
+    if "$CCLTUI_SBATCH/lib/verify_traces.sh" --ranks "$WORLD_SIZE" --profile "$PROFILE_MODE" "$TRACE_DIR"; then
+        log "next: ccltui $TRACE_DIR"
+    elif ((status == 0)); then
+        status=$INCOMPLETE
+    fi
+    exit "$status"
+}

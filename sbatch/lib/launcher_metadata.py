@@ -1,0 +1,51 @@
+"""Print what is known of this job before it starts, in the form of ``launcher_metadata.json``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT")
+
+
+def main() -> None:
+    """Write one JSON document to standard output."""
+    nodes = os.environ.get("SLURM_JOB_NODELIST")
+    document = {
+        "checkpoint_path": None,
+        "rank0_host": os.environ.get("MASTER_ADDR"),
+        "world_size": int(os.environ["WORLD_SIZE"]),
+        "git_commit": _output("git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"),
+        "profile_mode": os.environ.get("PROFILE_MODE"),
+        "train_program": os.environ.get("TRAIN_PROGRAM"),
+        "slurm": {
+            "job_id": os.environ.get("SLURM_JOB_ID"),
+            "nodelist": nodes,
+            "hosts": _output("scontrol", "show", "hostnames", nodes) if nodes else None,
+        },
+        "env": _variables(_ENVIRONMENT),
+        "nccl_env": _variables(sorted(name for name in os.environ if "NCCL_" in name)),
+    }
+    json.dump(document, sys.stdout, indent=2)
+    sys.stdout.write("\n")
+
+
+def _output(*command: str) -> str | None:
+    """What a program prints, or None where there is no such program or it fails."""
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def _variables(names: Iterable[str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""What keeps a job from training or from leaving traces, told before it waits in a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from train_config import TrainConfig
+
+# torchtitan 0.2.2: get_train_spec() of these has a pipelining_fn.
+_PIPELINED = frozenset({"llama3", "llama4", "deepseek_v3"})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong and what to do about it; an error keeps the job from being submitted."""
+
+    level: Literal["error", "warning"]
+    what: str
+    fix: str
+
+
+def check_plan(config: TrainConfig, *, world_size: int, torch_profiler: bool) -> Iterator[Problem]:
+    """All problems of ``config`` on ``world_size`` ranks."""
+    yield from _ranks(config, world_size)
+    yield from _batches(config)
+    yield from _pipelining(config)
+    if torch_profiler:
+        yield from _profiling(config)
+
+
+def _ranks(config: TrainConfig, world_size: int) -> Iterator[Problem]:
+    stated = config.ranks()
+    if stated is not None and stated != world_size:
+        yield Problem(
+            "error",
+            f"the parallel degrees of {config.path} make {stated} ranks, the job has {world_size}",
+            "change the degrees in [parallelism], or --nodes and --gpus-per-node",
+        )
+
+
+def _batches(config: TrainConfig) -> Iterator[Problem]:
+    stages = config.number("parallelism.pipeline_parallel_degree")
+    if stages == 1:
+        return
+    batch = config.number("training.local_batch_size")
+    micro = config.number("parallelism.pipeline_parallel_microbatch_size")
+    if batch % micro:
+        yield Problem(
+            "error",
+            f"local_batch_size {batch} is no multiple of pipeline_parallel_microbatch_size {micro}",
+            "make it one",
+        )
+    elif batch // micro < stages:
+        yield Problem(
+            "warning",
+            f"{batch // micro} micro-batches do not fill {stages} pipeline stages",
+            f"set local_batch_size to at least {stages * micro}",
+        )
+
+
+def _pipelining(config: TrainConfig) -> Iterator[Problem]:
+    name = config.text("model.name")
+    if config.number("parallelism.pipeline_parallel_degree") > 1 and name not in _PIPELINED:
+        yield Problem(
+            "error",
+            f"torchtitan 0.2.2 does not pipeline {name}",
+            "set pipeline_parallel_degree to 1, or run a version that does: --any-torchtitan, "
+            "and see «Newer versions» in sbatch/README.md",
+        )
+
+
+def _profiling(config: TrainConfig) -> Iterator[Problem]:
+    if not config.flag("profiling.enable_profiling"):
+        yield Problem(
+            "error",
+            f"{config.path} switches the profiler off, so there would be no traces",
+            "set enable_profiling = true in [profiling]",
+        )
+        return
+    frequency = config.number("profiling.profile_freq")
+    window = config.number("profiling.profiler_warmup") + config.number("profiling.profiler_active")
+    if frequency < window:
+        yield Problem(
+            "error",
+            f"profile_freq {frequency} leaves no room for profiler_warmup + profiler_active = "
+            f"{window}",
+            f"set profile_freq to at least {window}",
+        )
+    steps = config.number("training.steps")
+    if steps < frequency:
+        yield Problem(
+            "error",
+            f"the first trace is written at step {frequency}, the job ends at step {steps}",
+            f"set steps to at least {frequency}",
+        )

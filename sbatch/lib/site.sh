@@ -1,0 +1,55 @@
+# shellcheck shell=bash
+# A site is one file of settings; see sites/generic.sh for what each of them means.
+
+# load_site: read the profile that CCLTUI_SITE names, or that this machine suggests.
+load_site() {
+    local profile=${CCLTUI_SITE:-${NERSC_HOST:-generic}}
+    [[ $profile == */* ]] || profile=$CCLTUI_SBATCH/sites/$profile.sh
+    [[ -r $profile ]] || fail "$USAGE" "no site profile $profile" \
+        "set CCLTUI_SITE to one of: $(site_names), or to the path of your own copy of one"
+    profile=$(cd -- "$(dirname -- "$profile")" && pwd)/${profile##*/}
+    # shellcheck disable=SC2317
+    site_environment() { :; }
+    # shellcheck source=../sites/generic.sh
+    source "$profile"
+    export CCLTUI_SITE=$profile
+    need_one_of SITE_DEVICE "$SITE_DEVICE" cuda cpu
+    need_count SITE_GPUS_PER_NODE "$SITE_GPUS_PER_NODE"
+    need_count SITE_CPUS_PER_TASK "$SITE_CPUS_PER_TASK"
+}
+
+site_names() {
+    local profile names=()
+    for profile in "$CCLTUI_SBATCH"/sites/*.sh; do
+        profile=${profile##*/}
+        names+=("${profile%.sh}")
+    done
+    printf '%s' "${names[*]}"
+}
+
+# need_account: refuse here what the queue would refuse later, or charge to somebody else.
+need_account() {
+    [[ $SITE_ACCOUNT_NEEDED != yes || -n ${SITE_ACCOUNT:-} ]] ||
+        fail "$USAGE" "no account to charge on $SITE_NAME" \
+            "give --account, or set SITE_ACCOUNT; yours are listed by: $SITE_ACCOUNT_LIST"
+}
+
+# load_modules: module commands use unset variables and fail loudly, so both are let be.
+load_modules() {
+    ((${#SITE_MODULES[@]})) || return 0
+    set +u
+    if ! command -v module >/dev/null; then
+        set -u
+        fail "$FAILED" "$SITE_NAME loads modules, but there is no module command" \
+            "run it in a login shell, or empty SITE_MODULES in $CCLTUI_SITE"
+    fi
+    local name
+    for name in "${SITE_MODULES[@]}"; do
+        module load "$name" || {
+            set -u
+            fail "$FAILED" "module $name cannot be loaded" \
+                "see what there is with: module spider ${name%%/*}; then change SITE_MODULES in $CCLTUI_SITE"
+        }
+    done
+    set -u
+}

@@ -1,0 +1,164 @@
+"""The part of a torchtitan ``train_config.toml`` (up to 0.2.x) that decides how a job is started.
+
+torchtitan itself refuses unknown keys but only warns of a value of the wrong type, so types are
+checked here. Only the standard library is needed: this runs on login nodes.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+Value = str | int | bool
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message names file and key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: where it stands, what it is without being given, and what type it has."""
+
+    name: str
+    default: Value
+    lowest: int | None = None
+
+
+KEYS = (
+    Key("job.dump_folder", "./outputs"),
+    Key("model.name", "llama3"),
+    Key("model.flavor", "debugmodel"),
+    Key("model.hf_assets_path", "./tests/assets/tokenizer"),
+    Key("profiling.enable_profiling", False),
+    Key("profiling.save_traces_folder", "profile_traces"),
+    Key("profiling.profile_freq", 10, 1),
+    Key("profiling.profiler_active", 1, 1),
+    Key("profiling.profiler_warmup", 3, 0),
+    Key("training.steps", 10_000, 1),
+    Key("training.local_batch_size", 8, 1),
+    Key("training.global_batch_size", -1, -1),
+    Key("training.seq_len", 2048, 1),
+    Key("training.dataset", "c4_test"),
+    Key("training.dtype", "float32"),
+    Key("optimizer.name", "AdamW"),
+    Key("parallelism.data_parallel_replicate_degree", 1, 1),
+    Key("parallelism.data_parallel_shard_degree", -1, -1),
+    Key("parallelism.tensor_parallel_degree", 1, 1),
+    Key("parallelism.pipeline_parallel_degree", 1, 1),
+    Key("parallelism.pipeline_parallel_microbatch_size", 1, 1),
+    Key("parallelism.context_parallel_degree", 1, 1),
+    Key("parallelism.expert_parallel_degree", 1, 1),
+)
+_KEYS = {key.name: key for key in KEYS}
+_DEGREES = (
+    "parallelism.data_parallel_replicate_degree",
+    "parallelism.data_parallel_shard_degree",
+    "parallelism.tensor_parallel_degree",
+    "parallelism.pipeline_parallel_degree",
+    "parallelism.context_parallel_degree",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """The values of ``KEYS``, those absent from the file at torchtitan's own defaults."""
+
+    path: str
+    values: Mapping[str, Value]
+
+    def number(self, name: str) -> int:
+        """A whole number by its dotted name."""
+        return int(self.values[name])
+
+    def text(self, name: str) -> str:
+        """A text by its dotted name."""
+        return str(self.values[name])
+
+    def flag(self, name: str) -> bool:
+        """A truth value by its dotted name."""
+        return bool(self.values[name])
+
+    def ranks(self) -> int | None:
+        """How many ranks the parallel degrees make; None where one of them means «the rest»."""
+        degrees = [self.number(name) for name in _DEGREES]
+        return None if -1 in degrees else math.prod(degrees)
+
+    def shard_degree(self, world_size: int) -> int:
+        """Ranks that share parameters among them; «the rest» of ``world_size`` when it is -1."""
+        stated = self.number("parallelism.data_parallel_shard_degree")
+        others = math.prod(self.number(name) for name in _DEGREES if "shard" not in name)
+        return stated if stated != -1 else max(1, world_size // others)
+
+
+def read_train_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
+    """Read ``path``; ``overrides`` are torchtitan's own arguments, ``--training.steps 20``.
+
+    Raises ConfigError naming the file and the line or key.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    given = _overridden(overrides)
+    values = {key.name: _value(path, key, document, given) for key in KEYS}
+    return TrainConfig(str(path), values)
+
+
+def _overridden(words: Sequence[str]) -> dict[str, str]:
+    """Arguments of the training program that concern ``KEYS``."""
+    given: dict[str, str] = {}
+    words = [part for word in words for part in _halves(word)]
+    for name, value in pairwise([*words, ""]):
+        if name.startswith("--"):
+            given[name[2:].replace("-", "_")] = value
+    return given
+
+
+def _halves(word: str) -> list[str]:
+    return word.split("=", 1) if word.startswith("--") and "=" in word else [word]
+
+
+def _value(path: Path, key: Key, document: Mapping[str, Any], given: Mapping[str, str]) -> Value:
+    if key.name in given:
+        value: Any = _parsed(key, given[key.name])
+        where = f"the argument --{key.name}"
+    else:
+        section, _, name = key.name.partition(".")
+        table = document.get(section, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: [{section}] is no table")
+        value = table.get(name, key.default)
+        where = f"{path}: {key.name}"
+    # bool is an int in Python, but `steps = true` is a mistake.
+    if type(value) is not type(key.default):
+        expected = {str: "a text", int: "a whole number", bool: "true or false"}[type(key.default)]
+        raise ConfigError(f"{where} is {value!r}, not {expected}")
+    if isinstance(value, int) and not _in_range(key, value):
+        raise ConfigError(f"{where} is {value}, less than {max(1, key.lowest or 0)}")
+    return value
+
+
+def _in_range(key: Key, value: int) -> bool:
+    """-1 stands for «the rest» where it is allowed at all; then 0 is nothing."""
+    if key.lowest is None:
+        return True
+    return value >= key.lowest and not (key.lowest == -1 and value == 0)
+
+
+def _parsed(key: Key, text: str) -> Value:
+    if isinstance(key.default, bool):
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if isinstance(key.default, int):
+        try:
+            return int(text)
+        except ValueError:
+            return text
+    return text

@@ -1,0 +1,111 @@
+"""Run a training program with an execution trace beside every trace of the PyTorch profiler.
+
+    python train_with_traces.py MODULE|SCRIPT.py ARGUMENTS...
+
+torchtitan records no execution traces. So every ``torch.profiler.profile`` that a program opens
+without an observer of its own gets one here, and each ``torch_et_RANK.json`` is put beside the
+Kineto trace of the same window, whose ``Record function id`` its nodes refer to by ``rf_id``.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ExecutionTraceObserver, profile
+
+
+def rank() -> int:
+    """This process's rank, as the process group or the launcher says."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return int(torch.distributed.get_rank())
+    return int(os.environ.get("RANK", "0"))
+
+
+class WindowObserver:
+    """One execution trace a window of the profiler's schedule, where torch writes one a process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.observer: ExecutionTraceObserver | None = None
+        self.written: Path | None = None
+
+    def start(self) -> None:
+        """The window opens."""
+        self._discard()
+        # Hidden until it is whole: no reader takes a name with a leading dot.
+        self.written = self.folder / f".torch_et_{rank()}.{os.getpid()}.json"
+        self.observer = ExecutionTraceObserver()
+        self.observer.register_callback(str(self.written))
+        self.observer.start()
+
+    def stop(self) -> None:
+        """The window closes, and the file is finished."""
+        if self.observer is not None:
+            self.observer.stop()
+            self.observer.unregister_callback()
+            self.observer = None
+
+    def cleanup(self) -> None:
+        """The profiler ends; a window that was never exported leaves nothing behind."""
+        self.stop()
+        self._discard()
+
+    def put_beside(self, trace: Path) -> None:
+        """Name the file after the rank, in the folder of the Kineto trace just written."""
+        if self.written is not None and self.written.exists():
+            self.written.replace(trace.parent / f"torch_et_{rank()}.json")
+        self.written = None
+
+    def _discard(self) -> None:
+        if self.written is not None:
+            self.written.unlink(missing_ok=True)
+            self.written = None
+
+
+def observe(folder: Path) -> None:
+    """Give every profiler of this process an observer; unfinished files are in ``folder``."""
+    initialise, export = profile.__init__, profile.export_chrome_trace
+
+    @functools.wraps(initialise)
+    def with_observer(self: Any, *args: Any, **options: Any) -> None:
+        if options.get("execution_trace_observer") is None:
+            options["execution_trace_observer"] = WindowObserver(folder)
+        initialise(self, *args, **options)
+
+    @functools.wraps(export)
+    def with_execution_trace(self: Any, path: str, *args: Any, **options: Any) -> Any:
+        result = export(self, path, *args, **options)
+        if isinstance(self.execution_trace_observer, WindowObserver):
+            self.execution_trace_observer.put_beside(Path(path))
+        return result
+
+    profile.__init__ = with_observer
+    profile.export_chrome_trace = with_execution_trace
+
+
+def main() -> None:
+    """Attach the observer, then become the program."""
+    if len(sys.argv) < 2:
+        sys.exit("train_with_traces.py: name a module or a script")
+    program = sys.argv[1]
+    sys.argv = sys.argv[1:]
+    # The folder of this file stands first; a program must not find our modules for its own.
+    sys.path[0] = str(Path(program).resolve().parent) if program.endswith(".py") else ""
+    if os.environ.get("CCLTUI_EXECUTION_TRACES", "yes") == "yes":
+        folder = Path(os.environ.get("TRACE_DIR", "."))
+        folder.mkdir(parents=True, exist_ok=True)
+        observe(folder)
+    if program.endswith(".py"):
+        runpy.run_path(program, run_name="__main__")
+    else:
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2016
+# A plain Slurm cluster. For another one copy this file, change what differs and name the copy:
+#     export CCLTUI_SITE=/path/to/my-cluster.sh
+# What is set in the environment wins over what stands here.
+
+SITE_NAME=generic
+
+# Who pays. yes: refuse to submit without an account.
+: "${SITE_ACCOUNT:=}"
+: "${SITE_ACCOUNT_NEEDED:=no}"
+SITE_ACCOUNT_LIST='sacctmgr show assoc user=$USER format=account,qos'
+
+# Where jobs go; empty leaves the choice to the cluster.
+: "${SITE_PARTITION:=}"
+: "${SITE_CONSTRAINT:=}"
+: "${SITE_QOS:=}"
+: "${SITE_QUICK_QOS:=}" # of run.sh --quick
+
+# What a node has. SITE_GPU_OPTION is how GPUs are asked for; empty: not at all.
+: "${SITE_DEVICE:=cuda}" # cuda | cpu: where the training runs; cpu expects no GPU events
+: "${SITE_GPUS_PER_NODE:=4}"
+: "${SITE_GPU_OPTION=--gpus-per-node=}"
+: "${SITE_GPU_MEMORY_GIB:=80}"
+: "${SITE_CPUS_PER_TASK:=32}"
+
+# Further words for sbatch and for srun.
+SITE_SBATCH_OPTIONS=()
+SITE_SRUN_OPTIONS=()
+
+# Modules that a job and setup_env.sh load, in this order.
+SITE_MODULES=()
+
+# A file system that login and compute nodes share, for traces, caches and tokenizers.
+: "${SITE_SCRATCH:=${SCRATCH:-$HOME}}"
+
+# Called in the job, on every node, before training starts.
+site_environment() {
+    export NCCL_DEBUG=${NCCL_DEBUG:-WARN}
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-8}
+}

@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2016
+# NERSC Perlmutter, GPU nodes: 4 A100, 64 cores (128 hardware threads). See sites/generic.sh for
+# what each setting means. What is set in the environment wins over what stands here.
+
+SITE_NAME=perlmutter
+
+: "${SITE_ACCOUNT:=${NERSC_ALLOCATION:-}}" # your project, as in m1234
+SITE_ACCOUNT_NEEDED=yes
+SITE_ACCOUNT_LIST='sacctmgr show assoc user=$USER format=account,qos'
+
+: "${SITE_PARTITION:=}"
+: "${SITE_CONSTRAINT:=gpu}" # 'gpu&hbm80g' asks for the nodes with 80 GB; say 80 below then
+: "${SITE_QOS:=regular}"
+: "${SITE_QUICK_QOS:=debug}"
+
+SITE_DEVICE=cuda
+: "${SITE_GPUS_PER_NODE:=4}"
+: "${SITE_GPU_OPTION=--gpus-per-node=}"
+: "${SITE_GPU_MEMORY_GIB:=40}"
+: "${SITE_CPUS_PER_TASK:=128}"
+
+SITE_SBATCH_OPTIONS=()
+SITE_SRUN_OPTIONS=(--cpu-bind=none)
+
+SITE_MODULES=(python cudatoolkit/12.9)
+
+: "${SITE_SCRATCH:=${SCRATCH:-}}"
+
+site_environment() {
+    export NCCL_DEBUG=${NCCL_DEBUG:-WARN}
+    export NCCL_NET_GDR_LEVEL=${NCCL_NET_GDR_LEVEL:-PHB}
+    export NCCL_IB_QPS_PER_CONNECTION=${NCCL_IB_QPS_PER_CONNECTION:-4}
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-8}
+}
