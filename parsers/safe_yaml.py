@@ -76,15 +76,27 @@ class Sequence:
 Node = Scalar | Mapping | Sequence
 
 
-def load_yaml(data: bytes, path: str) -> Node | None:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a document is called, and how large it may be."""
+
+    noun: str = "card"
+    max_bytes: int = MAX_BYTES
+    max_nodes: int = MAX_NODES
+
+
+_CARD = Limits()
+
+
+def load_yaml(data: bytes, path: str, limits: Limits = _CARD) -> Node | None:
     """The one document in ``data`` (None when there is none).
 
     Raises CardError with line and column for text that is no YAML, a second document, a tag
     beyond the standard types, a duplicate key, an alias to itself, and a document that is larger
-    or deeper than any card, aliases counted at their full size.
+    or deeper than the limits allow, aliases counted at their full size.
     """
-    text = _decode(data, path)
-    builder = _Builder(path)
+    text = _decode(data, path, limits)
+    builder = _Builder(path, limits)
     try:
         for event in _events(text):
             builder.take(event)
@@ -101,9 +113,10 @@ def _events(text: str) -> Iterator[Any]:
     yield from yaml.parse(text, Loader=_LOADER)
 
 
-def _decode(data: bytes, path: str) -> str:
-    if len(data) > MAX_BYTES:
-        raise CardError(f"larger than {MAX_BYTES:,} bytes: this is no card", path=path)
+def _decode(data: bytes, path: str, limits: Limits) -> str:
+    if len(data) > limits.max_bytes:
+        message = f"larger than {limits.max_bytes:,} bytes: this is no {limits.noun}"
+        raise CardError(message, path=path)
     utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     try:
         text = data.decode("utf-16" if utf16 else "utf-8-sig")
@@ -148,8 +161,9 @@ class _Open:
 
 
 class _Builder:
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, limits: Limits) -> None:
         self.path = path
+        self._limits = limits
         self.root: Node | None = None
         self._documents = 0
         self._open: list[_Open] = []
@@ -164,7 +178,7 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                self._fail("a second document begins; a card is one", mark)
+                self._fail(f"a second document begins; a {self._limits.noun} is one", mark)
         elif isinstance(event, yaml.AliasEvent):
             self._add(self._anchored(str(event.anchor), mark), mark)
         elif isinstance(event, yaml.ScalarEvent):
@@ -214,8 +228,9 @@ class _Builder:
     def _add(self, node: Node, mark: Mark) -> None:
         # A collection's parts were counted one by one; an alias repeats all of them.
         self._nodes += node.size if isinstance(node, Scalar) or mark != node.mark else 1
-        if self._nodes > MAX_NODES or len(self._open) + node.depth > MAX_DEPTH + 1:
-            self._fail(f"more than {MAX_NODES:,} values: this is no card", mark)
+        limits = self._limits
+        if self._nodes > limits.max_nodes or len(self._open) + node.depth > MAX_DEPTH + 1:
+            self._fail(f"more than {limits.max_nodes:,} values: this is no {limits.noun}", mark)
         if not self._open:
             self.root = node
             return
@@ -292,10 +307,10 @@ def _measure(inner: tuple[Node, ...]) -> tuple[int, int]:
     return 1 + sum(node.size for node in inner), 1 + max((node.depth for node in inner), default=0)
 
 
-def read_bytes(path: Path, shown_path: str) -> bytes:
-    """The file's bytes, at most one more than MAX_BYTES; CardError when it cannot be read."""
+def read_bytes(path: Path, shown_path: str, limits: Limits = _CARD) -> bytes:
+    """The file's bytes, at most one more than is allowed; CardError when it cannot be read."""
     try:
         with path.open("rb") as handle:
-            return handle.read(MAX_BYTES + 1)
+            return handle.read(limits.max_bytes + 1)
     except OSError as error:
         raise CardError(f"cannot be read: {error.strerror}", path=shown_path) from error

@@ -1,0 +1,1 @@
+"""Files about the machines of a job: benchmarks, topologies, network cards, NCCL's own words."""
