@@ -120,6 +120,9 @@ def _parameter_rows(trace: RankTrace) -> tuple[I64, I8]:
     args = operators.args[rows]
     kind = _operation_types(trace, args)
     named = _has_text(trace, args)
+    if named.all():
+        keep = _operation_is_call(trace, args) & ~_repeats(trace, rows)
+        return rows[keep], kind[keep]
     inner = _type_inside(trace, operators, rows)
     outer = _type_around(trace, operators, rows)
     kind = np.where(kind >= 0, kind, np.where(inner >= 0, inner, outer)).astype(np.int8)
@@ -138,10 +141,14 @@ def _repeats(trace: RankTrace, rows: I64) -> Bool:
     row_args = operators.args[rows]
     usable = np.flatnonzero(row_args >= 0)
     a = row_args[usable]
-    keys = np.stack([operators.track[rows[usable]], args.group[a], args.op[a], args.seq[a]])
-    order = np.lexsort(keys[::-1])
-    equal = np.all(keys[:, order[1:]] == keys[:, order[:-1]], axis=0)
-    same[usable[order[1:]]] = equal & (args.seq[a][order[1:]] >= 0)
+    kinds = (len(trace.process_groups) + 1, len(trace.strings) + 1)
+    of_track = operators.track[rows[usable]].astype(np.int64) * (kinds[0] * kinds[1])
+    code = of_track + (args.group[a] + 1).astype(np.int64) * kinds[1] + args.op[a]
+    sequence = args.seq[a]
+    order = np.lexsort((sequence, code))
+    code, sequence = code[order], sequence[order]
+    equal = (code[1:] == code[:-1]) & (sequence[1:] == sequence[:-1]) & (sequence[1:] >= 0)
+    same[usable[order[1:]]] = equal
     return same
 
 

@@ -40,12 +40,16 @@ def by_dim(view: View, calls: Calls) -> Iterator[tuple[str, Bool]]:
         yield DIMS[dim], dims == dim
 
 
-def parts_of(view: View, rank: RankView, split: Split) -> Iterator[tuple[str, Intervals, int]]:
+def parts_of(view: View, rank: RankView, split: Split) -> tuple[tuple[str, Intervals, int], ...]:
     """Name, time inside the windows and number of starts there, of each part that is there.
 
     Time is that of every kernel that runs in a window, also of one that started before it: the
     union over all parts is ``rank.comm``. Parts may run at once: they do not add up.
     """
+    return rank.remember(split, lambda: tuple(_parts(view, rank, split)))
+
+
+def _parts(view: View, rank: RankView, split: Split) -> Iterator[tuple[str, Intervals, int]]:
     calls = rank.device_calls
     for name, rows in split(view, calls):
         start = calls.start_ns[rows]

@@ -108,14 +108,14 @@ def calls_of(
     family = choose_family(trace, work, classes)
     order = np.argsort(family.start_ns, kind="stable")
     family = family.take(order)
-    args = _with_absent_row(trace.collective_args)
-    group = np.append(group_index, np.int32(MISSING))[args.group[family.args]]
-    src, dst = args.src[family.args], args.dst[family.args]
+    args = _stated_by(trace.collective_args, family.args)
+    group = np.append(group_index, np.int32(MISSING))[args.group]
+    src, dst = args.src, args.dst
     if family.source != "kernel":
         group = _implied(trace, family, group=group, group_index=group_index, groups=groups)
         src, dst = _global_ranks(src, group, groups), _global_ranks(dst, group, groups)
     stated, dtype = _dtypes(trace, family)
-    size = _group_sizes(args.group_size[family.args], group, groups)
+    size = _group_sizes(args.group_size, group, groups)
     in_elems = _counted(family.in_elems, stated, dtype)
     out_elems = _counted(family.out_elems, stated, dtype)
     width = np.append(DTYPE_BYTES, MISSING)[dtype]
@@ -131,13 +131,13 @@ def calls_of(
         in_elems=in_elems,
         out_elems=out_elems,
         dtype=dtype,
-        seq=args.seq[family.args],
-        comms_id=args.comms_id[family.args],
+        seq=args.seq,
+        comms_id=args.comms_id,
         step=family.step,
         src=src,
         dst=dst,
         row=family.rows,
-        has_metadata=args.op[family.args] >= 0,
+        has_metadata=args.op >= 0,
         event_group=family.event_group,
     )
 
@@ -150,12 +150,17 @@ def dtype_index(name: str) -> int:
     return _BY_LOWER.get(bare, MISSING)
 
 
-def _with_absent_row(args: CollectiveArgs) -> CollectiveArgs:
-    """The table with one more row, which the index -1 reaches: nothing is known."""
-    columns = {}
+def _stated_by(args: CollectiveArgs, rows: I32) -> CollectiveArgs:
+    """What each of ``rows`` of the table states; of the row -1 nothing is known."""
+    absent = rows < 0
+    some, every = bool(absent.any()), bool(absent.all())
+    columns: dict[str, Any] = {}
     for name, dtype in CollectiveArgs.COLUMNS:
-        absent = np.array([0 if name == "comms_id" else MISSING], dtype)
-        columns[name] = np.concatenate((getattr(args, name), absent))
+        nothing = 0 if name == "comms_id" else MISSING
+        column = np.full(len(rows), nothing, dtype) if every else getattr(args, name)[rows]
+        if some:
+            column[absent] = nothing
+        columns[name] = column
     return CollectiveArgs(**columns)
 
 

@@ -92,14 +92,13 @@ def _by_step(rank: RankView) -> dict[str, int]:
 def _by_group(view: View, rank: RankView) -> Counter[tuple[int, int, int]]:
     calls = rank.selected_calls
     dims, _ = view.dims_of(calls)
-    keys = np.stack([calls.group, calls.kind, dims]).astype(np.int64)
-    found, counts = np.unique(keys, axis=1, return_counts=True)
-    return Counter(
-        {
-            (g, k, d): count
-            for (g, k, d), count in zip(found.T.tolist(), counts.tolist(), strict=True)
-        }
-    )
+    shape = (len(view.groups) + 1, len(TYPES), len(DIMS))  # the first group is none
+    keys = (calls.group.astype(np.int64) + 1, calls.kind, dims)
+    counts = np.bincount(np.ravel_multi_index(keys, shape), minlength=0)
+    found = np.flatnonzero(counts)
+    rows = zip(*(part.tolist() for part in np.unravel_index(found, shape)), strict=True)
+    numbers = counts[found].tolist()
+    return Counter({(g - 1, k, d): n for (g, k, d), n in zip(rows, numbers, strict=True)})
 
 
 def _group_rows(view: View, counts: GroupCounts) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from metrics.rank_facts import RankFacts
 from metrics.steps import Step, covering
 from metrics.work_table import WorkTable, work_by_name
 from parsers.columns import I64, Bool
+
+_T = TypeVar("_T")
 
 FOREVER_NS: Final = np.iinfo(np.int64).max // 2
 """An open side of a window: beyond any time, with room to add to it."""
@@ -51,6 +53,14 @@ class RankView:
         self.rank = facts.trace.rank
         self.selection = selection
         self._list_calls = calls
+        self._remembered: dict[object, Any] = {}
+
+    def remember(self, key: object, make: Callable[[], _T]) -> _T:
+        """What ``make`` gave for ``key`` the first time: several metrics ask for the same parts."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        found: _T = self._remembered[key]
+        return found
 
     @cached_property
     def calls(self) -> Calls:
