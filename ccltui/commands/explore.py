@@ -8,7 +8,7 @@ from typing import cast
 
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, cache_directory, name_nsys, rank_map_of
-from ccltui.config import COLORS, DRIVERS, Config, read_config
+from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
 from ccltui.report.envelope import Selection
 from parsers.errors import GrammarError
 
@@ -23,6 +23,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "it confuses",
     )
     group.add_argument("--color", choices=COLORS, help="default: auto")
+    group.add_argument(
+        "--theme",
+        choices=THEMES,
+        help="ansi: the terminal's own sixteen colours; default: auto, after its background",
+    )
+    group.add_argument(
+        "--ascii", action="store_true", default=None, help="draw with ASCII characters only"
+    )
+    group.add_argument(
+        "--no-mouse",
+        dest="mouse",
+        action="store_false",
+        default=None,
+        help="leave the mouse to the terminal",
+    )
     group.add_argument(
         "--config",
         metavar="FILE",
@@ -43,7 +58,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
     # textual and rich are imported nowhere else on the way to here.
     from ccltui.report.keys import checked  # noqa: PLC0415
     from ccltui.tui import run as run_explorer  # noqa: PLC0415
-    from ccltui.tui.options import ColorName, DriverName, ExplorerOptions  # noqa: PLC0415
+    from ccltui.tui.options import ColorName, DriverName, ExplorerOptions, ThemeName  # noqa: PLC0415
 
     _refuse_headless(selection)
     config = read_config(options.config)
@@ -61,11 +76,20 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
                 jobs=loading.jobs,
                 driver=cast("DriverName", options.driver or config.driver or "slim"),
                 color=cast("ColorName", options.color or config.color or "auto"),
+                theme=cast("ThemeName", options.theme or config.theme or "auto"),
+                ascii=_first(options.ascii, config.ascii, default=False),
+                mouse=_first(options.mouse, config.mouse, default=True),
                 keys=checked(config),
                 profile_mode=selection.profile_mode,
                 raw_clocks=selection.raw_clocks,
             ),
         )
+
+
+def _first(asked: bool | None, set_: bool | None, *, default: bool) -> bool:
+    """What the command line asks for, else what the settings say."""
+    given = set_ if asked is None else asked
+    return default if given is None else given
 
 
 def print_keys(config: Config) -> int:

@@ -1,7 +1,8 @@
-"""What a style id looks like: one explicit table for each colour depth, never downgraded.
+"""What a style id looks like: one explicit table for each theme and depth, never downgraded.
 
-The 256-colour indices were found by a search that keeps the smallest CIE76 distance large in
-normal, protan, deutan and tritan vision; the lag ramp rises in luminance for all but tritan.
+The indices were found by a search that keeps the smallest CIE76 distance large in normal, protan,
+deutan and tritan vision; the lag ramp rises (on a light ground: falls) in luminance for all but
+tritan. Those of 16 colours were searched with the values that xterm gives them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Literal
 
-Depth = Literal["256", "16", "mono"]
+Depth = Literal["truecolor", "256", "16", "mono"]
+Theme = Literal["dark", "light", "ansi"]
 
 
 class Ink(IntEnum):
@@ -35,6 +37,7 @@ class Ink(IntEnum):
     COMPUTE = 17
     EXPOSED = 18
     OVERLAPPED = 19
+    COPY = 20
 
 
 CLASSES: Final = 4
@@ -58,59 +61,107 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class _Colours:
-    text: int
+    """Indices; None is the terminal's own foreground or background."""
+
+    text: int | None
     dim: int
-    strong: int
-    ground: int
-    raised: int
-    selected: int
+    strong: int | None
+    ground: int | None
+    raised: int | None
+    selected: int | None
     warning: int
     error: int
-    classes: tuple[int, int, int, int]
-    ramp: tuple[int, ...]
+    classes: tuple[int | None, int, int, int]  # idle, compute, exposed, overlapped
+    ramp: tuple[int | None, ...]
+    copy: int = 5  # copies and fills
 
 
-_COLOURS: Final[dict[Depth, _Colours]] = {
-    "256": _Colours(
-        text=252,
-        dim=245,
-        strong=231,
-        ground=233,
-        raised=235,
-        selected=237,
-        warning=214,
-        error=203,
-        classes=(234, 63, 208, 86),  # idle, compute, exposed, overlapped
-        ramp=(234, 53, 127, 132, 203, 211, 223, 231),
-    ),
-    "16": _Colours(
-        text=7,
-        dim=8,
-        strong=15,
-        ground=0,
-        raised=0,
-        selected=8,
-        warning=11,
-        error=9,
-        classes=(0, 12, 3, 14),
-        ramp=(0, 8, 5, 13, 1, 9, 11, 15),
-    ),
-}
+_DARK: Final = _Colours(
+    text=252,
+    dim=245,
+    strong=231,
+    ground=233,
+    raised=235,
+    selected=237,
+    warning=214,
+    error=203,
+    classes=(234, 63, 208, 86),
+    ramp=(234, 53, 127, 132, 203, 211, 223, 231),
+    copy=140,
+)
+_LIGHT: Final = _Colours(
+    text=235,
+    dim=241,
+    strong=16,
+    ground=231,
+    raised=254,
+    selected=252,
+    warning=130,
+    error=160,
+    classes=(254, 18, 166, 31),
+    ramp=(254, 216, 207, 198, 160, 89, 52, 16),
+    copy=97,
+)
+_DARK_16: Final = _Colours(
+    text=7,
+    dim=8,
+    strong=15,
+    ground=0,
+    raised=0,
+    selected=8,
+    warning=11,
+    error=9,
+    classes=(0, 12, 3, 14),
+    ramp=(0, 4, 1, 5, 9, 13, 3, 15),
+)
+_LIGHT_16: Final = _Colours(
+    text=0,
+    dim=8,
+    strong=0,
+    ground=15,
+    raised=15,
+    selected=7,
+    warning=1,
+    error=1,
+    classes=(15, 4, 1, 10),
+    ramp=(15, 3, 13, 9, 5, 1, 4, 0),
+)
+_ANSI: Final = _Colours(
+    text=None,
+    dim=8,
+    strong=None,
+    ground=None,
+    raised=None,
+    selected=None,
+    warning=3,
+    error=1,
+    classes=(None, 4, 3, 6),
+    ramp=(None, 4, 1, 5, 9, 13, 3, 7),
+)
+"""Reads on any background: heat is drawn in characters with it."""
 
 
-def looks(depth: Depth) -> tuple[Look, ...]:
-    """Look of every style id at one colour depth."""
+def _colours(theme: Theme, depth: Depth) -> _Colours:
+    if theme == "ansi":
+        return _ANSI
+    if depth == "16":
+        return _LIGHT_16 if theme == "light" else _DARK_16
+    return _LIGHT if theme == "light" else _DARK
+
+
+def looks(depth: Depth, theme: Theme = "dark") -> tuple[Look, ...]:
+    """Look of every style id at one colour depth, on one kind of ground."""
     table = [Look()] * STYLES
-    for ink, look in (_mono() if depth == "mono" else _inks(_COLOURS[depth])).items():
+    colours = _colours(theme, depth)
+    for ink, look in (_mono() if depth == "mono" else _inks(colours)).items():
         table[ink] = look
     if depth != "mono":
-        colours = _COLOURS[depth]
         _fill_pairs(table, MERGED, colours.classes)
         _fill_pairs(table, HEAT, colours.ramp)
     return tuple(table)
 
 
-def _fill_pairs(table: list[Look], first: int, colours: tuple[int, ...]) -> None:
+def _fill_pairs(table: list[Look], first: int, colours: tuple[int | None, ...]) -> None:
     for upper, foreground in enumerate(colours):
         for lower, background in enumerate(colours):
             table[first + upper * len(colours) + lower] = Look(foreground, background)
@@ -139,6 +190,7 @@ def _inks(colours: _Colours) -> dict[Ink, Look]:
         Ink.COMPUTE: Look(compute, idle),
         Ink.EXPOSED: Look(exposed, idle),
         Ink.OVERLAPPED: Look(overlapped, idle),
+        Ink.COPY: Look(colours.copy, idle),
     }
 
 
@@ -153,3 +205,21 @@ def _mono() -> dict[Ink, Look]:
         Ink.HIT: Look(bold=True),
         Ink.AREA: Look(reverse=True),
     }
+
+
+def rgb(index: int) -> tuple[int, int, int]:
+    """Red, green and blue, 0 to 255, of a colour of the 256 that is not one of the first 16.
+
+    Raises ValueError for those: each terminal has its own.
+    """
+    if not 16 <= index < 256:
+        raise ValueError(index)
+    if index >= 232:
+        grey = 8 + 10 * (index - 232)
+        return grey, grey, grey
+    red, rest = divmod(index - 16, 36)
+    green, blue = divmod(rest, 6)
+    return _CUBE[red], _CUBE[green], _CUBE[blue]
+
+
+_CUBE: Final = (0, 95, 135, 175, 215, 255)

@@ -16,10 +16,13 @@ _UNKNOWN = "?"
 ELLIPSIS = "…"
 
 ASCII: Final = str.maketrans(
-    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓▴",
-    " ..::==##|||||##||^v'><~-|~x<^>v^",
+    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓▴░▒▓•",
+    " ..::==##|||||##||^v'><~-|~x<^>v^:=%*",
 )
 """Translation for terminals that cannot show the above."""
+
+HALVES: Final = str.maketrans("▁▂▃▅▆▇▏▎▍▋▊▉▕", "▄▄▄███▌▌▌███▐")
+"""Translation for terminals whose fonts have half blocks but no eighths."""
 
 
 def clean(text: str) -> str:

@@ -59,14 +59,15 @@ class Explorer(App[int], inherit_bindings=False):
         load: Load = run_load,
         analyst: MakeAnalyst | None = None,
     ) -> None:
-        appearance = Appearance.before_start(options.color)
+        appearance = Appearance.before_start(options)
         super().__init__(driver_class=driver_class, ansi_color=True)
         look = appearance.for_terminal(self.console.color_system)
+        self._look = look
         self._front = Display(self, look)
         chosen = Filter(options.window, options.steps, options.ranks)
         self._options = options
         session = Session(path, filter=chosen)
-        self.scene = Scene(session, colour=look.depth != "mono", bindings=options.keys)
+        self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys)
         self._background = Background(self, options, load, analyst, self._post)
         self._key_lookup = Keymap(options.keys)
         self._count = ""
@@ -96,6 +97,7 @@ class Explorer(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         """Paint the skeleton first, then look at the directory."""
         compat.leave_on_termination(self)
+        self.screen.styles.background = self._look.ground
         self._show()
         path, options = self.scene.session.path, self._options
         self.call_after_refresh(self._background.start_loading, path, options)

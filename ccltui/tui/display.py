@@ -37,7 +37,7 @@ class Display:
 
     def __init__(self, app: App[Any], look: Appearance) -> None:
         self._app = app
-        self._look = (look.styles, look.ascii_table)
+        self._look = (look.styles, look.table)
         self._prepared = False
         self.help: int | None = None
         self.commands: Commands | None = None

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from parsers.window import Window
 
 DriverName = Literal["slim", "plain"]
+ThemeName = Literal["auto", "dark", "light", "ansi"]
 ColorName = Literal["auto", "truecolor", "256", "16", "never"]
 
 
@@ -28,6 +29,9 @@ class ExplorerOptions:
     jobs: int | None = None
     driver: DriverName = "slim"
     color: ColorName = "auto"
+    theme: ThemeName = "auto"
+    ascii: bool = False
+    mouse: bool = True
     profile_mode: str = "auto"
     raw_clocks: bool = False
     overrides: Mapping[str, object] = field(default_factory=dict)

@@ -1,61 +1,99 @@
-"""Style ids as Rich styles for the depth of this terminal."""
+"""Style ids as Rich styles for the depth and the ground of this terminal."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 from rich.color import Color
 from rich.style import Style
 
-from ccltui.draw.palette import Depth, Look, looks
-from ccltui.draw.text import ASCII
+from ccltui.draw.palette import Depth, Ink, Look, Theme, looks, rgb
+from ccltui.draw.text import ASCII, HALVES
+from ccltui.tui.options import ExplorerOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Appearance:
-    """Colours and characters that this terminal can show."""
+    """Colours and characters that this terminal can show; ``table`` replaces those it cannot."""
 
     depth: Depth
-    ascii_table: dict[int, int] | None
+    theme: Theme
+    table: dict[int, int] | None
 
     @classmethod
-    def before_start(cls, color: str) -> Appearance:
+    def before_start(cls, options: ExplorerOptions) -> Appearance:
         """What the user and the environment ask for; Textual takes NO_COLOR away when it starts."""
-        asked: dict[str, Depth] = {"never": "mono", "16": "16"}
-        depth: Depth = "mono" if "NO_COLOR" in os.environ else asked.get(color, "256")
-        encoding = getattr(sys.__stderr__, "encoding", None) or "utf-8"
-        return cls(depth, None if encoding.lower().startswith("utf") else ASCII)
+        asked: dict[str, Depth] = {"never": "mono", "16": "16", "truecolor": "truecolor"}
+        depth: Depth = "mono" if "NO_COLOR" in os.environ else asked.get(options.color, "256")
+        theme: Theme = "dark" if options.theme == "auto" else options.theme
+        if options.theme == "auto" and ground_of(os.environ) == "light":
+            theme = "light"
+        return cls(depth, theme, _table(options))
 
     def for_terminal(self, color_system: str | None) -> Appearance:
         """The same, no richer than the terminal."""
         if color_system is None:
             return replace(self, depth="mono")
-        poor = color_system in ("standard", "windows") and self.depth == "256"
+        poor = color_system in ("standard", "windows") and self.depth != "mono"
         return replace(self, depth="16") if poor else self
+
+    @property
+    def heat_in_colour(self) -> bool:
+        """Whether lag is shown by colours; else by characters, which read on any ground."""
+        return self.depth != "mono" and self.theme != "ansi" and self.table is not ASCII
 
     @property
     def styles(self) -> tuple[Style, ...]:
         """Rich style of every style id."""
-        return styles(self.depth)
+        return styles(self.depth, self.theme)
+
+    @property
+    def ground(self) -> str:
+        """Colour behind everything, as a style sheet names it."""
+        index = None if self.depth == "mono" else looks(self.depth, self.theme)[Ink.TEXT].background
+        if index is None:
+            return "ansi_default"
+        if index < 16:
+            return "ansi_black" if index < 8 else "ansi_bright_white"
+        return "#{:02x}{:02x}{:02x}".format(*rgb(index))
+
+
+def ground_of(environ: Mapping[str, str]) -> Theme | None:
+    """Whether the terminal's background is light, as COLORFGBG says; None where nothing does."""
+    last = environ.get("COLORFGBG", "").rpartition(";")[2]
+    if not last.isdigit():
+        return None
+    return "light" if int(last) in (7, *range(9, 16)) else "dark"
+
+
+def _table(options: ExplorerOptions) -> dict[int, int] | None:
+    encoding = getattr(sys.__stderr__, "encoding", None) or "utf-8"
+    if options.ascii or not encoding.lower().startswith("utf"):
+        return ASCII
+    return HALVES if os.environ.get("TERM") == "linux" else None
 
 
 @cache
-def styles(depth: Depth) -> tuple[Style, ...]:
-    """Rich style of every style id. Indices stay indices: no colour is ever converted."""
-    return tuple(_style(look) for look in looks(depth))
+def styles(depth: Depth, theme: Theme) -> tuple[Style, ...]:
+    """Rich style of every style id. Indices stay indices, but for true colours."""
+    exact = depth == "truecolor"
+    return tuple(_style(look, exact=exact) for look in looks(depth, theme))
 
 
-def _style(look: Look) -> Style:
+def _style(look: Look, *, exact: bool) -> Style:
     return Style(
-        color=_colour(look.foreground),
-        bgcolor=_colour(look.background),
+        color=_colour(look.foreground, exact=exact),
+        bgcolor=_colour(look.background, exact=exact),
         bold=look.bold or None,
         reverse=look.reverse or None,
     )
 
 
-def _colour(index: int | None) -> Color:
-    return Color.default() if index is None else Color.from_ansi(index)
+def _colour(index: int | None, *, exact: bool) -> Color:
+    if index is None:
+        return Color.default()
+    return Color.from_rgb(*rgb(index)) if exact and index >= 16 else Color.from_ansi(index)
