@@ -71,8 +71,9 @@ async def test_the_worst_straggler_is_two_keys_away_and_stays_selected(
 
 @pytest.mark.parametrize("pane", list(Pane))
 async def test_every_key_of_a_pane_acts_or_says_why_not(
-    start: Start, settle: Settle, pane: Pane
+    start: Start, settle: Settle, pane: Pane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # S writes a picture
     app = start()
     async with app.run_test(size=(90, 26)) as pilot:
         await settle(pilot)
