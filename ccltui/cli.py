@@ -16,6 +16,7 @@ from typing import Final
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import (
+    card,
     demo,
     doctor,
     explore,
@@ -36,6 +37,7 @@ ccltui DIR [options]                   explore
        ccltui DIR --metric NAME [options]     print metrics
        ccltui --list-metrics
        ccltui --keys
+       ccltui card init|lint … [options]      begin or check a workload card
        ccltui demo [DIR] [options]            a made-up job
        ccltui doctor DIR [options]            what is in DIR
        ccltui metrics-report DIR… [options]   all metrics of many directories
@@ -53,6 +55,7 @@ _EPILOG = "\n".join(
 Verb = Callable[[Sequence[str]], int]
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
+        "card": card.run,
         "demo": demo.run,
         "doctor": doctor.run,
         "metrics-report": metrics_report.run,

@@ -23,7 +23,7 @@ REFUSED: Final = 3
 """
 
 GATE: Final = 4
-"""A ``--fail-if`` condition holds."""
+"""A ``--fail-if`` condition holds, or ``card lint`` found an error."""
 
 INTERRUPTED: Final = 130
 """Stopped by ctrl+c; what was loaded until then may have been printed."""
@@ -36,7 +36,7 @@ MEANINGS: Final = (
     (INPUT, "the input could not be read at all, or an internal error"),
     (USAGE, "the command line is wrong; nothing was computed"),
     (REFUSED, "a metric asked for by name, or a gated value, is unavailable; the rest is printed"),
-    (GATE, "a --fail-if condition holds"),
+    (GATE, "a --fail-if condition holds, or card lint found an error"),
     (INTERRUPTED, "stopped by ctrl+c; what was loaded until then may have been printed"),
     (BROKEN_PIPE, "the reader of the output went away"),
 )

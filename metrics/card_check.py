@@ -37,17 +37,21 @@ _SIGNS_OF_TRAINING: Final[tuple[tuple[Group, str], ...]] = (
 
 def check_card(job: Job) -> tuple[str, ...]:
     """One sentence a contradiction, in a fixed order; () without a card."""
-    card = job.card
-    if card is None:
-        return ()
+    return () if job.card is None else contradictions(job.card, job.ranks, job.world_size)
+
+
+def contradictions(
+    card: Card, ranks: tuple[RankTrace, ...] = (), world_size: int | None = None
+) -> tuple[str, ...]:
+    """The same of any card and traces; without traces what contradicts itself."""
     findings = (
         _degrees_and_count(card),
-        _count_and_world(card, job),
-        _library(card, job.ranks),
-        _library_version(card, job.ranks),
-        _device(card, job.ranks),
-        _experts(card, job.ranks),
-        _phase(card, job.ranks),
+        _count_and_world(card, ranks, world_size),
+        _library(card, ranks),
+        _library_version(card, ranks),
+        _device(card, ranks),
+        _experts(card, ranks),
+        _phase(card, ranks),
     )
     return tuple(sentence for found in findings for sentence in found)
 
@@ -79,16 +83,16 @@ def _has_unusable_degree(card: Card) -> bool:
     )
 
 
-def _count_and_world(card: Card, job: Job) -> Iterator[str]:
-    total, world = card.total_count, job.world_size
+def _count_and_world(card: Card, ranks: Iterable[RankTrace], world: int | None) -> Iterator[str]:
+    total = card.total_count
     if total is None:
         return
     says = _says(card, "total_count", f"{total} devices")
     if world is not None and world != total:
         yield f"{says}, the trace a world of {world} ranks"
-    ranks = {trace.rank for trace in job.ranks if trace.rank is not None}
-    if world is None and len(ranks) > total:
-        yield f"{says}, there are traces of {len(ranks)} ranks"
+    found = {trace.rank for trace in ranks if trace.rank is not None}
+    if world is None and len(found) > total:
+        yield f"{says}, there are traces of {len(found)} ranks"
 
 
 def _library(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
@@ -178,12 +182,13 @@ def _phase(card: Card, ranks: tuple[RankTrace, ...]) -> Iterator[str]:
         if without and len(without) == len(ranks):
             yield f"{_says(card, 'phase', 'training')}, the trace has no step marker"
     elif card.phase is not None:
-        trained = [sign for trace in ranks for sign in _signs_of_training(trace)]
+        trained = [sign for trace in ranks for sign in signs_of_training(trace)]
         if trained:
             yield f"{_says(card, 'phase', card.phase)}, the trace has {trained[0]}"
 
 
-def _signs_of_training(trace: RankTrace) -> list[str]:
+def signs_of_training(trace: RankTrace) -> list[str]:
+    """Names that only training leaves in a trace: of optimizers and of automatic gradients."""
     return [
         sign
         for group, sign in _SIGNS_OF_TRAINING

@@ -122,7 +122,13 @@ def is_known(key: str) -> bool:
     )
 
 
+def known_keys() -> frozenset[str]:
+    """All normalised dotted keys, maps whose own keys are free by their bare name."""
+    return frozenset(
+        (*_OTHER_KNOWN, *_FREE_MAPS, *(key for keys in FIELDS.values() for key in keys))
+    )
+
+
 def is_section(key: str) -> bool:
     """True for a normalised dotted key that holds known keys: ``workload.data``."""
-    known = (*_OTHER_KNOWN, *_FREE_MAPS, *(key for keys in FIELDS.values() for key in keys))
-    return any(name.startswith(f"{key}.") for name in known)
+    return any(name.startswith(f"{key}.") for name in known_keys())

@@ -1,0 +1,88 @@
+"""Complaints about cards with one thing wrong each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ccltui.card_lint import Complaint, lint
+from ccltui.demo import Spec, write_job
+from parsers.job import Job, open_job
+from parsers.train_config import TrainConfig
+from parsers.workload_card import Card, read_card
+
+
+def card_of(tmp_path: Path, text: str) -> Card:
+    path = tmp_path / "workload_card.yaml"
+    path.write_text(text)
+    return read_card(path)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    directory = tmp_path_factory.mktemp("demo") / "job"
+    write_job(directory, Spec(tp=1, steps=2, layers=2, gpus_per_node=2, stragglers=()))
+    return open_job(directory)
+
+
+def test_the_card_of_the_demo_is_clean(demo: Job) -> None:
+    assert demo.card is not None
+
+    assert lint(demo.card, demo, None) == ()
+
+
+def test_against_its_traces(demo: Job) -> None:
+    assert demo.card is not None
+    values = {**demo.card.values, "workload.hardware.xpu_spec.total_count": 8}
+    other = Card(demo.card.path, values, places=demo.card.places)
+
+    found = lint(other, demo, None)
+
+    assert [complaint.level for complaint in found] == ["error", "error"]
+    assert found[0].message.startswith("the card's parallel degrees multiply to 4")
+    assert found[1].message.endswith("the trace a world of 4 ranks")
+
+
+def test_against_its_configuration(demo: Job) -> None:
+    assert demo.card is not None
+    config = TrainConfig("train_config.toml", {"training.seq_len": 7})
+
+    messages = [complaint.message for complaint in lint(demo.card, demo, config)]
+
+    assert (
+        f"the card says {demo.card.seq_len} (workload.data.seq_len), the configuration makes it 7"
+        in messages
+    )
+
+
+def test_errors_come_first_and_unknown_keys_have_lines_and_neighbours(tmp_path: Path) -> None:
+    card = card_of(
+        tmp_path,
+        "workload:\n  data:\n    batch_size: two\n    seq_length: 8\n  model:\n    num_params: 5\n"
+        "    num_params_embedding: 1\n    num_layers: 1\n    num_heads: 1\n    head_dim: 1\n",
+    )
+
+    assert lint(card, None, None) == (
+        Complaint("error", None, "workload.data.batch_size is not a positive whole number"),
+        Complaint(
+            "warning",
+            4,
+            "workload.data.seq_length is not known here; did you mean workload.data.seq_len?",
+        ),
+        Complaint("warning", None, "batch_size and seq_len are not stated: no throughput_tokens"),
+    )
+
+
+def test_what_contradicts_itself_needs_no_traces(tmp_path: Path) -> None:
+    card = card_of(
+        tmp_path,
+        "workload:\n  model: {moe: false}\n"
+        "Model-executor:\n  model_plan_parallelization: {ep: 4}\n",
+    )
+
+    errors = [found.message for found in lint(card, None, None) if found.level == "error"]
+
+    assert errors == [
+        "the card says moe: false (workload.model.moe), and yet expert parallelism of 4"
+    ]
