@@ -15,10 +15,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 def main() -> int:
     """``ccltui``: explore a trace directory, or print its metrics."""
     # Imported here: what these import in turn must be bound, and a worker needs none of it.
-    from ccltui import cli, process  # noqa: PLC0415
+    from ccltui.splash import SPLASH  # noqa: PLC0415
 
     guard.bind_workers()
-    return process.run(cli.run, sys.argv[1:])
+    arguments = sys.argv[1:]
+    with SPLASH.shown(arguments):
+        from ccltui import cli, process  # noqa: PLC0415  (slow: the frame of the screen is first)
+
+        return process.run(SPLASH.behind(cli.run), arguments)
 
 
 def main_metrics() -> int:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from ccltui.draw.text import clean
 from ccltui.tui.options import ExplorerOptions
 
 if TYPE_CHECKING:
@@ -26,18 +24,11 @@ _COLOR_SYSTEMS: Final = {"truecolor": "truecolor", "256": "256", "16": "standard
 def run(path: str, *, options: ExplorerOptions) -> int:
     """Open the explorer on a directory or file; returns the exit code when the user leaves."""
     prepare_environment(options)
-    splash = f"ccltui: opening {clean(PurePath(path).name or path)}"
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{splash}")
-        sys.stderr.flush()
     from ccltui.tui.loader import HeadStart  # noqa: PLC0415
 
     head_start = HeadStart(options)
-    from ccltui.tui.app import Explorer  # noqa: PLC0415  (slow: the splash comes first)
+    from ccltui.tui.app import Explorer  # noqa: PLC0415  (slow: processes start meanwhile)
 
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{' ' * len(splash)}\r")
-        sys.stderr.flush()
     try:
         app = Explorer(path, options, _driver(options), head_start.load)
         code = app.run(mouse=False)

@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 from textual.driver import Driver
 from textual.worker import Worker, WorkerState
 
+from ccltui.splash import SPLASH
 from ccltui.tui import compat, history, moves, outlets
 from ccltui.tui.actions import Action, Effect
 from ccltui.tui.adopt import adopt
@@ -96,6 +97,7 @@ class Explorer(App[int], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Paint the skeleton first, then look at the directory."""
+        SPLASH.hand_over()
         compat.leave_on_termination(self)
         self.screen.styles.background = self._look.ground
         self._show()
