@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from memory import check_memory
-from plan_checks import Problem, check_plan
+from plan_checks import Problem, check_pipelining, check_plan
+from torchtitan_arguments import is_classic
 from train_config import ConfigError, TrainConfig, read_train_config
+
+_IN_CARD = ("--parallelism.", "--training.", "--model.")
 
 FACTS = {
     "model": "model.name",
@@ -44,7 +47,9 @@ def main() -> int:
         print(f"{name}={config.values[key]}")
     problems = [
         *check_plan(config, world_size=world_size, torch_profiler=options.profile != "nsys"),
-        *_memory(config, options.card, world_size, options.gpu_memory_gib),
+        *_of_torchtitan(config, options.train_program, options.torchtitan),
+        *_memory(config, options.card, world_size, options.gpu_memory_gib, options.device),
+        *_card_of_file(overrides),
     ]
     for problem in problems:
         print(f"{problem.level}: {problem.what}", file=sys.stderr)
@@ -63,14 +68,37 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--gpus-per-node", type=int, default=1)
     parser.add_argument("--profile", default="torch")
     parser.add_argument("--gpu-memory-gib", type=float)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--train-program", default="torchtitan.train")
+    parser.add_argument("--torchtitan", default="0.2.2", help="its version")
     parser.add_argument("--world-size", action="store_true", help="only print the ranks it makes")
     return parser
 
 
+def _of_torchtitan(config: TrainConfig, program: str, version: str) -> Iterator[Problem]:
+    if program.startswith("torchtitan") and is_classic(version):
+        yield from check_pipelining(config, version)
+
+
+def _card_of_file(overrides: Sequence[str]) -> Iterator[Problem]:
+    """The card is copied beside the traces as it is."""
+    changed = [word for word in overrides if word.startswith(_IN_CARD)]
+    if changed:
+        yield Problem(
+            "warning",
+            f"the workload card beside the traces will not know of {' '.join(changed)}",
+            "correct the copy after the run",
+        )
+
+
 def _memory(
-    config: TrainConfig, card: Path | None, world_size: int, gpu_memory_gib: float | None
+    config: TrainConfig,
+    card: Path | None,
+    world_size: int,
+    gpu_memory_gib: float | None,
+    device: str,
 ) -> Iterator[Problem]:
-    if card is None or gpu_memory_gib is None:
+    if card is None or gpu_memory_gib is None or device == "cpu":
         return
     try:
         from parsers.errors import TraceError  # noqa: PLC0415

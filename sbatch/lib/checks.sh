@@ -7,6 +7,10 @@ need_training_python() {
     export PYTHON=$VENV_DIR/bin/python
 }
 
+set_train_program() {
+    export TRAIN_PROGRAM=${CCLTUI_TRAIN_PROGRAM:-torchtitan.train}
+}
+
 # need_program: what is to be trained can be started.
 need_program() {
     if [[ $TRAIN_PROGRAM == *.py ]]; then
@@ -17,7 +21,6 @@ need_program() {
     "$PYTHON" -c 'import importlib.util as i, sys; sys.exit(i.find_spec(sys.argv[1].split(".")[0]) is None)' \
         "$TRAIN_PROGRAM" || fail "$FAILED" "$PYTHON has no module $TRAIN_PROGRAM" \
         "run $CCLTUI_SBATCH/perlmutter/setup_env.sh, or give --train-program another"
-    [[ $TRAIN_PROGRAM != torchtitan.* ]] || need_torchtitan
 }
 
 need_nsys() {
@@ -26,12 +29,11 @@ need_nsys() {
         "load its module (SITE_MODULES in $CCLTUI_SITE), or use --profile torch"
 }
 
-# need_torchtitan: a version that reads train_config.toml.
-need_torchtitan() {
-    local version
-    version=$("$PYTHON" -c 'import importlib.metadata as m; print(m.version("torchtitan"))')
-    [[ $version == 0.[12].* ]] || fail "$FAILED" "torchtitan $version reads no train_config.toml" \
-        "install torchtitan==0.2.2, or see «Newer versions» in $CCLTUI_SBATCH/README.md"
+# find_torchtitan: TORCHTITAN_VERSION of the environment, or the one that setup_env.sh installs.
+find_torchtitan() {
+    local installed
+    installed=$("$PYTHON" -c 'import importlib.metadata as m; print(m.version("torchtitan"))' 2>/dev/null) || true
+    TORCHTITAN_VERSION=${installed:-${TORCHTITAN_VERSION:-0.2.2}}
 }
 
 # need_assets: the tokenizer. ASSETS stays empty where another program is trained.
@@ -51,9 +53,11 @@ check_workload() {
         [[ -r $WORKLOAD_DIR/$file ]] || fail "$USAGE" "no $file in $WORKLOAD_DIR" \
             "a workload is a folder with run.sbatch, train_config.toml and workload_card.yaml"
     done
+    find_torchtitan
     output=$("$PYTHON" "$CCLTUI_SBATCH/lib/check_workload.py" "$WORKLOAD_DIR/train_config.toml" \
         --card "$WORKLOAD_DIR/workload_card.yaml" --nodes "$nodes" --gpus-per-node "$gpus" \
-        --profile "$PROFILE_MODE" --gpu-memory-gib "$SITE_GPU_MEMORY_GIB" -- "$@") ||
+        --profile "$PROFILE_MODE" --gpu-memory-gib "$SITE_GPU_MEMORY_GIB" --device "$SITE_DEVICE" \
+        --train-program "$TRAIN_PROGRAM" --torchtitan "$TORCHTITAN_VERSION" -- "$@") ||
         fail "$USAGE" "this workload would not run" "see above"
     declare -gA FACTS=()
     while IFS= read -r line; do

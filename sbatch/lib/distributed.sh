@@ -20,6 +20,8 @@ set_distributed() {
 # on_every_node WORD...: run it once a node; a node that fails ends the others.
 on_every_node() {
     if [[ -n ${SLURM_JOB_ID:-} ]]; then
+        # Since 22.05 a step no longer inherits the CPUs that sbatch was asked for.
+        [[ -z ${SLURM_CPUS_PER_TASK:-} ]] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
         srun --nodes="$NODES" --ntasks="$NODES" --ntasks-per-node=1 --kill-on-bad-exit=1 \
             "${SITE_SRUN_OPTIONS[@]}" "$@"
     else

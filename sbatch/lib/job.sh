@@ -30,10 +30,10 @@ run_workload() {
     [[ -z ${SLURM_JOB_ID:-} || -n ${SLURM_JOB_ACCOUNT:-} ]] || need_account
     set_paths
     set_caches
+    set_train_program
     load_modules
     need_training_python
     set_distributed
-    export TRAIN_PROGRAM=${CCLTUI_TRAIN_PROGRAM:-torchtitan.train}
     check_workload "$NODES" "$GPUS_PER_NODE" "$@"
     need_program
     need_nsys
@@ -56,20 +56,26 @@ run_workload() {
 train() {
     export PROFILER=$1
     shift
-    local status=0 arguments=(--job.config_file "$TRACE_DIR/train_config.toml" --job.dump_folder "$TRACE_DIR")
-    [[ -z ${ASSETS:-} ]] || arguments+=(--model.hf_assets_path "$ASSETS")
+    local status=0 arguments
+    mapfile -d '' arguments < <(train_arguments "$@")
+    ((${#arguments[@]})) || fail "$FAILED" "the arguments of $TRAIN_PROGRAM could not be made" "see above"
     export CCLTUI_EXECUTION_TRACES=yes
-    if [[ $PROFILER == nsys ]]; then
-        CCLTUI_EXECUTION_TRACES=no
-        arguments+=(--profiling.no-enable-profiling)
-    fi
+    [[ $PROFILER == torch ]] || CCLTUI_EXECUTION_TRACES=no
     log "training on $NODES x $GPUS_PER_NODE ranks, profiled by $PROFILER"
-    on_every_node bash "$CCLTUI_SBATCH/lib/launch_node.sh" "${arguments[@]}" "$@" 2>&1 |
+    on_every_node bash "$CCLTUI_SBATCH/lib/launch_node.sh" "${arguments[@]}" 2>&1 |
         tee "$TRACE_DIR/${RUN_NAME}_$PROFILER.log" || status=$?
     if ((status)); then
         log "error: training ended with status $status; the end of $TRACE_DIR/${RUN_NAME}_$PROFILER.log says why"
     fi
     return "$status"
+}
+
+# train_arguments FURTHER...: the words after the training program, each ended by a NUL.
+train_arguments() {
+    local version=$TORCHTITAN_VERSION
+    [[ $TRAIN_PROGRAM == torchtitan.* ]] || version=0.2.2 # what a stand-in has to understand
+    "$PYTHON" "$CCLTUI_SBATCH/lib/torchtitan_arguments.py" "$TRACE_DIR/train_config.toml" \
+        --version "$version" --dump-folder "$TRACE_DIR" --assets "$ASSETS" --profiler "$PROFILER" -- "$@"
 }
 
 # describe_job: what the reader knows a job by, beside its traces.
@@ -82,10 +88,11 @@ describe_job() {
 # finish STATUS: links, the check of what is there, and the status of the job.
 finish() {
     local status=$1
-    if [[ $PROFILE_MODE != nsys ]]; then
+    if [[ $PROFILE_MODE != nsys && ! -e $TRACE_DIR/kineto_trace_0.json ]]; then
         link_traces || warn "no capture in which all $WORLD_SIZE ranks left a trace; nothing to link"
     fi
-    if "$CCLTUI_SBATCH/lib/verify_traces.sh" --ranks "$WORLD_SIZE" --profile "$PROFILE_MODE" "$TRACE_DIR"; then
+    if "$CCLTUI_SBATCH/lib/verify_traces.sh" --ranks "$WORLD_SIZE" --profile "$PROFILE_MODE" \
+        --device "$SITE_DEVICE" --python "$PYTHON" "$TRACE_DIR"; then
         log "next: ccltui $TRACE_DIR"
     elif ((status == 0)); then
         status=$INCOMPLETE

@@ -8,7 +8,7 @@ from typing import Literal
 
 from train_config import TrainConfig
 
-# torchtitan 0.2.2: get_train_spec() of these has a pipelining_fn.
+# Those whose get_train_spec() has a pipelining_fn in torchtitan 0.2.2.
 _PIPELINED = frozenset({"llama3", "llama4", "deepseek_v3"})
 
 
@@ -25,7 +25,6 @@ def check_plan(config: TrainConfig, *, world_size: int, torch_profiler: bool) ->
     """All problems of ``config`` on ``world_size`` ranks."""
     yield from _ranks(config, world_size)
     yield from _batches(config)
-    yield from _pipelining(config)
     if torch_profiler:
         yield from _profiling(config)
 
@@ -60,14 +59,15 @@ def _batches(config: TrainConfig) -> Iterator[Problem]:
         )
 
 
-def _pipelining(config: TrainConfig) -> Iterator[Problem]:
+def check_pipelining(config: TrainConfig, version: str) -> Iterator[Problem]:
+    """Whether a torchtitan that reads TOML can pipeline the model."""
     name = config.text("model.name")
     if config.number("parallelism.pipeline_parallel_degree") > 1 and name not in _PIPELINED:
         yield Problem(
             "error",
-            f"torchtitan 0.2.2 does not pipeline {name}",
-            "set pipeline_parallel_degree to 1, or run a version that does: --any-torchtitan, "
-            "and see «Newer versions» in sbatch/README.md",
+            f"torchtitan {version} does not pipeline {name}",
+            "use torchtitan 0.3 or newer in an environment of its own: "
+            "VENV_DIR=… TORCHTITAN_VERSION=0.3.0 sbatch/perlmutter/setup_env.sh",
         )
 
 

@@ -45,6 +45,7 @@ main() {
     set_paths
     name=${WORKLOAD_DIR##*/}
     TRACE_DIR=${TRACE_DIR:-$TRACE_BASE/$name}
+    set_train_program
     set_size
     if find_python; then
         check_workload "$NODES" "$GPUS_PER_NODE" "${TRAIN_ARGUMENTS[@]}"
@@ -190,8 +191,7 @@ run_here() {
     ((NODES == 1)) || fail "$USAGE" "--local has one node, the degrees of this workload make $NODES nodes" \
         "give --gpus-per-node $((NODES * GPUS_PER_NODE)), if this machine has them"
     job_environment
-    exec env "${JOB_ENVIRONMENT[@]}" GPUS_PER_NODE="$GPUS_PER_NODE" \
-        bash "$WORKLOAD_DIR/run.sbatch" "${TRAIN_ARGUMENTS[@]}"
+    exec env "${JOB_ENVIRONMENT[@]}" bash "$WORKLOAD_DIR/run.sbatch" "${TRAIN_ARGUMENTS[@]}"
 }
 
 main "$@"

@@ -4,8 +4,8 @@
 # start_trace_dir: TRACE_DIR is empty and ours; an earlier run in it is moved aside, never mixed in.
 start_trace_dir() {
     local owner
-    if [[ -r $TRACE_DIR/job_id ]]; then
-        owner=$(<"$TRACE_DIR/job_id")
+    if [[ -r $TRACE_DIR/.job_id ]]; then
+        owner=$(<"$TRACE_DIR/.job_id")
         if [[ $owner != "${SLURM_JOB_ID:-local}" ]] && squeue -h -j "$owner" -o %T 2>/dev/null | grep -q .; then
             fail "$FAILED" "job $owner is writing to $TRACE_DIR" "wait for it, or give --output another folder"
         fi
@@ -18,7 +18,7 @@ start_trace_dir() {
         log "the run that was in $TRACE_DIR is now $aside"
     fi
     mkdir -p -- "$TRACE_DIR" || fail "$FAILED" "$TRACE_DIR cannot be made" "give --output a folder you can write to"
-    printf '%s\n' "${SLURM_JOB_ID:-local}" >"$TRACE_DIR/job_id"
+    printf '%s\n' "${SLURM_JOB_ID:-local}" >"$TRACE_DIR/.job_id"
 }
 
 # last_capture: the folder of the last iteration_N in which every rank left a trace.

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Say what a run has left, what is missing, and what could not be checked.
 #
-#     verify_traces.sh [--ranks N] [--profile torch|nsys|both] [--python P] DIR
+#     verify_traces.sh [--ranks N] [--profile torch|nsys|both] [--device cuda|cpu] [--python P] DIR
 #
+# --ranks is 1 and --profile torch where they are not given; --device cpu expects no GPU events.
 # The status is 0 when all that the profile mode promises is there, 4 when something is missing,
 # 2 for a wrong command line.
 set -euo pipefail
@@ -15,7 +16,7 @@ source "$CCLTUI_SBATCH/lib/log.sh"
 source "$CCLTUI_SBATCH/lib/options.sh"
 
 main() {
-    local ranks=1 profile=torch python=${PYTHON:-python3} directory="" missing=()
+    local ranks=1 profile=torch device=cuda python=${PYTHON:-python3} directory="" missing=()
     split_options "$@"
     set -- "${WORDS[@]}"
     while (($#)); do
@@ -24,7 +25,7 @@ main() {
             help_text "${BASH_SOURCE[0]}"
             exit 0
             ;;
-        --ranks | --profile | --python)
+        --ranks | --profile | --device | --python)
             need_value "$1" $#
             declare "${1#--}=$2"
             shift
@@ -36,6 +37,7 @@ main() {
     done
     need_count --ranks "$ranks"
     need_one_of --profile "$profile" torch nsys both
+    need_one_of --device "$device" cuda cpu
     [[ -d $directory ]] || fail "$USAGE" "no directory ${directory:-given}" "name the directory of a run"
     [[ $profile == nsys ]] || torch_traces
     [[ $profile == torch ]] || nsys_reports
@@ -79,11 +81,17 @@ side_files() {
 
 # contents: names prove little; ccltui reads the traces.
 contents() {
+    local line
     if ! "$python" -c 'import ccltui' 2>/dev/null; then
         log "not checked: what is in the files ($python has no ccltui); names and sizes only"
         return
     fi
-    "$python" -m ccltui doctor "$directory" >&2 || missing+=("traces that ccltui can read")
+    while IFS= read -r line; do
+        case $line in
+        "missing "*) missing+=("${line#missing }") ;;
+        *) log "$line" ;;
+        esac
+    done < <("$python" "$CCLTUI_SBATCH/lib/look_into_traces.py" --profile "$profile" --device "$device" "$directory" 2>&1)
 }
 
 main "$@"
