@@ -159,9 +159,11 @@ class Walk:
         """How long after the first window that of one lane opens, 0 where clocks do not tell."""
         if not self.one_clock:
             return 0
-        offsets = self.view.offsets_ns
-        starts = {label: start - offsets.get(label, 0) for label, (start, _) in opened.items()}
+        starts = {label: self._on_job_clock(label, start) for label, (start, _) in opened.items()}
         return starts[self.lanes[lane].rank.label] - min(starts.values())
+
+    def _on_job_clock(self, label: str, time_ns: int) -> int:
+        return int(self.view.on_job_clock(label, np.array(time_ns, np.int64)))
 
     @cached_property
     def one_clock(self) -> bool:
@@ -221,7 +223,7 @@ class Walk:
             piece = self.lanes[lane].last_before(end)
             if piece >= 0 and int(self.lanes[lane].end[piece]) > start:
                 ended = min(int(self.lanes[lane].end[piece]), end)
-                found.append((ended - self.view.offsets_ns.get(label, 0), -lane, piece))
+                found.append((self._on_job_clock(label, ended), -lane, piece))
         if not found:
             return None
         _, lane, piece = max(found)

@@ -154,20 +154,23 @@ class View:
 
         Of a clock that drifts, in the middle of the job: `on_job_clock` leaves nothing out.
         """
-        if self._as_recorded:
+        if self.is_as_recorded:
             return {trace.label: 0 for trace in self.job.ranks}
         return self.clocks.offsets_ns
 
     def on_job_clock(self, label: str, times_ns: I64) -> I64:
         """Times of one rank's clock (int64, any shape) on that of the job, drift taken out."""
-        return np.asarray(times_ns) if self._as_recorded else self.clocks.corrected(label, times_ns)
+        return (
+            np.asarray(times_ns) if self.is_as_recorded else self.clocks.corrected(label, times_ns)
+        )
 
     def on_own_clock(self, label: str, times_ns: I64) -> I64:
         """Times of the job's clock (int64, any shape) on that of one rank."""
-        return np.asarray(times_ns) if self._as_recorded else self.clocks.own(label, times_ns)
+        return np.asarray(times_ns) if self.is_as_recorded else self.clocks.own(label, times_ns)
 
     @property
-    def _as_recorded(self) -> bool:
+    def is_as_recorded(self) -> bool:
+        """Whether no clock is corrected."""
         return self.options.raw_clocks or len(self.job.ranks) < 2
 
     @cached_property

@@ -87,7 +87,8 @@ def _at(times: I64, index: npt.NDArray[np.intp]) -> I64:
 class Lane:
     """One rank: when it computed, when its network was busy, and when both at once.
 
-    Times are on the rank's own clock; ``offset_ns`` is that clock minus the job's.
+    Times are on the rank's own clock; ``offset_ns`` is that clock minus the job's, at the job's
+    time ``drift_from_ns`` where it drifts, by ``drift`` ns per ns.
     """
 
     label: str
@@ -95,3 +96,10 @@ class Lane:
     network: Track
     both: Track
     offset_ns: int = 0
+    drift: float = 0.0
+    drift_from_ns: int = 0
+
+    def own(self, times_ns: I64) -> I64:
+        """Times of the job's clock (int64) on that of the rank."""
+        drifted = np.rint((times_ns - self.drift_from_ns) * self.drift).astype(np.int64)
+        return np.asarray(times_ns + drifted + self.offset_ns)

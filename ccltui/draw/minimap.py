@@ -35,9 +35,7 @@ def put_minimap(
         return
     edges = start + np.arange(cells + 1, dtype=np.int64) * (end - start) // cells
     chosen = lanes[:: -(-len(lanes) // _MOST_LANES)]
-    covered = sum(
-        lane.network.sample(edges + (origin_ns + lane.offset_ns)).covered_ns for lane in chosen
-    )
+    covered = sum(lane.network.sample(lane.own(edges + origin_ns)).covered_ns for lane in chosen)
     room = np.maximum(np.diff(edges), 1) * len(chosen)
     planes.put(y, 0, "net %".rjust(gutter - 1), Ink.DIM)
     planes.glyph[y, gutter:] = glyphs.HEIGHTS[np.minimum(-(-covered * 8 // room), 8)]

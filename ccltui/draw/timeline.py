@@ -6,7 +6,6 @@ rounded up, so that any activity shows. A network cell is exposed or overlapped 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,10 +29,10 @@ class TimeGrid:
     cell_ns: int
     origin_ns: int
 
-    def edges_ns(self, cells: int, offset_ns: int = 0) -> I64:
-        """Edges of ``cells`` cells on a clock that is ``offset_ns`` ahead."""
+    def edges_ns(self, cells: int) -> I64:
+        """Edges of ``cells`` cells on the job's clock."""
         steps = np.arange(self.k0, self.k0 + cells + 1, dtype=np.int64)
-        return steps * self.cell_ns + (self.origin_ns + offset_ns)
+        return steps * self.cell_ns + self.origin_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,44 +43,8 @@ class Selected:
     time_ns: int | None
 
 
-def timeline(
-    lanes: Sequence[Lane],
-    grid: TimeGrid,
-    *,
-    height: int,
-    width: int,
-    gutter: int,
-    first: int,
-    selected: Selected,
-    merged: bool = False,
-) -> Planes:
-    """Ruler and as many ranks from ``first`` on as fit."""
-    planes = Planes.blank(height, width, Ink.TEXT)
-    cells = width - gutter
-    if cells < 1 or height < 1:
-        return planes
-    _ruler(planes, grid, gutter, cells, selected.time_ns)
-    rows = rows_per_lane(merged=merged)
-    for index, lane in enumerate(lanes[first : first + (height - 1) // rows]):
-        y = 1 + index * rows
-        chosen = first + index == selected.row
-        _label(planes, y, lane.label, gutter, chosen=chosen)
-        edges = grid.edges_ns(cells, lane.offset_ns)
-        if merged:
-            glyph, style = merged_row(lane, edges)
-            planes.glyph[y, gutter:], planes.style[y, gutter:] = glyph, style
-            continue
-        planes.put(y + 1, gutter - len(NETWORK_LABEL) - 1, NETWORK_LABEL, Ink.DIM)
-        _put_split(planes, y, gutter, lane, edges)
-    return planes
-
-
-def rows_per_lane(*, merged: bool) -> int:
-    """Screen rows of one rank."""
-    return 1 if merged else 2
-
-
-def _ruler(planes: Planes, grid: TimeGrid, gutter: int, cells: int, cursor: int | None) -> None:
+def put_ruler(planes: Planes, grid: TimeGrid, gutter: int, cells: int, cursor: int | None) -> None:
+    """Ticks of time in the first row, and the cursor."""
     planes.style[0] = Ink.RULER
     start, end = grid.k0 * grid.cell_ns, (grid.k0 + cells) * grid.cell_ns
     step = round_step(end - start, cells)
@@ -99,12 +62,8 @@ def put_cursor(planes: Planes, gutter: int, column: int, cells: int) -> None:
         planes.put(0, gutter + column, glyphs.CURSOR, Ink.CURSOR)
 
 
-def _label(planes: Planes, y: int, label: str, gutter: int, *, chosen: bool) -> None:
-    text = (glyphs.POINTER if chosen else " ") + label
-    planes.put(y, 0, text[: gutter - 1].ljust(gutter - 1), Ink.LABEL_ON if chosen else Ink.LABEL)
-
-
-def _put_split(planes: Planes, y: int, x: int, lane: Lane, edges_ns: I64) -> None:
+def put_split(planes: Planes, y: int, x: int, lane: Lane, edges_ns: I64) -> None:
+    """A row of compute and one of network, the latter by whether it is hidden."""
     compute = lane.compute.sample(edges_ns)
     network = lane.network.sample(edges_ns)
     both = lane.both.sample(edges_ns)
@@ -113,10 +72,10 @@ def _put_split(planes: Planes, y: int, x: int, lane: Lane, edges_ns: I64) -> Non
     planes.glyph[y + 1, x:] = row_glyphs(network, edges_ns)
     hidden = 2 * both.covered_ns > network.covered_ns
     style = np.where(hidden, Ink.OVERLAPPED, Ink.EXPOSED).astype(np.uint8)
-    planes.style[y + 1, x:] = _inherit(style, network.covered_ns == 0)
+    planes.style[y + 1, x:] = inherit(style, network.covered_ns == 0)
 
 
-def _inherit(style: U8, blank: Bool) -> U8:
+def inherit(style: U8, blank: Bool) -> U8:
     """Blank cells take the style of their left neighbour: same look, longer runs."""
     source = np.where(blank, 0, np.arange(len(style)))
     np.maximum.accumulate(source, out=source)
@@ -141,7 +100,7 @@ def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
     """One row a rank: the two largest classes of each cell as foreground and background."""
     compute, network = lane.compute.sample(edges_ns), lane.network.sample(edges_ns)
     cell = np.diff(edges_ns)
-    glyph, foreground, background = _shares(
+    glyph, foreground, background = shares(
         cell, compute.covered_ns, network.covered_ns, lane.both.sample(edges_ns).covered_ns
     )
     single = compute.transitions + network.transitions == 1
@@ -157,7 +116,7 @@ def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
     return glyph, (MERGED + foreground * CLASSES + background).astype(np.uint8)
 
 
-def _shares(
+def shares(
     cell: I64, compute: I64, network: I64, both: I64
 ) -> tuple[U32, npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Height of the busier class over the other, and the two classes, by covered time."""

@@ -37,7 +37,7 @@ def text(scene: Scene) -> str:
     length = found.end_ns - found.start_ns
     parts = [f"area {numbers.duration(length)}"]
     if length:
-        edges = np.array([found.start_ns, found.end_ns]) + scene.findings.origin_ns + lane.offset_ns
+        edges = lane.own(np.array([found.start_ns, found.end_ns]) + scene.findings.origin_ns)
         tracks = {"compute": lane.compute, "net": lane.network, "both": lane.both}
         shares = [
             f"{name} {track.sample(edges).covered_ns[0] / length:.1%}"

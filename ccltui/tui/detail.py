@@ -43,9 +43,8 @@ def detail(view: View, scene: Scene, query: DetailQuery) -> Detail:
 
 def _stop(view: View, scene: Scene, link: Link) -> Stop:
     if link.number < 0:  # a transfer between two ranks: a call of its own
-        start = int(view.facts.calls[link.label].start_ns[link.row])
-        zero = view.origin_ns + view.offsets_ns.get(link.label, 0)
-        return Stop(link.label, start - zero)
+        start_ns = view.facts.calls[link.label].start_ns[link.row : link.row + 1]
+        return Stop(link.label, int(view.on_job_clock(link.label, start_ns)[0]) - view.origin_ns)
     arrived = view.arrivals.groups[link.number]
     start = int(arrived.start_ns[link.row, arrived.labels.index(link.label)])
     stop = Stop(link.label, start - view.origin_ns)

@@ -47,12 +47,10 @@ class CallColumns:
 class EventTable:
     """Events of a rank: ``order`` [n] are the rows in view, of ``total`` in the window.
 
-    ``start_ns`` less ``zero_ns`` is the time since the job's origin; ``name`` indexes what
-    ``text`` knows.
+    ``start_ns`` counts from the job's origin, on its clock; ``name`` indexes what ``text`` knows.
     """
 
     query: EventQuery
-    zero_ns: int
     start_ns: I64
     dur_ns: I64
     name: I32
@@ -73,7 +71,7 @@ class EventTable:
 
     def time_ns(self, row: int) -> int:
         """Start of a row since the job's origin."""
-        return int(self.start_ns[row]) - self.zero_ns
+        return int(self.start_ns[row])
 
     def name_of(self, row: int) -> str:
         """Name of a row."""
@@ -100,7 +98,7 @@ class EventTable:
             places = self._place[np.flatnonzero(same)]
             if len(places) and places[0] >= 0:
                 return int(places[0])
-        return self._nearest(time_ns + self.zero_ns)
+        return self._nearest(time_ns)
 
     def _nearest(self, start_ns: int) -> int:
         if not len(self.order):
@@ -117,16 +115,14 @@ def event_table(view: View, scene: Scene, query: EventQuery) -> EventTable:
         return _collectives(view, scene, query)
     trace = view.facts.ranks[query.rank].trace
     gpu = trace.group("gpu")
-    zero = view.origin_ns + view.offsets_ns.get(query.rank, 0)
-    inside = _inside(gpu.start_ns - zero, scene.findings.span)
-    return _listed(
-        EventTable(query, zero, gpu.start_ns, gpu.dur_ns, gpu.name, trace.text, inside, len(inside))
-    )
+    starts = view.on_job_clock(query.rank, gpu.start_ns) - view.origin_ns
+    inside = _inside(starts, scene.findings.span)
+    return _listed(EventTable(query, starts, gpu.dur_ns, gpu.name, trace.text, inside, len(inside)))
 
 
 def _collectives(view: View, scene: Scene, query: EventQuery) -> EventTable:
     calls = view.facts.calls[query.rank]
-    starts = calls.start_ns - (view.origin_ns + view.offsets_ns.get(query.rank, 0))
+    starts = view.on_job_clock(query.rank, calls.start_ns) - view.origin_ns
     columns = _call_columns(view, scene, query.rank, calls)
     for index, communicator in enumerate(scene.findings.communicators or ()):
         mine = columns.communicator == index
@@ -140,7 +136,6 @@ def _collectives(view: View, scene: Scene, query: EventQuery) -> EventTable:
     return _listed(
         EventTable(
             query,
-            0,
             starts,
             calls.dur_ns,
             name.astype(np.int32),
@@ -193,7 +188,6 @@ def _listed(table: EventTable) -> EventTable:
         rows = rows[np.argsort(key[rows], kind="stable")]
     return EventTable(
         table.query,
-        table.zero_ns,
         table.start_ns,
         table.dur_ns,
         table.name,

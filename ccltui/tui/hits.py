@@ -51,8 +51,8 @@ def _rows(view: View, scene: Scene, query: HitQuery) -> Hits:
 def _times(view: View, query: HitQuery) -> Hits:
     trace = view.facts.ranks[query.rank].trace
     gpu = trace.group("gpu")
-    zero = view.origin_ns + view.offsets_ns.get(query.rank, 0)
-    return _found(query, gpu.name, gpu.start_ns - zero, trace.text)
+    starts = view.on_job_clock(query.rank, gpu.start_ns) - view.origin_ns
+    return _found(query, gpu.name, starts, trace.text)
 
 
 def _collectives(view: View, scene: Scene, query: HitQuery) -> Hits:
