@@ -32,6 +32,8 @@ Code = Literal[
     "no_gpu_metrics",
     "truncated_trace",
     "rank_conflict",
+    "sampled_steps",  # a few steps were timed, and they do not speak for all of them
+    "incomplete_run",
     "window_empty",
     "internal_error",
 ]

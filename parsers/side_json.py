@@ -21,7 +21,7 @@ def read_documents(path: Path, *, shown: str, max_bytes: int = MAX_BYTES) -> lis
     NaN and Infinity, which Python writes for statistics of nothing, are None. Raises TraceError
     for a file that cannot be read, is damaged, too large, or holds no JSON.
     """
-    text = _text(path, shown, max_bytes)
+    text = read_text(path, shown, max_bytes)
     try:
         return [msgspec.json.decode(text)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -32,7 +32,8 @@ def read_documents(path: Path, *, shown: str, max_bytes: int = MAX_BYTES) -> lis
     return documents
 
 
-def _text(path: Path, shown: str, max_bytes: int) -> bytes:
+def read_text(path: Path, shown: str, max_bytes: int = MAX_BYTES) -> bytes:
+    """The text of a file, plain or compressed. Raises TraceError as `read_documents` does."""
     chunks, parts, size = TextChunks(path), [], 0
     try:
         for part in chunks:
@@ -57,7 +58,9 @@ def _documents(text: bytes) -> tuple[list[Any], str | None]:
         try:
             document, position = decoder.raw_decode(source, position)
         except (ValueError, RecursionError) as error:
-            message = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+            message = "nested too deeply"
+            if isinstance(error, json.JSONDecodeError):
+                message = error.msg.removesuffix(" starting at")
             return documents, f"{message} in line {source.count(chr(10), 0, position) + 1}"
         documents.append(document)
         position = _skip(source, position)

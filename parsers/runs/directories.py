@@ -88,7 +88,8 @@ def run_folders(discovery: Discovery) -> tuple[RunFolder, ...]:
             alone.append(file)
     runs = [RunFolder(name, tuple(held[name])) for name in held]
     runs += _logs(alone, files)
-    return tuple(sorted(runs, key=lambda run: _position(run, discovery.files)))
+    place = {file.path: number for number, file in enumerate(files)}
+    return tuple(sorted(runs, key=lambda run: place[run.files[0].path]))
 
 
 def _logs(alone: Sequence[FoundFile], files: Sequence[FoundFile]) -> list[RunFolder]:
@@ -104,10 +105,6 @@ def _logs(alone: Sequence[FoundFile], files: Sequence[FoundFile]) -> list[RunFol
         else:
             runs += [RunFolder(log.path, (log,)) for log in logs]
     return runs
-
-
-def _position(run: RunFolder, files: Sequence[FoundFile]) -> int:
-    return files.index(run.files[0])
 
 
 def _folder(file: FoundFile) -> str:

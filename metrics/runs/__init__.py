@@ -1,0 +1,1 @@
+"""Numbers of training runs, from what the runs themselves wrote down."""

@@ -1,0 +1,177 @@
+"""How far a run came, which of its artifacts are there, and what is missing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from metrics.runs.run import Run
+from parsers.found import Kind
+
+State = Literal["complete", "unmarked", "incomplete"]
+"""Complete: it says so itself. Unmarked: its results are there, its mark is not."""
+
+_GPUS_IN_NAME: Final = re.compile(r"(?:^|[/_])(\d{1,6})gpu(?:_|/|$)")
+
+_Expected = tuple[str, tuple[Kind, ...]]
+_ALWAYS: Final[tuple[_Expected, ...]] = (
+    ("launcher_metadata.json", ("launcher_metadata",)),
+    ("train.log", ("training_log", "log")),
+    ("training_metrics.json", ("training_metrics",)),
+    ("RUN_COMPLETE.txt", ("run_complete",)),
+)
+_BY_SWITCH: Final[tuple[tuple[str, tuple[_Expected, ...]], ...]] = (
+    (
+        "NCCL_LOGS",
+        (
+            ("nccl_rank_*.log", ("nccl_log",)),
+            ("nccl_topo.xml", ("nccl_topology",)),
+            ("ibstat.txt", ("ib_status",)),
+            ("topo.txt", ("gpu_topology",)),
+        ),
+    ),
+    (
+        "NSYS",
+        (
+            ("nsys_*.nsys-rep or .sqlite", ("nsys_report", "nsys_sqlite")),
+            ("nsys_stats_*.txt", ("nsys_text",)),
+            ("profile_summary.json", ("profile_summary",)),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """``missing`` are artifacts that a run of its kind has.
+
+    ``faults`` begin with a code: missing_metrics, missing_log, invalid_schema,
+    world_size_mismatch. ``ended`` says how it ended, "" where nothing tells.
+    """
+
+    state: State
+    present: tuple[str, ...]
+    missing: tuple[str, ...]
+    faults: tuple[str, ...]
+    ended: str = ""
+    last_step: int | None = None
+    total_steps: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What is to be said about it, "" of a run in which all is well."""
+        parts = []
+        if self.state == "incomplete":
+            of = "" if self.total_steps is None else f" of {self.total_steps:,}"
+            at = "no sign of its end" if self.last_step is None else f"step {self.last_step:,}{of}"
+            parts.append(f"incomplete: {at}")
+        elif self.state == "unmarked":
+            parts.append("results without a mark of completion")
+        if self.missing:
+            parts.append(f"missing: {', '.join(self.missing)}")
+        if self.ended and self.state != "complete":
+            parts.append(self.ended)
+        parts += [fault for fault in self.faults if fault not in ("missing_metrics", "missing_log")]
+        return "; ".join(parts)
+
+
+def completeness(run: Run) -> Completeness:
+    """What a run has and lacks. One that left only a log is judged by what the log says."""
+    anchored = run.folder.of("training_metrics", "step_log", "launcher_metadata", "run_complete")
+    expected = _expected(run) if anchored else ()
+    held = [
+        (name, bool(run.folder.of(*kinds)) and not _is_broken(run, kinds))
+        for name, kinds in expected
+    ]
+    end = "" if run.log is None else run.log.end.text
+    last, total = _last_step(run)
+    return Completeness(
+        state=_state(run, last, total),
+        present=tuple(name for name, there in held if there),
+        missing=tuple(name for name, there in held if not there),
+        faults=tuple(_faults(run, log_only=not anchored)),
+        ended=end,
+        last_step=last,
+        total_steps=total,
+    )
+
+
+def _expected(run: Run) -> tuple[_Expected, ...]:
+    """Artifacts of its kind of run; small test jobs write their results only."""
+    if run.metrics is not None and run.metrics.generation != "2.0":
+        return (_ALWAYS[2],)
+    expected = list(_ALWAYS)
+    for switch, more in _BY_SWITCH:
+        on = None if run.launch is None else run.launch.is_on(switch)
+        if on or (on is None and switch == "NSYS" and run.profiled):
+            expected += more
+    return tuple(expected)
+
+
+def _is_broken(run: Run, kinds: tuple[Kind, ...]) -> bool:
+    """Whether there is such a file, and nothing of it could be read."""
+    parts = {
+        "training_metrics": run.metrics,
+        "launcher_metadata": run.launch,
+        "run_complete": run.completion,
+    }
+    return len(kinds) == 1 and kinds[0] in parts and parts[kinds[0]] is None
+
+
+def _state(run: Run, last: int | None, total: int | None) -> State:
+    told = "" if run.log is None else run.log.end.kind
+    if run.completion is not None or (told == "completed" and run.metrics is None):
+        return "complete"
+    if run.metrics is not None:
+        plain = run.metrics.generation != "2.0"
+        return "complete" if plain or told == "completed" else "unmarked"
+    reached = last is not None and total is not None and last >= total
+    return "unmarked" if reached and told not in ("killed", "failed") else "incomplete"
+
+
+def _last_step(run: Run) -> tuple[int | None, int | None]:
+    """The last step that anything tells of, and how many there were to be."""
+    steps, log = run.steps, run.log
+    total = None if log is None else log.total_steps
+    if total is None:
+        total = run.configuration.max_steps or _wanted(run)
+    if steps is not None and len(steps):
+        return int(steps.step.max()), total
+    if log is not None and len(log) and log.dialect != "plain":
+        return int(log.step[-1]), total
+    epochs = run.metrics.epochs if run.metrics is not None else ()
+    made = [epoch.micro_steps for epoch in epochs if epoch.micro_steps is not None]
+    return (sum(made) if made else None), total
+
+
+def _wanted(run: Run) -> int | None:
+    """Steps that the switches asked for."""
+    extra = "" if run.launch is None else run.launch.switches.get("GPT2_EXTRA_ARGS", "")
+    match = re.search(r"--max[_-](?:train[_-])?steps[= ]+(\d{1,12})\b", extra)
+    return None if match is None else int(match[1])
+
+
+def _faults(run: Run, *, log_only: bool) -> list[str]:
+    if log_only:
+        return []
+    found = []
+    if run.metrics is None:
+        found.append("missing_metrics")
+    elif run.metrics.generation == "2.0":
+        if not run.folder.of("training_log", "log"):
+            found.append("missing_log")
+        if run.metrics.missing:
+            found.append(f"invalid_schema: without {', '.join(run.metrics.missing)}")
+    named = _GPUS_IN_NAME.search(run.name)
+    sizes = {size for size in (run.configuration.world_size, _marked(run)) if size}
+    if named is not None:
+        sizes.add(int(named[1]))
+    if len(sizes) > 1:
+        told = " against ".join(str(size) for size in sorted(sizes))
+        found.append(f"world_size_mismatch: {told}")
+    return found
+
+
+def _marked(run: Run) -> int | None:
+    return None if run.completion is None else run.completion.world_size

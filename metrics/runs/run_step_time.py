@@ -1,0 +1,107 @@
+"""Step times of a training run, and whether those that were taken speak for the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from metrics.directory import metric_cal as metric_cal_of
+from metrics.registry import Metric
+from metrics.result import Reason
+from metrics.runs.answers import NEEDS, PARAMETERS, run_answer, told_runs
+from metrics.runs.figures import StepTimes, step_times
+from metrics.runs.run import Run
+
+if TYPE_CHECKING:
+    from metrics.result import Result
+    from metrics.view import View
+
+LEAST_COVERAGE: Final = 0.9
+MOST_COVERAGE: Final = 1.1
+"""Between them, mean times steps is the training wall: the samples speak for the run."""
+
+
+def compute(view: View) -> Result:
+    """Mean, median and p95 with the number of samples behind them and their coverage."""
+    told, (run, times) = told_runs(view, step_times, "step times")
+    rows = [_row(one, value) for one, value in told]
+    leading = rows[[one for one, _ in told].index(run)]
+    text = caveat(times)
+    return run_answer(
+        METRIC,
+        view,
+        {**{key: leading[key] for key in _OF_LEADING}, "runs": rows},
+        told=told,
+        leading=run,
+        basis={"source": times.source, "sampling": times.sampling or "not stated"},
+        reasons=[Reason("sampled_steps", text)] if text else [],
+    )
+
+
+def caveat(times: StepTimes) -> str:
+    """Why the step times do not speak for the run, "" where they do."""
+    sampled = times.num_samples is not None and times.num_samples != times.num_steps
+    low = times.coverage is not None and not LEAST_COVERAGE <= times.coverage <= MOST_COVERAGE
+    if not sampled and not low:
+        return ""
+    parts = []
+    if sampled:
+        of = "" if times.num_steps is None else f" of {times.num_steps:,} micro-steps"
+        how = "" if times.stated else " (their number is not stated, but reckoned)"
+        noun = "sample" if times.num_samples == 1 else "samples"
+        parts.append(f"p95 rests on {times.num_samples} {noun}{of}{how}")
+    if times.coverage is not None:
+        verb = "cover" if low else "agree with"
+        parts.append(f"the step times {verb} {times.coverage:.0%} of the training wall time")
+    return "; ".join(parts)
+
+
+def _row(run: Run, times: StepTimes) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "step_time_mean_ms": _ms(times.mean_s),
+        "step_time_p50_ms": _ms(times.p50_s),
+        "step_time_p95_ms": _ms(times.p95_s),
+        "num_samples": times.num_samples,
+        "num_samples_stated": times.stated,
+        "num_steps": times.num_steps,
+        "coverage_ratio": times.coverage,
+        "caveat": caveat(times),
+        "source": times.source,
+    }
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
+
+
+_OF_LEADING = (
+    "run",
+    "step_time_mean_ms",
+    "step_time_p50_ms",
+    "step_time_p95_ms",
+    "num_samples",
+    "num_samples_stated",
+    "num_steps",
+    "coverage_ratio",
+    "caveat",
+)
+
+METRIC = Metric(
+    name="run_step_time",
+    unit="ms",
+    definition=(
+        "Median time of a micro-step (forward and backward of one micro batch, with the "
+        "optimizer's part where it falls into it) over the micro-steps that the run timed; "
+        "coverage is mean times all micro-steps over the training wall."
+    ),
+    needs=NEEDS,
+    keys=(*_OF_LEADING, "runs"),
+    headline="step_time_p50_ms",
+    compute=compute,
+    label="micro-step of the run",
+    higher_is_better=False,
+    category="runs",
+    needs_traces=False,
+    parameters=PARAMETERS,
+)
+metric_cal = metric_cal_of(METRIC.name)
