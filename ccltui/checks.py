@@ -5,6 +5,7 @@ Each takes the loaded job and returns one finding; nothing here computes a metri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -15,9 +16,10 @@ from ccltui.report.layout import count_text, duration_text
 from metrics.card_check import check_card
 from metrics.classify import COMM, classes_of
 from metrics.steps import steps_of
+from parsers.columns import Group
 from parsers.job import Job
 from parsers.kineto import accelerator
-from parsers.names import listed
+from parsers.names import listed, shown
 
 State = Literal["ok", "warning", "problem", "unknown"]
 
@@ -27,11 +29,12 @@ _METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one check; ``message`` is one sentence."""
+    """The outcome of one check: one sentence, and one on what to do, where that is known."""
 
     check: str
     state: State
     message: str
+    fix: str = ""
 
 
 Check = Callable[[Job], Finding]
@@ -42,7 +45,8 @@ def ranks(job: Job) -> Finding:
     found = len({trace.rank for trace in job.ranks if trace.rank is not None})
     if job.conflicting_ranks:
         claims = listed([str(rank) for rank in job.conflicting_ranks])
-        return Finding("ranks", "problem", f"several files claim rank {claims}")
+        fix = "keep the files of one run in one directory, or number them with --rank-map"
+        return Finding("ranks", "problem", f"several files claim rank {claims}", fix)
     if job.world_size is None:
         return Finding(
             "ranks", "unknown", f"{count_text(found, 'rank')}; no file states the world size"
@@ -50,7 +54,8 @@ def ranks(job: Job) -> Finding:
     if job.missing_ranks:
         missing = listed([str(rank) for rank in job.missing_ranks])
         message = f"{found} of {count_text(job.world_size, 'rank')}; missing {missing}"
-        return Finding("ranks", "warning", message)
+        fix = "copy their files here too, or look into their logs for why they wrote none"
+        return Finding("ranks", "warning", message, fix)
     return Finding("ranks", "ok", f"all {count_text(job.world_size, 'rank')}")
 
 
@@ -60,8 +65,8 @@ def rank_identity(job: Job) -> Finding:
     by_name = [trace.source.path for trace in job.ranks if trace.rank_source == "file name"]
     if nameless:
         verb, them = ("states", "it") if len(nameless) == 1 else ("state", "them")
-        message = f"{listed(nameless)} {verb} no rank; give {them} one with --rank-map"
-        return Finding("rank identity", "warning", message)
+        message = f"{listed(nameless)} {verb} no rank"
+        return Finding("rank identity", "warning", message, f"give {them} one with --rank-map")
     if by_name:
         message = f"the file name alone gives the rank of {listed(by_name)}"
         return Finding("rank identity", "warning", message)
@@ -77,7 +82,8 @@ def files_read(job: Job) -> Finding:
         message = f"{count_text(len(job.failures), 'file')} could not be read; {first}"
         return Finding("files", "problem", message)
     if truncated:
-        return Finding("files", "warning", f"cut off before their end: {listed(truncated)}")
+        fix = "let training go on until every rank has exported its trace; copy the files again"
+        return Finding("files", "warning", f"cut off before their end: {listed(truncated)}", fix)
     noted = len({trace.source.path for trace in job.ranks if trace.notes})
     read = len({trace.source.path for trace in job.ranks})
     hint = f"; {count_text(noted, 'file')} with notes, see below" if noted else ""
@@ -85,14 +91,46 @@ def files_read(job: Job) -> Finding:
 
 
 def gpu_events(job: Job) -> Finding:
-    """Whether the device was traced."""
+    """Whether the device was traced, and whether there was one."""
     without = [trace.label for trace in job.ranks if not len(trace.group("gpu"))]
     if not without:
         total = sum(len(trace.group("gpu")) for trace in job.ranks)
         return Finding("GPU events", "ok", f"{total:,} on {count_text(len(job.ranks), 'rank')}")
     message = f"CPU-only trace: {_ranks_text(without)}"
-    state: State = "problem" if len(without) == len(job.ranks) else "warning"
-    return Finding("GPU events", state, message)
+    if len(without) < len(job.ranks):
+        return Finding("GPU events", "warning", message, _RECORD_DEVICE)
+    backends = {trace.backend for trace in job.ranks if trace.backend}
+    words = {word for backend in backends for word in re.split(r"[^a-z]+", backend.lower())}
+    if words and words <= _OF_HOSTS:
+        fix = "nothing, if the job was meant to run on CPUs: metrics of devices stay unavailable"
+        return Finding("GPU events", "warning", f"{message}; the backend is gloo", fix)
+    if words:
+        message += f", and yet the backend is {listed(sorted(map(shown, backends)))}"
+    return Finding("GPU events", "problem", message, _RECORD_DEVICE)
+
+
+_OF_HOSTS: Final = frozenset({"gloo", "cpu", ""})
+_RECORD_DEVICE: Final = (
+    "record ProfilerActivity.CUDA, and not under nsys: CUPTI serves one profiler, the second "
+    "records no device"
+)
+
+
+def execution_traces(job: Job) -> Finding:
+    """Whether the observer that writes shapes and dependencies ran on every rank."""
+    found = {
+        file.rank
+        for file in job.discovery.files
+        if file.kind == "execution_trace" and file.problem is None and file.rank is not None
+    }
+    ranks = {trace.rank for trace in job.ranks if trace.rank is not None}
+    if not found:
+        return Finding("execution traces", "ok", "none here")
+    lacking = listed([str(rank) for rank in sorted(ranks - found)])
+    if not lacking:
+        return Finding("execution traces", "ok", f"of {count_text(len(found), 'rank')}")
+    fix = "register an ExecutionTraceObserver with the profiler on every rank"
+    return Finding("execution traces", "warning", f"none of rank {lacking}", fix)
 
 
 def step_markers(job: Job) -> Finding:
@@ -101,13 +139,15 @@ def step_markers(job: Job) -> Finding:
     without = [label for label, (found, _) in steps.items() if not found]
     if without:
         message = f"none on {_ranks_text(without)}: no step times, no throughput"
-        return Finding("step markers", "warning", message)
+        fix = "call step() of the profiler after each training step"
+        return Finding("step markers", "warning", message, fix)
     common = set.intersection(*({step.id for step in found} for found, _ in steps.values()))
     markers = listed(sorted({marker for _, marker in steps.values() if marker}))
     longest = max(len(found) for found, _ in steps.values())
     if len(common) < longest:
         message = f"{markers}: only {len(common)} of {count_text(longest, 'step')} on every rank"
-        return Finding("step markers", "warning", message)
+        fix = "give the profilers of all ranks one schedule"
+        return Finding("step markers", "warning", message, fix)
     return Finding("step markers", "ok", f"{markers}: {count_text(longest, 'step')} on every rank")
 
 
@@ -122,10 +162,32 @@ def collective_metadata(job: Job) -> Finding:
         rows = rows[rows >= 0]
         stated += [np.count_nonzero(getattr(args, column)[rows] >= 0) for column, _ in _METADATA]
     if not total:
-        return Finding("collective metadata", "unknown", "no collective kernel in these traces")
+        return Finding("collective metadata", "unknown", _without_kernels(job))
     parts = [f"{noun} {count:,}" for count, (_, noun) in zip(stated, _METADATA, strict=True)]
     message = f"of {count_text(total, 'collective kernel')} state: {listed(parts)}"
-    return Finding("collective metadata", "ok" if stated.min() == total else "warning", message)
+    if stated.min() == total:
+        return Finding("collective metadata", "ok", message)
+    if not _host_events(job, "cpu_ops", "record_param_comms"):
+        message += "; no record_param_comms beside them"
+    fix = "PyTorch 2.3 and newer write them; older traces tell types and times alone"
+    return Finding("collective metadata", "warning", message, fix)
+
+
+def _without_kernels(job: Job) -> str:
+    of_gloo = _host_events(job, "annotations", "gloo:")
+    if not of_gloo:
+        return "no collective kernel in these traces"
+    return f"no collective kernel; {of_gloo:,} operations of gloo, which state no group"
+
+
+def _host_events(job: Job, group: Group, prefix: str) -> int:
+    """Events of the host whose names begin so."""
+    count = 0
+    for trace in job.ranks:
+        names, counts = np.unique(trace.group(group).name, return_counts=True)
+        of_name = zip(names.tolist(), counts.tolist(), strict=True)
+        count += sum(many for name, many in of_name if trace.text(name).startswith(prefix))
+    return count
 
 
 def process_groups(job: Job) -> Finding:
@@ -133,12 +195,14 @@ def process_groups(job: Job) -> Finding:
     groups = [group for trace in job.ranks for group in trace.process_groups]
     if not groups:
         message = "no table of process groups: parallel dimensions are guessed or unknown"
-        return Finding("process groups", "warning", message)
+        fix = "PyTorch 2.3 and newer write it; state dp_shard, tp, pp, … in the workload card"
+        return Finding("process groups", "warning", message, fix)
     described = sum(group.description not in {"", "undefined"} for group in groups)
     with_ranks = sum(bool(group.ranks) for group in groups)
     message = f"of {len(groups):,} entries {with_ranks:,} list ranks, {described:,} say their role"
     state: State = "ok" if with_ranks == described == len(groups) else "warning"
-    return Finding("process groups", state, message)
+    fix = "" if state == "ok" else "state dp_shard, tp, pp, … in the workload card"
+    return Finding("process groups", state, message, fix)
 
 
 def workload_card(job: Job) -> Finding:
@@ -146,10 +210,12 @@ def workload_card(job: Job) -> Finding:
     if job.card_problem is not None:
         return Finding("workload card", "problem", job.card_problem)
     if job.card is None:
-        return Finding("workload card", "warning", "none: no throughput, no model FLOPs")
+        fix = "ccltui card init DIR writes the beginning of one"
+        return Finding("workload card", "warning", "none: no throughput, no model FLOPs", fix)
     contradictions = check_card(job)
     if contradictions:
-        return Finding("workload card", "warning", "; ".join(contradictions))
+        fix = "correct the card: the trace wins"
+        return Finding("workload card", "warning", "; ".join(contradictions), fix)
     return Finding("workload card", "ok", f"{job.card.path} agrees with the traces")
 
 
@@ -165,9 +231,9 @@ def profilers(job: Job) -> Finding:
     if without:
         message = (
             f"nsys and PyTorch traced together and {_ranks_text(without)} has no GPU events: "
-            "CUPTI serves one profiler; record them in two runs"
+            "CUPTI serves one profiler"
         )
-        return Finding("profilers", "problem", message)
+        return Finding("profilers", "problem", message, "record them in two runs")
     return Finding("profilers", "ok", f"Kineto beside {listed(nsys)}; Kineto is used")
 
 
@@ -183,9 +249,12 @@ def capture_windows(job: Job) -> Finding:
     common = earliest_end - latest_start
     if common <= 0:
         message = f"no instant that all ranks share: {_span(-common)} apart"
-        return Finding("capture windows", "problem", message)
+        fix = "take all files from one run and one capture"
+        return Finding("capture windows", "problem", message, fix)
     message = f"{_span(common)} of at most {_span(longest)} are shared"
-    return Finding("capture windows", "ok" if common >= longest / 2 else "warning", message)
+    if common >= longest / 2:
+        return Finding("capture windows", "ok", message)
+    return Finding("capture windows", "warning", message, "give all ranks one schedule")
 
 
 def decoder(_job: Job) -> Finding:
@@ -195,11 +264,8 @@ def decoder(_job: Job) -> Finding:
         return Finding("decoder", "ok", message)
     if accelerator.compiled():
         return Finding("decoder", "ok", "the compiled scanner")
-    message = (
-        "the general decoder, about four times slower: the scanner was not compiled; "
-        "install again where a C compiler is"
-    )
-    return Finding("decoder", "warning", message)
+    message = "the general decoder, about four times slower: the scanner was not compiled"
+    return Finding("decoder", "warning", message, "install again where a C compiler is")
 
 
 CHECKS: Final[Sequence[Check]] = (
@@ -208,6 +274,7 @@ CHECKS: Final[Sequence[Check]] = (
     rank_identity,
     capture_windows,
     gpu_events,
+    execution_traces,
     step_markers,
     collective_metadata,
     process_groups,

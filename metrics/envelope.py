@@ -140,6 +140,9 @@ def inputs_of(view: View) -> dict[str, Any]:
         "profile_mode": profiler_of(view),
         "duplicates": _duplicates(view),
     }
+    backends = sorted({trace.backend for trace in traces if trace.backend})
+    if backends:
+        inputs["backends"] = backends
     if view.job.capture.name:
         inputs["capture"] = view.job.capture.name
     if view.job.card is not None:

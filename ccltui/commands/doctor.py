@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,11 @@ PROG = "ccltui doctor"
 _USAGE = "ccltui doctor DIR [options]"
 _DESCRIPTION = """\
 List every file of a trace directory with what it was taken for, read the traces, and check
-whether the metrics can be computed from them."""
+whether the metrics can be computed from them; where not, what to do about it."""
 FILE_HEADER = ("path", "kind", "rank", "rank source", "capture", "size", "problem")
 CAPTURE_HEADER = ("capture", "files", "ranks", "complete", "opened")
 CHECK_HEADER = ("check", "state", "finding")
+FIX_HEADER = ("check", "what to do")
 NOTE_HEADER = ("note", "where", "count", "byte", "message")
 
 
@@ -99,6 +101,9 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
     if findings:
         cells = [(finding.check, finding.state, finding.message) for finding in findings]
         blocks.append(table(CHECK_HEADER, cells))
+    fixes = [(finding.check, finding.fix) for finding in findings if finding.fix]
+    if fixes:
+        blocks.append(table(FIX_HEADER, fixes))
     notes = _notes(loaded)
     if notes:
         rows = [_note_cells(path, note) for path, note in notes]
@@ -176,7 +181,7 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
         }
         for path, note in _notes(loaded)
     ]
-    checks = [{"check": f.check, "state": f.state, "message": f.message} for f in findings]
+    checks = [dataclasses.asdict(finding) for finding in findings]
     document = {
         "schema_version": SCHEMA_VERSION,
         "path": job.path,

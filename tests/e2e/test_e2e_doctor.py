@@ -23,6 +23,17 @@ def test_a_table_of_files_checks_and_notes(job: Path) -> None:
     assert "ranks                ok     all 4 ranks" in checks
 
 
+def test_what_to_do_stands_below_the_checks(one_rank: Path) -> None:
+    done = run(CCLTUI, "doctor", one_rank)
+    written = json.loads(run(CCLTUI, "doctor", one_rank, "--format", "json").stdout)
+
+    header, *lines = done.stdout.split("\n\n")[2].splitlines()
+    fixes = {check["check"]: check["fix"] for check in written["checks"] if check["fix"]}
+    assert header.split() == ["check", "what", "to", "do"]
+    assert [line.split("  ")[0] for line in lines] == list(fixes)
+    assert fixes["ranks"].startswith("copy their files here")
+
+
 def test_json_says_the_same(job: Path, tmp_path: Path) -> None:
     target = tmp_path / "doctor.json"
 

@@ -84,7 +84,9 @@ def test_names_without_metadata(tmp_path: Path) -> None:
     found = findings(job_of(tmp_path / "job", replace(SMALL, metadata="names_only")))
     state, message = found["collective metadata"]
     assert state == "warning"
-    assert message.endswith("state: operation 0, size 0 and group 0")
+    assert message.endswith(
+        "state: operation 0, size 0 and group 0; no record_param_comms beside them"
+    )
 
 
 def test_ranks_known_by_their_names_only(tmp_path: Path) -> None:
@@ -93,6 +95,73 @@ def test_ranks_known_by_their_names_only(tmp_path: Path) -> None:
     assert "the file name alone gives the rank of" in found["rank identity"][1]
     assert found["ranks"] == ("unknown", "4 ranks; no file states the world size")
     assert found["process groups"][0] == "ok"
+
+
+HOST_ONLY = (
+    '{"distributedInfo": {"rank": RANK, "world_size": 2, "backend": "BACKEND"}, "traceEvents": ['
+    '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1.0, "dur": 2.0},'
+    '{"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1, "tid": 2, '
+    '"ts": 2.0, "dur": 2.0}]}'
+)
+EXECUTION = '{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "time": "x", "nodes": []}'
+
+
+def host_only(directory: Path, backend: str) -> Path:
+    """Two ranks without events of a device."""
+    directory.mkdir()
+    for rank in "01":
+        text = HOST_ONLY.replace("RANK", rank).replace("BACKEND", backend)
+        (directory / f"kineto_trace_{rank}.json").write_text(text)
+    return directory
+
+
+def test_a_job_on_cpus_is_no_mistake(tmp_path: Path) -> None:
+    found = findings(host_only(tmp_path / "job", "gloo"))
+
+    assert found["GPU events"] == (
+        "warning",
+        "CPU-only trace: ranks 0 and 1; the backend is gloo",
+    )
+    assert found["collective metadata"] == (
+        "unknown",
+        "no collective kernel; 2 operations of gloo, which state no group",
+    )
+
+
+@pytest.mark.parametrize("backend", ["nccl", "cpu:gloo,cuda:nccl"])
+def test_a_job_on_gpus_without_gpu_events_is_one(tmp_path: Path, backend: str) -> None:
+    (finding,) = (
+        finding
+        for finding in check(open_job(host_only(tmp_path / "job", backend)))
+        if finding.check == "GPU events"
+    )
+
+    assert finding.state == "problem"
+    assert finding.message == (f"CPU-only trace: ranks 0 and 1, and yet the backend is {backend}")
+    assert "CUPTI serves one profiler" in finding.fix
+
+
+def test_execution_traces_of_every_rank_of_some_and_of_none(tmp_path: Path) -> None:
+    directory = host_only(tmp_path / "job", "gloo")
+    assert findings(directory)["execution traces"] == ("ok", "none here")
+
+    (directory / "torch_et_1.json").write_text(EXECUTION)
+    assert findings(directory)["execution traces"] == ("warning", "none of rank 0")
+
+    (directory / "torch_et_0.json").write_text(EXECUTION)
+    assert findings(directory)["execution traces"] == ("ok", "of 2 ranks")
+
+
+def test_what_is_wrong_has_something_to_do_about_it(whole: Path, tmp_path: Path) -> None:
+    job = open_job(without(whole, tmp_path / "job", "kineto_trace_2", "workload_card"))
+
+    fixes = {finding.check: finding.fix for finding in check(job) if finding.state != "ok"}
+
+    assert fixes.pop("decoder", "install")  # depends on this machine's compiler
+    assert fixes == {
+        "ranks": "copy their files here too, or look into their logs for why they wrote none",
+        "workload card": "ccltui card init DIR writes the beginning of one",
+    }
 
 
 def test_two_files_of_one_rank(whole: Path, tmp_path: Path) -> None:
