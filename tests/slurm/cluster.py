@@ -203,8 +203,10 @@ class Cluster:
         self._checked(*add, "cluster", files.CLUSTER)
         for name in files.QOS:
             self._checked(*add, "qos", name)
+        allowed = f"QOS={','.join(files.QOS)}"
         self._checked(
-            *add, "account", files.ACCOUNT, f"Cluster={files.CLUSTER}", f"QOS={','.join(files.QOS)}"
+            *(*add, "account", files.ACCOUNT, f"Cluster={files.CLUSTER}", allowed),
+            f"DefaultQOS={files.QOS[0]}",
         )
         self._checked(*add, "user", "root", f"Account={files.ACCOUNT}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,13 @@ def cluster(slurm_installed: None) -> Iterator[Cluster]:
             yield running
         finally:
             running.stop()
+
+
+@pytest.fixture(scope="session")
+def torch_installed() -> None:
+    """A visible skip where this Python has no torch: ``make slurm-tests`` installs it."""
+    if importlib.util.find_spec("torch") is None:
+        absent("no torch here: make slurm-tests installs it")
 
 
 @pytest.fixture

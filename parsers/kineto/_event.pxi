@@ -1,0 +1,231 @@
+# Reading one event: every member checked, known ones kept.
+#
+# A part of _scanner.pyx.
+
+
+@cython.final
+cdef class _EventReader:
+    """Walks the members of events and of their args."""
+
+    cdef _Ids ids
+    cdef _Said said
+
+    def __cinit__(self, _Ids ids, _Said said):
+        self.ids, self.said = ids, said
+
+    cdef int read(self, Bytes *at, Bytes end, Event *event) except -1 nogil:
+        """One object, every member checked; known ones kept."""
+        cdef Bytes p = skip_space(at[0] + 1, end)
+        cdef Bytes key
+        cdef Py_ssize_t length
+        cdef int code
+        cdef int seen = 0
+        cdef Key known
+        memset(event, 0, sizeof(Event))
+        event.category = event.name = -1
+        event.correlation = event.external = event.size = event.described = event.launch = -1
+        if p == end:
+            return MORE
+        if p[0] == 125:
+            at[0] = p + 1
+            event.foreign = True
+            return OK
+        while True:
+            code = key_end(&p, end, &key, &length)
+            if code != OK:
+                return code
+            known = _key(key, length)
+            if known != K_OTHER:
+                if seen & (1 << known):
+                    event.foreign = True
+                seen |= 1 << known
+            code = self._member(known, &p, end, event)
+            if code != OK:
+                return code
+            p = skip_space(p, end)
+            if p == end:
+                return MORE
+            if p[0] == 125:
+                at[0] = p + 1
+                if event.phase == 0:
+                    event.foreign = True
+                return OK
+            if p[0] != 44:
+                return ODD
+            p = skip_space(p + 1, end)
+
+    cdef int _member(self, Key known, Bytes *at, Bytes end, Event *event) except -1 nogil:
+        cdef Bytes p = at[0]
+        cdef Bytes start = p
+        cdef int code
+        cdef bint flag
+        cdef Field field
+        if known == K_ARGS:
+            if p[0] == 123:
+                return self._args(at, end, event)
+            event.foreign = True
+        elif known == K_TS or known == K_DUR:
+            if p[0] == 45 or 48 <= p[0] <= 57:
+                code = number_end(at, end, &flag)
+                if code != OK:
+                    return code
+                if known == K_TS:
+                    event.has_start = nanoseconds(start, at[0], &event.start)
+                else:
+                    event.has_duration = nanoseconds(start, at[0], &event.duration)
+                return OK
+        elif known == K_PID or known == K_TID:
+            code = self._label(at, end, &field, &event.foreign)
+            if known == K_PID:
+                event.pid = field
+            else:
+                event.tid = field
+            return code
+        elif known == K_PH or known == K_CAT or known == K_NAME:
+            if p[0] != 34:
+                if p[0] != 110 or known == K_PH:
+                    event.foreign = True
+                return value_end(at, end)
+            p += 1
+            start = p
+            code = string_end(&p, end, &flag)
+            if code != OK:
+                return code
+            at[0] = p + 1
+            if known == K_PH:
+                if p - start == 1 and start[0] < 128 and not flag:
+                    event.phase = start[0]
+                else:
+                    event.foreign = True
+            elif flag:
+                event.foreign = True
+            elif known == K_CAT:
+                event.category = self.ids.text(start, p - start, &event.foreign)
+            else:
+                event.name = self.ids.text(start, p - start, &event.foreign)
+            return OK
+        return value_end(at, end)
+
+    cdef int _args(self, Bytes *at, Bytes end, Event *event) except -1 nogil:
+        """The object in ``args``. With text beyond ASCII the general decoder checks its UTF-8."""
+        cdef Bytes start = at[0]
+        cdef int code = self._args_members(at, end, event)
+        if code == OK and has_high(start, at[0]):
+            event.foreign = True
+        return code
+
+    cdef int _args_members(self, Bytes *at, Bytes end, Event *event) except -1 nogil:
+        cdef Bytes p = skip_space(at[0] + 1, end)
+        cdef Bytes key
+        cdef Py_ssize_t length
+        cdef int code, known
+        cdef uint64_t bit
+        cdef bint escaped
+        event.has_args = True
+        if p == end:
+            return MORE
+        if p[0] == 125:
+            at[0] = p + 1
+            return OK
+        while True:
+            code = key_end(&p, end, &key, &length)
+            if code != OK:
+                return code
+            known = _args_key(key, length)
+            if known == A_OTHER:
+                code = value_end(&p, end)
+            else:
+                bit = <uint64_t>1 << known
+                if event.seen & bit:
+                    event.foreign = True
+                event.seen |= bit
+                code = self._args_member(known, &p, end, event)
+            if code != OK:
+                return code
+            p = skip_space(p, end)
+            if p == end:
+                return MORE
+            if p[0] == 125:
+                at[0] = p + 1
+                return OK
+            if p[0] != 44:
+                return ODD
+            p = skip_space(p + 1, end)
+
+    cdef inline int _args_member(self, int known, Bytes *at, Bytes end, Event *event) except -1 nogil:
+        cdef Bytes start = at[0]
+        cdef int code
+        cdef bint escaped
+        if known < PARTS:
+            code = value_end(at, end)
+            self.said.parts[known].start = start
+            self.said.parts[known].length = at[0] - start
+            return code
+        if known == A_CORRELATION:
+            return self._identifier(at, end, &event.correlation, &event.foreign)
+        if known == A_EXTERNAL:
+            return self._identifier(at, end, &event.external, &event.foreign)
+        if known == A_BYTES:
+            return self._identifier(at, end, &event.size, &event.foreign)
+        if known == A_DEVICE:
+            return self._label(at, end, &event.device, &event.foreign)
+        if known == A_STREAM:
+            return self._label(at, end, &event.stream, &event.foreign)
+        if start[0] != 34:
+            return value_end(at, end)
+        at[0] = start + 1
+        code = string_end(at, end, &escaped)
+        event.label = NULL if escaped else start + 1
+        event.label_length = at[0] - start - 1
+        if code == OK:
+            at[0] += 1
+        return code
+
+    cdef inline int _identifier(
+        self, Bytes *at, Bytes end, int64_t *value, bint *foreign
+    ) noexcept nogil:
+        """An integer member of args; anything else is for the general decoder."""
+        cdef Bytes start = at[0]
+        cdef bint integer
+        cdef int code
+        if start[0] != 45 and not 48 <= start[0] <= 57:
+            if start[0] != 110:
+                foreign[0] = True
+            return value_end(at, end)
+        code = number_end(at, end, &integer)
+        if code == OK and not (integer and small_integer(start, at[0], value)):
+            foreign[0] = True
+        return code
+
+    cdef inline int _label(self, Bytes *at, Bytes end, Field *field, bint *foreign) except -1 nogil:
+        """A pid, tid, device or stream: integer, plain text, or null."""
+        cdef Bytes p = at[0]
+        cdef Bytes start = p
+        cdef bint flag
+        cdef int code
+        field.kind = 0
+        field.value = 0
+        if p[0] == 34:
+            p += 1
+            start = p
+            code = string_end(&p, end, &flag)
+            if code != OK:
+                return code
+            at[0] = p + 1
+            if flag:
+                foreign[0] = True
+            else:
+                field.kind = TEXT
+                field.value = self.ids.label_id(start, p - start, foreign)
+            return OK
+        if p[0] == 45 or 48 <= p[0] <= 57:
+            code = number_end(at, end, &flag)
+            if code == OK:
+                if flag and small_integer(start, at[0], &field.value):
+                    field.kind = NUMBER
+                else:
+                    foreign[0] = True
+            return code
+        if p[0] != 110:
+            foreign[0] = True
+        return value_end(at, end)

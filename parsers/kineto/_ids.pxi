@@ -1,0 +1,132 @@
+# Ids of texts, categories and tracks, and what is known of a text by its id.
+#
+# A part of _scanner.pyx.
+
+
+@cython.final
+cdef class _Ids:
+    """Finds what it has seen before without the interpreter, and asks for what it has not."""
+
+    cdef object pool, tracks, group_of, is_shaped
+    cdef _Table texts, labels, track_table
+    cdef list label_texts
+    cdef int8_t *group_codes     # by string id: column group of a category, -1 not asked yet
+    cdef int8_t *shaped          # by string id: 1 where inputs matter, -1 not asked yet
+    cdef int16_t *category_slots  # by string id: small index of a category for counting
+    cdef Py_ssize_t flags_room
+    cdef int group_without_category
+
+    def __cinit__(self, pool, tracks, group_of, is_shaped):
+        self.pool, self.tracks = pool, tracks
+        self.group_of, self.is_shaped = group_of, is_shaped
+        self.texts, self.labels, self.track_table = _Table(), _Table(), _Table()
+        self.label_texts = []
+        self.group_without_category = group_of(None)
+
+    def __dealloc__(self):
+        free(self.group_codes)
+        free(self.shaped)
+        free(self.category_slots)
+
+    cdef int32_t text(self, Bytes text, Py_ssize_t length, bint *foreign) except -2 nogil:
+        """Id of a text without escapes; what is not UTF-8 is for the general decoder."""
+        cdef uint64_t hash = hash_of(text, length)
+        cdef Slot *slot = self.texts.find_text(hash, text, length)
+        if slot.id != 0:
+            return slot.id - 1
+        return self._new_text(hash, text, length, foreign)
+
+    cdef int32_t _new_text(
+        self, uint64_t hash, Bytes text, Py_ssize_t length, bint *foreign
+    ) except -2 with gil:
+        try:
+            decoded = (<const char *>text)[:length].decode("utf-8")
+        except UnicodeDecodeError:
+            foreign[0] = True
+            return -1
+        return self.texts.add(hash, text, length, self.pool.id_of(decoded))
+
+    cdef int64_t label_id(self, Bytes text, Py_ssize_t length, bint *foreign) except -2 nogil:
+        cdef uint64_t hash = hash_of(text, length)
+        cdef Slot *slot = self.labels.find_text(hash, text, length)
+        if slot.id != 0:
+            return slot.id - 1
+        return self._new_label_id(hash, text, length, foreign)
+
+    cdef int64_t _new_label_id(
+        self, uint64_t hash, Bytes text, Py_ssize_t length, bint *foreign
+    ) except -2 with gil:
+        try:
+            decoded = (<const char *>text)[:length].decode("utf-8")
+        except UnicodeDecodeError:
+            foreign[0] = True
+            return -1
+        self.label_texts.append(decoded)
+        return self.labels.add(hash, text, length, len(self.label_texts) - 1)
+
+    cdef int32_t track(self, bint stream, Field pid, Field tid) except -2 nogil:
+        cdef uint64_t mixed[3]
+        cdef Slot *slot
+        mixed[0] = <uint64_t>pid.value
+        mixed[1] = <uint64_t>tid.value
+        mixed[2] = <uint64_t>(stream + 2 * pid.kind + 8 * tid.kind)
+        cdef uint64_t hash = hash_of(<Bytes>mixed, 24)
+        slot = self.track_table.find_track(hash, stream, pid, tid)
+        if slot.id != 0:
+            return slot.id - 1
+        return self._new_track(hash, stream, pid, tid)
+
+    cdef int32_t _new_track(self, uint64_t hash, bint stream, Field pid, Field tid) except -2 with gil:
+        cdef Slot *slot
+        key = ("stream" if stream else "thread", self._field(pid), self._field(tid))
+        id = self.tracks.setdefault(key, len(self.tracks))
+        self.track_table.grow()
+        slot = self.track_table.find_track(hash, stream, pid, tid)
+        slot.hash, slot.kind, slot.pid, slot.tid = hash, stream, pid.value, tid.value
+        slot.pid_kind, slot.tid_kind, slot.id = pid.kind, tid.kind, id + 1
+        self.track_table.used += 1
+        return id
+
+    cdef object _field(self, Field field):
+        if field.kind == TEXT:
+            return self.label_texts[field.value]
+        return field.value if field.kind == NUMBER else None
+
+    cdef int flags(self, int32_t id) except -1 nogil:
+        """Room for the flags of a string id; new ones are not asked yet."""
+        cdef Py_ssize_t room
+        if id < self.flags_room:
+            return 0
+        room = self.flags_room * 2 if self.flags_room else 1024
+        while room <= id:
+            room *= 2
+        self.group_codes = <int8_t *>_resized(self.group_codes, room)
+        self.shaped = <int8_t *>_resized(self.shaped, room)
+        self.category_slots = <int16_t *>_resized(self.category_slots, room * 2)
+        memset(self.group_codes + self.flags_room, 255, room - self.flags_room)
+        memset(self.shaped + self.flags_room, 255, room - self.flags_room)
+        memset(self.category_slots + self.flags_room, 0, (room - self.flags_room) * 2)
+        self.flags_room = room
+        return 0
+
+    cdef int group(self, int32_t category) except -1 nogil:
+        if category < 0:
+            return self.group_without_category
+        self.flags(category)
+        if self.group_codes[category] < 0:
+            self._ask_group(category)
+        return self.group_codes[category]
+
+    cdef int _ask_group(self, int32_t category) except -1 with gil:
+        self.group_codes[category] = self.group_of(self.pool.text_of(category))
+        return 0
+
+    cdef int shape(self, int32_t name) except -1 nogil:
+        self.flags(name)
+        if self.shaped[name] < 0:
+            self._ask_shaped(name)
+        return self.shaped[name]
+
+    cdef int _ask_shaped(self, int32_t name) except -1 with gil:
+        self.shaped[name] = self.is_shaped(self.pool.text_of(name))
+        return 0

@@ -1,0 +1,93 @@
+# Columns of one group that grow, and copies of them.
+#
+# A part of _scanner.pyx.
+
+cdef struct Rows:
+    int64_t *start
+    int64_t *duration
+    int64_t *correlation
+    int64_t *external
+    int64_t *size
+    int32_t *name
+    int32_t *category
+    int32_t *track
+    int32_t *args
+    int32_t *launch
+    int32_t *ordinal
+    Py_ssize_t used
+    Py_ssize_t room
+
+
+cdef int _grow(Rows *rows) except -1 nogil:
+    cdef Py_ssize_t room = rows.room * 2 if rows.room else 256
+    rows.start = <int64_t *>_resized(rows.start, room * 8)
+    rows.duration = <int64_t *>_resized(rows.duration, room * 8)
+    rows.correlation = <int64_t *>_resized(rows.correlation, room * 8)
+    rows.external = <int64_t *>_resized(rows.external, room * 8)
+    rows.size = <int64_t *>_resized(rows.size, room * 8)
+    rows.name = <int32_t *>_resized(rows.name, room * 4)
+    rows.category = <int32_t *>_resized(rows.category, room * 4)
+    rows.track = <int32_t *>_resized(rows.track, room * 4)
+    rows.args = <int32_t *>_resized(rows.args, room * 4)
+    rows.launch = <int32_t *>_resized(rows.launch, room * 4)
+    rows.ordinal = <int32_t *>_resized(rows.ordinal, room * 4)
+    rows.room = room
+    return 0
+
+
+cdef void _free(Rows *rows) noexcept:
+    free(rows.start)
+    free(rows.duration)
+    free(rows.correlation)
+    free(rows.external)
+    free(rows.size)
+    free(rows.name)
+    free(rows.category)
+    free(rows.track)
+    free(rows.args)
+    free(rows.launch)
+    free(rows.ordinal)
+
+
+cdef object _taken(Rows *rows):
+    """Copies of the columns by name; the buffers are empty afterwards, and stay."""
+    columns = {
+        "start_ns": _copy64(rows.start, rows.used),
+        "dur_ns": _copy64(rows.duration, rows.used),
+        "name": _copy32(rows.name, rows.used),
+        "category": _copy32(rows.category, rows.used),
+        "track": _copy32(rows.track, rows.used),
+        "args": _copy32(rows.args, rows.used),
+        "correlation": _copy64(rows.correlation, rows.used),
+        "external_id": _copy64(rows.external, rows.used),
+        "bytes": _copy64(rows.size, rows.used),
+        "ordinal": _copy32(rows.ordinal, rows.used),
+        "launch": _copy32(rows.launch, rows.used),
+    }
+    rows.used = 0
+    return columns
+
+
+cdef void *_resized(void *old, Py_ssize_t size) except NULL nogil:
+    cdef void *fresh = realloc(old, size)
+    if fresh == NULL:
+        _no_memory()
+    return fresh
+
+
+cdef int _no_memory() except -1 with gil:
+    raise MemoryError
+
+
+cdef object _copy64(int64_t *values, Py_ssize_t count):
+    array = np.empty(count, np.int64)
+    cdef int64_t[::1] view = array
+    memcpy(&view[0], values, count * sizeof(int64_t))
+    return array
+
+
+cdef object _copy32(int32_t *values, Py_ssize_t count):
+    array = np.empty(count, np.int32)
+    cdef int32_t[::1] view = array
+    memcpy(&view[0], values, count * sizeof(int32_t))
+    return array

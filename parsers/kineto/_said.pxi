@@ -1,0 +1,181 @@
+# What events say beside their own members: launches, collectives, labels.
+#
+# A part of _scanner.pyx.
+
+
+@cython.final
+cdef class _Said:
+    """Texts that many events repeat: the general decoder reads each of them once."""
+
+    cdef object pool, describe_text, launched
+    cdef _Table descriptions, launches, last_labels
+    cdef Span parts[PARTS]       # where the members stand that are kept as text
+    cdef unsigned char *said     # some of them end to end, as a key of a table
+    cdef Py_ssize_t said_room
+    cdef int32_t *described      # by row: what is said; numbers alone differ
+    cdef int64_t *sequences
+    cdef Py_ssize_t described_used, described_room
+    cdef bint odd_labels         # a label came whose process or thread is no number
+    cdef int label_name, label_process
+
+    def __cinit__(self, pool, describe, launched):
+        self.pool, self.describe_text, self.launched = pool, describe, launched
+        self.descriptions, self.launches, self.last_labels = _Table(), _Table(), _Table()
+        self.label_process = pool.id_of("process_name")
+        self.label_name = pool.id_of("thread_name")
+
+    def __dealloc__(self):
+        free(self.said)
+        free(self.described)
+        free(self.sequences)
+
+    cdef object take_described(self):
+        """What each described row says, and its sequence number or -2 where that says it too."""
+        if self.described_used == 0:
+            return np.empty(0, np.int32), np.empty(0, np.int64)
+        return (
+            _copy32(self.described, self.described_used),
+            _copy64(self.sequences, self.described_used),
+        )
+
+    cdef bint launch(self, Event *event) except -1 nogil:
+        """Give the event the id of its launch; False where the general decoder must read it."""
+        cdef Py_ssize_t length = 0
+        cdef int part
+        cdef Slot *slot
+        cdef uint64_t hash
+        if not event.seen & (1 << A_GRID | 1 << A_BLOCKS_PER_SM | 1 << A_OCCUPANCY):
+            return True
+        for part in range(A_GRID, PARTS):
+            if event.seen >> part & 1:
+                self._say(&length, part, self.parts[part].start, self.parts[part].length)
+        hash = hash_of(self.said, length)
+        slot = self.launches.find_text(hash, self.said, length)
+        event.launch = slot.id - 1 if slot.id != 0 else self._new_launch(event, hash, length)
+        return event.launch >= 0
+
+    cdef int32_t _new_launch(self, Event *event, uint64_t hash, Py_ssize_t length) except -3 with gil:
+        cdef int part
+        if self.launches.used >= DESCRIPTIONS:
+            return -2
+        texts = [
+            (<const char *>self.parts[part].start)[:self.parts[part].length]
+            if event.seen >> part & 1 else b""
+            for part in range(A_GRID, PARTS)
+        ]
+        return self.launches.add(hash, self.said, length, self.launched(*texts))
+
+    cdef bint describe(self, Event *event, int first, int stop, int32_t name) except -1 nogil:
+        """Give the event a row of its own; False where the general decoder must read it."""
+        cdef Py_ssize_t length = 0
+        cdef int64_t sequence = -2
+        cdef int part
+        cdef Span *span
+        cdef Slot *slot
+        cdef uint64_t hash
+        cdef int32_t said
+        self._say(&length, name + 1, <Bytes>&name, sizeof(name))
+        for part in range(first, stop):
+            if not event.seen >> part & 1:
+                continue
+            span = &self.parts[part]
+            if part == A_SEQ and _plain_count(span, &sequence):
+                self._say(&length, part, span.start, 0)  # there is one: its number is kept apart
+                continue
+            if part <= A_IN_ELEMS and span.start[0] == 110:  # null states nothing
+                return False
+            self._say(&length, part, span.start, span.length)
+        hash = hash_of(self.said, length)
+        slot = self.descriptions.find_text(hash, self.said, length)
+        said = slot.id - 1 if slot.id != 0 else self._new_description(
+            event, hash, length, first, stop, name)
+        if said < 0:
+            return False
+        if self.described_used == self.described_room:
+            self.described_room = self.described_room * 2 if self.described_room else 1024
+            self.described = <int32_t *>_resized(self.described, self.described_room * 4)
+            self.sequences = <int64_t *>_resized(self.sequences, self.described_room * 8)
+        self.described[self.described_used] = said
+        self.sequences[self.described_used] = sequence
+        event.described = <int32_t>(-2 - self.described_used)
+        self.described_used += 1
+        return True
+
+    cdef int32_t _new_description(
+        self, Event *event, uint64_t hash, Py_ssize_t length, int first, int stop, int32_t name
+    ) except -3 with gil:
+        cdef int part
+        cdef int32_t said
+        if self.descriptions.used >= DESCRIPTIONS:
+            return -2
+        members = [
+            PART_KEYS[part] + (<const char *>self.parts[part].start)[:self.parts[part].length]
+            for part in range(first, stop)
+            if event.seen >> part & 1
+        ]
+        said = self.describe_text(None if name < 0 else self.pool.text_of(name), b",".join(members))
+        if said < 0:
+            return -2
+        return self.descriptions.add(hash, self.said, length, said)
+
+    cdef int _say(self, Py_ssize_t *used, int64_t mark, Bytes text, Py_ssize_t length) except -1 nogil:
+        """Append to the key: which member, its length, its text."""
+        cdef Py_ssize_t wanted = used[0] + 16 + length
+        cdef int64_t stated = length
+        if wanted > self.said_room:
+            self.said_room = wanted * 2
+            self.said = <unsigned char *>_resized(self.said, self.said_room)
+        memcpy(self.said + used[0], &mark, 8)
+        memcpy(self.said + used[0] + 8, &stated, 8)
+        memcpy(self.said + used[0] + 16, text, length)
+        used[0] = wanted
+        return 0
+
+    cdef inline bint is_new_label(self, Event *event) except -1 nogil:
+        """Whether the general decoder must see a metadata event: it only keeps labels.
+
+        Some files repeat each label tens of thousands of times. A text is new unless it is
+        the last one that its process or thread was given. Keys that are no numbers could
+        name the same process in two ways; after the first of them every label is new.
+        """
+        cdef Slot *slot
+        cdef uint64_t mixed[3]
+        cdef uint64_t hash
+        cdef Field none
+        if event.name != self.label_name and event.name != self.label_process:
+            return False
+        if event.pid.kind != NUMBER or (event.name == self.label_name and event.tid.kind != NUMBER):
+            self.odd_labels = True
+        if self.odd_labels or event.label == NULL:
+            return True
+        if event.name == self.label_process:
+            memset(&none, 0, sizeof(Field))
+            event.tid = none
+        mixed[0] = <uint64_t>event.pid.value
+        mixed[1] = <uint64_t>event.tid.value
+        mixed[2] = event.tid.kind
+        hash = hash_of(<Bytes>mixed, 24)
+        slot = self.last_labels.find_track(hash, 0, event.pid, event.tid)
+        if (slot.id != 0 and slot.length == event.label_length
+                and memcmp(slot.text, event.label, event.label_length) == 0):
+            return False
+        self._remember_label(hash, event)
+        return True
+
+    cdef int _remember_label(self, uint64_t hash, Event *event) except -1 with gil:
+        cdef Slot *slot
+        cdef Py_ssize_t length = event.label_length
+        cdef unsigned char *copy
+        self.last_labels.grow()
+        copy = <unsigned char *>malloc(length if length else 1)
+        if copy == NULL:
+            raise MemoryError
+        memcpy(copy, event.label, length)
+        slot = self.last_labels.find_track(hash, 0, event.pid, event.tid)
+        if slot.id == 0:
+            self.last_labels.used += 1
+        free(<void *>slot.text)
+        slot.hash, slot.kind, slot.pid, slot.tid = hash, 0, event.pid.value, event.tid.value
+        slot.pid_kind, slot.tid_kind, slot.id = event.pid.kind, event.tid.kind, 1
+        slot.text, slot.length = copy, length
+        return 0

@@ -1,0 +1,120 @@
+# From texts, and from pairs of numbers, to ids.
+#
+# A part of _scanner.pyx.
+
+cdef struct Slot:
+    uint64_t hash
+    Bytes text
+    Py_ssize_t length
+    int32_t id
+    int8_t kind       # of a track: stream or thread; of strings: 0
+    int8_t pid_kind
+    int8_t tid_kind
+    int64_t pid
+    int64_t tid
+
+
+cdef inline uint64_t hash_of(Bytes text, Py_ssize_t length) noexcept nogil:
+    cdef uint64_t value = <uint64_t>0x9E3779B97F4A7C15ULL ^ <uint64_t>length
+    cdef uint64_t word
+    while length >= 8:
+        memcpy(&word, text, 8)
+        value = (value ^ word) * <uint64_t>0xff51afd7ed558ccdULL
+        value ^= value >> 32
+        text += 8
+        length -= 8
+    word = 0
+    if length > 0:
+        memcpy(&word, text, length)
+        value = (value ^ word) * <uint64_t>0xc4ceb9fe1a85ec53ULL
+        value ^= value >> 32
+    return value
+
+
+cdef class _Table:
+    """Open-addressing table of texts (or of number tuples) to ids; texts are copied."""
+
+    cdef Slot *slots
+    cdef Py_ssize_t room
+    cdef Py_ssize_t used
+
+    def __cinit__(self):
+        self.room = TABLE_START
+        self.slots = <Slot *>calloc(self.room, sizeof(Slot))
+        if self.slots == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef Py_ssize_t index
+        if self.slots != NULL:
+            for index in range(self.room):
+                free(<void *>self.slots[index].text)
+            free(self.slots)
+
+    cdef inline Slot *find_text(self, uint64_t hash, Bytes text, Py_ssize_t length) noexcept nogil:
+        """The slot that holds the text, or the empty one where it belongs (id 0 means empty)."""
+        cdef uint64_t place = hash & <uint64_t>(self.room - 1)
+        cdef Slot *slot
+        while True:
+            slot = &self.slots[place]
+            if slot.id == 0:
+                return slot
+            if (slot.hash == hash and slot.length == length
+                    and memcmp(slot.text, text, length) == 0):
+                return slot
+            place = (place + 1) & <uint64_t>(self.room - 1)
+
+    cdef inline Slot *find_track(self, uint64_t hash, int8_t kind, Field pid, Field tid) noexcept nogil:
+        cdef uint64_t place = hash & <uint64_t>(self.room - 1)
+        cdef Slot *slot
+        while True:
+            slot = &self.slots[place]
+            if slot.id == 0:
+                return slot
+            if (slot.hash == hash and slot.kind == kind and slot.pid_kind == pid.kind
+                    and slot.tid_kind == tid.kind and slot.pid == pid.value
+                    and slot.tid == tid.value):
+                return slot
+            place = (place + 1) & <uint64_t>(self.room - 1)
+
+    cdef int grow(self) except -1:
+        """Twice the room when two thirds are used; slots move, so call it before a find."""
+        cdef Slot *old = self.slots
+        cdef Py_ssize_t old_room = self.room
+        cdef Py_ssize_t index
+        cdef uint64_t place
+        cdef Slot *fresh
+        if self.used * 3 < self.room * 2:
+            return 0
+        fresh = <Slot *>calloc(self.room * 2, sizeof(Slot))
+        if fresh == NULL:
+            raise MemoryError
+        self.room *= 2
+        self.slots = fresh
+        for index in range(old_room):
+            if old[index].id != 0:
+                place = old[index].hash & <uint64_t>(self.room - 1)
+                while fresh[place].id != 0:
+                    place = (place + 1) & <uint64_t>(self.room - 1)
+                fresh[place] = old[index]
+        free(old)
+        return 0
+
+    cdef int32_t add(
+        self, uint64_t hash, Bytes text, Py_ssize_t length, int32_t id
+    ) except -2:
+        """Keep a copy of a text that is not there yet, with its id."""
+        cdef Slot *slot
+        cdef unsigned char *copy = <unsigned char *>malloc(length if length else 1)
+        if copy == NULL:
+            raise MemoryError
+        memcpy(copy, text, length)
+        try:
+            self.grow()
+        except MemoryError:
+            free(copy)
+            raise
+        slot = self.find_text(hash, text, length)
+        slot.hash, slot.text, slot.length, slot.id = hash, copy, length, id + 1
+        self.used += 1
+        return id

@@ -1,0 +1,62 @@
+"""Submit the tiny training job through the project's own scripts, as a user submits a large one."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cluster import Cluster
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+SUBMIT: Final = ROOT / "sbatch" / "lib" / "submit.sh"
+TWO_NODES: Final = ROOT / "sbatch" / "workloads" / "qwen3-32b-torchtitan-3d-perlmutter-16"
+HERE: Final = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload folder with the ``run.sbatch`` of the project, and where its traces go."""
+
+    folder: Path
+    traces: Path
+    environment: dict[str, str]
+
+
+def tiny_workload(directory: Path, **variables: str) -> Workload:
+    """The tiny job below ``directory``; ``variables`` are added to its environment."""
+    folder = directory / "tiny"
+    shutil.copytree(HERE / "tiny_workload", folder)
+    shutil.copy(TWO_NODES / "run.sbatch", folder)
+    environment = {
+        "CCLTUI_SITE": "generic",
+        "SITE_DEVICE": "cpu",
+        "SITE_ACCOUNT": "m1234",
+        "SITE_GPUS_PER_NODE": "2",
+        "SITE_CPUS_PER_TASK": "2",
+        "SITE_SCRATCH": str(directory / "scratch"),
+        "VENV_DIR": sys.prefix,
+        "CCLTUI_TRAIN_PROGRAM": str(HERE / "tiny_train.py"),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+        **variables,
+    }
+    return Workload(folder, directory / "scratch" / "ccl-bench-traces" / "tiny", environment)
+
+
+def submit_workload(cluster: Cluster, workload: Workload, *options: str) -> str:
+    """Id of the submitted job; a refusal is an error of the test."""
+    done = cluster.run(
+        SUBMIT, workload.folder, "--parsable", *options, env=workload.environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def log_of(workload: Workload, job: str) -> str:
+    """What a job has printed."""
+    (path,) = workload.traces.parent.glob(f"logs/*_{job}.out")
+    return path.read_text(errors="replace")
