@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metrics.collectives import lag_tables
-from metrics.collectives.clocks import Clock
+from metrics.collectives.clocks import MAX_RESIDUAL_NS, Clock
 from metrics.collectives.selection import chosen_of, parts_of, require_ranks
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
 from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
-from metrics.statistics import microseconds
+from metrics.statistics import microseconds, milliseconds
 
 if TYPE_CHECKING:
     from metrics.view import View
@@ -47,7 +47,7 @@ def compute(view: View) -> Result:
     }
     unknown = [label for label in labels if label not in known]
     reasons = [
-        Reason("clock_unknown", f"nothing links the clock of rank {label}", rank=label)
+        Reason("clock_unknown", f"nothing tells the clock of rank {label}", rank=label)
         for label in unknown
     ]
     if len(details["components"]) > 1:
@@ -72,6 +72,10 @@ def compute(view: View) -> Result:
 
 
 def _why(view: View) -> str:
+    residual = view.clocks.residual_p95_ns or 0
+    if residual > MAX_RESIDUAL_NS:
+        text = "collectives that are taken for one end up to"
+        return f"{text} {milliseconds(residual):.3g} ms apart: they tell no clock"
     if view.clocks.evidence == "uncertain matches":
         return "collectives are matched by order alone, with low confidence: they tell no clock"
     return "no collective that all ranks of a group wait for links two of these ranks"

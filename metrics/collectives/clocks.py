@@ -28,12 +28,17 @@ from parsers.columns import I64, MISSING, Bool
 F64 = npt.NDArray[np.float64]
 
 
+MAX_RESIDUAL_NS = 10_000_000
+"""Ends scatter by some ms in exchanges; by more, what was matched does not end together at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """One rank's clock against the reference of its component.
 
-    ``offset_ns`` is own time minus reference time, 0 where it is not ``known``. The residuals
-    (how far single ends are from it) are its error bar, over ``n`` collectives; None without.
+    ``offset_ns`` is own time minus reference time, 0 where it is not ``known``: where nothing
+    links it, or ends scatter by more than ``MAX_RESIDUAL_NS``. The residuals (how far single ends
+    are from it) are its error bar, over ``n`` collectives; None without.
     """
 
     offset_ns: int = 0
@@ -151,7 +156,7 @@ def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockMode
     size = np.bincount(joined, minlength=count)
     for index, item in enumerate(part):
         lowest = part[joined[index]].rank
-        known = bool(size[joined[index]] > 1)
+        known = bool(size[joined[index]] > 1) and _ends_meet(spread[index])
         clocks[item.label] = _clock(offsets[index], spread[index], drift[index], lowest, known)
     everything = np.concatenate([np.empty(0), *spread])
     residual = round(nearest_rank(everything, 0.95)) if len(everything) else None
@@ -292,6 +297,10 @@ def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
         if abs(offsets[member] - middle) <= max(own, ONE_CLOCK_NS):
             offsets[member] = middle
     return middle
+
+
+def _ends_meet(spread: F64) -> bool:
+    return not len(spread) or nearest_rank(spread, 0.95) <= MAX_RESIDUAL_NS
 
 
 def _clock(offset: float, spread: F64, drift: float, lowest: int | None, known: bool) -> Clock:

@@ -269,3 +269,18 @@ def test_too_few_points_and_points_at_one_time_tell_no_slope() -> None:
         found, error = slopes(when, np.arange(len(when), dtype=float)[:, np.newaxis])
         assert found.tolist() == [0]
         assert error.tolist() == [UNKNOWN_ERROR]
+
+
+def test_ends_that_do_not_meet_tell_no_clock() -> None:
+    # taken for one by order, and 30 to 900 ms apart
+    rows = [
+        [Call(i * 5e6, i * 5e6 + 100 + 30_000 * ((i * r) % 30)) for i in range(20)] for r in (1, 7)
+    ]
+    inputs = [member(rank, calls, host="one") for rank, calls in enumerate(rows)]
+
+    model = estimate_clocks(match_calls(inputs, [group(0, 1)]), inputs)
+
+    assert not model.comparable(("0", "1"))
+    assert not any(clock.known for clock in model.clocks.values())
+    assert model.residual_p95_ns is not None
+    assert model.residual_p95_ns > 10_000_000
