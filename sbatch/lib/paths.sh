@@ -8,9 +8,11 @@ set_paths() {
             "set SCRATCH, or SITE_SCRATCH in $CCLTUI_SITE, to a file system that all nodes share"
     CCL_BENCH_HOME=$(cd -- "$CCLTUI_SBATCH/.." && pwd)
     export CCL_BENCH_HOME
-    export VENV_DIR=${VENV_DIR:-$SITE_SCRATCH/ccl-bench-venv}
-    export TRACE_BASE=${TRACE_BASE:-$SITE_SCRATCH/ccl-bench-traces}
-    export HF_ASSETS_ROOT=${HF_ASSETS_ROOT:-$SITE_SCRATCH/ccl-bench-assets}
+    # A job starts in another folder than the one it was submitted from.
+    VENV_DIR=$(realpath -ms -- "${VENV_DIR:-$SITE_SCRATCH/ccl-bench-venv}")
+    TRACE_BASE=$(realpath -m -- "${TRACE_BASE:-$SITE_SCRATCH/ccl-bench-traces}")
+    HF_ASSETS_ROOT=$(realpath -m -- "${HF_ASSETS_ROOT:-$SITE_SCRATCH/ccl-bench-assets}")
+    export VENV_DIR TRACE_BASE HF_ASSETS_ROOT
 }
 
 # set_caches: compilers and downloads fill home directories, which are small and slow.

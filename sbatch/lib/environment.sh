@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Print the commands that make this shell ready for the site; activate.sh evaluates them.
+#
+#     environment.sh [--site NAME|FILE]
+set -euo pipefail
+
+export PROGRAM=environment
+CCLTUI_SBATCH=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=log.sh
+source "$CCLTUI_SBATCH/lib/log.sh"
+# shellcheck source=options.sh
+source "$CCLTUI_SBATCH/lib/options.sh"
+# shellcheck source=site.sh
+source "$CCLTUI_SBATCH/lib/site.sh"
+# shellcheck source=paths.sh
+source "$CCLTUI_SBATCH/lib/paths.sh"
+
+main() {
+    local name
+    split_options "$@"
+    set -- "${WORDS[@]}"
+    while (($#)); do
+        case $1 in
+        --help | -h)
+            help_text "${BASH_SOURCE[0]}"
+            exit 0
+            ;;
+        --site)
+            need_value "$1" $#
+            CCLTUI_SITE=$2
+            shift
+            ;;
+        *) unknown_option "$1" ;;
+        esac
+        shift
+    done
+    load_site
+    set_paths
+    set_caches
+    for name in CCLTUI_SBATCH CCLTUI_SITE CCL_BENCH_HOME VENV_DIR TRACE_BASE HF_ASSETS_ROOT \
+        HF_HOME XDG_CACHE_HOME TORCH_EXTENSIONS_DIR TRITON_CACHE_DIR CUDA_CACHE_PATH; do
+        printf 'export %s=%q\n' "$name" "${!name}"
+    done
+    # With these a plain `sbatch …/run.sbatch` asks for what the site needs.
+    [[ -z $SITE_ACCOUNT ]] || printf 'export SBATCH_ACCOUNT=%q\n' "$SITE_ACCOUNT"
+    [[ -z $SITE_PARTITION ]] || printf 'export SBATCH_PARTITION=%q\n' "$SITE_PARTITION"
+    [[ -z $SITE_CONSTRAINT ]] || printf 'export SBATCH_CONSTRAINT=%q\n' "$SITE_CONSTRAINT"
+    [[ -z $SITE_QOS ]] || printf 'export SBATCH_QOS=%q\n' "$SITE_QOS"
+    for name in "${SITE_MODULES[@]}"; do
+        printf 'module load %q\n' "$name"
+    done
+    if [[ -r $VENV_DIR/bin/activate ]]; then
+        printf 'source %q\n' "$VENV_DIR/bin/activate"
+    else
+        warn "no Python environment in $VENV_DIR yet: run setup_env.sh"
+    fi
+}
+
+main "$@"

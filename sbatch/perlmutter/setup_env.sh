@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# ../setup_env.sh with the settings of Perlmutter; --help lists the options.
+set -euo pipefail
+export CCLTUI_SITE=${CCLTUI_SITE:-perlmutter}
+exec "$(dirname -- "${BASH_SOURCE[0]}")/../setup_env.sh" "$@"
