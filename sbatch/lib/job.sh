@@ -59,8 +59,6 @@ train() {
     local status=0 arguments
     mapfile -d '' arguments < <(train_arguments "$@")
     ((${#arguments[@]})) || fail "$FAILED" "the arguments of $TRAIN_PROGRAM could not be made" "see above"
-    export CCLTUI_EXECUTION_TRACES=yes
-    [[ $PROFILER == torch ]] || CCLTUI_EXECUTION_TRACES=no
     log "training on $NODES x $GPUS_PER_NODE ranks, profiled by $PROFILER"
     on_every_node bash "$CCLTUI_SBATCH/lib/launch_node.sh" "${arguments[@]}" 2>&1 |
         tee "$TRACE_DIR/${RUN_NAME}_$PROFILER.log" || status=$?

@@ -26,6 +26,10 @@ launcher=(
     "$CCLTUI_SBATCH/lib/train_with_traces.py" "$TRAIN_PROGRAM"
 )
 if [[ $PROFILER == nsys ]]; then
+    # Whole steps, opened by the training itself; without a GPU there is no cudaProfilerApi.
+    if [[ $SITE_DEVICE == cuda && ${NSYS_STEPS=11-15} == *-* ]]; then
+        export NSYS_STEPS NSYS_CAPTURE_RANGE=cudaProfilerApi
+    fi
     launcher=("$CCLTUI_SBATCH/nsys/profile.sh" --output "$TRACE_DIR/$RUN_NAME" -- "${launcher[@]}")
 fi
 log "node $node (${SLURMD_NODENAME:-$(hostname)}): $(shell_words "${launcher[@]}" "$@")"

@@ -5,6 +5,7 @@
 torchtitan records no execution traces. So every ``torch.profiler.profile`` that a program opens
 without an observer of its own gets one here, and each ``torch_et_RANK.json`` is put beside the
 Kineto trace of the same window, whose ``Record function id`` its nodes refer to by ``rf_id``.
+Under nsys, where no such profiler runs, the steps named by NSYS_STEPS are recorded instead.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from recorded_steps import record_steps
 from torch.profiler import ExecutionTraceObserver, profile
 
 
@@ -97,10 +99,12 @@ def main() -> None:
     sys.argv = sys.argv[1:]
     # The folder of this file stands first; a program must not find our modules for its own.
     sys.path[0] = str(Path(program).resolve().parent) if program.endswith(".py") else ""
-    if os.environ.get("CCLTUI_EXECUTION_TRACES", "yes") == "yes":
+    if os.environ.get("PROFILER", "torch") == "torch":
         folder = Path(os.environ.get("TRACE_DIR", "."))
         folder.mkdir(parents=True, exist_ok=True)
         observe(folder)
+    elif os.environ.get("NSYS_STEPS"):
+        record_steps(os.environ["NSYS_STEPS"])
     if program.endswith(".py"):
         runpy.run_path(program, run_name="__main__")
     else:

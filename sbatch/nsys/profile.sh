@@ -54,6 +54,11 @@ main() {
     done
     ((${#command[@]})) || fail "$USAGE" "no command to run" "put it after --"
     need_one_of --capture-range "$range" none cudaProfilerApi nvtx
+    [[ $delay =~ ^[0-9]+$ && $duration =~ ^[0-9]+$ ]] || fail "$USAGE" \
+        "--delay is '$delay' and --duration '$duration'" "give whole seconds"
+    [[ $scribe =~ ^(all|[0-9]+(,[0-9]+)*)$ ]] || fail "$USAGE" "--scribe is '$scribe'" "give 0, or 1,3, or all"
+    # nsys puts sockets there, whose paths are limited to about a hundred characters.
+    [[ -z ${TMPDIR:-} || ${#TMPDIR} -lt 60 ]] || export TMPDIR=/tmp
     if is_scribe "$scribe"; then
         nsys_command
         command=("${NSYS[@]}" "${command[@]}")
@@ -86,7 +91,7 @@ nsys_command() {
         NSYS+=(--capture-range="$range" --capture-range-end=stop)
         return
     fi
-    NSYS+=(--delay="$delay")
+    [[ $delay == 0 ]] || NSYS+=(--delay="$delay")
     [[ $duration == 0 ]] || NSYS+=(--duration="$duration")
 }
 

@@ -134,7 +134,9 @@ extract() {
     base=$(basename -- "$file")
     base=${base%.*}
     target=$folder/nsys_stats_$base.txt
-    command=(nsys stats --force-export=true --timeunit "$UNIT" --format "$FORMAT")
+    command=(nsys stats --timeunit "$UNIT" --format "$FORMAT")
+    # An export left by an interrupted run would be taken for whole.
+    [[ $file == *.sqlite ]] || command+=(--force-export=true)
     [[ -z $WINDOW ]] || command+=(--filter-time="$WINDOW")
     command+=(--report "$(IFS=, && printf '%s' "${NAMES[*]}")")
     # Without --output the progress of nsys would stand between the rows of a machine's format.
@@ -146,7 +148,7 @@ extract() {
     fi
     mkdir -p -- "$folder" || fail "$FAILED" "$folder cannot be made" "give --output a folder you can write to"
     said=$("${command[@]}" 2>&1) || {
-        log "error: nsys stats failed on $file: $(tail -n 3 <<<"$said")"
+        log "error: nsys stats failed on $file: $(grep -m 1 . <<<"$said")"
         return 1
     }
     if grep -q 'could not be found' <<<"$said"; then
