@@ -16,6 +16,7 @@ from typing import Final
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import (
+    analyse,
     card,
     demo,
     doctor,
@@ -37,6 +38,7 @@ ccltui DIR [options]                   explore
        ccltui DIR --metric NAME [options]     print metrics
        ccltui --list-metrics
        ccltui --keys
+       ccltui analyse DIR… [options]          all metrics into files beside the traces
        ccltui card init|lint … [options]      begin or check a workload card
        ccltui demo [DIR] [options]            a made-up job
        ccltui doctor DIR [options]            what is in DIR
@@ -55,6 +57,7 @@ _EPILOG = "\n".join(
 Verb = Callable[[Sequence[str]], int]
 VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
+        "analyse": analyse.run,
         "card": card.run,
         "demo": demo.run,
         "doctor": doctor.run,

@@ -47,11 +47,11 @@ def run(options: PrintOptions, loading: LoadOptions, selection: Selection) -> in
         raise GrammarError(problem)
     measured = measure(metrics, loading, selection, debug=options.debug)
     measured = replace(measured, required=required_of(options.metrics))
-    verdicts = [_judged(gate, measured) for gate in options.gates]
+    verdicts = [judged(gate, measured) for gate in options.gates]
     _print(measured, verdicts, options, selection)
     measured.tell(warnings=options.format in {"table", "csv"})
-    _tell_gates(verdicts)
-    return exit_codes.worst(measured.exit_status, *(_status(verdict) for verdict in verdicts))
+    tell_gates(verdicts)
+    return exit_codes.worst(measured.exit_status, *(gate_status(verdict) for verdict in verdicts))
 
 
 def _print(
@@ -68,19 +68,22 @@ def _print(
     write_report(WRITERS[options.format](report), options.output)
 
 
-def _judged(gate: Gate, measured: Measured) -> Verdict:
+def judged(gate: Gate, measured: Measured) -> Verdict:
+    """Whether the gate trips on the results, which hold its metric."""
     name = find_metric(gate.metric).name
     result = next(result for metric, result in measured.results if metric.name == name)
     return judge(gate, result)
 
 
-def _status(verdict: Verdict) -> int:
+def gate_status(verdict: Verdict) -> int:
+    """Exit status of one gate."""
     if verdict.tripped is None:
         return exit_codes.REFUSED
     return exit_codes.GATE if verdict.tripped else exit_codes.OK
 
 
-def _tell_gates(verdicts: Sequence[Verdict]) -> None:
+def tell_gates(verdicts: Sequence[Verdict]) -> None:
+    """Say on standard error which gates tripped or could not be decided."""
     for verdict in verdicts:
         if verdict.tripped:
             say(f"gate tripped: {verdict.gate.text} (it is {verdict.value!r})")

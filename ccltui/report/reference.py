@@ -16,7 +16,7 @@ from ccltui import guard
 guard.bind()
 
 from ccltui import cli, exit_codes  # noqa: E402
-from ccltui.commands import card, ccl_metrics, demo, doctor, metrics_report, stats  # noqa: E402
+from ccltui.commands import analyse, card, ccl_metrics, demo, doctor, metrics_report, stats  # noqa: E402
 from ccltui.report.output import write_file  # noqa: E402
 from ccltui.report.rows import unit_of  # noqa: E402
 from ccltui.tui import keymap  # noqa: E402
@@ -52,6 +52,7 @@ def cli_page() -> str:
     """The help of every command, and the exit status."""
     parsers = (
         cli.parser(),
+        analyse.parser(),
         card.init_parser(),
         card.lint_parser(),
         demo.parser(),

@@ -1,0 +1,173 @@
+"""``ccltui analyse DIR…``: all metrics of each directory into files beside its traces."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadOptions
+from ccltui.commands.measure import (
+    ALL_METRICS,
+    Measured,
+    check_overrides,
+    choose_metrics,
+    measure,
+    required_of,
+)
+from ccltui.commands.print_metrics import gate_status, judged, tell_gates
+from ccltui.report.envelope import Entry, Report, Selection
+from ccltui.report.gates import Verdict, parse_gate
+from ccltui.report.layout import table
+from ccltui.report.output import say, write_file, write_report
+from parsers.errors import GrammarError
+from parsers.names import shown
+
+PROG: Final = "ccltui analyse"
+NAMES: Final = ("metrics.json", "metrics.csv")
+HEADER: Final = ("directory", "ranks", "ok", "partial", "unavailable", "written")
+_USAGE = "ccltui analyse DIR… [options]"
+_DESCRIPTION = """\
+Compute every metric of each directory, without a terminal, and write metrics.json and metrics.csv
+beside the traces (or below --output-dir). The files are those that --format json and --format csv
+print. Files of those names that ccltui has not written are left alone."""
+_EPILOG = """\
+The exit status is 1 when a directory could not be read; the others are written nevertheless."""
+_OURS: Final = {
+    "metrics.json": re.compile(rb'\s*\{\s*"schema_version"\s*:'),
+    "metrics.csv": re.compile(rb"metric,key,"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One directory and the folder that its two files go to."""
+
+    path: str
+    target: Path
+
+
+def parser() -> args.Parser:
+    """The arguments of ``ccltui analyse``."""
+    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories")
+    result.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this metric; may be repeated; default: all",
+    )
+    result.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        type=args.grammar(parse_gate),
+        metavar="EXPR",
+        help="exit with 4 if it holds in any of the directories; may be repeated",
+    )
+    result.add_argument(
+        "--output-dir",
+        type=Path,
+        metavar="BASE",
+        help="write into BASE/NAME, NAME being that of the directory, not beside the traces",
+    )
+    args.add_selection(result)
+    args.add_capture(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui analyse`` with its arguments; the exit status."""
+    from ccltui.cli import selection_of  # noqa: PLC0415  (that module names this one as a verb)
+
+    options = parser().parse_args(arguments)
+    named = options.metric or [ALL_METRICS]
+    metrics = choose_metrics([*named, *(gate.metric for gate in options.fail_if)])
+    selection = selection_of(options)
+    check_overrides(selection.overrides)
+    tasks = _tasks(options.traces, options.output_dir)
+    rows, status = [], exit_codes.OK
+    for task in tasks:
+        measured = measure(metrics, LoadOptions.of(task.path, options), selection)
+        measured = dataclasses.replace(measured, required=required_of(named))
+        one, row = _finished(task, measured, selection, options)
+        status = exit_codes.worst(status, one)
+        rows.append(row)
+    align: tuple[Any, ...] = ("left", *["right"] * 4)
+    write_report("".join(f"{line}\n" for line in table(HEADER, rows, align=align)).encode(), None)
+    return status
+
+
+def _finished(
+    task: Task, measured: Measured, selection: Selection, options: argparse.Namespace
+) -> tuple[int, tuple[str, ...]]:
+    """Write what was measured: exit status and row of the table. No directory stops the others."""
+    if measured.problem is not None:
+        say(measured.problem)
+        return exit_codes.INPUT, _row(task, measured, written=False)
+    verdicts = [judged(gate, measured) for gate in options.fail_if]
+    try:
+        _write(task, measured, selection, verdicts)
+    except OSError as error:
+        say(f"{error.filename or task.target}: {error.strerror or error}")
+        return exit_codes.INPUT, _row(task, measured, written=False)
+    tell_gates(verdicts)
+    gates = [gate_status(verdict) for verdict in verdicts]
+    return exit_codes.worst(measured.exit_status, *gates), _row(task, measured, written=True)
+
+
+def _tasks(paths: Sequence[str], base: Path | None) -> list[Task]:
+    """What to do, checked as a whole before anything is read. Raises GrammarError."""
+    tasks = [
+        Task(path, Path(path) if base is None else base / Path(path).resolve().name)
+        for path in paths
+    ]
+    for target, count in Counter(task.target.resolve() for task in tasks).items():
+        if count > 1:
+            raise GrammarError(f"{count} directories would be written to {shown(str(target))}")
+    for task in tasks:
+        if base is None and Path(task.path).is_file():
+            raise GrammarError(f"{shown(task.path)} is a file: give its directory, or --output-dir")
+        for name in NAMES:
+            _check_ours(task.target / name)
+    return tasks
+
+
+def _check_ours(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except FileNotFoundError:
+        return
+    if head and not _OURS[path.name].match(head):
+        message = f"{shown(str(path))} is not by ccltui and is not overwritten; give --output-dir"
+        raise GrammarError(message)
+
+
+def _write(
+    task: Task, measured: Measured, selection: Selection, verdicts: Sequence[Verdict]
+) -> None:
+    from ccltui.report.writers import write_csv, write_json  # noqa: PLC0415  (orjson)
+
+    entries = [Entry(result, metric.headline) for metric, result in measured.results]
+    report = Report(measured.trace, selection, entries, verdicts, detail=False)
+    task.target.mkdir(parents=True, exist_ok=True)
+    for name, write in zip(NAMES, (write_json, write_csv), strict=True):
+        write_file(write(report), task.target / name)
+
+
+def _row(task: Task, measured: Measured, *, written: bool) -> tuple[str, ...]:
+    statuses = Counter(result.status for _, result in measured.results)
+    counts = (str(statuses[status]) for status in ("ok", "partial", "unavailable"))
+    where = shown(str(task.target / NAMES[0])) if written else "nothing"
+    return (shown(task.path), str(measured.trace.ranks), *counts, where)
