@@ -1,4 +1,4 @@
-"""What devices can do at most: dense matrix rates by precision, and links, with sources.
+"""What devices can do at most: dense matrix rates by precision, memory and links, with sources.
 
 Rates are TFLOPS without structured sparsity: the figure of a data sheet that is twice as high
 counts products with zeros that are never made. Links are decimal GB/s in one direction of one
@@ -25,6 +25,7 @@ class DevicePeak:
     link_gbps: float | None = None
     link_source: str = ""
     note: str = ""  # what was assumed to tell the device from its name
+    memory_gbps: float | None = None  # decimal GB/s of its memory, of its fastest variant
 
 
 def _half(rate: float, **others: float) -> dict[str, float]:
@@ -115,8 +116,33 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("v5e|v5litepod", "TPU v5e", {"bf16": 197.0}, "Google Cloud, TPU v5e", _NO_LINK),
     ("tpu.*v4", "TPU v4", {"bf16": 275.0}, "Google Cloud, TPU v4", _NO_LINK),
 )
+_MEMORY_GBPS: Final = {
+    "GB200": 8000.0,
+    "B200": 8000.0,
+    "H200": 4800.0,
+    "H100 NVL": 3938.0,
+    "H100 PCIe": 2039.0,
+    "H100 SXM": 3350.0,
+    "A100 PCIe": 1935.0,
+    "A100 SXM": 2039.0,
+    "V100 PCIe": 900.0,
+    "V100 SXM": 900.0,
+    "L40S": 864.0,
+    "A10": 600.0,
+    "T4": 320.0,
+    "MI355X": 8000.0,
+    "MI350X": 8000.0,
+    "MI300X": 6000.0,  # MI325X; the MI300X has 5300
+    "MI250X die": 1638.0,
+    "TPU v6e": 1640.0,
+    "TPU v5p": 2765.0,
+    "TPU v5e": 819.0,
+    "TPU v4": 1228.0,
+}
+"""Memory bandwidth of the same data sheets; where variants differ, of the fastest."""
+
 DEVICES: Final = tuple(
-    (pattern, DevicePeak(name, rates, source, *link))
+    (pattern, DevicePeak(name, rates, source, *link, memory_gbps=_MEMORY_GBPS.get(name)))
     for pattern, name, rates, source, link in _ROWS
 )
 """Pattern on the normalised name, and the device: the first that fits."""

@@ -1,0 +1,181 @@
+"""Values that cannot be, against hardware peaks and against other values of the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from metrics.cluster.outliers import name_of
+from metrics.peaks import DevicePeak
+from parsers.cluster.benchmark import ClusterBenchmark, Measurement
+
+Verdict = Literal["impossible", "suspect"]
+
+FASTEST_CARD_GBPS: Final = 100.0
+"""800 Gbit/s in one direction: the fastest network card of a device."""
+SLACK: Final = 1.02
+"""Clocks vary: only what exceeds a peak by more than 2 % is impossible."""
+MOST_DISAGREEMENT: Final = 2.0
+"""Two measurements of one thing may differ by this factor."""
+LEAST_LATENCY_MS: Final = 0.0005
+_BETWEEN_DEVICES: Final = ("network_bandwidth", "network_alltoall", "allreduce", "alltoall")
+_MATMUL: Final = {"matmul_fp32": "fp32", "matmul_tf32": "tf32", "matmul_bf16": "bf16"}
+_MARKS: Final = {
+    "same_node": "measured inside one host: this is no network",
+    "unsynchronised": "measured without waiting for the device: a rate of launches",
+    "cached": "the page cache was not defeated",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Implausible:
+    """A value, why it cannot be (or is to be doubted), and the limit that it breaks."""
+
+    measurement: Measurement
+    verdict: Verdict
+    message: str
+    limit: float | None = None
+
+
+def implausible(
+    benchmark: ClusterBenchmark, peak: DevicePeak | None, card_gbps: float | None = None
+) -> tuple[Implausible, ...]:
+    """Every doubt about the values of a benchmark, in the order of the file.
+
+    ``peak`` is the device where it is known, ``card_gbps`` what the network cards of one host
+    carry in one direction where that is known, decimal GB/s.
+    """
+    found: list[Implausible] = []
+    for one in benchmark.measurements:
+        if one.value is None:
+            continue
+        if one.value <= 0:
+            found.append(Implausible(one, "impossible", "not above zero", 0.0))
+            continue
+        found += _against_device(one, peak)
+        found += _against_memory(one, benchmark, peak)
+        found += _against_network(one, benchmark, card_gbps)
+        found += _against_others(one, benchmark)
+        found += [Implausible(one, "suspect", _MARKS[mark]) for mark in one.marks if mark in _MARKS]
+    return tuple(found)
+
+
+def _against_device(one: Measurement, peak: DevicePeak | None) -> Iterator[Implausible]:
+    if peak is None or one.value is None:
+        return
+    precision = _MATMUL.get(one.id)
+    limit = None if precision is None else peak.tflops.get(precision)
+    if limit is not None and one.value > SLACK * limit:
+        why = f"the {peak.name} makes at most {limit:g} TFLOPS in {precision}"
+        if precision == "fp32" and one.value <= SLACK * peak.tflops.get("tf32", 0.0):
+            why += "; TF32 may have been on"
+        yield Implausible(one, "impossible", why, limit)
+    if one.id == "gpu_memory_bandwidth" and peak.memory_gbps is not None:
+        rate = one.decimal_gbps
+        if rate is not None and rate > SLACK * peak.memory_gbps:
+            why = f"the memory of the {peak.name} moves at most {peak.memory_gbps:,.0f} GB/s"
+            yield Implausible(one, "impossible", why, peak.memory_gbps)
+
+
+def _against_memory(
+    one: Measurement, benchmark: ClusterBenchmark, peak: DevicePeak | None
+) -> Iterator[Implausible]:
+    """What a device sends it reads from its memory first."""
+    rate = one.decimal_gbps
+    if one.id not in _BETWEEN_DEVICES or rate is None:
+        return
+    measured = [
+        other.decimal_gbps or 0.0
+        for other in benchmark.measurements
+        if other.id == "gpu_memory_bandwidth"
+    ]
+    limit, whose = max(measured, default=0.0), "the memory bandwidth measured here"
+    if peak is not None and peak.memory_gbps is not None and peak.memory_gbps > limit:
+        limit, whose = peak.memory_gbps, f"the memory bandwidth of the {peak.name}"
+    if limit and rate > limit:
+        why = f"{rate:,.0f} GB/s (10^9) is above {whose}, {limit:,.0f} GB/s"
+        yield Implausible(one, "impossible", f"{why}: no device sends faster than it reads", limit)
+
+
+def _against_network(
+    one: Measurement, benchmark: ClusterBenchmark, card_gbps: float | None
+) -> Iterator[Implausible]:
+    if one.id == "network_latency" and one.value is not None and one.value < LEAST_LATENCY_MS:
+        why = "below half a microsecond: no network answers so fast"
+        yield Implausible(one, "impossible", why, LEAST_LATENCY_MS)
+    rate = one.decimal_gbps
+    if rate is None or one.id not in ("network_bandwidth", "network_alltoall"):
+        return
+    each = rate
+    if one.id == "network_alltoall" and one.ranks:
+        each = rate / one.ranks  # the kinder reading: a sum over all ranks
+    limit = 2 * (card_gbps or FASTEST_CARD_GBPS)
+    if each <= limit:
+        return
+    whose = "the cards of this host carry" if card_gbps else "the fastest network card carries"
+    shared = f"{each:,.0f} GB/s a rank" if each != rate else f"{each:,.0f} GB/s"
+    why = f"{shared}, and {whose} {limit / 2:,.1f} GB/s in each direction"
+    if one.id == "network_bandwidth":
+        why += ": the two ranks may share a host"
+    yield Implausible(one, "impossible", why, limit)
+
+
+def _against_others(one: Measurement, benchmark: ClusterBenchmark) -> Iterator[Implausible]:
+    if one.id == "network_alltoall":
+        other = _first(benchmark, "alltoall")
+        yield from _agreement(one, other, "the same pattern, synchronised")
+    if one.id in ("storage_aggregate_write", "storage_aggregate_read"):
+        yield from _against_single(one, benchmark, one.id.rpartition("_")[2])
+
+
+def _agreement(one: Measurement, other: Measurement | None, what: str) -> Iterator[Implausible]:
+    if other is None or not one.value or not other.value or one.unit != other.unit:
+        return
+    factor = one.value / other.value
+    if factor > MOST_DISAGREEMENT:
+        why = f"{factor:,.0f} times {other.category}, {other.test}: {other.value:g} {other.unit}"
+        yield Implausible(one, "impossible", f"{why} ({what})", MOST_DISAGREEMENT * other.value)
+
+
+def _against_single(
+    one: Measurement, benchmark: ClusterBenchmark, direction: str
+) -> Iterator[Implausible]:
+    """All hosts at once against what one of them reached, times the hosts."""
+    names = (f"storage_sequential_{direction}", f"storage_parallel_{direction}")
+    single = [
+        other.value
+        for other in benchmark.measurements
+        if other.id in names and other.value and other.unit == one.unit
+    ]
+    hosts = hosts_of(benchmark)
+    if not single or hosts is None or one.value is None:
+        return
+    limit = max(single) * hosts
+    if one.value > MOST_DISAGREEMENT * limit:
+        why = f"{one.value / limit:.1f} times what {hosts} hosts reach one by one"
+        yield Implausible(one, "suspect", f"{why}: the page cache may have answered", limit)
+
+
+def hosts_of(benchmark: ClusterBenchmark) -> int | None:
+    """Hosts: as stated, else ranks over the devices listed of one host; None if untold."""
+    if benchmark.nodes:
+        return benchmark.nodes
+    ranks = max((one.ranks or 0 for one in benchmark.measurements), default=0)
+    devices = {
+        one.device for one in benchmark.measurements if one.device is not None and not one.host
+    }
+    if not ranks or not devices or ranks % len(devices):
+        return None
+    return ranks // len(devices)
+
+
+def _first(benchmark: ClusterBenchmark, name: str) -> Measurement | None:
+    found = (one for one in benchmark.measurements if one.id == name and one.value is not None)
+    return next(found, None)
+
+
+def label_of(one: Measurement) -> str:
+    """A measurement in words: where and what."""
+    where = name_of(one) if one.device is not None or one.host else one.category
+    return f"{where}, {one.test}"
