@@ -20,7 +20,7 @@ import msgspec
 from parsers.columns import RankTrace
 from parsers.errors import CancelledError, TraceError
 from parsers.pool import Read, WorkerPool
-from parsers.readers import read_file, version_of
+from parsers.readers import in_memory, read_file, version_of
 from parsers.resources import workers_for
 from parsers.store import Store, default_cache_dir
 
@@ -156,6 +156,7 @@ def _inline(
         with contextlib.suppress(OSError):
             store.save_parts(store.key(Path(found.real_path), version_of(found.kind)), traces)
         yield Progress(found.path, found.size_bytes, found.size_bytes)
+        traces = [in_memory(trace) for trace in traces]
         yield from _loaded(found, traces, cached=False, seconds=time.perf_counter() - started)
 
 

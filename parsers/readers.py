@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from parsers.columns import RankTrace
+from parsers.columns import Events, RankTrace
 from parsers.found import Kind
 from parsers.kineto import read_kineto
 from parsers.kineto.reader import PARSER_VERSION
@@ -30,10 +32,11 @@ def read_file(
     scratch: Sequence[Path] = (),
     progress: Report | None = None,
     cancelled: Callable[[], bool] | None = None,
-) -> tuple[RankTrace, ...]:
+) -> Sequence[RankTrace]:
     """Columns of one file, one trace a rank; a Kineto file holds one.
 
-    ``scratch`` are directories to try in turn for what must be converted first. Raises
+    Columns of nsys stay on disk, each read whenever it is asked for: see `in_memory`.
+    ``scratch`` are directories to try in turn for what must be written first. Raises
     :class:`parsers.errors.TraceError` where the file gives nothing, and CancelledError.
     """
     if kind == "kineto":
@@ -46,4 +49,15 @@ def read_file(
         )
     from parsers.nsys.reader import read_nsys  # noqa: PLC0415
 
-    return read_nsys(path, shown=shown, progress=progress, cancelled=cancelled)
+    directory = next((one for one in scratch if os.access(one, os.W_OK)), None)
+    return read_nsys(path, shown=shown, progress=progress, cancelled=cancelled, scratch=directory)
+
+
+def in_memory(trace: RankTrace) -> RankTrace:
+    """The same rank with all of its columns read."""
+    names = [name for name, _ in (*Events.COLUMNS, *Events.SPARSE)]
+    events = {
+        group: Events(**{name: getattr(rows, name) for name in names})
+        for group, rows in trace.events.items()
+    }
+    return dataclasses.replace(trace, events=events)

@@ -37,7 +37,7 @@ from parsers.columns import (
     Track,
 )
 
-STORE_VERSION = 1
+STORE_VERSION = 2
 _ALIGNMENT = 64
 _SAMPLE_BYTES = 64 * 1024
 _DEFAULT_LIMIT_BYTES = 20 << 30
@@ -50,12 +50,16 @@ EXPORT_NAME = "export.sqlite"
 
 
 class _Column(msgspec.Struct, frozen=True):
-    """Place of one column: ``name`` is "group/column", ``offset`` in bytes."""
+    """Place of one column: ``name`` is "group/column", ``offset`` in bytes.
+
+    ``is_same``: every row has one value, which alone is in the file.
+    """
 
     name: str
     dtype: str
     length: int
     offset: int
+    is_same: bool = False
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -207,11 +211,13 @@ def _write(folder: Path, trace: RankTrace) -> None:
     offset = 0
     with (folder / COLUMNS_NAME).open("wb") as file:
         for name, array in _arrays(trace):
-            columns.append(_Column(name, array.dtype.str, len(array), offset))
-            file.write(np.ascontiguousarray(array).data)
-            padding = -array.nbytes % _ALIGNMENT
+            is_same = _is_same(array)
+            columns.append(_Column(name, array.dtype.str, len(array), offset, is_same))
+            written = array[:1] if is_same else array
+            file.write(np.ascontiguousarray(written).data)
+            padding = -written.nbytes % _ALIGNMENT
             file.write(bytes(padding))
-            offset += array.nbytes + padding
+            offset += written.nbytes + padding
     facts = {name: getattr(trace, name) for name in _FACTS}
     # Paths may be no text at all, and the reader of the entry knows by which it came.
     facts["source"] = msgspec.structs.replace(trace.source, path="", real_path="")
@@ -222,6 +228,12 @@ def _write(folder: Path, trace: RankTrace) -> None:
         **{**facts, "counts": dict(trace.counts)},
     )
     (folder / MANIFEST_NAME).write_bytes(msgspec.json.encode(manifest))
+
+
+def _is_same(array: npt.NDArray[Any]) -> bool:
+    if len(array) < 2 or array[0] != array[-1]:
+        return False
+    return array.strides == (0,) or bool((array == array[0]).all())
 
 
 _FACTS = tuple(
@@ -238,12 +250,7 @@ def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
     data: npt.NDArray[np.uint8] = (
         np.memmap(path, np.uint8, mode="r") if manifest.total_bytes else np.empty(0, np.uint8)
     )
-    arrays = {
-        column.name: np.frombuffer(data, column.dtype, column.length, column.offset)
-        if column.length
-        else np.empty(0, column.dtype)
-        for column in manifest.columns
-    }
+    arrays = {column.name: _array(column, data) for column in manifest.columns}
     groups = {name.partition("/")[0]: None for name in arrays}
     events: dict[Group, Events] = {}
     for group in groups:
@@ -259,6 +266,14 @@ def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
         ),
         **{name: getattr(manifest, name) for name in _FACTS},
     )
+
+
+def _array(column: _Column, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+    if not column.length:
+        return np.empty(0, column.dtype)
+    stored = 1 if column.is_same else column.length
+    array = np.frombuffer(data, column.dtype, stored, column.offset)
+    return np.broadcast_to(array, column.length) if column.is_same else array
 
 
 def _group(name: str) -> Group:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import overload
 
 import msgspec
 import numpy as np
@@ -13,84 +12,179 @@ import numpy.typing as npt
 
 from parsers.columns import (
     I32,
-    I64,
     MISSING,
-    Bool,
     Events,
     Group,
     Note,
     RankTrace,
     SourceFile,
+    Strings,
     Track,
 )
 from parsers.nsys.communicators import Communicators
 from parsers.nsys.database import Database
+from parsers.nsys.events import Segment, SpilledEvents
 from parsers.nsys.file_names import FileNames
 from parsers.nsys.identity import Identity, Part, Session, devices_of, identities, part_names
 from parsers.nsys.nvtx import Ranges
-from parsers.nsys.rows import Columns, GroupRows, Shared, TrackKey
+from parsers.nsys.rank_args import RankArgs, RankTables
+from parsers.nsys.rows import Owner, TableRows, TrackKey
+
+_CATEGORIES = (
+    *("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "cuda_runtime", "cuda_driver"),
+    *("nvtx", "osrt"),
+)
 
 
 @dataclass(slots=True)
 class Tables:
     """Everything that was read of a file, before it is divided into ranks."""
 
-    shared: Shared
-    device_work: GroupRows
-    waits: GroupRows
-    calls: GroupRows
+    kernels: TableRows
+    copies: TableRows
+    fills: TableRows
+    waits: TableRows
+    calls: TableRows
     ranges: Ranges
-    os_calls: GroupRows
+    os_calls: TableRows
     session: Session
     environment: Mapping[str, int]
     mpi: Mapping[int, int]
     notes: list[Note]
 
+    def all(self) -> list[TableRows]:
+        """Every table of events."""
+        streams = [self.kernels, self.copies, self.fills, self.waits]
+        return [*streams, self.calls, self.ranges.rows, self.os_calls]
 
-def assemble(database: Database, tables: Tables, source: SourceFile) -> tuple[RankTrace, ...]:
-    """One trace a part, in order of (process, device)."""
-    names = FileNames.of(database, tables.shared.names.keys(), tables.ranges)
-    tracks = tables.shared.tracks.keys()
-    columns = {
-        "gpu": tables.device_work.take_all(),
-        "gpu_sync": tables.waits.take_all(),
-        "runtime": tables.calls.take_all(),
-        "nvtx": tables.ranges.rows.take_all(),
-        "other": tables.os_calls.take_all(),
-    }
-    parts, home = _parts(columns["gpu"], tracks, names)
-    nccl = Communicators.of(columns, names, tracks, parts)
-    known = identities(parts, nccl.members, tables.environment, tables.mpi)
-    strings, ids = names.finish(nccl.table.texts())
-    args, groups = nccl.finish(ids, known)
-    base_ns = tables.session.start_ns or 0
-    of_parts = [_tracks_of(part, home == index, tracks) for index, part in enumerate(parts)]
-    divided = _divided(columns, names, of_parts, base_ns)
-    traces = []
-    for index, (part, name) in enumerate(zip(parts, part_names(parts), strict=True)):
-        identity, events = known[part], divided[index]
-        traces.append(
-            RankTrace(
-                source=msgspec.structs.replace(
-                    source, part=index, parts=len(parts), part_name=name if len(parts) > 1 else ""
-                ),
-                rank=identity.rank,
-                rank_source=identity.source,
-                strings=strings,
-                events=events,
-                collective_args=args,
-                tracks=tuple(_track(tracks[i]) for i in np.flatnonzero(of_parts[index]).tolist()),
-                process_groups=groups,
-                devices=devices_of(database, part),
-                world_size=identity.world_size,
-                backend="nccl" if nccl.members or len(args) else "",
-                host=tables.session.host,
-                base_ns=base_ns,
-                counts={group: len(rows) for group, rows in events.items()},
-                notes=_notes_of(tables, identity, len(parts)),
-            )
+
+class Ranks(Sequence[RankTrace]):
+    """The ranks of a file in order of (process, device), each made whenever it is asked for.
+
+    Their columns lie on disk, and one that is asked for is read anew.
+    """
+
+    def __init__(self, database: Database, tables: Tables, source: SourceFile) -> None:
+        self._tables = tables
+        self._source = source
+        every = tables.all()
+        named = [table for table in every if table is not tables.ranges.rows]
+        self._names = FileNames.of(database, named, tables.ranges)
+        self._parts, self._home = _parts(tables)
+        self._communicators = Communicators.of(tables.ranges, self._names, self._parts)
+        members = self._communicators.members
+        self._known = identities(self._parts, members, tables.environment, tables.mpi)
+        self._devices = [devices_of(database, part) for part in self._parts]
+        further = (*_CATEGORIES, *self._communicators.texts())
+        self._strings: Strings = self._names.finish(every, further)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, index: int) -> RankTrace: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RankTrace]: ...
+    def __getitem__(self, index: int | slice) -> RankTrace | Sequence[RankTrace]:
+        """One rank. Raises OSError where its columns cannot be read back."""
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        return self._rank(range(len(self))[index])
+
+    @property
+    def num_events(self) -> int:
+        """Events of the file, those of no rank included."""
+        return sum(sum(table.spill.owners().values()) for table in self._tables.all())
+
+    def _rank(self, index: int) -> RankTrace:
+        part, parts = self._parts[index], len(self._parts)
+        identity = self._known[part]
+        streams = self._streams_of(index)
+        threads = _threads_of(part)
+        tables = self._tables
+        args = RankArgs.of(
+            self._communicators,
+            RankTables(tables.ranges.rows, tables.calls, tables.kernels, threads, streams),
         )
-    return tuple(traces)
+        tracks, events = self._events(streams, threads, args)
+        name = part_names(self._parts)[index] if parts > 1 else ""
+        return RankTrace(
+            source=msgspec.structs.replace(self._source, part=index, parts=parts, part_name=name),
+            rank=identity.rank,
+            rank_source=identity.source,
+            strings=self._strings,
+            events=events,
+            collective_args=self._communicators.finish(args.table, self._known),
+            tracks=tuple(_track(key) for key in tracks),
+            process_groups=self._communicators.groups(self._known),
+            devices=self._devices[index],
+            world_size=identity.world_size,
+            backend="nccl" if self._communicators.members or args.table else "",
+            host=tables.session.host,
+            base_ns=tables.session.start_ns or 0,
+            counts={group: len(rows) for group, rows in events.items()},
+            notes=_notes_of(tables, identity, parts),
+        )
+
+    def _streams_of(self, index: int) -> set[Owner] | None:
+        """Whose streams belong to a rank; None, all, where nothing ran on a device."""
+        if self._parts[index].device == MISSING:
+            return None
+        return {owner for owner, home in self._home.items() if home == index}
+
+    def _events(
+        self, streams: set[Owner] | None, threads: set[Owner] | None, args: RankArgs
+    ) -> tuple[list[TrackKey], dict[Group, Events]]:
+        """The tracks of a rank and its events by group."""
+        tables, base_ns = self._tables, self._tables.session.start_ns or 0
+        tracks: dict[TrackKey, int] = {}
+        operators = self._names.is_operator()
+        chosen = operators[tables.ranges.rows.column("name", threads)]
+
+        def segment(
+            table: TableRows,
+            owners: set[Owner] | None,
+            *categories: str,
+            rows: npt.NDArray[np.bool_] | None = None,
+            args: I32 | None = None,
+        ) -> Segment:
+            numbers = _numbers(table, owners, tracks)
+            ids = [self._names.ids[category] for category in categories]
+            return Segment(table, owners, numbers, (ids[0], ids[-1]), rows, args)
+
+        ranges = tables.ranges.rows
+        groups: dict[Group, list[Segment]] = {
+            "gpu": [
+                segment(tables.kernels, streams, "kernel", args=args.kernels),
+                segment(tables.copies, streams, "gpu_memcpy"),
+                segment(tables.fills, streams, "gpu_memset"),
+            ],
+            "gpu_sync": [segment(tables.waits, streams, "cuda_sync")],
+            "runtime": [segment(tables.calls, threads, "cuda_runtime", "cuda_driver")],
+            "annotations": [segment(ranges, threads, "nvtx", rows=~chosen, args=args.ranges)],
+            "cpu_ops": [segment(ranges, threads, "nvtx", rows=chosen, args=args.ranges)],
+            "other": [segment(tables.os_calls, threads, "osrt")],
+        }
+        events: dict[Group, Events] = {
+            group: SpilledEvents(segments, base_ns)
+            for group, segments in groups.items()
+            if any(one.count for one in segments)
+        }
+        return list(tracks), events
+
+
+def _numbers(table: TableRows, owners: set[Owner] | None, tracks: dict[TrackKey, int]) -> I32:
+    """Numbers of a table's tracks among ``tracks``, to which those of ``owners`` are added."""
+    own = [
+        tracks.setdefault(key, len(tracks)) if owners is None or _owner(key) in owners else MISSING
+        for key in table.tracks
+    ]
+    return np.array(own, np.int32)
+
+
+def _owner(key: TrackKey) -> Owner:
+    kind, process, device, _ = key
+    return (process, device if kind == "stream" else MISSING)
 
 
 def _notes_of(tables: Tables, identity: Identity, num_parts: int) -> tuple[Note, ...]:
@@ -104,113 +198,31 @@ def _notes_of(tables: Tables, identity: Identity, num_parts: int) -> tuple[Note,
     return tuple(notes)
 
 
-def _parts(gpu: Columns, tracks: Sequence[TrackKey], names: FileNames) -> tuple[list[Part], I64]:
-    """The parts of a file, and for each track the part whose own it is (-1: the process's).
+def _parts(tables: Tables) -> tuple[list[Part], dict[Owner, int]]:
+    """The parts of a file, and for each owner of streams the part that they belong to.
 
     A process has a part for each device on which it runs kernels. Devices that it only copies
     to belong to its first part: contexts leave such traces on devices that are not its own.
     """
-    is_kernel = np.array([text == "kernel" for text in names.texts] + [False])
-    kernels, copies = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
-    for counter, mask in (
-        (kernels, is_kernel[gpu["category"]]),
-        (copies, ~is_kernel[gpu["category"]]),
-    ):
-        for track, count in enumerate(np.bincount(gpu["track"][mask], minlength=len(tracks))):
-            if count:
-                counter[tracks[track][1:3]] += int(count)
-    with_kernels = {process for process, _ in kernels}
-    found = set(kernels)
-    for process in {process for process, _ in copies} - with_kernels:
-        found.add(min(key for key in copies if key[0] == process))
+    copied = tables.copies.owned().keys() | tables.fills.owned().keys()
+    found = set(tables.kernels.owned())
+    for process in {process for process, _ in copied} - {process for process, _ in found}:
+        found.add(min(key for key in copied if key[0] == process))
     parts = [Part(*key) for key in sorted(found)] or [Part(MISSING, MISSING)]
     index_of = {(part.process, part.device): index for index, part in enumerate(parts)}
     first: dict[int, int] = {}
     for index, part in enumerate(parts):
         first.setdefault(part.process, index)
-    home = np.full(len(tracks), MISSING, np.int64)
-    for track, (kind, process, device, _) in enumerate(tracks):
-        if kind == "stream":
-            home[track] = index_of.get((process, device), first.get(process, MISSING))
+    owners = {*found, *copied, *tables.waits.owned()}
+    home = {key: index_of.get(key, first.get(key[0], MISSING)) for key in owners}
     return parts, home
 
 
-def _tracks_of(part: Part, own: Bool, tracks: Sequence[TrackKey]) -> Bool:
-    """Which tracks a part has: its streams and its process's threads; all without a device."""
-    if part.device == MISSING:
-        return np.ones(len(tracks), np.bool_)
-    owners = (part.process, MISSING)  # a file that names no process has one
-    threads = [
-        kind == "thread" and (process in owners or part.process == MISSING)
-        for kind, process, _, _ in tracks
-    ]
-    return own | np.array(threads, np.bool_)
-
-
-_CATEGORY: Final[dict[Group, str]] = {
-    "gpu": "kernel",
-    "gpu_sync": "cuda_sync",
-    "runtime": "cuda_runtime",
-    "annotations": "nvtx",
-    "cpu_ops": "nvtx",
-    "other": "osrt",
-}
-
-
-def _divided(
-    columns: dict[str, Columns], names: FileNames, of_parts: Sequence[Bool], base_ns: int
-) -> list[dict[Group, Events]]:
-    """The events of each part by group. ``columns`` are given up one by one: they are large."""
-    events: list[dict[Group, Events]] = [{} for _ in of_parts]
-    numbers = [np.cumsum(mine, dtype=np.int32) - 1 for mine in of_parts]
-    operators = names.is_operator()[columns["nvtx"]["name"]]
-    tables: tuple[tuple[str, Group, Bool | None], ...] = (
-        ("gpu", "gpu", None),
-        ("gpu_sync", "gpu_sync", None),
-        ("runtime", "runtime", None),
-        ("nvtx", "annotations", ~operators),
-        ("nvtx", "cpu_ops", operators),
-        ("other", "other", None),
-    )
-    for table, group, only in tables:
-        rows = dict(columns[table]) if group == "annotations" else columns.pop(table)
-        masks = [mine[rows["track"]] & (True if only is None else only) for mine in of_parts]
-        found: list[Columns] = [{} for _ in of_parts]
-        for name in list(rows):
-            column = rows.pop(name)
-            for index, mask in enumerate(masks):
-                found[index][name] = _final(name, column[mask], names, numbers[index], base_ns)
-        for index, chosen in enumerate(found):
-            if len(chosen["start_ns"]):
-                events[index][group] = _events(chosen, names.ids[_CATEGORY[group]])
-    return events
-
-
-def _final(
-    name: str, column: npt.NDArray[Any], names: FileNames, number: I32, base_ns: int
-) -> npt.NDArray[Any]:
-    if name == "start_ns":
-        column += base_ns
-    elif name == "track":
-        return np.asarray(number[column])
-    elif name in ("name", "category"):
-        return names.final(column)
-    return column
-
-
-def _events(found: Columns, category: int) -> Events:
-    count = len(found["start_ns"])
-    absent = {"category": category}
-    columns: Columns = {
-        name: found[name] if name in found else _constant(absent.get(name, MISSING), count, dtype)
-        for name, dtype in Events.COLUMNS
-    }
-    return Events(**columns)
-
-
-def _constant(value: int, count: int, dtype: type) -> npt.NDArray[Any]:
-    """A column of one value, which takes no memory; nobody writes to columns."""
-    return np.broadcast_to(np.array(value, dtype), count)
+def _threads_of(part: Part) -> set[Owner] | None:
+    """Whose threads belong to a rank; None, all, where the file does not tell them apart."""
+    if MISSING in (part.device, part.process):
+        return None
+    return {(part.process, MISSING), (MISSING, MISSING)}  # a file that names no process has one
 
 
 def _track(key: TrackKey) -> Track:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 
 from parsers.columns import I64, MISSING
 from parsers.errors import CancelledError, TraceError
+from parsers.nsys.compiled import Scan, Texts, new_scan
 
 BLOCK_ROWS = 1 << 16
 _MAX_CELL_BYTES = 1 << 26
@@ -37,18 +39,28 @@ class Database:
         with self.guarded():
             # immutable: no lock is taken and no journal is written beside the user's file.
             uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
-            self._connection = sqlite3.connect(uri, uri=True, timeout=0)
+            # Tables may be read in several threads, one at a time.
+            self._connection = sqlite3.connect(uri, uri=True, timeout=0, check_same_thread=False)
+        self._lock = threading.Lock()
+        self._descriptor = -1
         try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             with self.guarded():
                 self._prepare()
                 self.tables = self._described()
         except TraceError:
-            self._connection.close()
+            self.close()
             raise
+        except OSError as error:
+            self.close()
+            raise TraceError(f"cannot be read ({error.strerror})", path=shown) from error
 
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _prepare(self) -> None:
         # A file may hold views and functions of its own: nothing in it is to be run.
@@ -115,48 +127,124 @@ class Database:
             return self._connection.execute(query, arguments).fetchmany(_MAX_SMALL_ROWS)
 
     def numbers(
-        self, table: str, columns: Sequence[str | None], where: str = ""
+        self,
+        table: str,
+        columns: Sequence[str | None],
+        texts: Mapping[str, Texts] | None = None,
+        only: tuple[str, Sequence[int]] | None = None,
     ) -> Iterator[list[I64]]:
-        """The rows of a table as int64 columns, at most BLOCK_ROWS rows at once.
+        """The rows of a table as int64 columns, block by block.
 
-        -1 where NULL, where the table has no such column, and for a column None. The database
-        writes each column of a block as one text: a number costs a tenth of what it does as
-        an object.
+        -1 where NULL, where the table has no such column, and for a column None. Of the columns
+        in ``texts``, which holds what was found, the numbers of the texts are given. ``only``: a
+        column and the values that rows must have in it; a table without the column has no other.
+        Rows come from the pages of the file where that can be, else, or from where it cannot,
+        from SQLite.
         """
         if table not in self.tables:
             return
+        texts = texts or {}
+        if only is not None and only[0] not in self.tables[table]:
+            only = None
+        last = _BEFORE_ROWS
+        with self.guarded():
+            scan = self._scan(table, columns, texts, only)
+            if scan is not None:
+                yield from scan
+                if scan.complete:
+                    return
+                last = _BEFORE_ROWS if scan.last_row is None else scan.last_row
+            read = self._texts_after if texts else self._numbers_after
+            yield from read(table, columns, texts, only, last)
+
+    def _scan(
+        self,
+        table: str,
+        columns: Sequence[str | None],
+        texts: Mapping[str, Texts],
+        only: tuple[str, Sequence[int]] | None,
+    ) -> _Pages | None:
+        """A scan of the table's pages, None where the table is not of the plain kind."""
+        names = {name for name in columns if name is not None and name in self.tables[table]}
+        names |= {only[0]} if only else set()
+        with self._lock:
+            known = self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
+            query = "SELECT rootpage, sql FROM sqlite_master WHERE type = 'table' AND name = ?"
+            root, created = self._connection.execute(query, (table,)).fetchone()
+        plain = not any(
+            hidden or (name in names and (default is not None or key))
+            for _, name, _, _, default, key, hidden in known
+        )
+        if not plain or "WITHOUT" in created.upper() or not names:
+            return None
+        places = sorted((row[0], row[1]) for row in known if row[1] in names)
+        scan = new_scan(
+            self._descriptor,
+            root,
+            [place for place, _ in places],
+            [texts.get(name) for _, name in places],
+        )
+        if scan is None:
+            return None
+        return _Pages(scan, [name for _, name in places], columns, only, self._stop_if_asked)
+
+    def _numbers_after(
+        self,
+        table: str,
+        columns: Sequence[str | None],
+        _texts: Mapping[str, Texts],
+        only: tuple[str, Sequence[int]] | None,
+        last: int,
+    ) -> Iterator[list[I64]]:
+        """Rows after ``last``. SQLite writes each column of a block as one text.
+
+        A number costs a tenth of what it does as an object.
+        """
         inner = ", ".join(
             f"{self._integer(table, name)} AS c{place}" for place, name in enumerate(columns)
         )
         outer = ", ".join(f"group_concat(c{place})" for place in range(len(columns)))
-        condition = f"rowid > ? AND ({where})" if where else "rowid > ?"
-        rows = f"{_query(f'{inner}, rowid AS r', table, condition)} ORDER BY rowid LIMIT ?"
+        rows = f"{_query(f'{inner}, rowid AS r', table, _after(only))} ORDER BY rowid LIMIT ?"
         query = f"SELECT max(r), count(*), {outer} FROM ({rows})"
-        last = _BEFORE_ROWS
-        with self.guarded():
-            while True:
-                self._stop_if_asked()
-                last, count, *texts = self._connection.execute(query, (last, BLOCK_ROWS)).fetchone()
-                if not count:
-                    return
-                yield [np.fromstring(text, np.int64, count, sep=",") for text in texts]
+        while True:
+            self._stop_if_asked()
+            with self._lock:
+                found = self._connection.execute(query, (last, BLOCK_ROWS)).fetchone()
+            last, count, *written = found
+            if not count:
+                return
+            yield [np.fromstring(text, np.int64, count, sep=",") for text in written]
 
-    def blocks(
-        self, table: str, integers: Sequence[str], texts: Sequence[str], where: str = ""
-    ) -> Iterator[tuple[list[I64], list[tuple[str | None, ...]]]]:
-        """As `numbers`, for a table of which texts are wanted too; those may be None."""
-        if table not in self.tables:
-            return
-        known = self.tables[table]
-        listed = [self._integer(table, name) for name in integers]
-        listed += [_quoted(name) if name in known else "NULL" for name in texts]
-        with self.guarded():
-            cursor = self._connection.execute(_query(", ".join(listed), table, where))
-            while rows := cursor.fetchmany(BLOCK_ROWS):
-                self._stop_if_asked()
-                columns = list(zip(*rows, strict=True))
-                numbers = [np.array(column, np.int64) for column in columns[: len(integers)]]
-                yield numbers, columns[len(integers) :]
+    def _texts_after(
+        self,
+        table: str,
+        columns: Sequence[str | None],
+        texts: Mapping[str, Texts],
+        only: tuple[str, Sequence[int]] | None,
+        last: int,
+    ) -> Iterator[list[I64]]:
+        """As `_numbers_after`, for a table of which texts are wanted too."""
+        texts = {name: texts[name] for name in texts if name in self.tables[table]}
+        listed = ", ".join(
+            _quoted(name) if name in texts else self._integer(table, name)
+            for name in columns
+            if name is not None
+        )
+        query = f"{_query(f'rowid, {listed}', table, _after(only))} ORDER BY rowid LIMIT ?"
+        while True:
+            self._stop_if_asked()
+            with self._lock:
+                rows = self._connection.execute(query, (last, BLOCK_ROWS)).fetchall()
+            if not rows:
+                return
+            last = rows[-1][0]
+            found = iter(zip(*(row[1:] for row in rows), strict=True))
+            yield [
+                np.full(len(rows), MISSING, np.int64)
+                if name is None
+                else _numbered(next(found), texts.get(name))
+                for name in columns
+            ]
 
     def _integer(self, table: str, column: str | None) -> str:
         if column is None or column not in self.tables[table]:
@@ -178,6 +266,68 @@ class Database:
                 if isinstance(text, str):
                     found[int(row_id)] = text
         return found
+
+
+class _Pages:
+    """A scan whose blocks have the columns that were asked for; afterwards, how far it came."""
+
+    def __init__(
+        self,
+        scan: Scan,
+        names: Sequence[str],
+        columns: Sequence[str | None],
+        only: tuple[str, Sequence[int]] | None,
+        look: Callable[[], None],
+    ) -> None:
+        self._scan = scan
+        self._names = names
+        self._columns = columns
+        self._only = only
+        self._look = look
+
+    @property
+    def complete(self) -> bool:
+        return self._scan.complete
+
+    @property
+    def last_row(self) -> int | None:
+        return self._scan.last_row
+
+    def __iter__(self) -> Iterator[list[I64]]:
+        while True:
+            self._look()
+            found = dict(zip(self._names, self._scan.take(BLOCK_ROWS), strict=True))
+            if not len(next(iter(found.values()))):
+                return
+            if self._only is not None:
+                column, values = self._only
+                rows = np.logical_or.reduce([found[column] == value for value in values])
+                if not rows.all():
+                    found = {name: values[rows] for name, values in found.items()}
+            absent = np.full(len(next(iter(found.values()))), MISSING, np.int64)
+            yield [absent if name is None else found.get(name, absent) for name in self._columns]
+
+
+def _numbered(values: Sequence[Any], texts: Texts | None) -> I64:
+    """A column that SQLite gave; the numbers of its texts where it is one of texts."""
+    if texts is None:
+        return np.array(values, np.int64)
+    return np.array([MISSING if v is None else texts.add(_bytes(v)) for v in values], np.int64)
+
+
+def _bytes(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value.encode("utf-8", "surrogateescape")
+
+
+def _after(only: tuple[str, Sequence[int]] | None) -> str:
+    if only is None:
+        return "rowid > ?"
+    column, values = only
+    return f"rowid > ? AND {_quoted(column)} IN ({', '.join(map(str, values))})"
 
 
 def _query(columns: str, table: str, where: str) -> str:

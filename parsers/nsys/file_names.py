@@ -2,63 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from parsers.columns import I32, MISSING, Bool, Strings
+from parsers.columns import MISSING, Bool, Strings
 from parsers.nsys.database import Database
-from parsers.nsys.nvtx import RangeName, Ranges, payload_of, range_name
-from parsers.nsys.rows import NameKey
-
-_CATEGORIES = ("kernel", "cuda_runtime", "cuda_sync", "nvtx", "osrt")
+from parsers.nsys.nvtx import NCCL, RangeName, Ranges, payload_of, range_name
+from parsers.nsys.rows import TableRows
 
 
 class FileNames:
-    """Texts by provisional name id; ``ranges`` are those that name NVTX ranges."""
+    """Names of ranges by number, their payloads, and the ids of all texts of the file."""
 
-    def __init__(self, texts: list[str], ranges: dict[int, RangeName], payloads: list[Any]) -> None:
-        self.texts = texts
+    def __init__(self, ranges: list[RangeName], payloads: list[Mapping[str, Any]]) -> None:
         self.ranges = ranges
         self.payloads = payloads
         self.ids: dict[str, int] = {}
-        self._final: I32 = np.empty(0, np.int32)
 
     @classmethod
-    def of(cls, database: Database, keys: list[NameKey], ranges: Ranges) -> FileNames:
-        """Look up every text that ``keys`` and the ranges refer to."""
-        contents = ranges.payloads.keys()
-        wanted = [key[1] for key in keys if key[0] == "id"]
-        wanted += [key[2] for key in keys if len(key) > 2 and isinstance(key[2], int)]
+    def of(cls, database: Database, tables: Sequence[TableRows], ranges: Ranges) -> FileNames:
+        """Look up every text that the tables refer to; they get their ``texts``."""
+        wanted = [key[1] for table in tables for key in table.names if key[0] == "id"]
+        wanted += [key[2] for key in ranges.rows.names if isinstance(key[2], int)]
         wanted += [name for name in ranges.domains.values() if isinstance(name, int)]
-        wanted += [content for content in contents if isinstance(content, int)]
-        found = database.texts(wanted)
-        texts, known = [], {}
-        for index, key in enumerate(keys):
-            if key[0] == "text":
-                texts.append(key[1])
-            elif key[0] == "id":
-                texts.append(found.get(key[1], ""))
-            else:
-                known[index] = range_name(key, ranges, found)
-                texts.append(known[index].shown)
-        return cls(texts, known, [payload_of(content, found) for content in contents])
+        wanted += [content for content in ranges.payloads if isinstance(content, int)]
+        found = database.texts([number for number in wanted if number != MISSING])
+        for table in tables:
+            table.texts = [
+                key[1] if key[0] == "text" else found.get(key[1], "") for key in table.names
+            ]
+        named = [range_name(key, ranges, found) for key in ranges.rows.names]
+        ranges.rows.texts = [name.shown for name in named]
+        return cls(named, [payload_of(content, found) for content in ranges.payloads])
 
     def is_operator(self) -> Bool:
-        """Which name ids are ranges of operators, bool."""
-        mask = np.zeros(len(self.texts) + 1, np.bool_)
-        mask[[index for index, name in self.ranges.items() if name.is_operator]] = True
-        return mask
+        """Which names of ranges are those of operators, bool."""
+        return np.array([name.is_operator for name in self.ranges] or [False], np.bool_)
 
-    def finish(self, further: set[str]) -> tuple[Strings, dict[str, int]]:
-        """All texts, sorted, and their ids; ``final`` works from now on."""
-        ordered = sorted({*self.texts, *further, *_CATEGORIES})
-        ids = {text: index for index, text in enumerate(ordered)}
-        self._final = np.array([*(ids[text] for text in self.texts), MISSING], np.int32)
-        self.ids = ids
-        return Strings.of(ordered), ids
+    def is_nccl(self) -> Bool:
+        """Which names of ranges are of NCCL's domain, bool."""
+        return np.array([name.domain == NCCL for name in self.ranges] or [False], np.bool_)
 
-    def final(self, provisional: npt.NDArray[Any]) -> I32:
-        """String ids of provisional name ids."""
-        return np.asarray(self._final[provisional])
+    def finish(self, tables: Sequence[TableRows], further: Iterable[str]) -> Strings:
+        """All texts, sorted; the tables get the ids of their names."""
+        ordered = sorted({*further, *(text for table in tables for text in table.texts)})
+        self.ids = {text: index for index, text in enumerate(ordered)}
+        for table in tables:
+            # A string that was looked for in vain has an empty text; a missing id has none.
+            ids = [
+                MISSING if key == ("id", MISSING) else self.ids[text]
+                for key, text in zip(table.names, table.texts, strict=True)
+            ]
+            table.final = np.array(ids, np.int32)
+        return Strings.of(ordered)

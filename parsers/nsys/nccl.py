@@ -150,13 +150,8 @@ class ArgsTable:
         key = (op, communicator, in_bytes, out_bytes, peer)
         return self._rows.setdefault(key, len(self._rows))
 
-    def communicators(self) -> list[int]:
-        """Communicators that the rows name, in order of appearance."""
-        return list(dict.fromkeys(c for _, c, *_ in self._rows if c))
-
-    def texts(self) -> set[str]:
-        """Every text that the rows refer to."""
-        return {op for op, *_ in self._rows if op} | ({UNTYPED} if self._rows else set())
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def finish(
         self, ids: Mapping[str, int], groups: Mapping[int, int], ranks: Mapping[int, Sequence[int]]

@@ -4,66 +4,130 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
-from parsers.columns import MISSING
+from parsers.columns import I32, I64, MISSING
+from parsers.nsys.compiled import Numbers, Texts, new_numbers, new_texts
 from parsers.nsys.database import Database
-from parsers.nsys.rows import GroupRows, Ids, Shared, process_of, thread_tracks
+from parsers.nsys.rows import Pairs, TableRows, ThreadIds, process_of
 from parsers.nsys.schema import DOMAIN_CREATED, NVTX, RANGES
+from parsers.nsys.spill import Spill
 
-_WANTED: Final = f"eventType IN ({', '.join(map(str, (*RANGES, DOMAIN_CREATED)))})"
+_COLUMNS: Final = (
+    *("start", "end", "eventType", "globalTid", "domainId", "textId", "jsonTextId"),
+    *("text", "jsonText"),
+)
 _PROFILER_IDS: Final = (", op_id = ", ", seq = ")
+_MARKS: Final = (b", op_id = ", b", seq = ")
+_SPILLED: Final = {
+    **{"start_ns": np.int64, "dur_ns": np.int64, "name": np.int32, "track": np.int32},
+    "payload": np.int32,
+}
 NCCL: Final = "NCCL"
+
+Content = str | int
+"""A text, or the id of a string."""
 
 
 @dataclass(slots=True)
 class Ranges:
-    """Every closed range of a file. ``payloads`` are the distinct ones, as text or string id."""
+    """Every closed range of a file. ``payloads`` are the distinct ones, as text or string id.
 
-    rows: GroupRows = field(default_factory=lambda: GroupRows("payload"))
-    domains: dict[tuple[int, int], str | int] = field(default_factory=dict)
-    payloads: Ids[str | int] = field(default_factory=Ids)
+    ``stated``: which names have which payloads, in order of appearance.
+    """
+
+    rows: TableRows
+    domains: dict[tuple[int, int], Content] = field(default_factory=dict)
+    payloads: list[Content] = field(default_factory=list)
+    stated: list[tuple[int, int]] = field(default_factory=list)
 
 
-def read_ranges(database: Database, shared: Shared, progress: Callable[[int], None]) -> Ranges:
+class _Choice:
+    """Numbers for what is either a text or the id of a string."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self._strings: Numbers = new_numbers()
+        self._either = Pairs()
+
+    def of(self, text: I64, string_id: I64) -> I32:
+        """Numbers; ``text`` goes before the id where there is one (it is not -1)."""
+        is_string = text == MISSING
+        numbers = np.where(is_string, self._strings.of(string_id), text).astype(np.int32)
+        return self._either.of(is_string.astype(np.int32), numbers)
+
+    def values(self) -> list[tuple[Content, bool]]:
+        """What the numbers stand for, and whether a text was cut; id -1 for neither."""
+        texts = [(t.decode("utf-8", "replace"), was_cut) for t, was_cut in self._texts.values()]
+        strings = self._strings.values().tolist()
+        return [(strings[n], False) if kind else texts[n] for kind, n in self._either.values()]
+
+
+def read_ranges(
+    database: Database, directory: Path | None, progress: Callable[[int], None]
+) -> Ranges:
     """Read all ranges; ``progress`` gets the number of rows of each block."""
-    ranges = Ranges()
-    integers = ("start", "end", "eventType", "globalTid", "domainId", "textId", "jsonTextId")
-    for numbers, texts in database.blocks(NVTX, integers, ("text", "jsonText"), where=_WANTED):
-        start, end, event, thread, domain, text_id, json_id = numbers
-        text, payload = texts
-        process = process_of(thread)
-        for row in np.flatnonzero(event == DOMAIN_CREATED).tolist():
-            title = text[row]
-            key = (int(process[row]), int(domain[row]))
-            ranges.domains[key] = int(text_id[row]) if title is None else title
-        pids, domains, ids = process.tolist(), domain.tolist(), text_id.tolist()
-        keys = zip(pids, domains, text, ids, strict=True)
-        name = shared.names.each((p, d, i) if t is None else (p, d, *cut(t)) for p, d, t, i in keys)
-        found = zip(payload, json_id.tolist(), strict=True)
-        content = [MISSING if t is None and i < 0 else ranges.payloads.of(t or i) for t, i in found]
-        is_range = event != DOMAIN_CREATED
+    ranges = Ranges(TableRows(Spill(directory, _SPILLED)))
+    texts = {"text": new_texts(_MARKS), "jsonText": new_texts()}
+    titles, contents = _Choice(texts["text"]), _Choice(texts["jsonText"])
+    threads, places, names, stated = ThreadIds(), _Places(), Pairs(), Pairs()
+    only = ("eventType", (*RANGES, DOMAIN_CREATED))
+    created: dict[tuple[int, int], int] = {}
+    for numbers in database.numbers(NVTX, _COLUMNS, texts, only):
+        start, end, event, thread, domain, text_id, json_id, text, json = numbers
+        track, owner = threads.of(thread)
+        title = titles.of(text, text_id)
+        name = names.of(places.of(owner, domain), title)
+        payload = contents.of(json, json_id)
+        found = np.flatnonzero(event == DOMAIN_CREATED)
+        for row in found.tolist():
+            key = (int(process_of(thread[row : row + 1])[0]), int(domain[row]))
+            created[key] = int(title[row])
+        rows = event != DOMAIN_CREATED if len(found) else slice(None)
+        has_content = (json != MISSING) | (json_id != MISSING)
+        stated.of(name[has_content], payload[has_content])
         ranges.rows.append(
-            start[is_range],
-            end[is_range],
-            name=name[is_range],
-            track=thread_tracks(thread, shared)[is_range],
-            payload=np.array(content, np.int32)[is_range],
-        )
+            start[rows], end[rows], owner[rows], name=name[rows], track=track[rows],
+            payload=payload[rows],
+        )  # fmt: skip
         progress(len(start))
+    known = titles.values()
+    owners, domains = threads.owners(), places.domains()
+    of_place = [(owners[owner][0], domains[number]) for owner, number in places.values()]
+    ranges.rows.names = [(*of_place[place], *known[title]) for place, title in names.values()]
+    ranges.rows.tracks, ranges.rows.owners = threads.tracks(), owners
+    ranges.domains = {key: known[title][0] for key, title in created.items()}
+    ranges.payloads = [content for content, _ in contents.values()]
+    ranges.stated = stated.values()
     return ranges
+
+
+class _Places:
+    """Numbers for domains of processes."""
+
+    def __init__(self) -> None:
+        self._domains, self._pairs = new_numbers(), Pairs()
+
+    def of(self, process: I32, domain: I64) -> I32:
+        return self._pairs.of(process, self._domains.of(domain))
+
+    def values(self) -> list[tuple[int, int]]:
+        """Number of the process and of the domain."""
+        return self._pairs.values()
+
+    def domains(self) -> list[int]:
+        found: list[int] = self._domains.values().tolist()
+        return found
 
 
 def cut(text: str) -> tuple[str, bool]:
     """A range's name without the ids that PyTorch's ``emit_nvtx`` adds, and whether it had any."""
-    if ", " in text:
-        ends = [at for mark in _PROFILER_IDS if (at := text.find(mark)) >= 0]
-        if ends:
-            return text[: min(ends)], True
-    return text, False
+    ends = [at for mark in _PROFILER_IDS if (at := text.find(mark)) >= 0]
+    return (text[: min(ends)], True) if ends else (text, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +146,15 @@ class RangeName:
 
 def range_name(key: tuple[Any, ...], ranges: Ranges, texts: dict[int, str]) -> RangeName:
     """What the name of a range's key is, once the strings of the file are known."""
-    process, number, told = key[:3]
-    name, has_ids = cut(texts.get(told, "")) if isinstance(told, int) else (told, key[3])
+    process, number, told, was_cut = key
+    name, has_ids = cut(texts.get(told, "")) if isinstance(told, int) else (told, was_cut)
     known = ranges.domains.get((process, number), "")
     domain = texts.get(known, "") if isinstance(known, int) else known
     # What a profiler records of a backend is no operator: it only repeats one.
     return RangeName(domain, name, has_ids and not name.startswith(("nccl:", "gloo:")))
 
 
-def payload_of(content: str | int, texts: dict[int, str]) -> dict[str, Any]:
+def payload_of(content: Content, texts: dict[int, str]) -> dict[str, Any]:
     """A payload's members; {} for what is no JSON object."""
     text = texts.get(content, "") if isinstance(content, int) else content
     try:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from parsers.columns import MISSING, Note, RankTrace, SourceFile
+from parsers.columns import Note, SourceFile
 from parsers.errors import TraceError
 from parsers.nsys import schema
-from parsers.nsys.assemble import Tables, assemble
+from parsers.nsys.assemble import Ranks, Tables
 from parsers.nsys.database import Database
 from parsers.nsys.identity import environment_of, mpi_ranks, session_of
 from parsers.nsys.nvtx import Ranges, read_ranges
-from parsers.nsys.rows import GroupRows, Shared, named_by, read_source
+from parsers.nsys.rows import TableRows, read_table
 
-NSYS_VERSION = 1
+NSYS_VERSION = 2
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
+_THREADS = 2
 _EVENTS = (
     schema.KERNELS,
     schema.COPIES,
@@ -54,31 +54,44 @@ def read_nsys(
     shown: str | None = None,
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
-) -> tuple[RankTrace, ...]:
+    scratch: Path | None = None,
+    report: Path | None = None,
+) -> Ranks:
     """Columns of the ``.sqlite`` export in ``path``, one trace a process and device.
 
     A file without device work is one trace. Times are UTC where the file states when it began.
-    ``progress`` gets the bytes read so far, told from rows. Raises :class:`TraceError` where the
-    file is no export of nsys or cannot be read, and :class:`CancelledError`.
+    Columns lie in unnamed files in ``scratch`` until they are asked for. ``report``: the file that
+    ``path`` was exported from, whose columns they are. ``progress`` gets the bytes read so far,
+    told from rows. Raises :class:`TraceError` where the file is no export of
+    nsys or cannot be read, and :class:`CancelledError`.
     """
     try:
-        status = path.stat()
+        size = path.stat().st_size
+        source = _source_of(report or path, shown, size)
     except OSError as error:
         raise TraceError(f"cannot be read ({error.strerror})", path=shown or path) from error
-    source = SourceFile(
+    with _opened(path, source.path, cancelled) as database:
+        _require_export(database, source.path)
+        total = sum(database.last_row(table) for table in _EVENTS)
+        try:
+            with database.guarded():
+                meter = _Meter(total, size, progress)
+                return Ranks(database, _read(database, meter, scratch), source)
+        except OSError as error:
+            why = f"no room for its columns in {scratch or 'the temporary directory'}"
+            raise TraceError(f"{why} ({error.strerror})", path=source.path) from error
+
+
+def _source_of(path: Path, shown: str | None, text_bytes: int) -> SourceFile:
+    status = path.stat()
+    return SourceFile(
         path=shown or str(path),
         real_path=str(path.resolve()),
         size_bytes=status.st_size,
         mtime_ns=status.st_mtime_ns,
-        text_bytes=status.st_size,
+        text_bytes=text_bytes,
         format="nsys",
     )
-    with _opened(path, source.path, cancelled) as database:
-        _require_export(database, source.path)
-        total = sum(database.last_row(table) for table in _EVENTS)
-        with database.guarded():
-            tables = _read(database, _Meter(total, status.st_size, progress))
-            return assemble(database, tables, source)
 
 
 @contextmanager
@@ -96,35 +109,21 @@ def _require_export(database: Database, shown: str) -> None:
         raise TraceError("an SQLite file without the tables of an nsys export", path=shown)
 
 
-def _read(database: Database, meter: _Meter) -> Tables:
-    shared = Shared()
-    device_work = _device_work(database, shared, meter)
-    waits = GroupRows("correlation")
-    for block in read_source(database, schema.SYNC_ROWS, shared):
-        name = named_by(block.kind, shared, schema.sync_name)
-        waits.append(
-            block.start, block.end, name=name, track=block.track, correlation=block.correlation
-        )
-        meter.add(len(block.start))
-    calls = GroupRows("correlation", "category")
-    for block in read_source(database, schema.API_ROWS, shared):
-        calls.append(
-            block.start,
-            block.end,
-            name=block.name,
-            track=block.track,
-            correlation=block.correlation,
-            category=named_by(block.kind, shared, schema.api_category),
-        )
-        meter.add(len(block.start))
-    ranges = read_ranges(database, shared, meter.add)
-    os_calls = GroupRows()
-    for block in read_source(database, schema.OS_ROWS, shared):
-        os_calls.append(block.start, block.end, name=block.name, track=block.track)
-        meter.add(len(block.start))
+def _read(database: Database, meter: _Meter, directory: Path | None) -> Tables:
+    """All tables, two at a time: the rows of the pages are read without Python's lock."""
+    sources = (
+        *(schema.API_ROWS, schema.KERNEL_ROWS, schema.OS_ROWS),
+        *(schema.COPY_ROWS, schema.FILL_ROWS, schema.SYNC_ROWS),
+    )
+    with ThreadPoolExecutor(_THREADS) as threads:
+        of_ranges = threads.submit(read_ranges, database, directory, meter.add)
+        others = [threads.submit(read_table, database, s, directory, meter.add) for s in sources]
+        ranges = of_ranges.result()
+        calls, kernels, os_calls, copies, fills, waits = (one.result() for one in others)
     return Tables(
-        shared=shared,
-        device_work=device_work,
+        kernels=kernels,
+        copies=copies,
+        fills=fills,
         waits=waits,
         calls=calls,
         ranges=ranges,
@@ -132,40 +131,11 @@ def _read(database: Database, meter: _Meter) -> Tables:
         session=session_of(database),
         environment=environment_of(database),
         mpi=mpi_ranks(database),
-        notes=_notes(database, device_work, ranges),
+        notes=_notes(database, [kernels, copies, fills], ranges),
     )
 
 
-def _device_work(database: Database, shared: Shared, meter: _Meter) -> GroupRows:
-    rows = GroupRows("correlation", "category", "bytes")
-    for source, category in (
-        (schema.KERNEL_ROWS, "kernel"),
-        (schema.COPY_ROWS, "gpu_memcpy"),
-        (schema.FILL_ROWS, "gpu_memset"),
-    ):
-        category_id = shared.names.of(("text", category))
-        for block in read_source(database, source, shared):
-            count = len(block.start)
-            if source is schema.KERNEL_ROWS:
-                name = block.name
-            elif source is schema.COPY_ROWS:
-                name = named_by(block.kind, shared, schema.copy_name)
-            else:
-                name = np.full(count, shared.names.of(("text", schema.FILL_NAME)), np.int32)
-            rows.append(
-                block.start,
-                block.end,
-                name=name,
-                track=block.track,
-                correlation=block.correlation,
-                category=np.full(count, category_id, np.int32),
-                bytes=block.bytes if source.bytes else np.full(count, MISSING, np.int64),
-            )
-            meter.add(count)
-    return rows
-
-
-def _notes(database: Database, device_work: GroupRows, ranges: Ranges) -> list[Note]:
+def _notes(database: Database, device_work: Sequence[TableRows], ranges: Ranges) -> list[Note]:
     notes = []
     graphs = database.last_row(schema.GRAPHS)
     if graphs:
@@ -181,9 +151,10 @@ def _notes(database: Database, device_work: GroupRows, ranges: Ranges) -> list[N
     if ranges.rows.num_open:
         message = "ranges that never ended are dropped"
         notes.append(Note("open_ranges", message, count=ranges.rows.num_open))
-    if device_work.num_negative:
+    num_negative = sum(table.num_negative for table in device_work)
+    if num_negative:
         message = "events that end before they begin are dropped"
-        notes.append(Note("negative_duration", message, count=device_work.num_negative))
+        notes.append(Note("negative_duration", message, count=num_negative))
     for (text,) in database.rows(schema.DIAGNOSTICS, ("text",), "text LIKE 'Not all % collected.'"):
         notes.append(Note("nsys_diagnostic", " ".join(str(text).split())[:200]))
     return list({note.message: note for note in notes}.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import shutil
 import subprocess
@@ -12,8 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from parsers.columns import RankTrace
 from parsers.errors import CancelledError, TraceError
@@ -43,7 +40,7 @@ def read_report(
     scratch: Sequence[Path] = (),
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
-) -> tuple[RankTrace, ...]:
+) -> Sequence[RankTrace]:
     """Columns of a report, exported by nsys into one of the ``scratch`` directories first.
 
     The first half of ``progress`` is the export, told from the size of what is written. Raises
@@ -68,12 +65,17 @@ def read_report(
             path, directory / EXPORT_NAME, shown=shown, progress=exporting, cancelled=cancelled
         )
         size = export.stat().st_size
-        traces = read_nsys(
-            export, shown=shown, progress=lambda done: reading(done, size), cancelled=cancelled
+        ranks = read_nsys(
+            export,
+            shown=shown,
+            progress=lambda done: reading(done, size),
+            cancelled=cancelled,
+            scratch=directory.parent,
+            report=path,
         )
-    if not any(trace.counts for trace in traces):
+    if not ranks.num_events:
         raise TraceError(f"nsys exported no event of it; run {_BY_HAND}", path=shown)
-    return tuple(_of_report(trace, path, status) for trace in traces)
+    return ranks
 
 
 def export_report(
@@ -165,14 +167,3 @@ def _scratch_directory(wanted: Sequence[Path]) -> Iterator[Path]:
         made = tempfile.TemporaryDirectory(prefix="ccltui-nsys-")
     with made as name:
         yield Path(name)
-
-
-def _of_report(trace: RankTrace, path: Path, status: os.stat_result) -> RankTrace:
-    """The columns are those of the report, whatever lay between."""
-    source = msgspec.structs.replace(
-        trace.source,
-        real_path=str(path.resolve()),
-        size_bytes=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-    )
-    return dataclasses.replace(trace, source=source)

@@ -13,6 +13,7 @@ import numpy as np
 from parsers.columns import I32, I64, MISSING
 from parsers.errors import NotFoundError
 from parsers.nsys import schema
+from parsers.nsys.compiled import Texts, new_texts
 from parsers.nsys.database import Database
 from parsers.nsys.report_tables import (
     ALL_PARTS,
@@ -31,7 +32,7 @@ from parsers.nsys.report_tables import (
 from parsers.nsys.rows import process_of
 
 _STYLE_OF: Final = {59: PUSH_POP, 60: START_END, 70: PUSH_POP, 71: START_END}
-_OS_ONLY: Final = "eventClass = 27"  # 31 and 32 mark where profiling starts and stops
+_Only = tuple[str, tuple[int, ...]] | None
 _DETAILS: Final = (
     *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
     *("registers", "static_memory", "dynamic_memory"),
@@ -102,20 +103,20 @@ class _Reader:
         parts = self._parts
         work = self._work()
         ranges = self._ranges() if "ranges" in parts else None
-        api = self._calls(schema.API_CALLS, "") if "api" in parts else None
-        os_calls = self._calls(schema.OS_CALLS, _OS_ONLY) if "os_calls" in parts else None
+        api = self._calls(schema.API_ROWS) if "api" in parts else None
+        os_calls = self._calls(schema.OS_ROWS) if "os_calls" in parts else None
         devices = self._devices(work)
         return ReportTables(
             self._names.texts(), work, api, os_calls, ranges, devices, tuple(self._notes)
         )
 
     def _columns(
-        self, table: str, names: tuple[str | None, ...], where: str = ""
+        self, table: str, names: tuple[str | None, ...], only: _Only = None
     ) -> list[I64] | None:
         """Whole columns of a table, -1 for NULL; None where the table is not there."""
         if table not in self._database.tables:
             return None
-        blocks = list(self._database.numbers(table, names, where))
+        blocks = list(self._database.numbers(table, names, only=only))
         if not blocks:
             return [np.empty(0, np.int64) for _ in names]
         return [np.concatenate([block[index] for block in blocks]) for index in range(len(names))]
@@ -197,10 +198,9 @@ class _Reader:
         )
         return work, named
 
-    def _calls(self, table: str, where: str) -> Calls | None:
-        has_class = "eventClass" in self._database.tables.get(table, ())
+    def _calls(self, source: schema.Source) -> Calls | None:
         names = ("start", "end", "nameId", "globalTid", "correlationId")
-        columns = self._columns(table, names, where if has_class else "")
+        columns = self._columns(source.table, names, source.only)
         if columns is None:
             return None
         start, end, name, thread, correlation = columns
@@ -210,24 +210,21 @@ class _Reader:
         table = schema.NVTX
         if table not in self._database.tables:
             return None
-        fixed = ("start", "end", "eventType", "textId", "globalTid", "domainId")
-        types = ", ".join(map(str, _STYLE_OF))
-        blocks = self._database.blocks(table, fixed, ("text",), f"eventType IN ({types})")
-        columns: list[list[I64]] = [[] for _ in fixed]
-        texts: list[str | None] = []
-        for numbers, (block_texts,) in blocks:
-            for kept, column in zip(columns, numbers, strict=True):
-                kept.append(column)
-            texts += block_texts
-        if not texts:
+        texts = new_texts()
+        wanted = ("start", "end", "eventType", "textId", "globalTid", "domainId", "text")
+        only = ("eventType", tuple(_STYLE_OF))
+        blocks = list(self._database.numbers(table, wanted, {"text": texts}, only))
+        if not blocks:
             return None
-        start, end, kind, text_id, thread, domain = (np.concatenate(kept) for kept in columns)
+        start, end, kind, text_id, thread, domain, text = (
+            np.concatenate([block[index] for block in blocks]) for index in range(len(wanted))
+        )
         end = np.where(end == MISSING, self._last_of_ranges(), end)
         return Ranges(
             start,
             end,
-            np.array([_STYLE_OF[value] for value in kind.tolist()], np.int8),
-            self._range_texts(texts, text_id),
+            np.where((kind == 59) | (kind == 70), PUSH_POP, START_END).astype(np.int8),
+            self._range_texts(texts, text, text_id),
             self._range_domains(thread, domain),
             thread,
         )
@@ -240,13 +237,14 @@ class _Reader:
         )
         return max((int(row[0]) for rows in latest for row in rows), default=0)
 
-    def _range_texts(self, texts: list[str | None], text_ids: I64) -> I32:
-        by_id = self._database.texts([value for value in set(text_ids.tolist()) if value >= 0])
-        found = [
-            by_id.get(text_id, "") if text is None else text
-            for text, text_id in zip(texts, text_ids.tolist(), strict=True)
-        ]
-        return np.array([self._names.of(text) for text in found], np.int32)
+    def _range_texts(self, texts: Texts, text: I64, text_ids: I64) -> I32:
+        """The names of ranges: of the text in the row, else of the string that it refers to."""
+        own = [self._names.of(raw.decode("utf-8", "replace")) for raw, _ in texts.values()]
+        found, inverse = np.unique(text_ids, return_inverse=True)
+        by_id = self._database.texts([number for number in found.tolist() if number >= 0])
+        other = [self._names.of(by_id.get(number, "")) for number in found.tolist()]
+        strings = np.array(other, np.int32)[inverse]
+        return np.where(text == MISSING, strings, np.array([*own, 0], np.int32)[text])
 
     def _range_domains(self, thread: I64, domain: I64) -> I32:
         """The domain's name of each range: domains are numbered per process, 0 is the default."""

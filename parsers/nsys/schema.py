@@ -6,6 +6,7 @@ therefore a list of names to look for, newest first; what a file lacks is read a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,8 +30,8 @@ EXPORT: Final = ("META_DATA_EXPORT", "EXPORT_META_DATA")  # 2023 on; 2021 and 20
 
 RANGES: Final = (59, 60, 70, 71)  # push/pop, start/end, and both as imported
 DOMAIN_CREATED: Final = 75
-_OS_CALL: Final = 27  # 31 and 32 mark where profiling starts and stops
-_DRIVER: Final = 1
+OS_CALL: Final = 27  # 31 and 32 mark where profiling starts and stops
+DRIVER: Final = 1
 
 COPY_KINDS: Final = {
     1: "Host-to-Device",
@@ -61,17 +62,12 @@ def sync_name(kind: int) -> str:
     return SYNC_KINDS.get(kind, "Sync")
 
 
-def api_category(event_class: int) -> str:
-    """Whether a call is one of the CUDA runtime or of the driver below it."""
-    return "cuda_driver" if event_class == _DRIVER else "cuda_runtime"
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """How one table becomes rows of events.
 
     Each field lists the columns that may hold it, newest name first; () means the table has
-    none. ``kind`` is what a name or a category is made of where no id of a string does it.
+    none. Where no string's id names a row, ``label`` names it by its ``kind``.
     """
 
     table: str
@@ -82,7 +78,8 @@ class Source:
     stream: tuple[str, ...] = ()
     process: tuple[str, ...] = ("globalPid",)
     correlation: tuple[str, ...] = ("correlationId",)
-    only: tuple[str, int] | None = None  # column and the value that rows must have
+    label: Callable[[int], str] = str
+    only: tuple[str, tuple[int, ...]] | None = None  # column and the values that rows must have
 
 
 _STREAM: Final = ("streamId",)
@@ -95,14 +92,17 @@ KERNEL_ROWS: Final = Source(
     stream=_STREAM,
 )
 COPY_ROWS: Final = Source(
-    COPIES, kind=("copyKind",), bytes=("bytes",), device=_DEVICE, stream=_STREAM
+    COPIES, kind=("copyKind",), bytes=("bytes",), device=_DEVICE, stream=_STREAM, label=copy_name
 )
-FILL_ROWS: Final = Source(FILLS, bytes=("bytes",), device=_DEVICE, stream=_STREAM)
+FILL_ROWS: Final = Source(
+    FILLS, bytes=("bytes",), device=_DEVICE, stream=_STREAM, label=lambda _: FILL_NAME
+)
 SYNC_ROWS: Final = Source(
     SYNCHRONISATIONS,
     kind=("syncType", "deprecatedSyncType"),
     device=_DEVICE,
     stream=_STREAM,
+    label=sync_name,
 )
 API_ROWS: Final = Source(API_CALLS, name=("nameId",), kind=("eventClass",), process=("globalTid",))
 OS_ROWS: Final = Source(
@@ -110,7 +110,7 @@ OS_ROWS: Final = Source(
     name=("nameId",),
     process=("globalTid",),
     correlation=(),
-    only=("eventClass", _OS_CALL),
+    only=("eventClass", (OS_CALL,)),
 )
 
 ENVIRONMENT_KEYS: Final = (

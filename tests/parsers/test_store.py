@@ -13,7 +13,7 @@ import pytest
 
 from parsers.columns import CollectiveArgs, Events, RankTrace
 from parsers.kineto import read_kineto
-from parsers.store import COLUMNS_NAME, MANIFEST_NAME, Store
+from parsers.store import COLUMNS_NAME, MANIFEST_NAME, STORE_VERSION, Store
 
 TRACE = (
     '{"traceEvents":[{"ph":"X","cat":"kernel","name":"k\\ud83d","pid":0,"tid":7,"ts":1,"dur":2,'
@@ -115,7 +115,9 @@ def test_names_that_are_no_text_do_not_stop_the_store(store: Store, tmp_path: Pa
         lambda folder: (folder / MANIFEST_NAME).write_text('{"version": 1}'),
         lambda folder: (folder / COLUMNS_NAME).write_bytes(b"short"),
         lambda folder: (folder / MANIFEST_NAME).write_text(
-            (folder / MANIFEST_NAME).read_text().replace('"version":1', '"version":0')
+            (folder / MANIFEST_NAME)
+            .read_text()
+            .replace(f'"version":{STORE_VERSION}', '"version":0')
         ),
         lambda folder: (folder / MANIFEST_NAME).write_text(
             (folder / MANIFEST_NAME).read_text().replace("gpu/name", "gpu/nome")
