@@ -17,6 +17,12 @@ SITE_ACCOUNT_LIST='sacctmgr show assoc user=$USER format=account,qos'
 : "${SITE_QOS:=}"
 : "${SITE_QUICK_QOS:=}" # of run.sh --quick
 
+# The same for the job that computes metrics from traces, which needs no GPU. Without an account
+# of its own (SITE_ANALYSIS_ACCOUNT) it goes to the one above.
+: "${SITE_ANALYSIS_PARTITION:=}"
+: "${SITE_ANALYSIS_CONSTRAINT:=}"
+: "${SITE_ANALYSIS_QOS:=}"
+
 # What a node has. SITE_GPU_OPTION is how GPUs are asked for; empty: not at all.
 : "${SITE_DEVICE:=cuda}" # cuda | cpu: where the training runs; cpu expects no GPU events
 : "${SITE_GPUS_PER_NODE:=4}"

@@ -14,6 +14,9 @@ SITE_ACCOUNT_LIST='sacctmgr show assoc user=$USER format=account,qos'
 : "${SITE_QOS:=regular}"
 : "${SITE_QUICK_QOS:=debug}"
 
+: "${SITE_ANALYSIS_CONSTRAINT:=cpu}"
+: "${SITE_ANALYSIS_QOS:=shared}"
+
 SITE_DEVICE=cuda
 : "${SITE_GPUS_PER_NODE:=4}"
 : "${SITE_GPU_OPTION=--gpus-per-node=}"
