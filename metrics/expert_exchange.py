@@ -116,6 +116,15 @@ def _splits(
     return found
 
 
+def split_sizes(trace: RankTrace, calls: Calls, row: int, size: int) -> Split | None:
+    """What one call sends to each of ``size`` members; () for equal parts, None where not known."""
+    args = int(trace.group(calls.event_group).args[calls.row[row]])  # type: ignore[arg-type]
+    if args < 0:
+        return None
+    text = trace.text(int(trace.collective_args.in_split[args]))
+    return () if text.strip("[] ") == "" and text else _parsed(text, size)
+
+
 def _parsed(text: str, size: int) -> Split | None:
     parts = text.strip("[] ").replace(",", " ").split()
     if len(parts) != size or not all(part.isdecimal() and len(part) < 16 for part in parts):

@@ -74,6 +74,15 @@ def crosses_hosts(view: View, ranks: Sequence[int]) -> bool | None:
     return False if known and everyone else None
 
 
+def host_of(view: View, rank: int) -> str | None:
+    """Host of a global rank as its trace names it, else by the ranks per host of the card."""
+    for trace in view.job.ranks:
+        if trace.rank == rank and trace.host:
+            return trace.host
+    per_host = view.card.number("count_per_node")
+    return f"host {rank // per_host}" if per_host is not None and per_host > 0 else None
+
+
 def link_peak(view: View, group: int) -> LinkPeak | None:
     """Peak of the links that a group communicates over, None where nothing tells it.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from metrics.classify import TYPES
-from metrics.collectives.p2p import RECV
+from metrics.collectives.p2p import RECV, SEND
 from parsers.columns import I8, I32, I64, MISSING, Bool
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Instances:
     last to arrive waits for nobody: with ``members`` of 1 it may include waiting. ``trusted``
     is False where members disagree on what they do, so that they are not one collective.
     ``wire_bytes`` is what all recorded members sent together, -1 where one does not tell.
+    ``source`` and ``target`` are the global ranks of a transfer.
     """
 
     group: I32
@@ -43,6 +44,8 @@ class Instances:
     members: I64
     group_size: I64
     trusted: Bool
+    source: I64
+    target: I64
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -74,7 +77,7 @@ def instances_of(view: View) -> Instances:
     parts.append(_transfers(view, ranks, left))
     for label, rank in ranks.items():
         rows = np.flatnonzero(left[label] & (rank.calls.kind != RECV))
-        parts.append(_alone(view, rank.calls, rows))
+        parts.append(_alone(view, rank.calls, rows, rank.rank))
     return _joined([part for part in parts if part is not None])
 
 
@@ -118,6 +121,8 @@ def _matched(
         members=present.sum(axis=1),
         group_size=_sizes(view, group, len(match.labels) + len(match.missing)),
         trusted=match.agrees[keep],
+        source=np.full(len(keep), MISSING, np.int64),
+        target=np.full(len(keep), MISSING, np.int64),
     )
 
 
@@ -170,20 +175,22 @@ def _transfers(view: View, ranks: dict[str, RankView], left: dict[str, Bool]) ->
         rows = pairs.send_row[mine]
         keep = left[label][rows]
         left[label][rows] = False
-        part = _alone(view, inputs[sender].calls, rows[keep])
+        part = _alone(view, inputs[sender].calls, rows[keep], inputs[sender].rank)
         receiver, received = pairs.receiver[mine[keep]], pairs.recv_row[mine[keep]]
         for other in np.unique(receiver):
             here = receiver == other
             there = inputs[other].calls.dur_ns[received[here]]
             part.time_ns[here] = np.minimum(part.time_ns[here], there)
+            part.target[here] = MISSING if inputs[other].rank is None else inputs[other].rank
         part.members[:] = 2
         parts.append(part)
     return _joined(parts) if parts else None
 
 
-def _alone(view: View, calls: Calls, rows: I64) -> Instances:
-    """Calls that no other rank's record belongs to."""
+def _alone(view: View, calls: Calls, rows: I64, rank: int | None) -> Instances:
+    """Calls of one rank that no other rank's record belongs to."""
     group = calls.group[rows]
+    sends = (calls.kind[rows] == SEND) & (rank is not None)
     return Instances(
         group=group,
         kind=calls.kind[rows],
@@ -196,6 +203,8 @@ def _alone(view: View, calls: Calls, rows: I64) -> Instances:
         members=np.ones(len(rows), np.int64),
         group_size=_sizes(view, group, MISSING),
         trusted=np.ones(len(rows), np.bool_),
+        source=np.where(sends, MISSING if rank is None else rank, MISSING),
+        target=np.where(sends, calls.dst[rows], MISSING),
     )
 
 
