@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from memory import check_memory
-from plan_checks import Problem, check_pipelining, check_plan
+from plan_checks import Problem, check_model, check_plan
 from torchtitan_arguments import is_classic
 from train_config import ConfigError, TrainConfig, read_train_config
 
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _of_torchtitan(config: TrainConfig, program: str, version: str) -> Iterator[Problem]:
     if program.startswith("torchtitan") and is_classic(version):
-        yield from check_pipelining(config, version)
+        yield from check_model(config, version)
 
 
 def _card_of_file(overrides: Sequence[str]) -> Iterator[Problem]:

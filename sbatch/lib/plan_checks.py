@@ -59,8 +59,8 @@ def _batches(config: TrainConfig) -> Iterator[Problem]:
         )
 
 
-def check_pipelining(config: TrainConfig, version: str) -> Iterator[Problem]:
-    """Whether a torchtitan that reads TOML can pipeline the model."""
+def check_model(config: TrainConfig, version: str) -> Iterator[Problem]:
+    """What a torchtitan that reads TOML cannot do with the model."""
     name = config.text("model.name")
     if config.number("parallelism.pipeline_parallel_degree") > 1 and name not in _PIPELINED:
         yield Problem(
@@ -68,6 +68,15 @@ def check_pipelining(config: TrainConfig, version: str) -> Iterator[Problem]:
             f"torchtitan {version} does not pipeline {name}",
             "use torchtitan 0.3 or newer in an environment of its own: "
             "VENV_DIR=… TORCHTITAN_VERSION=0.3.0 sbatch/perlmutter/setup_env.sh",
+        )
+    replicas = config.number("parallelism.data_parallel_replicate_degree")
+    shards = config.number("parallelism.data_parallel_shard_degree")
+    if name == "llama3" and shards == 1 < replicas and config.ranks() != replicas:
+        yield Problem(
+            "error",
+            f"torchtitan {version} replicates llama3 only where nothing else is parallel",
+            f"shard instead: data_parallel_shard_degree = {replicas}, "
+            "data_parallel_replicate_degree = 1",
         )
 
 

@@ -10,9 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
-
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -65,6 +62,9 @@ class StepRecorder:
 
 def record_steps(text: str) -> None:
     """From here on the steps that ``text`` names are recorded, where there is a GPU."""
+    import torch  # noqa: PLC0415  (what counts steps needs none)
+    from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: PLC0415
+
     recorder = StepRecorder(parse_steps(text), torch.cuda)
     if torch.cuda.is_available():
         recorder.begin()

@@ -1,0 +1,66 @@
+"""Run scripts in a small environment of their own, with stand-ins for the tools of a cluster."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SBATCH = Path(__file__).resolve().parents[2] / "sbatch"
+TIMEOUT_S = 60
+_KEPT = ("PATH", "HOME", "LANG", "CCLTUI_CACHE_DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a script ended."""
+
+    status: int
+    out: str
+    talk: str
+
+
+def script(
+    path: str | Path, *words: str | Path, env: Mapping[str, str] | None = None, cwd: Path = SBATCH
+) -> Done:
+    """Run ``sbatch/PATH``; nothing of the user's settings reaches it."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    done = subprocess.run(
+        ["bash", str(SBATCH / path), *map(str, words)],
+        check=False,
+        cwd=cwd,
+        env={**kept, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=TIMEOUT_S,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def stand_in(folder: Path, name: str, text: str) -> Path:
+    """An executable of that name which runs ``text`` as a shell script."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/usr/bin/env bash\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def environment_with(python: str, folder: Path) -> Path:
+    """A VENV_DIR whose Python does what ``python`` says, and is this one for all else."""
+    text = f'{python}\nexec {sys.executable} "$@"'
+    return stand_in(folder / "bin", "python", text).parent.parent
+
+
+def plain_environment(folder: Path) -> Path:
+    """A VENV_DIR whose Python is this one."""
+    return environment_with(":", folder)
+
+
+def path_with(folder: Path) -> str:
+    """A PATH on which the stand-ins of ``folder`` come first."""
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"

@@ -1,0 +1,66 @@
+"""Every script: parses, is clean for shellcheck and shfmt, and says what it is for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from shell import SBATCH
+
+TESTS = Path(__file__).parent
+SCRIPTS = sorted([*SBATCH.rglob("*.sh"), *SBATCH.rglob("*.sbatch")])
+SUITES = sorted(TESTS.glob("*.bats"))
+COMMANDS = [path for path in SCRIPTS if path.suffix == ".sh" and os.access(path, os.X_OK)]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(SBATCH if path.is_relative_to(SBATCH) else TESTS))
+
+
+def run(*words: str | Path) -> str:
+    done = subprocess.run(list(map(str, words)), check=False, capture_output=True, encoding="utf-8")
+    return done.stdout + done.stderr + ("" if done.returncode == 0 else f"\n{done.returncode}")
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=name)
+def test_bash_can_parse_it(path: Path) -> None:
+    assert run("bash", "-n", path) == ""
+
+
+@pytest.mark.parametrize("needs", ["shellcheck"], indirect=True)
+def test_shellcheck_finds_nothing(needs: Path) -> None:
+    assert run(needs, "-x", *SCRIPTS, *SUITES) == ""
+
+
+@pytest.mark.parametrize("needs", ["shfmt"], indirect=True)
+def test_shfmt_changes_nothing(needs: Path) -> None:
+    # shfmt looks for .editorconfig above each file.
+    assert run(needs, "-d", *SCRIPTS, *SUITES) == ""
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=name)
+def test_a_script_is_either_run_or_sourced(path: Path) -> None:
+    first = path.read_text().splitlines()[0]
+
+    if path.suffix == ".sbatch" or os.access(path, os.X_OK):
+        assert first == "#!/usr/bin/env bash"
+    else:
+        assert first == "# shellcheck shell=bash"
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=name)
+def test_a_script_that_runs_stops_at_the_first_failure(path: Path) -> None:
+    if path.suffix == ".sbatch" or os.access(path, os.X_OK):
+        assert "\nset -euo pipefail\n" in path.read_text()
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=name)
+def test_no_site_is_named_outside_of_its_profile(path: Path) -> None:
+    of_site = path.parent.name in {"perlmutter", "sites"} or "perlmutter-16" in str(path)
+    code = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
+
+    named = [line for line in code if "NERSC_ALLOCATION" in line or "hbm80g" in line]
+
+    assert of_site or named == []

@@ -1,0 +1,171 @@
+"""What keeps a job from training, or from leaving traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from memory import check_memory, state_bytes
+from plan_checks import Problem, check_model, check_plan
+from train_config import TrainConfig, read_train_config
+
+PROFILED = "[profiling]\nenable_profiling = true\n"
+
+
+def config(
+    folder: Path, *, profiling: str = PROFILED, degrees: str = "", rest: str = ""
+) -> TrainConfig:
+    path = folder / "train_config.toml"
+    plan = f"[parallelism]\ndata_parallel_shard_degree = 1\n{degrees}"
+    path.write_text(f"{profiling}{plan}{rest}")
+    return read_train_config(path)
+
+
+def problems(
+    found: TrainConfig, *, world_size: int = 1, torch_profiler: bool = True
+) -> list[Problem]:
+    return list(check_plan(found, world_size=world_size, torch_profiler=torch_profiler))
+
+
+def test_a_sound_plan_has_no_problem(tmp_path: Path) -> None:
+    assert problems(config(tmp_path)) == []
+
+
+def test_degrees_must_make_the_ranks_of_the_job(tmp_path: Path) -> None:
+    found = config(tmp_path, degrees="tensor_parallel_degree = 4\n")
+
+    (problem,) = problems(found, world_size=8)
+
+    assert problem.level == "error"
+    assert "make 4 ranks, the job has 8" in problem.what
+
+
+def test_a_profiler_switched_off_is_an_error_but_for_nsys(tmp_path: Path) -> None:
+    found = config(tmp_path, profiling="")
+
+    (problem,) = problems(found)
+
+    assert problem == Problem(
+        "error",
+        f"{tmp_path}/train_config.toml switches the profiler off, so there would be no traces",
+        "set enable_profiling = true in [profiling]",
+    )
+    assert problems(found, torch_profiler=False) == []
+
+
+def test_a_job_that_ends_before_the_first_trace_is_refused(tmp_path: Path) -> None:
+    found = config(tmp_path, rest="[training]\nsteps = 9\n")
+
+    (problem,) = problems(found)
+
+    assert problem.level == "error"
+    assert problem.what == "the first trace is written at step 10, the job ends at step 9"
+
+
+def test_a_schedule_without_room_for_its_window_is_refused(tmp_path: Path) -> None:
+    found = config(tmp_path, profiling=PROFILED + "profile_freq = 5\nprofiler_active = 3\n")
+
+    (problem,) = problems(found)
+
+    assert "profile_freq 5 leaves no room for profiler_warmup + profiler_active = 6" in problem.what
+
+
+@pytest.mark.parametrize(
+    ("batch", "micro", "level"), [(4, 1, None), (3, 1, "warning"), (4, 3, "error"), (8, 2, None)]
+)
+def test_micro_batches_fill_the_stages(
+    tmp_path: Path, batch: int, micro: int, level: str | None
+) -> None:
+    found = config(
+        tmp_path,
+        degrees=f"pipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = {micro}\n",
+        rest=f"[training]\nlocal_batch_size = {batch}\n",
+    )
+
+    assert [problem.level for problem in problems(found, world_size=4)] == (
+        [level] if level else []
+    )
+
+
+@pytest.mark.parametrize(("model", "refused"), [("qwen3", True), ("llama3", False)])
+def test_models_that_cannot_be_pipelined_are_refused(
+    tmp_path: Path, model: str, refused: bool
+) -> None:
+    found = config(
+        tmp_path, degrees="pipeline_parallel_degree = 2\n", rest=f'[model]\nname = "{model}"\n'
+    )
+
+    assert bool(list(check_model(found, "0.2.2"))) is refused
+
+
+@pytest.mark.parametrize(
+    ("degrees", "refused"),
+    [
+        ("data_parallel_replicate_degree = 2\n", False),
+        ("data_parallel_replicate_degree = 2\ntensor_parallel_degree = 2\n", True),
+        ("data_parallel_replicate_degree = 1\ntensor_parallel_degree = 2\n", False),
+    ],
+)
+def test_replicas_of_llama_go_with_nothing_else(
+    tmp_path: Path, degrees: str, refused: bool
+) -> None:
+    found = config(tmp_path, degrees=degrees, rest='[model]\nname = "llama3"\n')
+
+    assert bool(list(check_model(found, "0.2.2"))) is refused
+
+
+@pytest.mark.parametrize(
+    ("degrees", "dtype", "ranks", "expected"),
+    [
+        # 2 for the parameter, 2 for the gradient, 2 + 2 for Adam
+        ("", "bfloat16", 1, 8_000_000),
+        ("", "float32", 1, 16_000_000),
+        ("tensor_parallel_degree = 4\n", "bfloat16", 4, 2_000_000),
+        ("tensor_parallel_degree = 2\npipeline_parallel_degree = 2\n", "bfloat16", 4, 2_000_000),
+        # replicas keep the gradients a second time, in buckets
+        ("data_parallel_replicate_degree = 2\n", "bfloat16", 2, 10_000_000),
+    ],
+)
+def test_state_is_counted_by_hand(
+    tmp_path: Path, degrees: str, dtype: str, ranks: int, expected: int
+) -> None:
+    found = config(tmp_path, degrees=degrees, rest=f'[training]\ndtype = "{dtype}"\n')
+
+    assert state_bytes(found, num_params=1_000_000, world_size=ranks) == expected
+
+
+def test_sharding_cuts_what_replicas_keep(tmp_path: Path) -> None:
+    path = tmp_path / "train_config.toml"
+    path.write_text(
+        "[parallelism]\ndata_parallel_shard_degree = -1\ndata_parallel_replicate_degree = 2\n"
+        'tensor_parallel_degree = 2\n[training]\ndtype = "bfloat16"\n'
+    )
+
+    # 16 ranks: 2 replicas of 2 x 4 shares
+    assert state_bytes(read_train_config(path), 1_000_000, world_size=16) == 1_000_000
+
+
+def check(found: TrainConfig, gpu_memory_gib: float) -> list[Problem]:
+    return list(
+        check_memory(found, num_params=1 << 30, world_size=1, gpu_memory_gib=gpu_memory_gib)
+    )
+
+
+def test_memory_is_told_from_the_size_of_the_gpu(tmp_path: Path) -> None:
+    found = config(tmp_path, rest='[training]\ndtype = "bfloat16"\n')  # 8 GiB of state
+
+    assert check(found, 80) == []
+    assert check(found, 10) == []
+    (full,) = check(found, 9)
+    (none,) = check(found, 7.5)
+    assert "take 8.0 of 9 GiB on every GPU: little is left for activations" in full.what
+    assert "take 8.0 of 7.5 GiB on every GPU: the job will run out of memory" in none.what
+    assert {full.level, none.level} == {"warning"}
+
+
+def test_memory_of_an_unknown_optimizer_is_not_guessed(tmp_path: Path) -> None:
+    found = config(tmp_path, rest='[optimizer]\nname = "Shampoo"\n')
+
+    (problem,) = check(found, 80)
+
+    assert "the memory was not checked" in problem.what
