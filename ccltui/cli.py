@@ -19,6 +19,7 @@ from ccltui.commands import (
     analyse,
     card,
     demo,
+    diff,
     doctor,
     explore,
     list_metrics,
@@ -41,6 +42,7 @@ ccltui DIR [options]                   explore
        ccltui analyse DIR… [options]          all metrics into files beside the traces
        ccltui card init|lint … [options]      begin or check a workload card
        ccltui demo [DIR] [options]            a made-up job
+       ccltui diff A B [options]              two runs compared
        ccltui doctor DIR [options]            what is in DIR
        ccltui metrics-report DIR… [options]   all metrics of many directories
        ccltui stats PATH [options]            reports in the form of nsys stats"""
@@ -60,6 +62,7 @@ VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
         "analyse": analyse.run,
         "card": card.run,
         "demo": demo.run,
+        "diff": diff.run,
         "doctor": doctor.run,
         "metrics-report": metrics_report.run,
         "stats": stats.run,

@@ -16,7 +16,16 @@ from ccltui import guard
 guard.bind()
 
 from ccltui import cli, exit_codes  # noqa: E402
-from ccltui.commands import analyse, card, ccl_metrics, demo, doctor, metrics_report, stats  # noqa: E402
+from ccltui.commands import (  # noqa: E402
+    analyse,
+    card,
+    ccl_metrics,
+    demo,
+    diff,
+    doctor,
+    metrics_report,
+    stats,
+)
 from ccltui.report.output import write_file  # noqa: E402
 from ccltui.report.rows import unit_of  # noqa: E402
 from ccltui.tui import keymap  # noqa: E402
@@ -56,6 +65,7 @@ def cli_page() -> str:
         card.init_parser(),
         card.lint_parser(),
         demo.parser(),
+        diff.parser(),
         doctor.parser(),
         metrics_report.parser(),
         stats.parser(),

@@ -45,14 +45,13 @@ def caveat(times: StepTimes) -> str:
         return ""
     parts = []
     if sampled:
-        of = "" if times.num_steps is None else f" of {times.num_steps:,} micro-steps"
-        how = "" if times.stated else " (their number is not stated, but reckoned)"
-        noun = "sample" if times.num_samples == 1 else "samples"
-        parts.append(f"p95 rests on {times.num_samples} {noun}{of}{how}")
+        of = "" if times.num_steps is None else f" of {times.num_steps:,}"
+        how = "" if times.stated else " (reckoned, not stated)"
+        parts.append(f"rest on {times.num_samples}{of} micro-steps{how}")
     if times.coverage is not None:
         verb = "cover" if low else "agree with"
-        parts.append(f"the step times {verb} {times.coverage:.0%} of the training wall time")
-    return "; ".join(parts)
+        parts.append(f"{verb} {times.coverage:.0%} of the training wall time")
+    return f"step times, p95 too, {' and '.join(parts)}"
 
 
 def _row(run: Run, times: StepTimes) -> dict[str, Any]:

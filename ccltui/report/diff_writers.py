@@ -1,0 +1,166 @@
+"""A comparison as text, csv and json."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Final, Protocol
+
+from ccltui.report.layout import bytes_text, clean, table
+from ccltui.report.rows import cell_text
+from ccltui.report.writers import json_bytes
+from metrics.runs.comparable import Check, Comparability
+from metrics.runs.compare import Comparison, Row
+
+SCHEMA_VERSION: Final = 1
+HEADER: Final = ("number", "unit", "A", "B", "B - A", "percent", "verdict", "why")
+CHECK_HEADER: Final = ("must be equal", "A", "B", "standing")
+
+
+class Writer(Protocol):
+    """One output format."""
+
+    def __call__(self, found: Comparison) -> bytes:
+        """The whole comparison in this format."""
+
+
+def write_table(found: Comparison) -> bytes:
+    """Comparability first, then the numbers, then the verdict in one line."""
+    checks = [_check_row(check) for check in found.comparability.checks if check.required]
+    lines = [f"A  {_names(found.a)}", f"B  {_names(found.b)}", ""]
+    lines += table(CHECK_HEADER, checks)
+    lines += [f"{check.name}: {clean(check.sentence)}" for check in found.comparability.stated]
+    lines += ["", *table(HEADER, [_row(row) for row in found.rows], align=_ALIGN), ""]
+    lines.append(headline(found))
+    return "\n".join(line.rstrip() for line in lines).encode() + b"\n"
+
+
+def write_csv(found: Comparison) -> bytes:
+    """A line a number, exact; an absent value is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("number", "unit", "a", "b", "delta", "delta_pct", "verdict", "note"))
+    for row in found.rows:
+        numbers = (row.a, row.b, row.delta, row.delta_pct)
+        cells = (clean(row.name), row.unit, *map(cell_text, numbers), row.verdict, clean(row.note))
+        writer.writerow(cells)
+    return text.getvalue().encode()
+
+
+def write_json(found: Comparison) -> bytes:
+    """One document, indented by 2."""
+    return json_bytes(document(found), indent=True)
+
+
+WRITERS: Final[Mapping[str, Writer]] = {
+    "table": write_table,
+    "csv": write_csv,
+    "json": write_json,
+}
+
+
+def document(found: Comparison) -> dict[str, Any]:
+    """The JSON document, ``schema_version`` 1."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "a": list(found.a),
+        "b": list(found.b),
+        "comparability": _comparability(found.comparability),
+        "rows": [_record(row) for row in found.rows],
+        "verdict": found.verdict,
+        "why": found.why,
+    }
+
+
+def headline(found: Comparison) -> str:
+    """The verdict in one line, with what is to be said beside it."""
+    change = ""
+    if found.verdict != "not comparable":
+        first = found.leading
+        change = _counted(found) if first is None else f", {first.name} {_percent(first)} %"
+    why = f" ({found.why})" if found.why else ""
+    return clean(f"{found.verdict}{change}{why}")
+
+
+def _counted(found: Comparison) -> str:
+    counts = Counter(row.verdict for row in found.rows)
+    return f": {counts['worse']} worse and {counts['better']} better of {len(found.rows)} values"
+
+
+def _comparability(found: Comparability) -> dict[str, Any]:
+    return {
+        "verdict": found.verdict,
+        "differences": [check.sentence for check in found.differences],
+        "stated": [check.sentence for check in found.stated],
+        "unknown": [check.name for check in found.unknown],
+        "checks": [
+            {
+                "name": check.name,
+                "a": check.a or None,
+                "b": check.b or None,
+                "required": check.required,
+                "standing": check.standing,
+            }
+            for check in found.checks
+        ],
+    }
+
+
+def _record(row: Row) -> dict[str, Any]:
+    return {
+        "number": row.name,
+        "unit": row.unit,
+        "a": row.a,
+        "b": row.b,
+        "delta": row.delta,
+        "delta_pct": row.delta_pct,
+        "half_width": row.half_width,
+        "spread": row.spread or None,
+        "higher_is_better": row.higher_is_better,
+        "verdict": row.verdict,
+        "note": row.note,
+    }
+
+
+_ALIGN: Final = ("left", "left", "right", "right", "right", "right", "left", "left")
+
+
+def _row(row: Row) -> tuple[str, ...]:
+    spread = f"{row.note}; {row.spread}" if row.spread else row.note
+    delta = "" if row.delta is None else _amount(row.delta, row.unit, sign="+")
+    return (
+        row.name,
+        row.unit,
+        *("" if value is None else _amount(value, row.unit) for value in (row.a, row.b)),
+        delta,
+        _percent(row),
+        row.verdict,
+        spread,
+    )
+
+
+def _amount(value: float, unit: str, sign: str = "") -> str:
+    """A number for people: halves are rounded away from zero, 1.625 is 1.63."""
+    if unit == "bytes":
+        mark = "-" if value < 0 else sign
+        return f"{mark}{bytes_text(abs(value))}"
+    size = abs(value)
+    digits = 2 if size >= 1 else 4
+    rounded = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return f"{rounded:{sign},}"
+
+
+def _percent(row: Row) -> str:
+    return "" if row.delta_pct is None else f"{row.delta_pct:+,.2f}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    shown = ", ".join(clean(name) for name in names)
+    return shown if len(names) == 1 else f"{shown} ({len(names)} repetitions)"
+
+
+def _check_row(check: Check) -> tuple[str, ...]:
+    return check.name, check.a, check.b, check.standing

@@ -1,0 +1,82 @@
+"""Whether two means differ by more than their values scatter."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+# Two-sided 95 % quantiles of Student's t by degrees of freedom (NIST/SEMATECH handbook, 1.3.6.7.2).
+_T95: Final = (
+    (1, 12.706),
+    (2, 4.303),
+    (3, 3.182),
+    (4, 2.776),
+    (5, 2.571),
+    (6, 2.447),
+    (7, 2.365),
+    (8, 2.306),
+    (9, 2.262),
+    (10, 2.228),
+    (12, 2.179),
+    (15, 2.131),
+    (20, 2.086),
+    (30, 2.042),
+    (60, 2.000),
+)
+_T95_OF_MANY: Final = 1.960
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Values of one side; ``what`` says what one value is."""
+
+    values: tuple[float, ...]
+    what: str
+
+    @property
+    def mean(self) -> float:
+        """Arithmetic mean."""
+        return math.fsum(self.values) / len(self.values)
+
+    @property
+    def std(self) -> float | None:
+        """Sample standard deviation, None of one value."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+def half_width(a: Sample, b: Sample) -> float | None:
+    """Half of the 95 % interval of the difference of two means (Welch).
+
+    A side of one value is taken to scatter as the other one does; None where both have one.
+    """
+    if a.std is None and b.std is None:
+        return None
+    std_a = a.std if a.std is not None else b.std or 0.0
+    std_b = b.std if b.std is not None else a.std or 0.0
+    parts = [std_a**2 / len(a.values), std_b**2 / len(b.values)]
+    error = math.sqrt(sum(parts))
+    if error == 0:
+        return 0.0
+    counts = [max(len(side.values) - 1, 0) for side in (a, b)]
+    weights = [part**2 / count for part, count in zip(parts, counts, strict=True) if count]
+    alone = not all(counts)
+    # Of a side of one value nothing is known: the freedom is that of the other.
+    freedom = max(counts) if alone else sum(parts) ** 2 / sum(weights) if sum(weights) else 1
+    return t95(freedom) * error
+
+
+def t95(freedom: float) -> float:
+    """The quantile of the next smaller number of degrees of freedom that is tabled."""
+    fitting = [value for degrees, value in _T95 if degrees <= freedom + 1e-9]
+    return _T95_OF_MANY if freedom >= 1000 else fitting[-1] if fitting else _T95[0][1]
+
+
+def parts_of(values: Sequence[float], count: int) -> tuple[float, ...]:
+    """Means of consecutive parts of equal length: neighbours in time are no repetitions."""
+    size = len(values) // count
+    if not size:
+        return tuple(values)
+    return tuple(math.fsum(values[i * size : (i + 1) * size]) / size for i in range(count))
