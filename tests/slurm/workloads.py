@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 from cluster import Cluster
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-SUBMIT: Final = ROOT / "sbatch" / "lib" / "submit.sh"
+ANALYSE: Final = (ROOT / "sbatch" / "analysis" / "submit.sh",)
 TWO_NODES: Final = ROOT / "sbatch" / "workloads" / "qwen3-32b-torchtitan-3d-perlmutter-16"
 HERE: Final = Path(__file__).resolve().parent
 
@@ -23,6 +24,7 @@ class Workload:
     folder: Path
     traces: Path
     environment: dict[str, str]
+    submit: Path = ROOT / "sbatch" / "lib" / "submit.sh"  # what its run.sh calls
 
 
 def tiny_workload(directory: Path, **variables: str) -> Workload:
@@ -48,10 +50,15 @@ def tiny_workload(directory: Path, **variables: str) -> Workload:
 
 
 def submit_workload(cluster: Cluster, workload: Workload, *options: str) -> str:
-    """Id of the submitted job; a refusal is an error of the test."""
-    done = cluster.run(
-        SUBMIT, workload.folder, "--parsable", *options, env=workload.environment
-    )
+    """Id of the submitted training job."""
+    return submitted(cluster, workload, (workload.submit, workload.folder), *options)
+
+
+def submitted(
+    cluster: Cluster, workload: Workload, command: Sequence[Path], *options: str | Path
+) -> str:
+    """Id that one of our commands prints, in the workload's environment."""
+    done = cluster.run(*command, "--parsable", *options, env=workload.environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
