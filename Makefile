@@ -1,13 +1,15 @@
 # make demo   set up, then open the explorer on a demo job
 # make test   set up, then run the tests
 # make check  format, lint, strict types, import layers, generated docs, tests
+# make slurm  the tests on a private real Slurm: as root, with the packages of .ci/run
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-dev
 RUN    := $(VENV)/.installed
+TORCH  := $(VENV)/.installed-torch
 
-.PHONY: demo test check format lint types layers docs bench fuzz clean
+.PHONY: demo test check slurm torch format lint types layers docs bench fuzz clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -17,6 +19,11 @@ test: $(STAMP)
 
 check: $(STAMP) lint types layers docs
 	$(BIN)/python -m pytest -n auto
+
+slurm: $(TORCH)
+	CCLTUI_SLURM=require $(BIN)/python -m pytest tests/slurm
+
+torch: $(TORCH)
 
 format: $(STAMP)
 	$(BIN)/ruff format .
@@ -54,6 +61,12 @@ $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
 	touch $@ $(RUN)
+
+# Large, and of no use outside the tests on Slurm, which are skipped without it.
+$(TORCH): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[dev,slurm-tests]"
+	touch $@ $(STAMP) $(RUN)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

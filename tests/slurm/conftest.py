@@ -47,9 +47,9 @@ def cluster(slurm_installed: None) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def torch_installed() -> None:
-    """A visible skip where this Python has no torch: ``make slurm-tests`` installs it."""
+    """A visible skip where this Python has no torch: ``make torch`` installs it."""
     if importlib.util.find_spec("torch") is None:
-        absent("no torch here: make slurm-tests installs it")
+        absent("no torch here: make torch installs it")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from cluster import Cluster
+from daemons import free_ports
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 ANALYSE: Final = (ROOT / "sbatch" / "analysis" / "submit.sh",)
@@ -43,6 +44,8 @@ def tiny_workload(directory: Path, **variables: str) -> Workload:
         "CCLTUI_TRAIN_PROGRAM": str(HERE / "tiny_train.py"),
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",
+        # Another test run's cluster may have a job of the same number, hence the same port.
+        "MASTER_PORT": str(free_ports(1)[0]),
         "PYTHONPATH": str(ROOT),
         **variables,
     }
