@@ -86,7 +86,8 @@ make_environment() {
     if command -v uv >/dev/null; then
         words=(uv venv --python ">=3.11" "$VENV_DIR")
     else
-        find_python || fail "$FAILED" "neither uv nor a Python of 3.11 or newer here" \
+        find_python
+        [[ -n $PYTHON ]] || fail "$FAILED" "neither uv nor a Python of 3.11 or newer here" \
             "install uv (https://docs.astral.sh/uv), or load a module of Python"
         words=("$PYTHON" -m venv "$VENV_DIR")
     fi

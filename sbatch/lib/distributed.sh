@@ -5,7 +5,9 @@
 set_distributed() {
     if [[ -n ${SLURM_JOB_ID:-} ]]; then
         NODES=${SLURM_NNODES:-1}
-        MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+        # Not by `| head`, which may end scontrol by a signal, and the job with it.
+        read -r MASTER_ADDR < <(scontrol show hostnames "$SLURM_JOB_NODELIST") ||
+            fail "$FAILED" "scontrol does not name the hosts of this job" "see above"
         MASTER_PORT=${MASTER_PORT:-$((29500 + SLURM_JOB_ID % 1000))}
     else
         NODES=1

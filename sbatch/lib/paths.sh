@@ -25,13 +25,15 @@ set_caches() {
     export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$base/cuda}
 }
 
-# find_python: the interpreter of the training environment, else one that can read TOML.
+# find_python: the interpreter of the training environment, else one that can read TOML. PYTHON
+# stays empty where there is none.
 find_python() {
     local candidate
+    PYTHON=""
     for candidate in "$VENV_DIR/bin/python" python3 python; do
         "$candidate" -c 'import tomllib' 2>/dev/null || continue
-        export PYTHON=$candidate
-        return 0
+        PYTHON=$candidate
+        break
     done
-    return 1
+    export PYTHON
 }

@@ -3,7 +3,7 @@
 
 # directive NAME: the value of `#SBATCH --NAME=` in the workload's run.sbatch.
 directive() {
-    sed -n "s/^#SBATCH --$1=//p" "$WORKLOAD_DIR/run.sbatch" | head -n 1
+    sed -n "/^#SBATCH --$1=/ { s///p; q; }" "$WORKLOAD_DIR/run.sbatch"
 }
 
 # log_pattern: Slurm opens the log before the job starts, so its folder is made beforehand.

@@ -46,8 +46,9 @@ main() {
     name=${WORKLOAD_DIR##*/}
     TRACE_DIR=${TRACE_DIR:-$TRACE_BASE/$name}
     set_train_program
+    find_python
     set_size
-    if find_python; then
+    if [[ -n $PYTHON ]]; then
         check_workload "$NODES" "$GPUS_PER_NODE" "${TRAIN_ARGUMENTS[@]}"
     else
         warn "the configuration was not checked: no Python with tomllib (3.11 or newer) here"
@@ -137,7 +138,7 @@ read_value() {
 # the #SBATCH lines.
 set_size() {
     local ranks=""
-    if find_python; then
+    if [[ -n $PYTHON ]]; then
         ranks=$("$PYTHON" "$CCLTUI_SBATCH/lib/check_workload.py" --world-size \
             "$WORKLOAD_DIR/train_config.toml" -- "${TRAIN_ARGUMENTS[@]}") || exit "$USAGE"
     fi

@@ -6,7 +6,7 @@ start_trace_dir() {
     local owner
     if [[ -r $TRACE_DIR/.job_id ]]; then
         owner=$(<"$TRACE_DIR/.job_id")
-        if [[ $owner != "${SLURM_JOB_ID:-local}" ]] && squeue -h -j "$owner" -o %T 2>/dev/null | grep -q .; then
+        if [[ $owner != "${SLURM_JOB_ID:-local}" && -n $(squeue -h -j "$owner" -o %T 2>/dev/null) ]]; then
             fail "$FAILED" "job $owner is writing to $TRACE_DIR" "wait for it, or give --output another folder"
         fi
     fi

@@ -50,15 +50,14 @@ def stand_in(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def environment_with(python: str, folder: Path) -> Path:
-    """A VENV_DIR whose Python does what ``python`` says, and is this one for all else."""
-    text = f'{python}\nexec {sys.executable} "$@"'
+def environment_with(folder: Path, *, before: str = ":", ccltui: bool = True) -> Path:
+    """A VENV_DIR whose Python does what ``before`` says and is this one for all else.
+
+    Without ccltui it has the standard library alone, and starts in a tenth of the time.
+    """
+    alone = "" if ccltui else " -S"
+    text = f'{before}\nexec {sys.executable}{alone} "$@"'
     return stand_in(folder / "bin", "python", text).parent.parent
-
-
-def plain_environment(folder: Path) -> Path:
-    """A VENV_DIR whose Python is this one."""
-    return environment_with(":", folder)
 
 
 def path_with(folder: Path) -> str:

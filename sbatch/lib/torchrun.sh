@@ -1,0 +1,16 @@
+# shellcheck shell=bash
+# The words that start one torchrun on this node, which finds the others through the first.
+
+# set_torchrun ID: TORCHRUN, for the node that it is called on; ID tells jobs and runs apart.
+set_torchrun() {
+    local is_host=false
+    ((${SLURM_NODEID:-0} != 0)) || is_host=true
+    # shellcheck disable=SC2034
+    TORCHRUN=(
+        "$PYTHON" -m torch.distributed.run
+        --nnodes="$NODES" --nproc-per-node="$GPUS_PER_NODE"
+        --rdzv-id="${SLURM_JOB_ID:-$$}.$1" --rdzv-backend=c10d
+        --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" --rdzv-conf="is_host=$is_host"
+        --local-addr="${SLURMD_NODENAME:-$MASTER_ADDR}"
+    )
+}

@@ -1,0 +1,310 @@
+"""A run.sbatch as Slurm runs it, with stand-ins for srun, scontrol, nsys and torchrun."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from shell import SBATCH, Done, environment_with, path_with, script, stand_in
+
+TORCHRUN = Path(__file__).parent / "fake_torchrun.sh"
+NAME = "llama3.1-8b-torchtitan-tp-perlmutter-16"
+WORKLOAD = SBATCH / "workloads" / NAME
+LAUNCH = (
+    "-m torch.distributed.run --nnodes=2 --nproc-per-node=2 --rdzv-id=7042.{profiler} "
+    "--rdzv-backend=c10d --rdzv-endpoint=nid0:29542 --rdzv-conf=is_host={host} "
+    f"--local-addr=nid{{node}} {SBATCH}/lib/train_with_traces.py torchtitan.train "
+    "--job.config_file {traces}/train_config.toml --job.dump_folder {traces} "
+    "--model.hf_assets_path {assets}/Llama-3.1-8B"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Two nodes of two ranks, and what they leave in ``traces``."""
+
+    folder: Path
+    traces: Path
+
+    @property
+    def record(self) -> Path:
+        return self.folder / "record"
+
+    @property
+    def assets(self) -> Path:
+        return self.folder / "assets"
+
+    def lines(self, name: str) -> list[str]:
+        path = self.record / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def with_ccltui(self) -> Job:
+        """The same job in an environment that can read what it left."""
+        environment_with(self.folder / "venv", before=TORCHRUN.read_text())
+        return self
+
+    def run(self, *words: str, env: Mapping[str, str] | None = None) -> Done:
+        """The copy of the batch script that Slurm keeps, from where it was submitted."""
+        spool = self.folder / "spool" / "slurm_script"
+        spool.parent.mkdir(exist_ok=True)
+        shutil.copy(WORKLOAD / "run.sbatch", spool)
+        return script(spool, *words, env={**self.settings(), **(env or {})})
+
+    def settings(self) -> dict[str, str]:
+        return {
+            **{"SLURM_JOB_ID": "7042", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "nid[0-1]"},
+            **{"SLURM_GPUS_ON_NODE": "2", "SLURM_CPUS_PER_TASK": "16"},
+            **{"SLURM_SUBMIT_DIR": str(WORKLOAD), "CCLTUI_SITE": "generic", "SITE_DEVICE": "cpu"},
+            **{"VENV_DIR": str(self.folder / "venv"), "TRACE_BASE": str(self.folder / "base")},
+            **{"SITE_SCRATCH": str(self.folder), "HF_ASSETS_ROOT": str(self.assets)},
+            **{"TRACE_DIR": str(self.traces), "RECORD": str(self.record), "TRAINING": "well"},
+            **{"PATH": path_with(self.folder / "bin"), "PYTHONPATH": str(self.folder / "packages")},
+        }
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    """All that a job needs; each test takes something away."""
+    environment_with(tmp_path / "venv", before=TORCHRUN.read_text(), ccltui=False)
+    tools = tmp_path / "bin"
+    stand_in(tools, "scontrol", "printf '%s\\n' nid0 nid1")
+    stand_in(tools, "squeue", "exit 1")
+    stand_in(
+        tools,
+        "srun",
+        'printf "%s\\n" "$SRUN_CPUS_PER_TASK $*" >>"$RECORD/srun"\n'
+        "while [[ $1 == -* ]]; do shift; done\n"
+        "for node in 0 1; do\n"
+        '    SLURM_NODEID=$node SLURM_PROCID=$node SLURMD_NODENAME=nid$node "$@" || exit\n'
+        "done",
+    )
+    titan = tmp_path / "packages" / "torchtitan"
+    titan.mkdir(parents=True)
+    (titan / "__init__.py").touch()
+    about = titan.parent / "torchtitan-0.2.2.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: torchtitan\nVersion: 0.2.2\n")
+    made = Job(tmp_path, tmp_path / "traces")
+    made.record.mkdir()
+    (made.assets / "Llama-3.1-8B").mkdir(parents=True)
+    (made.assets / "Llama-3.1-8B" / "tokenizer.json").write_text("{}")
+    return made
+
+
+def launch(job: Job, profiler: str, node: int) -> str:
+    host = str(node == 0).lower()
+    words = LAUNCH.format(
+        profiler=profiler, node=node, host=host, traces=job.traces, assets=job.assets
+    )
+    return f"{profiler} {node} {words}"
+
+
+def test_one_launcher_a_node_meets_at_the_first(job: Job) -> None:
+    done = job.run("--training.steps", "40")
+
+    assert done.status == 0, done.talk
+    assert job.lines("srun") == [
+        "16 --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 "
+        f"bash {SBATCH}/lib/launch_node.sh --job.config_file {job.traces}/train_config.toml "
+        f"--job.dump_folder {job.traces} --model.hf_assets_path {job.assets}/Llama-3.1-8B "
+        "--training.steps 40"
+    ]
+    assert job.lines("launches") == [
+        f"{launch(job, 'torch', 0)} --training.steps 40",
+        f"{launch(job, 'torch', 1)} --training.steps 40",
+    ]
+
+
+def test_links_lead_to_the_last_capture_of_all_ranks(job: Job) -> None:
+    done = job.run()
+
+    assert done.status == 0, done.talk
+    for rank in range(4):
+        kineto = job.traces / f"kineto_trace_{rank}.json"
+        execution = job.traces / f"torch_et_{rank}.json"
+        assert str(kineto.readlink()) == f"profile_trace/iteration_20/rank{rank}_trace.json"
+        assert str(execution.readlink()) == f"profile_trace/iteration_20/torch_et_{rank}.json"
+        assert json.loads(kineto.read_text())["distributedInfo"]["rank"] == rank
+
+
+def test_a_run_is_read_before_it_is_called_a_success(job: Job) -> None:
+    done = job.with_ccltui().run()
+
+    assert done.status == 0, done.talk
+    assert "verify_traces: ranks: ok, all 4 ranks" in done.talk
+    assert "verify_traces: all that profile mode torch promises is there" in done.talk
+
+
+def test_what_could_not_be_read_is_said(job: Job) -> None:
+    done = job.run()
+
+    assert done.status == 0, done.talk
+    assert "not checked: what is in the files" in done.talk
+    assert "the memory was not checked" not in done.talk  # it trains on the CPU
+    assert "the card was not compared with the configuration" in done.talk
+
+
+def test_what_describes_the_job_lies_beside_the_traces(job: Job) -> None:
+    done = job.run()
+
+    assert done.status == 0, done.talk
+    card, config = "workload_card.yaml", "train_config.toml"
+    assert (job.traces / card).read_bytes() == (WORKLOAD / card).read_bytes()
+    assert (job.traces / config).read_bytes() == (WORKLOAD / config).read_bytes()
+    known = json.loads((job.traces / "launcher_metadata.json").read_text())
+    assert known["world_size"] == 4
+    assert known["rank0_host"] == "nid0"
+    assert known["slurm"] == {
+        "job_id": "7042",
+        "nodelist": "nid[0-1]",
+        "hosts": "nid0\nnid1",
+    }
+    assert known["env"] == {"MASTER_ADDR": "nid0", "MASTER_PORT": "29542"}
+    assert len(list(job.traces.glob(f"{NAME}_*_torch.log"))) == 1
+
+
+def test_both_are_two_runs_and_never_share_one(job: Job) -> None:
+    stand_in(
+        job.folder / "bin",
+        "nsys",
+        'printf "%s\\n" "$*" >>"$RECORD/nsys"\n'
+        'for word in "$@"; do [[ $word != --output=* ]] || printf x >"${word#*=}.nsys-rep"; done\n'
+        'while [[ $1 == -* || $1 == profile ]]; do shift; done\nexec "$@"',
+    )
+
+    done = job.run(env={"PROFILE_MODE": "both", "SITE_DEVICE": "cpu"})
+
+    assert done.status == 0, done.talk
+    ran = job.lines("launches")
+    assert [line.split()[:2] for line in ran] == [
+        *(["torch", "0"], ["torch", "1"], ["nsys", "0"], ["nsys", "1"]),
+    ]
+    assert ["--profiling.no-enable-profiling" in line for line in ran] == [False, False, True, True]
+    assert len(job.lines("nsys")) == 2
+    reports = sorted(path.name for path in job.traces.glob("*.nsys-rep"))
+    assert [name.removeprefix(NAME)[16:] for name in reports] == [
+        "_node0_nid0.nsys-rep",
+        "_node1_nid1.nsys-rep",
+    ]
+
+
+def test_on_gpus_nsys_waits_for_whole_steps(job: Job) -> None:
+    stand_in(job.folder / "bin", "nsys", 'printf "%s\\n" "$*" >>"$RECORD/nsys"')
+
+    job.run(env={"PROFILE_MODE": "nsys", "SITE_DEVICE": "cuda", "NSYS_SCRIBE": "1"})
+
+    (recorded,) = job.lines("nsys")
+    assert "--capture-range=cudaProfilerApi --capture-range-end=stop" in recorded
+    assert "_node1_nid1 " in recorded
+    assert "--delay" not in recorded
+    assert [line.split()[1] for line in job.lines("launches")] == ["0"]
+
+
+def test_a_failing_rank_ends_the_job_with_its_status(job: Job) -> None:
+    done = job.run(env={"TRAINING": "failing", "PROFILE_MODE": "torch"})
+
+    assert done.status == 3
+    assert "error: training ended with status 3" in done.talk
+    assert len(job.lines("launches")) == 1
+
+
+def test_a_failed_first_run_is_not_followed_by_the_second(job: Job) -> None:
+    stand_in(job.folder / "bin", "nsys", "exit 9")
+
+    done = job.run(env={"TRAINING": "failing", "PROFILE_MODE": "both"})
+
+    assert done.status == 3
+
+
+@pytest.mark.parametrize(
+    ("training", "missing"),
+    [
+        ("without-et", "missing: torch_et_R.json of rank 0 1 2 3"),
+        ("without-traces", "missing: kineto_trace_R.json of rank 0 1 2 3 (did training reach"),
+    ],
+)
+def test_training_without_traces_is_no_success(job: Job, training: str, missing: str) -> None:
+    done = job.run(env={"TRAINING": training})
+
+    assert done.status == 4
+    assert missing in done.talk
+
+
+def test_a_trace_without_gpu_events_is_no_success_on_gpus(job: Job) -> None:
+    done = job.with_ccltui().run(env={"SITE_DEVICE": "cuda"})
+
+    assert done.status == 4
+    assert "missing: GPU events: CPU-only trace: ranks 0, 1, 2 and 3" in done.talk
+
+
+def test_an_earlier_run_is_moved_aside_and_never_mixed_in(job: Job) -> None:
+    job.traces.mkdir()
+    (job.traces / "kineto_trace_9.json").write_text("old")
+
+    done = job.run()
+
+    assert done.status == 0, done.talk
+    assert not (job.traces / "kineto_trace_9.json").exists()
+    (aside,) = (job.folder / "previous").iterdir()
+    assert (aside / "kineto_trace_9.json").read_text() == "old"
+
+
+def test_a_folder_that_another_job_writes_to_is_refused(job: Job) -> None:
+    job.traces.mkdir()
+    (job.traces / ".job_id").write_text("7041\n")
+    stand_in(job.folder / "bin", "squeue", "echo RUNNING")
+
+    done = job.run()
+
+    assert done.status == 1
+    assert f"error: job 7041 is writing to {job.traces}" in done.talk
+    assert job.lines("launches") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "error", "fix"),
+    [
+        ({"VENV_DIR": "/absent"}, 1, "no Python environment in /absent", "setup_env.sh once"),
+        ({"HF_ASSETS_ROOT": "/absent"}, 1, "no tokenizer in /absent/Llama", "--with-models"),
+        ({"PYTHONPATH": ""}, 1, "has no module torchtitan.train", "run "),
+        ({"CCLTUI_SITE": "nowhere"}, 2, "no site profile", "perlmutter"),
+        ({"PROFILE_MODE": "kineto"}, 2, "PROFILE_MODE is 'kineto'", "torch nsys both"),
+        ({"PROFILE_MODE": "nsys", "PATH": ""}, 1, "needs nsys", "--profile torch"),
+        ({"SLURM_NNODES": "3"}, 2, "this workload would not run", "see above"),
+        ({"SITE_ACCOUNT_NEEDED": "yes"}, 2, "no account to charge on generic", "--account"),
+        ({"CCLTUI_TRAIN_PROGRAM": "/absent.py"}, 1, "no training program", "--train-program"),
+    ],
+)
+def test_what_is_missing_is_named_with_its_fix(
+    job: Job, change: dict[str, str], status: int, error: str, fix: str
+) -> None:
+    if "PATH" in change:
+        change = {**change, "PATH": f"{job.folder / 'bin'}:/usr/bin:/bin"}
+
+    done = job.run(env=change)
+
+    assert done.status == status, done.talk
+    told = done.talk.splitlines()
+    (at,) = [index for index, line in enumerate(told) if ": error: " in line]
+    assert error in told[at]
+    assert told[at + 1].startswith("    fix: ")
+    assert fix in told[at + 1]
+    assert job.lines("launches") == []
+
+
+@pytest.mark.parametrize("where", ["workloads", "", "..", f"workloads/{NAME}"])
+def test_the_scripts_are_found_from_where_the_job_was_submitted(job: Job, where: str) -> None:
+    done = job.run(env={"SLURM_SUBMIT_DIR": str(SBATCH / where), "VENV_DIR": "/absent"})
+
+    assert "no Python environment in /absent" in done.talk
+
+
+def test_elsewhere_the_scripts_are_not_found_and_that_is_said(job: Job) -> None:
+    done = job.run(env={"SLURM_SUBMIT_DIR": str(job.folder)})
+
+    assert done.status == 2
+    assert "submit it with run.sh" in done.talk
