@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
+from metrics.execution_steps import (
+    ExecutionTimes,
+    execution_times,
+    has_only_execution_traces,
+)
 from metrics.iter_time import step_times
 from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Result
+from metrics.side_answer import side_answer
 from metrics.statistics import median, ratio
 
 if TYPE_CHECKING:
@@ -28,13 +34,16 @@ _FIELDS = (
 
 def compute(view: View) -> Result:
     """Tokens of a step over the median step time."""
+    executed = has_only_execution_traces(view)
+    if not executed:
+        view.require_traces()
     batch, seq_len = _stated(view)
     scope, warnings = _scope(view)
     replicas = data_parallel(view)
     accumulation = view.card.number("gradient_accumulation") or 1
     if scope == "local":
         batch *= (replicas or 1) * accumulation
-    times = step_times(view)
+    times = execution_times(view) if executed else step_times(view)
     seconds = [ns / 1e9 for ns in times.slowest_ns]
     step_time = median(seconds) or 0.0
     tokens = batch * seq_len
@@ -54,12 +63,23 @@ def compute(view: View) -> Result:
         "batch_size_scope": scope,
         "provenance": _provenance(view),
     }
+    basis = _basis(view, scope, accumulation)
+    if isinstance(times, ExecutionTimes):
+        return side_answer(
+            METRIC,
+            view,
+            details,
+            files=times.files,
+            basis={**basis, "duration": times.basis},
+            reasons=times.reasons,
+            warnings=warnings,
+        )
     return answer(
         METRIC,
         view,
         details,
         source="annotation",
-        basis=_basis(view, scope, accumulation),
+        basis=basis,
         reasons=times.reasons,
         warnings=warnings,
     )
@@ -158,7 +178,7 @@ METRIC = Metric(
     ),
     needs=(
         "workload card or overrides: batch_size, seq_len, data-parallel degrees",
-        "step markers",
+        "step markers (in a Kineto trace; else in execution traces)",
     ),
     keys=(
         "throughput_tokens_per_s",
@@ -181,5 +201,6 @@ METRIC = Metric(
     label="tokens per second",
     higher_is_better=True,
     category="throughput",
+    needs_traces=False,
 )
 metric_cal = metric_cal_of(METRIC.name)

@@ -49,6 +49,10 @@ def _unstated() -> F32:
     return np.empty(0, np.float32)
 
 
+def _no_texts() -> I32:
+    return np.empty(0, np.int32)
+
+
 class Strings(Sequence[str]):
     """The interned strings of one rank, decoded one by one from a byte blob.
 
@@ -122,6 +126,7 @@ class Events:
     bytes: I64  # memcpy and memset; -1 elsewhere
     blocks_per_sm: F32 = field(default_factory=_unstated)  # blocks of a kernel's grid, an SM
     occupancy_pct: F32 = field(default_factory=_unstated)  # the profiler's estimate; 0: none
+    shapes: I32 = field(default_factory=_no_texts)  # JSON text of a matrix product's input shapes
 
     COLUMNS = (
         ("start_ns", np.int64),
@@ -134,7 +139,11 @@ class Events:
         ("args", np.int32),
         ("bytes", np.int64),
     )
-    SPARSE = (("blocks_per_sm", np.float32), ("occupancy_pct", np.float32))
+    SPARSE = (
+        ("blocks_per_sm", np.float32),
+        ("occupancy_pct", np.float32),
+        ("shapes", np.int32),
+    )
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -149,13 +158,13 @@ class Events:
         some = {name: column[rows] for name, _ in self.SPARSE if len(column := self._raw(name))}
         return Events(*(getattr(self, name)[rows] for name, _ in self.COLUMNS), **some)
 
-    def sparse(self, name: str) -> F32:
+    def sparse(self, name: str) -> npt.NDArray[Any]:
         """A column of ``SPARSE`` with a value for every event, -1 where it is not stated."""
         column = self._raw(name)
-        return column if len(column) else np.full(len(self), MISSING, np.float32)
+        return column if len(column) else np.full(len(self), MISSING, column.dtype)
 
-    def _raw(self, name: str) -> F32:
-        column: F32 = getattr(self, name)
+    def _raw(self, name: str) -> npt.NDArray[Any]:
+        column: npt.NDArray[Any] = getattr(self, name)
         return column
 
     @classmethod
@@ -185,6 +194,7 @@ class CollectiveArgs:
     in_split: I32  # text of the list, as written: "[4, 4]"
     out_split: I32
     is_async: I8  # 1, 0, or -1
+    record_id: I64  # the number that execution traces give the operator; 0 and -1: none
 
     COLUMNS = (
         ("op", np.int32),
@@ -200,6 +210,7 @@ class CollectiveArgs:
         ("in_split", np.int32),
         ("out_split", np.int32),
         ("is_async", np.int8),
+        ("record_id", np.int64),
     )
 
     def __len__(self) -> int:

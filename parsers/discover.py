@@ -14,6 +14,7 @@ import msgspec
 from parsers.captures import captures_of, iteration_of
 from parsers.columns import Note, RankSource
 from parsers.errors import NotFoundError, TraceError
+from parsers.execution.pairing import with_execution_traces
 from parsers.found import Capture, Discovery, FoundFile, Kind
 from parsers.names import listed, natural_key, shown
 from parsers.rank_identity import mapped_ranks, parse_rank_map, rank_in_name, rank_of
@@ -75,6 +76,7 @@ def discover(
         *captures_of([file for file in files if _is_used(file)]),
         *captures_of([file for file in files if _is_used_of_nsys(file)], "nsys"),
     )
+    captures = with_execution_traces(captures, files)
     in_capture = {file.path: file for capture in captures for file in capture.files}
     files = [in_capture.get(file.path, file) for file in files]
     files.sort(key=lambda file: natural_key(file.path))

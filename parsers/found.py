@@ -48,6 +48,13 @@ Source = Literal["torch", "nsys"]
 """Which profiler recorded a capture."""
 
 
+class Beside(msgspec.Struct, frozen=True):
+    """A file that adds to what another says: an execution trace of the same rank."""
+
+    path: str
+    real_path: str
+
+
 class FoundFile(msgspec.Struct, frozen=True):
     """One file below the directory that was opened.
 
@@ -66,6 +73,7 @@ class FoundFile(msgspec.Struct, frozen=True):
     duplicate_of: str | None = None  # path of the file it repeats: link, or equal content
     problem: str | None = None  # why it is not used, one sentence
     world_size: int | None = None
+    beside: Beside | None = None
 
 
 class Capture(msgspec.Struct, frozen=True):

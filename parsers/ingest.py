@@ -114,11 +114,15 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
     started = time.perf_counter()
     path = Path(found.real_path)
     try:
-        traces = store.load_parts(store.key(path, version_of(found.kind)))
+        traces = store.load_parts(store.key(path, version_of(found.kind), _beside(found)))
     except OSError as error:
         return [Failed(found.path, f"{found.path}: cannot be read ({error.strerror})")]
     seconds = time.perf_counter() - started
     return _loaded(found, traces or (), cached=True, seconds=seconds)
+
+
+def _beside(found: FoundFile) -> Path | None:
+    return None if found.beside is None else Path(found.beside.real_path)
 
 
 def _loaded(
@@ -145,6 +149,7 @@ def _inline(
                 Path(found.real_path),
                 found.kind,
                 shown=found.path,
+                beside=found.beside,
                 scratch=(store.directory,),
                 cancelled=cancelled,
             )
@@ -154,7 +159,8 @@ def _inline(
             yield Failed(found.path, str(error))
             continue
         with contextlib.suppress(OSError):
-            store.save_parts(store.key(Path(found.real_path), version_of(found.kind)), traces)
+            key = store.key(Path(found.real_path), version_of(found.kind), _beside(found))
+            store.save_parts(key, traces)
         yield Progress(found.path, found.size_bytes, found.size_bytes)
         traces = [in_memory(trace) for trace in traces]
         yield from _loaded(found, traces, cached=False, seconds=time.perf_counter() - started)

@@ -124,7 +124,7 @@ class WorkerPool:
         try:
             with _own_main_module():
                 return self._executor.submit(
-                    read_one, found.real_path, found.path, found.kind, directories
+                    read_one, found.real_path, found.path, found.kind, directories, found.beside
                 )
         except BrokenProcessPool:
             return None

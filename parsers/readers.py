@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from parsers.columns import Events, RankTrace
-from parsers.found import Kind
+from parsers.columns import Events, Note, RankTrace
+from parsers.errors import TraceError
+from parsers.found import Beside, Kind
 from parsers.kineto import read_kineto
 from parsers.kineto.reader import PARSER_VERSION
 
@@ -29,18 +30,21 @@ def read_file(
     kind: Kind,
     *,
     shown: str,
+    beside: Beside | None = None,
     scratch: Sequence[Path] = (),
     progress: Report | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Sequence[RankTrace]:
     """Columns of one file, one trace a rank; a Kineto file holds one.
 
-    Columns of nsys stay on disk, each read whenever it is asked for: see `in_memory`.
-    ``scratch`` are directories to try in turn for what must be written first. Raises
-    :class:`parsers.errors.TraceError` where the file gives nothing, and CancelledError.
+    ``beside`` adds what a Kineto file lacks. Columns of nsys stay on disk, each read whenever it
+    is asked for: see `in_memory`. ``scratch`` are directories to try in turn for what must be
+    converted first. Raises :class:`parsers.errors.TraceError` where the file gives nothing, and
+    CancelledError.
     """
     if kind == "kineto":
-        return (read_kineto(path, shown=shown, progress=progress, cancelled=cancelled),)
+        trace = read_kineto(path, shown=shown, progress=progress, cancelled=cancelled)
+        return (trace if beside is None else _described(trace, beside),)
     if kind == "nsys_report":
         from parsers.nsys.report import read_report  # noqa: PLC0415
 
@@ -51,6 +55,21 @@ def read_file(
 
     directory = next((one for one in scratch if os.access(one, os.W_OK)), None)
     return read_nsys(path, shown=shown, progress=progress, cancelled=cancelled, scratch=directory)
+
+
+def _described(trace: RankTrace, beside: Beside) -> RankTrace:
+    """The rank with what its execution trace adds, where it lacks something of its collectives."""
+    from parsers.execution.join import joined, lacks_metadata  # noqa: PLC0415
+    from parsers.execution.reader import read_execution_trace  # noqa: PLC0415
+
+    if not lacks_metadata(trace):
+        return trace
+    try:
+        execution = read_execution_trace(Path(beside.real_path), shown=beside.path)
+    except TraceError as error:
+        note = Note("execution_trace_unread", str(error))
+        return dataclasses.replace(trace, notes=(*trace.notes, note))
+    return joined(trace, execution)
 
 
 def in_memory(trace: RankTrace) -> RankTrace:

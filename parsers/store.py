@@ -108,16 +108,21 @@ class Store:
         self.directory = directory
         self.limit_bytes = limit_bytes
 
-    def key(self, path: Path, parser_version: int) -> str:
-        """Name of the entry: real path, size, time, first and last bytes, versions."""
-        status = path.stat()
+    def key(self, path: Path, parser_version: int, beside: Path | None = None) -> str:
+        """Name of the entry: real path, size, time, first and last bytes, versions.
+
+        The same of the file ``beside`` it, which adds to its columns.
+        """
         digest = hashlib.blake2b(digest_size=20)
-        facts = (os.fsencode(path.resolve()), status.st_size, status.st_mtime_ns)
-        digest.update(repr((facts, parser_version, STORE_VERSION, sys.byteorder)).encode())
-        with path.open("rb") as file:
-            digest.update(file.read(_SAMPLE_BYTES))
-            file.seek(max(status.st_size - _SAMPLE_BYTES, 0))
-            digest.update(file.read(_SAMPLE_BYTES))
+        digest.update(repr((parser_version, STORE_VERSION, sys.byteorder)).encode())
+        for one in (path,) if beside is None else (path, beside):
+            status = one.stat()
+            facts = (os.fsencode(one.resolve()), status.st_size, status.st_mtime_ns)
+            digest.update(repr(facts).encode())
+            with one.open("rb") as file:
+                digest.update(file.read(_SAMPLE_BYTES))
+                file.seek(max(status.st_size - _SAMPLE_BYTES, 0))
+                digest.update(file.read(_SAMPLE_BYTES))
         return digest.hexdigest()
 
     def load(self, key: str) -> RankTrace | None:

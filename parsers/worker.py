@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from parsers.found import Kind
+    from parsers.found import Beside, Kind
 
 _REPORT_S = 0.05
 
@@ -63,7 +63,13 @@ def ready() -> None:
     import parsers.store  # noqa: F401, PLC0415
 
 
-def read_one(real_path: str, shown: str, kind: Kind, directories: tuple[Path, ...]) -> Outcome:
+def read_one(
+    real_path: str,
+    shown: str,
+    kind: Kind,
+    directories: tuple[Path, ...],
+    beside: Beside | None = None,
+) -> Outcome:
     """Read one file and store its columns in the first of ``directories`` that takes them."""
     from parsers.errors import TraceError  # noqa: PLC0415
     from parsers.readers import read_file, version_of  # noqa: PLC0415
@@ -81,11 +87,13 @@ def read_one(real_path: str, shown: str, kind: Kind, directories: tuple[Path, ..
 
     path = Path(real_path)
     try:
-        key = Store(directories[0]).key(path, version_of(kind))
+        other = None if beside is None else Path(beside.real_path)
+        key = Store(directories[0]).key(path, version_of(kind), other)
         traces = read_file(
             path,
             kind,
             shown=shown,
+            beside=beside,
             scratch=directories,
             progress=progress,
             cancelled=_Worker.stop.is_set,

@@ -23,7 +23,8 @@ cdef class _EventReader:
         cdef Key known
         memset(event, 0, sizeof(Event))
         event.category = event.name = -1
-        event.correlation = event.external = event.size = event.described = event.launch = -1
+        event.correlation = event.external = event.size = event.described = event.extra = -1
+        event.record = -1
         if p == end:
             return MORE
         if p[0] == 125:
@@ -167,6 +168,8 @@ cdef class _EventReader:
             return self._identifier(at, end, &event.external, &event.foreign)
         if known == A_BYTES:
             return self._identifier(at, end, &event.size, &event.foreign)
+        if known == A_RECORD:
+            return self._identifier(at, end, &event.record, &event.foreign)
         if known == A_DEVICE:
             return self._label(at, end, &event.device, &event.foreign)
         if known == A_STREAM:

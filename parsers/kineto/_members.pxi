@@ -16,7 +16,7 @@ cdef enum ArgsKey:
     # how a kernel was launched
     A_GRID, A_BLOCKS_PER_SM, A_OCCUPANCY,
     # what every event may have
-    A_CORRELATION, A_EXTERNAL, A_BYTES, A_NAME, A_DEVICE, A_STREAM, A_OTHER
+    A_CORRELATION, A_EXTERNAL, A_BYTES, A_RECORD, A_NAME, A_DEVICE, A_STREAM, A_OTHER
     STATED = A_INPUT_DIMS   # those before
     DESCRIBED = A_GRID     # those before: together they describe a collective
     PARTS = A_CORRELATION   # those before: their place is kept
@@ -54,12 +54,13 @@ cdef struct Event:
     int64_t correlation
     int64_t external
     int64_t size
+    int64_t record    # the number of the operator in an execution trace
     bint has_start
     bint has_duration
     bint has_args
     uint64_t seen     # members of args, by ArgsKey
     int32_t described # -1, or -2 - row of what is said of a collective
-    int32_t launch    # -1, or the id of how a kernel was launched
+    int32_t extra     # -1; of a kernel the id of its launch, of a product the text of its shapes
     Bytes label       # "name" of args: the label of a process or thread, or NULL
     Py_ssize_t label_length
     bint foreign      # strict JSON, but for the general decoder
@@ -157,6 +158,8 @@ cdef inline int _args_key(Bytes key, Py_ssize_t length) noexcept nogil:
             return A_GROUP_NAME
         if memcmp(text, b"Global rank stride", 18) == 0:
             return A_RANK_STRIDE
+        if memcmp(text, b"Record function id", 18) == 0:
+            return A_RECORD
     elif length == 19:
         if memcmp(text, b"Process Group Ranks", 19) == 0:
             return A_GROUP_RANKS

@@ -12,7 +12,7 @@ cdef struct Rows:
     int32_t *category
     int32_t *track
     int32_t *args
-    int32_t *launch
+    int32_t *extra
     int32_t *ordinal
     Py_ssize_t used
     Py_ssize_t room
@@ -29,7 +29,7 @@ cdef int _grow(Rows *rows) except -1 nogil:
     rows.category = <int32_t *>_resized(rows.category, room * 4)
     rows.track = <int32_t *>_resized(rows.track, room * 4)
     rows.args = <int32_t *>_resized(rows.args, room * 4)
-    rows.launch = <int32_t *>_resized(rows.launch, room * 4)
+    rows.extra = <int32_t *>_resized(rows.extra, room * 4)
     rows.ordinal = <int32_t *>_resized(rows.ordinal, room * 4)
     rows.room = room
     return 0
@@ -45,7 +45,7 @@ cdef void _free(Rows *rows) noexcept:
     free(rows.category)
     free(rows.track)
     free(rows.args)
-    free(rows.launch)
+    free(rows.extra)
     free(rows.ordinal)
 
 
@@ -62,7 +62,7 @@ cdef object _taken(Rows *rows):
         "external_id": _copy64(rows.external, rows.used),
         "bytes": _copy64(rows.size, rows.used),
         "ordinal": _copy32(rows.ordinal, rows.used),
-        "launch": _copy32(rows.launch, rows.used),
+        "extra": _copy32(rows.extra, rows.used),
     }
     rows.used = 0
     return columns

@@ -14,6 +14,7 @@ cdef class _Said:
     cdef Py_ssize_t said_room
     cdef int32_t *described      # by row: what is said; numbers alone differ
     cdef int64_t *sequences
+    cdef int64_t *records        # NULL until an event states one
     cdef Py_ssize_t described_used, described_room
     cdef bint odd_labels         # a label came whose process or thread is no number
     cdef int label_name, label_process
@@ -28,14 +29,16 @@ cdef class _Said:
         free(self.said)
         free(self.described)
         free(self.sequences)
+        free(self.records)
 
     cdef object take_described(self):
-        """What each described row says, and its sequence number or -2 where that says it too."""
+        """What each described row says, its sequence number (-2: that says it too), its operator."""
         if self.described_used == 0:
-            return np.empty(0, np.int32), np.empty(0, np.int64)
+            return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)
         return (
             _copy32(self.described, self.described_used),
             _copy64(self.sequences, self.described_used),
+            _copy64(self.records, self.described_used) if self.records else np.empty(0, np.int64),
         )
 
     cdef bint launch(self, Event *event) except -1 nogil:
@@ -51,8 +54,8 @@ cdef class _Said:
                 self._say(&length, part, self.parts[part].start, self.parts[part].length)
         hash = hash_of(self.said, length)
         slot = self.launches.find_text(hash, self.said, length)
-        event.launch = slot.id - 1 if slot.id != 0 else self._new_launch(event, hash, length)
-        return event.launch >= 0
+        event.extra = slot.id - 1 if slot.id != 0 else self._new_launch(event, hash, length)
+        return event.extra >= 0
 
     cdef int32_t _new_launch(self, Event *event, uint64_t hash, Py_ssize_t length) except -3 with gil:
         cdef int part
@@ -95,11 +98,24 @@ cdef class _Said:
             self.described_room = self.described_room * 2 if self.described_room else 1024
             self.described = <int32_t *>_resized(self.described, self.described_room * 4)
             self.sequences = <int64_t *>_resized(self.sequences, self.described_room * 8)
+            if self.records:
+                self.records = <int64_t *>_resized(self.records, self.described_room * 8)
         self.described[self.described_used] = said
         self.sequences[self.described_used] = sequence
+        self._record(event.record)
         event.described = <int32_t>(-2 - self.described_used)
         self.described_used += 1
         return True
+
+    cdef int _record(self, int64_t record) except -1 nogil:
+        """Keep the number of the operator; all before the first one that has any have none."""
+        if record <= 0 and not self.records:
+            return 0
+        if not self.records:
+            self.records = <int64_t *>_resized(NULL, self.described_room * 8)
+            memset(self.records, 255, self.described_room * 8)
+        self.records[self.described_used] = record if record > 0 else -1
+        return 0
 
     cdef int32_t _new_description(
         self, Event *event, uint64_t hash, Py_ssize_t length, int first, int stop, int32_t name

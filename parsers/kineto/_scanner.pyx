@@ -30,6 +30,7 @@ cdef enum:
     TEXT = 1
     NUMBER = 2
     DESCRIPTIONS = 1 << 14  # more distinct ones are left to the general decoder
+    LONGEST_SHAPES = 400    # as in products.py
 
 include "_members.pxi"
 include "_tables.pxi"
@@ -44,7 +45,7 @@ cdef class Scanner:
 
     ``pool`` interns texts (``id_of``), ``tracks`` is the dictionary of track keys,
     ``group_of`` gives the column group of a category by its index, ``is_shaped`` tells names
-    whose inputs describe a collective (2: its peer too). ``describe`` reads such an event from
+    whose inputs describe a collective (2: its peer too) or a product (3). ``describe`` reads such an event from
     text: the index of what it says, -2 where it cannot tell. ``launched`` gives the id of a
     kernel's launch by the texts of its grid, blocks an SM and occupancy. All are shared with the
     general decoder.
@@ -97,8 +98,11 @@ cdef class Scanner:
         if self.rows[group].used == 0:
             return None
         columns = _taken(&self.rows[group])
-        if group != 0:
-            del columns["launch"]
+        extra = columns.pop("extra")
+        if group == 0:
+            columns["launch"] = extra
+        elif group == 4:
+            columns["shapes"] = extra
         return columns
 
     def take_spans(self):
@@ -123,7 +127,7 @@ cdef class Scanner:
         ]
 
     def take_described(self):
-        """What each described row says, and its sequence number or -2 where that says it too."""
+        """What each described row says, its sequence number (-2: that says it too), its operator."""
         return self.said.take_described()
 
     cdef Py_ssize_t _scan(self, Bytes base, Bytes end) except -1 nogil:
@@ -173,14 +177,22 @@ cdef class Scanner:
             return True
         if group == 0 and not self.said.launch(event):
             return False
+        shape = self.ids.shape(event.name) if group != 0 and event.name >= 0 else 0
+        if shape == 3 and group == 4:
+            self._shapes(event)
         if event.seen & (1 << A_COLLECTIVE | 1 << A_IN_ELEMS):
             return self.said.describe(event, 0, STATED, -1)
-        if group == 0 or event.name < 0:
-            return True
-        shape = self.ids.shape(event.name)
-        if shape == 0:
+        if shape == 0 or shape == 3:
             return True
         return self.said.describe(event, STATED, DESCRIBED if shape == 2 else A_CONCRETE, event.name)
+
+    cdef int _shapes(self, Event *event) except -1 nogil:
+        """Keep the shapes of the inputs of a product as a text."""
+        cdef Span *span = &self.said.parts[<int>A_INPUT_DIMS]
+        cdef bint odd = False  # bytes beyond ASCII have made the event foreign before
+        if event.seen >> A_INPUT_DIMS & 1 and span.length <= LONGEST_SHAPES:
+            event.extra = self.ids.text(span.start, span.length, &odd)
+        return 0
 
     cdef int _row(self, Event *event) except -1 nogil:
         cdef int group = self.ids.group(event.category)
@@ -201,7 +213,7 @@ cdef class Scanner:
         rows.category[at] = event.category
         rows.track[at] = self.ids.track(group <= 2, pid, tid)
         rows.args[at] = event.described
-        rows.launch[at] = event.launch
+        rows.extra[at] = event.extra
         rows.correlation[at] = event.correlation if event.correlation != 0 else -1
         rows.external[at] = event.external
         rows.size[at] = event.size

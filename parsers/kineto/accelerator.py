@@ -28,8 +28,8 @@ class Scanner(Protocol):
     def take_spans(self) -> list[tuple[int, int, int]]:
         """Events left to the general decoder: (start, end, ordinal)."""
 
-    def take_described(self) -> tuple[I32, I64]:
-        """By row of what was said of a collective: its index, its sequence number or -2."""
+    def take_described(self) -> tuple[I32, I64, I64]:
+        """By row of what was said of a collective: its index, sequence number or -2, operator."""
 
     def take_counts(self) -> list[tuple[str, int, int]]:
         """(phase, category id, number) of all events kept or counted here."""

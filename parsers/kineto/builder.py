@@ -224,11 +224,12 @@ class Builder:
             self._rows.collectives.add_described(*self.scanner.take_described())
         texts = [self._rows.collectives.text_ids()]
         for columns in self._groups.values():
-            texts += [columns.column("name"), columns.column("category")]
+            texts += columns.texts()
         strings, text_ids = self._rows.strings.finish(texts)
         del texts  # or the columns they show could not be let go
         tracks, track_ids = self._rows.finish_tracks(self._labels)
         renumbered = {"name": text_ids, "category": text_ids, "track": track_ids}
+        renumbered["shapes"] = text_ids
         launches = partial(self._rows.launches.columns, tracks=tracks, devices=devices)
         events = {
             group: columns.finish(base_ns, renumbered, launches)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from parsers.columns import (
     I32,
@@ -22,6 +23,7 @@ from parsers.columns import (
 )
 from parsers.kineto.event import DECODE_ERRORS, Args, text_of_float
 from parsers.kineto.groups import GroupTable
+from parsers.kineto.products import is_product
 
 if TYPE_CHECKING:
     from parsers.kineto.event import Event
@@ -44,10 +46,13 @@ def is_shaped(name: object) -> bool:
 
 
 def shape_of(name: str) -> int:
-    """What inputs of an event of this name describe: 1 a collective, 2 its peer too, 0 nothing."""
+    """What inputs of an event of this name describe.
+
+    1 a collective, 2 its peer too, 3 a matrix product, 0 nothing.
+    """
     if _POINT_TO_POINT.match(name) is not None:
         return 2
-    return int(is_shaped(name))
+    return 1 if is_shaped(name) else 3 if is_product(name) else 0
 
 
 class CollectiveRows:
@@ -61,6 +66,7 @@ class CollectiveRows:
         self._descriptions: list[tuple[int, ...]] = []
         self._described: I32 = np.empty(0, np.int32)
         self._sequences: I64 = np.empty(0, np.int64)
+        self._records: I64 = np.empty(0, np.int64)
 
     def rows_of(self, group: Group, events: list[Event]) -> list[int]:
         """Row of every event, -1 where it says nothing about a collective."""
@@ -90,12 +96,13 @@ class CollectiveRows:
         self._descriptions.append(row)
         return len(self._descriptions) - 1
 
-    def add_described(self, described: I32, sequences: I64) -> None:
-        """Rows that the compiled scanner saw: an index of ``describe`` and a number each.
+    def add_described(self, described: I32, sequences: I64, records: I64) -> None:
+        """Rows that the compiled scanner saw: an index of ``describe`` and two numbers each.
 
-        An event refers to row ``k`` of them by -2 - k. A number of -2 is the description's own.
+        An event refers to row ``k`` of them by -2 - k. A sequence number of -2 is the
+        description's own. ``records`` is empty where no event states one.
         """
-        self._described, self._sequences = described, sequences
+        self._described, self._sequences, self._records = described, sequences, records
 
     def _is_shaped(self, name: object) -> bool:
         known = self._shaped.get(name)
@@ -131,6 +138,7 @@ class CollectiveRows:
             text_id(_list_text(args.in_split)),
             text_id(_list_text(args.out_split)),
             int(bool(args.is_async)) if args.is_async is not None else MISSING,
+            _record_id(args.record_id),
         )
 
     def _from_inputs(self, name: str, args: Args) -> tuple[int, ...]:
@@ -155,6 +163,7 @@ class CollectiveRows:
             MISSING,
             MISSING,
             MISSING,
+            _record_id(args.record_id),
         )
 
     def text_ids(self) -> I32:
@@ -174,6 +183,12 @@ class CollectiveRows:
             columns[name] = np.concatenate((own, said[self._described]))
         stated = self._sequences != -2
         columns["seq"][len(self._rows) :][stated] = self._sequences[stated]
+        if len(self._records):
+            columns["record_id"][len(self._rows) :] = self._records
+        elif not (columns["record_id"] > 0).any():
+            # One value for all takes no memory.
+            count = len(columns["record_id"])
+            columns["record_id"] = np.broadcast_to(np.int64(MISSING), count)
         return columns
 
     def finish(
@@ -198,7 +213,7 @@ class CollectiveRows:
         for column in events.values():
             column.args[:] = renumbered[column.args]
         columns = self._columns()
-        final = {name: columns.pop(name)[order] for name, _ in CollectiveArgs.COLUMNS}
+        final = {name: _taken(columns.pop(name), order) for name, _ in CollectiveArgs.COLUMNS}
         for name in _TEXT_COLUMNS:
             final[name] = text_ids[final[name]]
         final["group"], groups = self._groups.finish(final["group"], table)
@@ -335,6 +350,17 @@ def _count(value: object) -> int:
     if isinstance(value, str) and value.isdecimal() and len(value) < 19:
         return int(value)
     return MISSING
+
+
+def _record_id(value: object) -> int:
+    """The number of an operator in an execution trace; 0 stands for none."""
+    return _count(value) or MISSING
+
+
+def _taken(column: npt.NDArray[Any], rows: I32) -> npt.NDArray[Any]:
+    """Rows of a column; of one value for all as well."""
+    constant = len(column) > 1 and column.strides == (0,)
+    return np.broadcast_to(column[0], len(rows)) if constant else column[rows]
 
 
 def _unsigned(value: object) -> int:

@@ -42,6 +42,7 @@ class Args(msgspec.Struct, gc=False):
     in_split: Any = msgspec.field(name="In split size", default=None)
     out_split: Any = msgspec.field(name="Out split size", default=None)
     seq: Any = msgspec.field(name="Seq", default=None)
+    record_id: Any = msgspec.field(name="Record function id", default=None)
     comms_id: Any = msgspec.field(name="Comms Id", default=None)
     src: Any = msgspec.field(name="Src Rank", default=None)
     dst: Any = msgspec.field(name="Dst Rank", default=None)

@@ -13,11 +13,14 @@ from parsers.kineto.collectives import CollectiveRows
 from parsers.kineto.event import Event, Scalar
 from parsers.kineto.ids import StringPool, in_order
 from parsers.kineto.launches import LaunchShapes
+from parsers.kineto.products import ProductShapes
 
 STREAM_GROUPS = frozenset[Group]({"gpu", "gpu_annotations", "gpu_sync"})
 _WITH_ARGS = frozenset[Group]({"gpu", "cpu_ops", "annotations"})
 
 _FIRST_ROWS = 256
+_EXTRA: dict[Group, str] = {"gpu": "launch", "cpu_ops": "shapes"}
+"""What only one group has: ids of launches, texts of the shapes of products."""
 
 TrackKey = tuple[str, Scalar, Scalar]
 
@@ -33,8 +36,8 @@ class GroupColumns:
     """One group's columns, grown in place: freed pieces of many sizes are of no use to the end."""
 
     def __init__(self, group: Group) -> None:
-        launch = (("launch", np.int32),) if group == "gpu" else ()
-        self._kinds: tuple[tuple[str, type], ...] = (*Events.COLUMNS, *launch)
+        self._extra = _EXTRA.get(group)
+        self._kinds: list[tuple[str, type]] = list(Events.COLUMNS)
         self._columns: dict[str, npt.NDArray[Any]] = {
             name: np.empty(_FIRST_ROWS, dtype) for name, dtype in self._kinds
         }
@@ -47,12 +50,23 @@ class GroupColumns:
             ordinals = np.concatenate([np.asarray(part.ordinals, np.int64) for part in parts])
             order = np.argsort(ordinals, kind="stable")
         stop = self._rows + sum(len(part.ordinals) for part in parts)
+        self._add_extra(parts)
         self._make_room(stop)
         for name, dtype in self._kinds:
             pieces = [_array(part.columns.get(name), dtype, len(part.ordinals)) for part in parts]
             joined = pieces[0] if order is None else np.concatenate(pieces)[order]
             self._columns[name][self._rows : stop] = joined
         self._rows = stop
+
+    def _add_extra(self, parts: Sequence[Part]) -> None:
+        """Begin the column that only this group has with the first row that states it."""
+        name = self._extra
+        if name is None or name in self._columns:
+            return
+        said = (_array(part.columns.get(name), np.int32, len(part.ordinals)) for part in parts)
+        if any((values >= 0).any() for values in said):
+            self._columns[name] = np.full(len(self._columns["start_ns"]), MISSING, np.int32)
+            self._kinds.append((name, np.int32))
 
     def _make_room(self, rows: int) -> None:
         room = len(self._columns["start_ns"])
@@ -64,6 +78,10 @@ class GroupColumns:
     def column(self, name: str) -> npt.NDArray[Any]:
         """The rows of a column so far."""
         return self._columns[name][: self._rows]
+
+    def texts(self) -> list[I32]:
+        """Its columns of text ids."""
+        return [self.column(n) for n in ("name", "category", "shapes") if n in self._columns]
 
     def finish(
         self,
@@ -97,6 +115,7 @@ class EventRows:
         self.tracks: dict[TrackKey, int] = {}
         self.collectives = CollectiveRows(self.strings)
         self.launches = LaunchShapes()
+        self.products = ProductShapes(self.strings)
 
     def part(
         self,
@@ -121,6 +140,8 @@ class EventRows:
         }
         if group == "gpu":
             columns["launch"] = self.launches.ids_of(events)
+        if group == "cpu_ops":
+            columns["shapes"] = self.products.ids_of(events)
         if group in _WITH_ARGS:
             columns["args"] = self.collectives.rows_of(group, events)
         return Part(columns, ordinals)

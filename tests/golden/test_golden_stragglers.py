@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from metrics.classify import TYPES
-from metrics.collectives.match import LOW, MEDIUM, GroupMatch, gather
+from metrics.collectives.match import HIGH, LOW, MEDIUM, GroupMatch, gather
 from metrics.collectives.stragglers import clock_free
 from metrics.straggler_lag import METRIC
 from metrics.view import View, ViewOptions
@@ -51,19 +51,30 @@ def counts(members: Iterable[int], size: int) -> list[int]:
 
 
 class TestMegatronTp8:
-    @pytest.fixture(scope="class")
-    def view(self, shared: Path, tmp_path_factory: pytest.TempPathFactory) -> View:
-        cache = tmp_path_factory.mktemp("megatron")
-        return view_of(shared / "traces/astra-sim/megatron-tp8", cache)
+    """Kineto traces alone, and beside the execution traces of the same run: the same numbers."""
 
-    def test_all_84_collectives_match_and_overlap(self, view: View) -> None:
+    @pytest.fixture(scope="class", params=["alone", "with execution traces"])
+    def described(self, request: pytest.FixtureRequest) -> bool:
+        return bool(request.param != "alone")
+
+    @pytest.fixture(scope="class")
+    def view(self, shared: Path, tmp_path_factory: pytest.TempPathFactory, described: bool) -> View:
+        folder = shared / "traces/astra-sim/megatron-tp8"
+        if not described:
+            alone = tmp_path_factory.mktemp("alone")
+            for path in folder.glob("megatron_kineto_*"):
+                (alone / path.name).symlink_to(path)
+            folder = alone
+        return view_of(folder, tmp_path_factory.mktemp("megatron"))
+
+    def test_all_84_collectives_match_and_overlap(self, view: View, described: bool) -> None:
         match = only(view)
 
         assert [len(item.calls) for item in view.match_inputs] == [84] * 8
         assert match.rows.shape == (84, 8)
         assert (match.num_incomplete, match.num_mismatched) == (0, 0)
         assert overlapping(view) == 84
-        assert match.confidence.tolist() == [MEDIUM] * 84
+        assert match.confidence.tolist() == [HIGH if described else MEDIUM] * 84
 
     def test_ends_meet_within_60_us_while_starts_are_ms_apart(self, view: View) -> None:
         start, dur = times(view)

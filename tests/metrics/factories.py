@@ -50,6 +50,7 @@ class Coll:
     in_split: str = ""
     out_split: str = ""
     is_async: int = MISSING
+    record_id: int = MISSING
 
 
 @dataclass(frozen=True)

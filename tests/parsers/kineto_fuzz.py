@@ -119,6 +119,8 @@ def seeds() -> list[bytes]:
         {"ph": "X", "cat": "cpu_op", "name": "c10d::send", "pid": 9, "tid": 9, "ts": 3, "dur": 1,
          "args": {"Input Dims": [[[4]], [], []], "Input type": ["TensorList", "", "Scalar"],
                   "Concrete Inputs": ["", "", "1"]}},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 9, "tid": 9, "ts": 3, "dur": 1,
+         "args": {"Record function id": 11, "Input Dims": [[8, 4], [4, 2]]}},
         {
             "ph": "X",
             "cat": "cpu_op",
@@ -127,7 +129,8 @@ def seeds() -> list[bytes]:
             "tid": 9,
             "ts": 2,
             "dur": 1,
-            "args": {"Input Dims": [[[4, 2]], []], "Input type": ["TensorList", ""]},
+            "args": {"Input Dims": [[[4, 2]], []], "Input type": ["TensorList", ""],
+                     "Record function id": 12},
         },
         {
             "ph": "X",

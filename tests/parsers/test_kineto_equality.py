@@ -57,7 +57,7 @@ CORPUS = {
         f"{key}={text}": event(args=f'{{"{key}":{text},"stream":3}}')
         for key in (
             *("correlation", "External id", "device", "bytes", "other"),
-            *("grid", "blocks per SM", "est. achieved occupancy %"),
+            *("grid", "blocks per SM", "est. achieved occupancy %", "Record function id"),
         )
         for text in (*NUMBERS, '"\\ud83d"', '"käse"', '{"a":{"b":[1,{}]}}', "[1,]", "[,1]", '{"a"}')
     },
@@ -92,6 +92,28 @@ CORPUS = {
     "operator with shapes": event(
         cat='"cpu_op"', name='"c10d::send"', args='{"Input Dims":[[3]],"Input type":["float"]}'
     ),
+    **{
+        f"product with shapes {text}": event(
+            cat=f'"{cat}"', name='"aten::addmm"', args=f'{{"Input Dims":{text}}}'
+        )
+        for cat in ("cpu_op", "user_annotation")
+        for text in (
+            "[[4,2],[2,8]]",
+            "[[4, 2],\n [2, 8]]",
+            "null",
+            '"x"',
+            '"\\u0041"',
+            "[" + "1," * 300 + "1]",
+        )
+    },
+    **{
+        f"operator numbered {text}": event(
+            cat='"cpu_op"',
+            name='"c10d::allreduce_"',
+            args=f'{{"Input Dims":[[3]],"Input type":["float"],"Record function id":{text}}}',
+        )
+        for text in ("0", "7", "-5", "null", '"7"', "1.5", "4611686018427387904", "true")
+    },
     "shapes without args": event(cat='"cpu_op"', name='"c10d::send"'),
     "python frame like a collective": event(cat='"python_function"', name='"nccl:x"', args="{}"),
     "metadata": event(ph='"M"', name='"thread_name"', args='{"name":"t"}'),

@@ -1,0 +1,1 @@
+"""Execution traces of PyTorch: operators with shapes, dependencies and process groups, no times."""
