@@ -97,13 +97,15 @@ def _words(loss: Loss) -> str:
 
 
 def _evidence(view: View, loss: Loss) -> dict[str, Any] | None:
-    """Rank, time since the origin, and the collective where it is one."""
+    """Rank, time since the origin, and the collective or the length of the longest stretch."""
     place = loss.place
     if place is None:
         return None
     at = int(view.on_job_clock(place.label, np.array(place.time_ns, np.int64))) - view.origin_ns
     seen: dict[str, Any] = {"rank": place.label, "time_us": microseconds(at)}
-    if place.number >= 0:
+    if loss.kind != "straggler":
+        seen["length_us"] = microseconds(loss.weight)
+    elif place.number >= 0:
         arrived = view.arrivals.groups[place.number]
         seen["group"] = describe_group(view, arrived.match.group)["group"]
         seen["group_number"], seen["index"] = place.number, place.row

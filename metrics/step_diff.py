@@ -33,12 +33,14 @@ class Side:
 class StepDiff:
     """Pieces of device work of two sides, matched in order stream by stream; n rows.
 
-    ``op`` is MATCHED, ADDED (only the second side has it) or MISSING_HERE (only the first has).
-    ``start_ns`` and ``dur_ns`` are int64 [2, n], starts since the first work of the side, ABSENT
-    where a side has none. ``name`` indexes ``names``, ``stream`` indexes ``streams``.
+    ``origin_ns`` is the first work of each side on the job's clock. ``op`` is MATCHED, ADDED
+    (only the second side has it) or MISSING_HERE (only the first has). ``start_ns`` and ``dur_ns``
+    are int64 [2, n], starts since the first work of the side, ABSENT where a side has none.
+    ``name`` indexes ``names``, ``stream`` indexes ``streams``.
     """
 
     sides: tuple[Side, Side]
+    origin_ns: tuple[int, int]
     op: I8
     start_ns: I64
     dur_ns: I64
@@ -94,6 +96,7 @@ def step_diff(view: View, one: Side, other: Side) -> StepDiff:
     columns = columns[:, np.argsort(columns[6], kind="stable")]
     return StepDiff(
         sides=(one, other),
+        origin_ns=(_on_job_clock(view, sides[0]), _on_job_clock(view, sides[1])),
         op=columns[0].astype(np.int8),
         start_ns=columns[1:3],
         dur_ns=columns[3:5],
@@ -102,6 +105,10 @@ def step_diff(view: View, one: Side, other: Side) -> StepDiff:
         stream=columns[5] % _STREAMS,
         streams=tuple(streams),
     )
+
+
+def _on_job_clock(view: View, side: _Side) -> int:
+    return int(view.on_job_clock(side.trace.label, np.array(side.first_ns, np.int64)))
 
 
 _STREAMS: Final = 1 << 20
@@ -188,7 +195,7 @@ def _rows(
 
 def _order(at: I64, start: I64, matched: tuple[I64, I64]) -> I64:
     """When each row comes on the first side; what is added comes with what it follows there."""
-    key = start[0].copy()
+    key: I64 = start[0].copy()
     added = at[0] < 0
     before = np.searchsorted(matched[1], at[1, added]) - 1
     starts = start[0, : len(matched[0])]

@@ -50,6 +50,16 @@ class StepParts:
         """Rows of steps, the longest first, int64 [s]."""
         return np.argsort(-self.longest_ns, kind="stable")
 
+    @property
+    def median_ns(self) -> int:
+        """Middle length of the steps on their slowest ranks; 0 of none."""
+        return int(np.median(self.longest_ns)) if len(self) else 0
+
+    def mean_shares(self, row: int) -> list[float]:
+        """Parts of one step as shares of its mean length, which sum to 1; zeros of none."""
+        mean = self.mean_ns(row)
+        return [part / max(sum(mean), 1) for part in mean]
+
     def mean_ns(self, row: int) -> list[int]:
         """Parts of one step, mean over the ranks that have it; zeros where none has."""
         there = max(int((self.start_ns[row] >= 0).sum()), 1)

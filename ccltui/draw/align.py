@@ -79,9 +79,13 @@ class Heat:
         return out
 
 
-def levels(late_ns: I64, floor_ns: int) -> U8:
-    """Level 0 (below the floor, or absent) to 7 of each lag."""
-    return np.digitize(late_ns, _STEPS * floor_ns).astype(np.uint8)
+def levels(late_ns: I64, floor_ns: int, top_ns: int | None = None) -> U8:
+    """Level 0 (below the floor, or absent) to 7 of each lag.
+
+    By factors, or by even steps from the floor to ``top_ns`` where that is given.
+    """
+    steps = _STEPS * floor_ns if top_ns is None else np.linspace(floor_ns, top_ns, len(_STEPS))
+    return np.digitize(late_ns, steps).astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +126,12 @@ def align(
     selected: tuple[int, int],
     order: Sequence[int] | None = None,
     colour: bool = True,
+    top_ns: int | None = None,
 ) -> Planes:
     """Ruler and one heat row for one rank or more; ``selected`` is (rank row, collective).
 
-    ``order`` gives the rows of the matrix that belong to ``labels``, all of them if left out.
+    ``order`` gives the rows of the matrix that belong to ``labels``, all of them if left out;
+    ``top_ns`` makes the colours even steps.
     """
     planes = Planes.blank(height, width, Ink.TEXT)
     cells = width - gutter
@@ -137,7 +143,7 @@ def align(
     rows = Rows.of(len(labels), height - 1)
     late = heat.cells(columns, cells)
     chosen = late if order is None else late[list(order)]
-    upper, lower = _halves(levels(chosen, floor_ns), rows)
+    upper, lower = _halves(levels(chosen, floor_ns, top_ns), rows)
     glyph, style = _paint(upper, lower) if colour else _density(upper, lower)
     planes.glyph[1 : 1 + rows.rows, gutter:] = glyph
     planes.style[1 : 1 + rows.rows, gutter:] = style

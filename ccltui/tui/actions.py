@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from ccltui.tui import drawer, moves, rows, search
+from ccltui.tui import chart_moves, compare, drawer, fix_first, moves, rows, search, steps
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.moves import Move
 from ccltui.tui.scene import Scene
@@ -23,7 +23,9 @@ TIMELINE: Final = frozenset({Pane.TIMELINE})
 SUMMARY: Final = frozenset({Pane.SUMMARY})
 EVENTS: Final = frozenset({Pane.EVENTS})
 FILES: Final = frozenset({Pane.FILES})
+STEPS: Final = frozenset({Pane.STEPS})
 COLLECTIVES: Final = CHARTS | EVENTS
+WITH_DRAWER: Final = COLLECTIVES | STEPS
 
 GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out", "app")
 
@@ -42,6 +44,10 @@ class Effect(Enum):
     PROMPT_EXPORT = auto()
     PROMPT_MARK = auto()
     PROMPT_RETURN = auto()
+    PROMPT_KERNELS = auto()
+    PROMPT_VERSUS = auto()
+    STEP_HERE = auto()
+    COPY_ROWS = auto()
     VIEW_BACK = auto()
     WINDOW_HERE = auto()
     COPY = auto()
@@ -199,7 +205,7 @@ def _no_capture(scene: Scene) -> str | None:
 
 
 def _nothing_to_go_back(scene: Scene) -> str | None:
-    if moves.is_open(scene.state) or scene.session.busy:
+    if moves.is_open(scene) or scene.session.busy:
         return None
     return "nothing is open: q quits"
 
@@ -210,11 +216,14 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("pane.timeline", ("3",), "Timeline", "panes", moves.open_pane(Pane.TIMELINE)),
     Action("pane.events", ("4",), "Events", "panes", moves.open_pane(Pane.EVENTS)),
     Action("pane.files", ("5",), "Files", "panes", moves.open_pane(Pane.FILES)),
+    Action("pane.steps", ("6",), "Steps", "panes", moves.open_pane(Pane.STEPS)),
     Action("pane.next", ("tab",), "next pane; drawer", "panes", moves.tab,
            twin="pane.previous", both="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", moves.next_pane(-1)),
-    Action("open.ranks", ("enter",), "the metric rank by rank", "panes", moves.open_table,
-           SUMMARY, _no_rows, hint="ranks"),
+    Action("open.ranks", ("enter",), "evidence; ranks; advice", "panes", moves.open_row,
+           SUMMARY, _no_rows, hint="open"),
+    Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
+           STEPS, steps.why_none, hint="this step alone"),
     Action("open.detail", ("enter",), "why late; follow the blame", "panes", drawer.enter,
            COLLECTIVES, drawer.why_not_enter, hint="why"),
     Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,
@@ -232,9 +241,9 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("stragglers.previous_over", ("{",), "previous over the floor", "stragglers",
            moves.over_floor(-1), why_not=_none_over_floor(-1)),
     Action("stragglers.raise_floor", (">",), "floor x2", "stragglers", moves.floor(higher=True),
-           ALIGNMENT, twin="stragglers.lower_floor", both="floor x2, /2"),
+           COLLECTIVES, twin="stragglers.lower_floor", both="floor x2, /2"),
     Action("stragglers.lower_floor", ("<",), "floor /2", "stragglers",
-           moves.floor(higher=False), ALIGNMENT),
+           moves.floor(higher=False), COLLECTIVES),
     Action("move.left", ("h", "left"), "one cell or collective left", "move", moves.across(-1),
            CHARTS, _chart_is_empty, twin="move.right", both="cell or collective"),
     Action("move.right", ("l", "right"), "one cell or collective right", "move",
@@ -277,10 +286,26 @@ ACTIONS: Final[tuple[Action, ...]] = (
            _chart_is_empty),
     Action("zoom.fit", ("0",), "the whole window", "view", moves.fit, CHARTS, _chart_is_empty,
            hint="all"),
-    Action("zoom.centre", ("f",), "cursor in the middle", "view", moves.centre, CHARTS,
+    Action("zoom.centre", ("f",), "centre; again: fit what is selected", "view",
+           chart_moves.centre, CHARTS, _chart_is_empty),
+    Action("rows.in", ("ctrl+w",), "fewer ranks, more room each", "view",
+           chart_moves.zoom_rows(inwards=True), CHARTS,
+           chart_moves.why_not_zoom_rows(inwards=True), twin="rows.out",
+           both="fewer, more ranks in view"),
+    Action("rows.out", ("ctrl+s",), "more ranks in view", "view",
+           chart_moves.zoom_rows(inwards=False), CHARTS,
+           chart_moves.why_not_zoom_rows(inwards=False)),
+    Action("view.order", ("o",), "by rank, harm, node, group", "view", chart_moves.order, CHARTS,
            _chart_is_empty),
-    Action("view.order", ("o",), "ranks by rank or by harm", "view", moves.order, CHARTS,
-           _chart_is_empty),
+    Action("view.pin", ("p",), "keep this rank on top", "view", chart_moves.pin, CHARTS,
+           chart_moves.no_rank),
+    Action("view.scale", ("z",), "colours by factors or steps", "view", chart_moves.scale,
+           ALIGNMENT),
+    Action("view.layout", ("|",), "above, beside, one alone", "view", chart_moves.layout, CHARTS),
+    Action("view.maximise", ("x",), "this one alone, whole room", "view", chart_moves.maximise,
+           WITH_DRAWER),
+    Action("steps.order", ("o",), "slowest first, or in order", "view", steps.other_order, STEPS,
+           steps.why_none, hint="order"),
     Action("events.sort", ("o",), "sort by time, duration, ...", "view", moves.sort, EVENTS,
            _no_time, hint="sort"),
     Action("events.switch", ("C",), "collectives, or all device work", "view",
@@ -289,7 +314,9 @@ ACTIONS: Final[tuple[Action, ...]] = (
            _no_time, hint="rank", twin="events.previous_rank", both="next, previous rank"),
     Action("events.previous_rank", ("h", "left"), "previous rank", "move",
            moves.other_rank(-1), EVENTS, _no_time),
-    Action("view.merge", ("b",), "one row a rank, or two", "view", moves.merge, TIMELINE),
+    Action("view.merge", ("b",), "one row a rank, or two", "view", chart_moves.merge, TIMELINE),
+    Action("filter.kernels", ("C",), "one kind of kernels", "filter", Effect.PROMPT_KERNELS,
+           TIMELINE, _no_time),
     Action("filter.window", ("t",), "window of time or steps", "filter", Effect.PROMPT_WINDOW,
            why_not=_no_time, hint="window"),
     Action("filter.here", ("T",), "window = area or view", "filter", Effect.WINDOW_HERE, CHARTS,
@@ -322,9 +349,21 @@ ACTIONS: Final[tuple[Action, ...]] = (
            why_not=_no_view_after),
     Action("measure.area", ("v",), "measure: begin, end", "view", _measure, TIMELINE,
            _no_time, hint="measure"),
+    Action("view.unfold", ("u",), "streams of this rank", "view", chart_moves.unfold, TIMELINE,
+           chart_moves.no_streams, hint="streams"),
+    Action("compare.block", ("R",), "repeating block of a kernel", "view", compare.show_block,
+           TIMELINE | EVENTS, compare.why_no_block, hint="block"),
+    Action("compare.versus", ("V",), "against another rank or step", "view",
+           Effect.PROMPT_VERSUS, TIMELINE | STEPS, compare.why_no_versus, hint="versus"),
+    Action("compare.sort", ("O",), "largest changes, or in order", "view", compare.sort_rows,
+           TIMELINE | STEPS, compare.why_not_sort),
+    Action("open.loss", ("!",), "next largest loss of time", "stragglers", fix_first.show_next,
+           why_not=fix_first.why_no_evidence, hint="fix first"),
     Action("out.export", ("e",), "write csv or json", "out", Effect.PROMPT_EXPORT,
            why_not=_no_time, hint="export"),
     Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="copy"),
+    Action("out.rows", ("Y",), "copy the rows in view", "out", Effect.COPY_ROWS,
+           why_not=_no_time),
     Action("out.picture", ("S",), "picture of the screen (SVG)", "out", Effect.SCREENSHOT),
     Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),
     Action("app.commands", (":", "ctrl+p"), "command by name; place", "app", Effect.COMMANDS,

@@ -38,6 +38,8 @@ FIRST: Final = "coll_call_num"
 """The metric that needs least of a rank, so that a number is there before anything is drawn."""
 TRUST: Final = "straggler_lag"
 """The metric that tells whether matched collectives can be believed: computed before others."""
+LOSSES: Final = "fix_first"
+"""What Summary begins with."""
 
 
 class Analyst:
@@ -100,7 +102,8 @@ def stages(
 ) -> Iterator[Findings]:
     """Findings growing: a first number, lanes, collectives, then one metric after another."""
     findings = replace(findings, metrics=found)
-    ordered = sorted(found, key=lambda metric: (metric.name != FIRST, metric.name != TRUST))
+    urgent = {FIRST: 0, TRUST: 1, LOSSES: 2}
+    ordered = sorted(found, key=lambda metric: urgent.get(metric.name, len(urgent)))
     early = 1 if ordered and ordered[0].name == FIRST else 0
     for metric in ordered[:early]:
         findings = _with_result(findings, metric, view)
@@ -122,6 +125,7 @@ def stages(
         calls=calls_by_rank(communicators),
         harm_ns=harm_by_rank(communicators),
         clock=clock_of(view, [rank.label for rank in view.ranks]),
+        nodes={rank.label: rank.trace.host for rank in view.ranks},
     )
     yield findings
     for metric in ordered[early:]:

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ccltui.tui.detail import detail
 from ccltui.tui.events import event_table
 from ccltui.tui.hits import hits
-from ccltui.tui.queries import Answered, DetailQuery, EventQuery, HitQuery, Query
+from ccltui.tui.queries import (
+    Answered,
+    BlockQuery,
+    DetailQuery,
+    EventQuery,
+    HitQuery,
+    KernelQuery,
+    Query,
+    StepsQuery,
+    StreamQuery,
+    VersusQuery,
+)
+from ccltui.tui.streams import kernels_of, streams_of
+from metrics.repetition import NoBlockError, block_of
+from metrics.sequence_diff import TooDifferentError
+from metrics.step_diff import Side, step_diff
+from metrics.step_parts import step_parts
 
 if TYPE_CHECKING:
     from ccltui.tui.scene import Scene
@@ -18,12 +34,29 @@ if TYPE_CHECKING:
 def answer(view: View, scene: Scene, query: Query) -> Answered:
     """The answer, or why there is none."""
     try:
-        match query:
-            case EventQuery():
-                return Answered(query, event_table(view, scene, query))
-            case HitQuery():
-                return Answered(query, hits(view, scene, query))
-            case DetailQuery():
-                return Answered(query, detail(view, scene, query))
+        return Answered(query, _answer(view, scene, query))
+    except (NoBlockError, TooDifferentError) as error:
+        return Answered(query, problem=str(error))
     except (re.error, KeyError, IndexError) as error:
         return Answered(query, problem=f"{type(error).__name__}: {error}")
+
+
+def _answer(view: View, scene: Scene, query: Query) -> Any:
+    match query:
+        case EventQuery():
+            return event_table(view, scene, query)
+        case HitQuery():
+            return hits(view, scene, query)
+        case DetailQuery():
+            return detail(view, scene, query)
+        case StepsQuery():
+            return step_parts(view.with_options(steps=None))
+        case StreamQuery():
+            return streams_of(view, query.ranks)
+        case KernelQuery():
+            return kernels_of(view, query.category)
+        case BlockQuery():
+            return block_of(view, query.rank, query.row)
+        case VersusQuery():
+            one, other = Side(*query.versus.one), Side(*query.versus.other)
+            return step_diff(view, one, other)

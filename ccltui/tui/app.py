@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual import events
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.driver import Driver
 from textual.worker import Worker, WorkerState
 
 from ccltui.splash import SPLASH
-from ccltui.tui import compat, history, moves, outlets
+from ccltui.tui import compat, drawer, history, moves, outlets
 from ccltui.tui.actions import Action, Effect
 from ccltui.tui.adopt import adopt
 from ccltui.tui.asking import Asking
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ccltui.tui.questions import Outcome
 
 
-class Explorer(App[int], inherit_bindings=False):
+class Explorer(compat.PlainlyEnding, inherit_bindings=False):
     """Panes over one job, with one cursor."""
 
     CSS_PATH = "styles/explorer.tcss"
@@ -61,7 +61,7 @@ class Explorer(App[int], inherit_bindings=False):
         analyst: MakeAnalyst | None = None,
     ) -> None:
         appearance = Appearance.before_start(options)
-        super().__init__(driver_class=driver_class, ansi_color=True)
+        super().__init__(driver_class)
         look = appearance.for_terminal(self.console.color_system)
         self._look = look
         self._front = Display(self, look)
@@ -77,8 +77,10 @@ class Explorer(App[int], inherit_bindings=False):
         self._effects: dict[Effect, Callable[[], None]] = {
             Effect.CLEAR_WINDOW: self._clear_window,
             Effect.WINDOW_HERE: self._window_here,
+            Effect.STEP_HERE: self._step_here,
             Effect.OPEN_CAPTURE: self._open_capture,
             Effect.COPY: lambda: self._view(lambda s: outlets.copy(self, s, self._options)),
+            Effect.COPY_ROWS: lambda: self._view(lambda s: outlets.copy_rows(self, s)),
             Effect.SCREENSHOT: lambda: self._view(lambda s: outlets.take_picture(self, s)),
             Effect.VIEW_BACK: lambda: self._view(history.back),
             Effect.VIEW_FORWARD: lambda: self._view(history.forward),
@@ -254,6 +256,15 @@ class Explorer(App[int], inherit_bindings=False):
         self._replace_session(windowed(self.scene))
         self.scene = self.scene.with_state(replace(self.scene.state, area=None))
 
+    def _step_here(self) -> None:
+        """The chosen step is the window; a row of the drawer opens where it has the keys."""
+        from ccltui.tui.steps import windowed  # noqa: PLC0415
+
+        if drawer.has_keys(self.scene):
+            self._go(drawer.enter(self.scene), "open.step")
+        else:
+            self._replace_session(windowed(self.scene))
+
     def _view(self, step: Callable[[Scene], Scene]) -> None:
         self.scene = step(self.scene)
 
@@ -276,7 +287,7 @@ class Explorer(App[int], inherit_bindings=False):
         self.exit(1 if self.scene.session.phase == "failed" else 0)
 
     def _back(self) -> None:
-        if moves.is_open(self.scene.state):
+        if moves.is_open(self.scene):
             self.scene = self.scene.with_state(moves.back(self.scene))
         else:
             self._stop_loading()

@@ -76,6 +76,10 @@ class Communicator:
         first: I64 = np.where(self.present, self.start_ns, never).min(axis=1)
         return first
 
+    def top_ns(self, floor_ns: int) -> int:
+        """The largest lag, above the floor at least: the end of a scale of even steps."""
+        return max(int(self.lag_ns.max(initial=0)), 2 * floor_ns)
+
     def moment_ns(self, k: int) -> int:
         """Where to look on a timeline: the arrival of the last rank, else of the first."""
         last = int(self.last[k])

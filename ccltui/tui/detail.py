@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metrics.collectives.history import LagHistory, lag_history
 from metrics.collectives.instance import Instance, describe
 
 if TYPE_CHECKING:
@@ -28,17 +29,22 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A described collective; ``stops`` are the links of its chain, in order."""
+    """A described collective; ``stops`` are the links of its chain, in order.
+
+    ``history`` tells how late ranks usually are at such a collective.
+    """
 
     query: DetailQuery
     instance: Instance
     stops: tuple[Stop, ...]
+    history: LagHistory | None = None
 
 
 def detail(view: View, scene: Scene, query: DetailQuery) -> Detail:
     """Describe a collective. Raises IndexError when it does not exist."""
     found = describe(view, query.number, query.row)
-    return Detail(query, found, tuple(_stop(view, scene, link) for link in found.chain))
+    history = lag_history(view.arrivals.groups[query.number], query.row)
+    return Detail(query, found, tuple(_stop(view, scene, link) for link in found.chain), history)
 
 
 def _stop(view: View, scene: Scene, link: Link) -> Stop:

@@ -9,14 +9,14 @@ from typing import Any
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 
-from ccltui.tui import lines
+from ccltui.tui import drawer, lines
 from ccltui.tui.commands import Commands
 from ccltui.tui.help import help_page
 from ccltui.tui.panes.gutter import gutter
 from ccltui.tui.prompt import Prompt
 from ccltui.tui.scene import Scene
 from ccltui.tui.theme import Appearance
-from ccltui.tui.viewstate import Pane
+from ccltui.tui.viewstate import Layout, Pane
 from ccltui.tui.widgets.canvas import CellCanvas
 from ccltui.tui.widgets.loadbar import LoadBar
 from ccltui.tui.widgets.textline import TextLines
@@ -25,6 +25,8 @@ LEAST_WIDTH, LEAST_HEIGHT = 70, 18
 WIDE = 160
 SHORT = 30
 DRAWER_COLUMNS = 60
+_LEFT = 55
+"""Percent of the width that Alignment has beside Timeline."""
 _CHARTS = (Pane.ALIGNMENT, Pane.TIMELINE)
 
 
@@ -65,6 +67,7 @@ class Display:
             detail,
             events,
             files,
+            steps,
             summary,
             timeline,
         )
@@ -75,6 +78,7 @@ class Display:
         self._canvas(Pane.TIMELINE).paint_with(timeline.paint, timeline.shift)
         self._canvas(Pane.EVENTS).paint_with(events.paint)
         self._canvas(Pane.FILES).paint_with(files.paint)
+        self._canvas(Pane.STEPS).paint_with(steps.paint)
         self._drawer.paint_with(detail.paint)
 
     def _canvas(self, pane: Pane) -> CellCanvas:
@@ -102,32 +106,47 @@ class Display:
 
     def _visible(self, scene: Scene) -> Iterator[Pane]:
         """Panes on the screen: a wide one shows both charts, with their one cursor."""
-        chosen = scene.state.pane
-        yield from _CHARTS if self._wide and chosen in _CHARTS else (chosen,)
+        state = scene.state
+        alone = state.maximised or state.layout is Layout.SINGLE
+        if state.maximised and drawer.has_keys(scene):
+            return
+        both = self._wide and state.pane in _CHARTS and not alone
+        yield from _CHARTS if both else (state.pane,)
 
     def fitted(self, scene: Scene) -> Scene:
         """Lay out the panes, and tell the state how many cells they have."""
-        width, height = self._app.size
         visible = tuple(self._visible(scene))
         for pane in Pane:
             self._canvas(pane).display = pane in visible
-        drawer = self._drawer
-        drawer.display = scene.state.drawer is not None
-        drawer.styles.dock = "right" if self._wide else "bottom"
-        drawer.styles.width = DRAWER_COLUMNS if self._wide else "100%"
-        drawer.styles.height = "100%" if self._wide else 10 if height < SHORT else 14
+        beside = self._place_drawer(scene)
+        width = self._app.size.width - beside
+        side = len(visible) > 1 and scene.state.layout is Layout.SIDE
         self._app.screen.set_class(self._wide, "wide")
-        beside = DRAWER_COLUMNS if self._wide and drawer.display else 0
-        cells = max(width - beside - gutter(scene), 1)
-        state = scene.state
+        self._app.screen.set_class(side, "side")
+        left = width * _LEFT // 100 if side else width
+        right = width - left if side else width
+        self._canvas(Pane.ALIGNMENT).styles.width = left
+        self._canvas(Pane.TIMELINE).styles.width = right
+        labels, state = gutter(scene), scene.state
         return scene.with_state(
             replace(
                 state,
-                time=state.time.resized(cells),
-                columns=state.columns.resized(cells),
+                time=state.time.resized(max(right - labels, 1)),
+                columns=state.columns.resized(max(left - labels, 1)),
                 rows=max(self._canvas(state.pane).size.height - 1, 1),
             )
         )
+
+    def _place_drawer(self, scene: Scene) -> int:
+        """Put the drawer where it belongs; the columns it takes beside the panes."""
+        widget, height = self._drawer, self._app.size.height
+        alone = scene.state.maximised and drawer.has_keys(scene)
+        widget.display = drawer.is_shown(scene) and (alone or not scene.state.maximised)
+        right = self._wide and not alone
+        widget.styles.dock = "right" if right else "bottom"
+        widget.styles.width = DRAWER_COLUMNS if right else "100%"
+        widget.styles.height = "100%" if right or alone else 10 if height < SHORT else 14
+        return DRAWER_COLUMNS if right and widget.display else 0
 
     def show(self, scene: Scene, prompt: Prompt | None) -> None:
         """Bring everything on the screen up to a scene that was fitted."""

@@ -5,18 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ccltui.tui import compare
 from ccltui.tui.cursor import in_view, show_communicator
-from ccltui.tui.queries import detail_query
+from ccltui.tui.queries import WITH_DRAWER, detail_query
 from ccltui.tui.scene import Scene, rank_name
-from ccltui.tui.viewstate import Drawer, Pane, ViewState
+from ccltui.tui.viewstate import Drawer, Pane, Shown, ViewState
 
 if TYPE_CHECKING:
     from ccltui.tui.detail import Detail
 
 
+def is_shown(scene: Scene) -> bool:
+    """Whether the drawer is open, and beside a pane that has one."""
+    drawer, pane = scene.state.drawer, scene.state.pane
+    if drawer is None or pane not in WITH_DRAWER:
+        return False
+    return pane is not Pane.STEPS or drawer.shown is Shown.VERSUS  # a step is no collective
+
+
 def has_keys(scene: Scene) -> bool:
     """Whether keys of rows are the drawer's."""
-    return scene.state.drawer is not None and scene.state.drawer.focused
+    drawer = scene.state.drawer
+    return drawer is not None and drawer.focused and is_shown(scene)
 
 
 def described(scene: Scene) -> Detail | None:
@@ -34,8 +44,18 @@ def arrivals(scene: Scene) -> tuple[int, ...]:
     return tuple(sorted(range(len(late)), key=lambda member: -late[member]))
 
 
+def shows(scene: Scene, shown: Shown) -> bool:
+    """Whether the drawer is about this."""
+    return scene.state.drawer is not None and scene.state.drawer.shown is shown
+
+
 def count(scene: Scene) -> int:
     """Rows: the ranks, then the links of the chain where there is more than one."""
+    if shows(scene, Shown.BLOCK):
+        found = compare.block(scene)
+        return 0 if found is None else len(found.positions)
+    if shows(scene, Shown.VERSUS):
+        return len(compare.rows(scene))
     detail = described(scene)
     links = 0 if detail is None or len(detail.stops) < 2 else len(detail.stops)
     return len(arrivals(scene)) + links
@@ -55,7 +75,7 @@ def to_row(scene: Scene, row: int) -> ViewState:
 
 def open_drawer(scene: Scene) -> ViewState:
     """Show the detail of the selected collective."""
-    return replace(scene.state, drawer=scene.state.drawer or Drawer())
+    return replace(scene.state, drawer=Drawer())
 
 
 def switch_focus(scene: Scene) -> ViewState:
@@ -63,13 +83,15 @@ def switch_focus(scene: Scene) -> ViewState:
     drawer = scene.state.drawer
     if drawer is None:
         return scene.state
-    return replace(scene.state, drawer=Drawer(focused=not drawer.focused))
+    return replace(scene.state, drawer=replace(drawer, focused=not drawer.focused, row=0))
 
 
 def enter(scene: Scene) -> ViewState:
     """Open the drawer; in it a rank opens on the timeline, a link of the chain is followed."""
-    if scene.state.drawer is None:
+    if scene.state.drawer is None or not (has_keys(scene) or shows(scene, Shown.COLLECTIVE)):
         return open_drawer(scene)
+    if shows(scene, Shown.VERSUS):
+        return compare.enter(scene)
     if not has_keys(scene):
         return _follow(scene, 1)
     place, members = row(scene), arrivals(scene)
@@ -80,10 +102,14 @@ def enter(scene: Scene) -> ViewState:
 
 def why_not_enter(scene: Scene) -> str | None:
     """What keeps :func:`enter` from leading anywhere."""
+    if has_keys(scene) and shows(scene, Shown.BLOCK):
+        return "a block leads nowhere: Y copies it"
+    if has_keys(scene) and shows(scene, Shown.VERSUS):
+        return None if compare.rows(scene) else "nothing is compared yet"
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None:
         return "no collective is selected"
-    if scene.state.drawer is None or has_keys(scene):
+    if scene.state.drawer is None or has_keys(scene) or not shows(scene, Shown.COLLECTIVE):
         return None
     if scene.disproved:
         return f"nobody can be blamed: {scene.disproved}"

@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ccltui.report.output import check_target, write_file
+from ccltui.tui import compare, drawer, steps
+from ccltui.tui.queries import steps_told
 from ccltui.tui.scene import Scene
 from ccltui.tui.summary_rows import rank_columns
-from ccltui.tui.viewstate import Pane
+from ccltui.tui.viewstate import Pane, Shown
+from metrics.step_parts import PARTS
 from parsers.errors import GrammarError
 
 if TYPE_CHECKING:
     from ccltui.tui.communicator import Communicator
     from ccltui.tui.events import EventTable
+    from metrics.repetition import Block
 
 Cell = str | int | float | None
 Row = dict[str, Cell]
@@ -75,12 +79,76 @@ def write_rows(scene: Scene, path: str) -> int:
 
 def rows_of(scene: Scene) -> Iterator[Row]:
     """Rows in view; times in ns since the job's origin."""
-    if scene.state.pane is Pane.SUMMARY:
+    if drawer.is_shown(scene) and drawer.shows(scene, Shown.BLOCK):
+        yield from _block(compare.block(scene))
+    elif drawer.is_shown(scene) and drawer.shows(scene, Shown.VERSUS):
+        yield from _versus(scene)
+    elif scene.state.pane is Pane.SUMMARY:
         yield from _metric(scene)
+    elif scene.state.pane is Pane.STEPS:
+        yield from _steps(scene)
     elif scene.state.pane is Pane.EVENTS and scene.events is not None:
         yield from _events(scene.events)
     elif scene.communicator is not None:
         yield from _collectives(scene.communicator)
+
+
+def _block(found: Block | None) -> Iterator[Row]:
+    """Positions of a repeating block."""
+    for place, one in enumerate(() if found is None else found.positions):
+        times = ("median_ns", "p5_ns", "p95_ns", "spread_ns", "least_ns", "most_ns", "gap_ns")
+        cells: Row = {"position": place, "name": one.name, "count": one.count}
+        yield cells | {name: getattr(one, name) for name in times}
+
+
+def _versus(scene: Scene) -> Iterator[Row]:
+    """Kernels of both sides, as the drawer orders them."""
+    found = compare.versus(scene)
+    if found is None:
+        return
+    ops = {0: "matched", 1: "added", -1: "missing"}
+    for row in compare.rows(scene):
+        starts, durs = found.start_ns[:, row].tolist(), found.dur_ns[:, row].tolist()
+        yield {
+            "op": ops[int(found.op[row])],
+            "name": found.names[found.name[row]],
+            "stream": found.streams[found.stream[row]],
+            "start_ns": None if durs[0] < 0 else starts[0],
+            "dur_ns": None if durs[0] < 0 else durs[0],
+            "other_start_ns": None if durs[1] < 0 else starts[1],
+            "other_dur_ns": None if durs[1] < 0 else durs[1],
+            "change_ns": int(found.change_ns[row]),
+        }
+
+
+def _steps(scene: Scene) -> Iterator[Row]:
+    """Parts of every step on every rank."""
+    parts = steps_told(scene)
+    if parts is None:
+        return
+    for row in steps.order(scene):
+        for column, label in enumerate(parts.labels):
+            if parts.start_ns[row, column] >= 0:
+                spent = parts.parts_ns[:, row, column].tolist()
+                yield {
+                    "step": parts.steps[row],
+                    "rank": label,
+                    "start_ns": int(parts.start_ns[row, column]),
+                    "length_ns": int(parts.length_ns[row, column]),
+                    **{f"{name}_ns": ns for name, ns in zip(PARTS, spent, strict=True)},
+                }
+
+
+def tabular(scene: Scene) -> tuple[str, int]:
+    """Rows in view as lines of cells apart by tabs, with a heading, and how many there are."""
+    rows = list(rows_of(scene))
+    if not rows:
+        return "", 0
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]), dialect="excel-tab", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue(), len(rows)
 
 
 def _metric(scene: Scene) -> Iterator[Row]:

@@ -10,8 +10,9 @@ from ccltui.tui.viewstate import Pane
 
 _ABOUT = {
     Pane.SUMMARY: (
-        "Every metric with its unit; min and max name the rank; -- says why it is not.",
-        "The lines above the keys define the selected number.",
+        "What most time is lost to: ! shows where, the largest first. Then every metric with its",
+        "unit; min and max name the rank, spread is between them over the mean; -- says why it is",
+        "not there. enter: a metric by rank with its definition, a remark with what to do.",
     ),
     Pane.ALIGNMENT: (
         "Rows are ranks, columns collectives of one communicator in order of time.",
@@ -23,7 +24,13 @@ _ABOUT = {
         "Per rank one row of compute and one of network, on corrected clocks. A network",
         "cell is exposed, or hidden under compute, by majority. A height is the share of",
         "busy time, rounded up: any activity shows. The last row, where there is room, is the",
-        "whole window: network time of all ranks, and what of it is in view.",
+        "whole window: network time of all ranks, and what of it is in view. R: the kernels from",
+        "this one to its next occurrence, over all repetitions; V: against another rank or step.",
+    ),
+    Pane.STEPS: (
+        "Steps, the slowest first: length on the slowest rank, and what the time of the device",
+        "went to, mean over ranks; below the same rank by rank for the chosen step. Moving here",
+        "moves the cursor of all panes to the step; enter limits them to it, and again to all.",
     ),
     Pane.FILES: (
         "What lies in the directory: captures to switch to, then every file and its state.",

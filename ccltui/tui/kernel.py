@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ccltui.tui.scene import Scene
 
 if TYPE_CHECKING:
@@ -55,6 +53,8 @@ def _trace_and_time(scene: Scene) -> tuple[RankTrace, int] | None:
     trace = next((trace for trace in job.ranks if trace.label == lane.label), None)
     if trace is None:
         return None
+    import numpy as np  # noqa: PLC0415  (the screen paints before)
+
     time_ns = np.array(scene.findings.origin_ns + selection.time_ns, np.int64)
     return trace, int(lane.own(time_ns))
 

@@ -9,14 +9,17 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.spark import bar
 from ccltui.draw.text import clean, fit, fit_middle, wrap
+from ccltui.tui import fix_first, steps
 from ccltui.tui.actions import active, by_id
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.kernel import running_at_cursor
 from ccltui.tui.keymap import first_key
+from ccltui.tui.queries import steps_told
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.search import count_text
 from ccltui.tui.session import FileState, Filter, Session
-from ccltui.tui.viewstate import Pane
+from ccltui.tui.summary_rows import chosen_metric
+from ccltui.tui.viewstate import Pane, Section
 
 Piece = tuple[str, int]
 """Cleaned text and its style id."""
@@ -104,6 +107,10 @@ def tabs(scene: Scene, width: int) -> Line:
 
 
 def _legend(scene: Scene, *, narrow: bool) -> Line:
+    if scene.state.pane is Pane.STEPS:
+        return _parts_legend(scene, narrow=narrow)
+    if scene.state.pane is Pane.TIMELINE and scene.state.kernels:
+        return [(f"{scene.state.kernels} only: C ", Ink.WARNING)]
     if scene.state.pane is Pane.TIMELINE:
         names = ("comp", "net", "both") if narrow else ("compute", "exposed net", "overlapped")
         inks = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
@@ -124,11 +131,27 @@ def _legend(scene: Scene, *, narrow: bool) -> Line:
     return [(f"iterations {first}-{last} (n={len(steps)}) ", Ink.TAB)]
 
 
+def _parts_legend(scene: Scene, *, narrow: bool) -> Line:
+    """What a bar of a step is made of."""
+    names = (
+        ("comp", "both", "net", "copy")
+        if narrow
+        else ("compute", "overlapped", "exposed net", "copies")
+    )
+    inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.EXPOSED, Ink.COPY)
+    glyphs = "████" if scene.colour else "█▓▒░"
+    line: Line = []
+    for glyph, ink, name in zip(glyphs, inks, names, strict=True):
+        line += [(glyph, ink), (f" {name}  ", Ink.TAB)]
+    return line
+
+
 def _files_legend(scene: Scene) -> Line:
     job = scene.session.job
     if job is None:
         return []
-    counts = f"{len(job.discovery.files)} files  {len(job.discovery.captures)} captures "
+    files, captures = len(job.discovery.files), len(job.discovery.captures)
+    counts = f"{files} file{'s' * (files != 1)}  {captures} capture{'s' * (captures != 1)} "
     return [(counts, Ink.TAB)]
 
 
@@ -156,8 +179,16 @@ def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
             Ink.TAB,
         ),
         *ramp,
-        (f" {numbers.short_duration(floor * 100)} ", Ink.TAB),
+        (f" {_top_of_scale(scene)} ", Ink.TAB),
     ]
+
+
+def _top_of_scale(scene: Scene) -> str:
+    """From which lag on a cell has the last colour."""
+    floor, communicator = scene.state.floor_ns, scene.communicator
+    if not scene.state.linear or communicator is None:
+        return numbers.short_duration(floor * 100)
+    return f"{numbers.duration(communicator.top_ns(floor))}, even"
 
 
 def _communicator_text(scene: Scene) -> str:
@@ -232,6 +263,8 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
     collective: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
     if scene.state.pane is Pane.FILES:
         return _file_text(scene)
+    if scene.state.pane is Pane.STEPS:
+        return [(f" {_step_text(scene)}", Ink.TEXT)], collective
     if scene.state.pane is Pane.EVENTS:
         return collective, [(f" {_event_text(scene)}", Ink.DIM)]
     if scene.state.pane is Pane.TIMELINE:
@@ -243,16 +276,21 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
         return collective, [(text, Ink.WARNING)]
     floor = numbers.short_duration(scene.state.floor_ns)
     order = f"ranks by {scene.state.order.value}"
+    if scene.state.ranks_in_view:
+        order += f", {scene.state.ranks_in_view} of {len(scene.members)}"
     clock = "" if scene.communicator is None else scene.communicator.clock
     parts = [_match_text(scene), clock, f"floor {floor}", order]
     return collective, [(f" {_GAP.join(part for part in parts if part)}", Ink.DIM)]
 
 
 def _definition(scene: Scene, width: int) -> tuple[Line, Line]:
-    metrics = scene.findings.metrics
-    if not metrics:
+    metric = chosen_metric(scene)
+    if metric is None:
         return [], []
-    metric = metrics[min(scene.state.metric, len(metrics) - 1)]
+    if scene.state.section is Section.LOSSES and fix_first.losses(scene):
+        at = min(scene.state.loss or 0, len(fix_first.losses(scene)) - 1)
+        text = wrap(fix_first.losses(scene)[at]["sentence"], width - 2, most=1)
+        return [(f" {text[0]}", Ink.TEXT)], [(" enter shows where; ! shows the next", Ink.DIM)]
     result = scene.findings.results.get(metric.name)
     text = wrap(f"{metric.title}: {metric.definition}", width - 2, most=2)
     above: Line = [(f" {text[0]}", Ink.TEXT)]
@@ -288,6 +326,20 @@ def _match_text(scene: Scene) -> str:
     if communicator is None or k is None or k >= len(communicator):
         return ""
     return f"match {('low', 'medium', 'high')[communicator.confidence[k]]}"
+
+
+def _step_text(scene: Scene) -> str:
+    """The chosen step: how long it is against the middle one, and what its parts are."""
+    parts, step = steps_told(scene), steps.chosen(scene)
+    if parts is None or step is None:
+        return ""
+    from metrics.step_parts import PARTS  # noqa: PLC0415  (numpy: the screen paints before)
+
+    row = parts.steps.index(step)
+    longest, shares = int(parts.longest_ns[row]), parts.mean_shares(row)
+    told = [f"{name} {share:.0%}" for name, share in zip(PARTS, shares, strict=True)]
+    over = f"{numbers.signed_duration(longest - parts.median_ns)} against the median step"
+    return _GAP.join([f"step {step}  {numbers.duration(longest)}  {over}", "  ".join(told)])
 
 
 def _file_text(scene: Scene) -> tuple[Line, Line]:

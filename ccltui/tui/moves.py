@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ccltui.tui import drawer, rows
+from ccltui.tui import drawer, fix_first, rows
 from ccltui.tui.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.scene import Scene
-from ccltui.tui.viewstate import Drawer, Pane, ViewState
+from ccltui.tui.viewstate import Drawer, Pane, Section, Shown, ViewState
 
 Move = Callable[[Scene], ViewState]
 _FLOOR_LIMITS_NS = (1_000, 10_000_000_000)
@@ -36,7 +36,7 @@ def next_pane(step: int) -> Move:
 
 def tab(scene: Scene) -> ViewState:
     """The keys of the drawer where one is open, else the next pane."""
-    return next_pane(1)(scene) if scene.state.drawer is None else drawer.switch_focus(scene)
+    return drawer.switch_focus(scene) if drawer.is_shown(scene) else next_pane(1)(scene)
 
 
 def across(cells: int) -> Move:
@@ -105,17 +105,6 @@ def fit(scene: Scene) -> ViewState:
     if state.pane is Pane.TIMELINE:
         return replace(state, time=state.time.fit())
     return replace(state, columns=state.columns.fit())
-
-
-def centre(scene: Scene) -> ViewState:
-    """The cursor in the middle."""
-    state = scene.state
-    selection = state.selection
-    if state.pane is Pane.TIMELINE:
-        at = selection.time_ns
-        return state if at is None else replace(state, time=state.time.centred(at))
-    k = selection.k
-    return state if k is None else replace(state, columns=state.columns.centred(k))
 
 
 def step_collective(step: int) -> Move:
@@ -232,37 +221,34 @@ def next_iteration(scene: Scene, direction: int) -> int | None:
     return next((start for start in reversed(starts) if start < at), None)
 
 
-def order(scene: Scene) -> ViewState:
-    """The next order of ranks."""
-    return replace(scene.state, order=scene.state.order.following())
+def open_row(scene: Scene) -> ViewState:
+    """The evidence of a loss, a metric rank by rank, or a remark in full."""
+    state = scene.state
+    if state.section is Section.LOSSES and fix_first.losses(scene):
+        return fix_first.show(scene, state.loss or 0)
+    return replace(state, table_open=True, first_rank=0)
 
 
-def merge(scene: Scene) -> ViewState:
-    """One row a rank, or two."""
-    return replace(scene.state, merged=not scene.state.merged)
-
-
-def open_table(scene: Scene) -> ViewState:
-    """The selected metric rank by rank."""
-    return replace(scene.state, table_open=True, first_rank=0)
-
-
-def is_open(state: ViewState) -> bool:
+def is_open(scene: Scene) -> bool:
     """Whether :func:`back` closes anything."""
-    opened = state.drawer is not None or state.area is not None
+    state = scene.state
+    opened = drawer.is_shown(scene) or state.area is not None or state.maximised
     return opened or state.table_open or bool(state.search)
 
 
 def back(scene: Scene) -> ViewState:
     """Close what was opened last."""
-    drawer = scene.state.drawer
-    if drawer is not None:
-        return replace(scene.state, drawer=Drawer() if drawer.focused else None)
-    if scene.state.area is not None:
-        return replace(scene.state, area=None)
-    if scene.state.table_open:
-        return replace(scene.state, table_open=False)
-    return replace(scene.state, search="")
+    state = scene.state
+    if state.maximised:
+        return replace(state, maximised=False)
+    if state.drawer is not None and drawer.is_shown(scene):
+        focused = state.drawer.focused and state.drawer.shown is Shown.COLLECTIVE
+        return replace(state, drawer=Drawer() if focused else None)
+    if state.area is not None:
+        return replace(state, area=None)
+    if state.table_open:
+        return replace(state, table_open=False)
+    return replace(state, search="")
 
 
 def other_rank(step: int) -> Move:

@@ -23,6 +23,17 @@ def copy(app: App[Any], scene: Scene, options: ExplorerOptions) -> Scene:
     return replace(scene, said=f"copied: {text}")
 
 
+def copy_rows(app: App[Any], scene: Scene) -> Scene:
+    """Put the rows in view on the clipboard, cells apart by tabs, as a spreadsheet takes them."""
+    from ccltui.tui.export import tabular  # noqa: PLC0415
+
+    text, count = tabular(scene)
+    if not count:
+        return replace(scene, notice="nothing is in view that could be copied")
+    compat.copy(app, text)
+    return replace(scene, said=f"copied: {count:,} rows")
+
+
 def take_picture(app: App[Any], scene: Scene) -> Scene:
     """Write a picture of the screen into the current directory."""
     from ccltui.tui.export import free_name  # noqa: PLC0415

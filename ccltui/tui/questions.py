@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ccltui.tui import filters
+from ccltui.tui import compare, filters
 from ccltui.tui.actions import Effect
 from ccltui.tui.cursor import show_communicator
 from ccltui.tui.export import Export, export_to, suggestion
@@ -14,6 +14,7 @@ from ccltui.tui.goto import TITLE, goto
 from ccltui.tui.history import Mark, Return
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Filter
+from ccltui.tui.streams import COMMUNICATION, COPIES
 from ccltui.tui.viewstate import ViewState
 from parsers.errors import GrammarError
 from parsers.window import format_ranks, parse_ranks
@@ -118,6 +119,26 @@ def _return(text: str, scene: Scene) -> Outcome:
     return Return(text)
 
 
+ALL_KERNELS = "all"
+
+
+def _kernel_kinds(text: str, scene: Scene) -> list[str]:
+    """Kinds of kernels that the job has and that begin with a text."""
+    result = scene.findings.results.get("kernel_categories")
+    found = None if result is None else result.details.get("by_category")
+    kinds = [{"comm": COMMUNICATION, "mem": COPIES}.get(name, name) for name in found or ()]
+    kinds = [ALL_KERNELS, *(kinds or [COMMUNICATION, COPIES])]
+    return [kind for kind in kinds if kind.startswith(text.strip().lower())]
+
+
+def _kernels(text: str, scene: Scene) -> Outcome:
+    found = _kernel_kinds(text, scene)
+    if not found:
+        raise GrammarError(f"no kind {text!r}; there are {', '.join(_kernel_kinds('', scene))}")
+    kind = "" if not text.strip() or found[0] == ALL_KERNELS else found[0]
+    return replace(scene.state, kernels=kind)
+
+
 WINDOW = Question(filters.TITLE, _window, lambda scene: filters.filter_text(scene.session.filter))
 FILTER = Question(
     "rows whose name matches (regex, case ignored)   empty: all",
@@ -137,6 +158,12 @@ RETURN = Question(
     options=lambda _, scene: sorted(scene.marks),
     single=True,
 )
+KERNELS = Question("kind of kernels   empty: all", _kernels, options=_kernel_kinds)
+VERSUS = Question(
+    "compare what is selected with: r3   it 4   r3 it 4   enter alone:",
+    compare.parse_versus,
+    options=compare.suggestions,
+)
 EXPORT = Question("write what is listed to (.csv or .json)", export_to, suggestion)
 
 OF = {
@@ -149,5 +176,7 @@ OF = {
     Effect.PROMPT_EXPORT: EXPORT,
     Effect.PROMPT_MARK: MARK,
     Effect.PROMPT_RETURN: RETURN,
+    Effect.PROMPT_KERNELS: KERNELS,
+    Effect.PROMPT_VERSUS: VERSUS,
 }
 """The question of every prompt."""

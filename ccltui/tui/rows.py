@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ccltui.tui import drawer
+from ccltui.tui import drawer, fix_first, steps
 from ccltui.tui.cursor import in_view, show_communicator
 from ccltui.tui.file_rows import file_rows
+from ccltui.tui.notes import notes
 from ccltui.tui.scene import Scene
-from ccltui.tui.viewstate import Pane, ViewState
+from ccltui.tui.viewstate import Pane, Section, ViewState
 
 PAGE = 9  # tenths of a page
 
@@ -20,15 +21,54 @@ def count(scene: Scene) -> int:
         return drawer.count(scene)
     match scene.state.pane:
         case Pane.SUMMARY if not scene.state.table_open:
-            return len(scene.findings.metrics)
+            return sum(_sections(scene).values())
         case Pane.SUMMARY:
             return len(scene.findings.lanes)
+        case Pane.STEPS:
+            return len(steps.order(scene))
         case Pane.EVENTS:
             return 0 if scene.events is None else len(scene.events)
         case Pane.FILES:
             return len(file_rows(scene))
         case _:
             return len(_labels(scene))
+
+
+def _sections(scene: Scene) -> dict[Section, int]:
+    """Rows of every part of Summary."""
+    found = scene.findings.metrics
+    return {
+        Section.LOSSES: len(fix_first.losses(scene)),
+        Section.METRICS: len(found),
+        Section.NOTES: len(notes(scene)) if found else 0,
+    }
+
+
+def _summary_row(scene: Scene) -> int:
+    state, before = scene.state, 0
+    chosen = {
+        Section.LOSSES: state.loss or 0,
+        Section.METRICS: state.metric,
+        Section.NOTES: state.note,
+    }
+    for section, size in _sections(scene).items():
+        if section is state.section:
+            return before + max(min(chosen[section], size - 1), 0)
+        before += size
+    return before
+
+
+def _in_summary(scene: Scene, row: int) -> ViewState:
+    state = scene.state
+    for section, size in _sections(scene).items():
+        if row < size:
+            if section is Section.LOSSES:
+                return replace(state, section=section, loss=row)
+            if section is Section.METRICS:
+                return replace(state, section=section, metric=row)
+            return replace(state, section=section, note=row)
+        row -= size
+    return state
 
 
 def _labels(scene: Scene) -> tuple[str, ...]:
@@ -40,7 +80,9 @@ def current(scene: Scene) -> int:
     if drawer.has_keys(scene):
         return drawer.row(scene)
     if scene.state.pane is Pane.SUMMARY:
-        return scene.state.first_rank if scene.state.table_open else scene.state.metric
+        return scene.state.first_rank if scene.state.table_open else _summary_row(scene)
+    if scene.state.pane is Pane.STEPS:
+        return steps.current(scene)
     if scene.state.pane is Pane.EVENTS:
         return 0 if scene.events is None else scene.events.at(scene)
     if scene.state.pane is Pane.FILES:
@@ -58,7 +100,9 @@ def to_row(scene: Scene, row: int) -> ViewState:
     if drawer.has_keys(scene):
         return drawer.to_row(scene, row)
     if state.pane is Pane.SUMMARY:
-        return replace(state, first_rank=row) if state.table_open else replace(state, metric=row)
+        return replace(state, first_rank=row) if state.table_open else _in_summary(scene, row)
+    if state.pane is Pane.STEPS:
+        return steps.to_row(scene, row)
     if state.pane is Pane.EVENTS:
         return _to_event(scene, row)
     if state.pane is Pane.FILES:

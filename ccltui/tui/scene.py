@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ccltui.tui.detail import Detail
     from ccltui.tui.events import EventTable
     from ccltui.tui.hits import Hits
+    from ccltui.tui.queries import Answered
     from metrics.registry import Metric
     from metrics.result import Result
 
@@ -52,6 +53,7 @@ class Findings:
     span: Span | None = None
     origin_ns: int = 0  # zero of all times here, on the common clock
     clock: str = ""  # how sure times of different ranks are
+    nodes: Mapping[str, str] = field(default_factory=dict)  # host of each rank, where known
     complete: bool = False
 
 
@@ -67,6 +69,7 @@ class Scene:
     events: EventTable | None = None  # the list last asked for
     detail: Detail | None = None  # the collective last asked about
     hits: Hits | None = None  # of the search last made
+    told: Mapping[str, Answered] = field(default_factory=dict)  # other answers, by kind of query
     history: History = field(default_factory=History)
     marks: Mapping[str, ViewState] = field(default_factory=dict)
     said: str = ""  # what was done, in a sentence
@@ -104,11 +107,36 @@ class Scene:
         return self.ordered(tuple(label for label in communicator.labels if label in lanes))
 
     def ordered(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """Labels in the order of the view; they come in order of rank."""
-        if self.state.order is Order.RANK:
-            return labels
-        harm = self.findings.harm_ns
-        return tuple(sorted(labels, key=lambda label: -harm.get(label, 0)))
+        """Labels in the order of the view, pinned ones first; they come in order of rank."""
+        pins = [label for label in self.state.pins if label in labels]
+        rest = [label for label in labels if label not in pins]
+        return (*pins, *self._sorted(rest))
+
+    def _sorted(self, labels: list[str]) -> list[str]:
+        findings = self.findings
+        if self.state.order is Order.HARM:
+            return sorted(labels, key=lambda label: -findings.harm_ns.get(label, 0))
+        if self.state.order is Order.NODE:
+            return sorted(labels, key=lambda label: findings.nodes.get(label, ""))
+        if self.state.order is Order.GROUP:
+            groups = self._like_communicator
+            place = {label: index for index, group in enumerate(groups) for label in group}
+            return sorted(labels, key=lambda label: place.get(label, len(groups)))
+        return labels
+
+    @property
+    def _like_communicator(self) -> list[tuple[str, ...]]:
+        """Members of the communicators that have as many as the one in view, by their first."""
+        one = self.communicator
+        if one is None:
+            return []
+        alike = [
+            other.labels
+            for other in self.findings.communicators or ()
+            if len(other.labels) == len(one.labels)
+        ]
+        order = {label: index for index, label in enumerate(self.findings.lanes)}
+        return sorted(alike, key=lambda labels: order.get(labels[0], len(order)))
 
     def with_state(self, state: ViewState) -> Scene:
         """The same with another view."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ccltui.tui.scene import Scene, rank_name
+
 if TYPE_CHECKING:
+    from metrics.registry import Metric
     from metrics.result import Result
 
-from ccltui.tui.scene import rank_name
+_PER_STEP = "per_step"
+_BESIDE = frozenset({"n", "std", "component", "min", "max"})
 
 Number = float | int | None
 RankColumns = dict[str, dict[str, Number]]
@@ -19,7 +23,8 @@ def rank_columns(result: Result, labels: Sequence[str]) -> RankColumns:
     """Every part of the details that has a value for each rank, the headline's own first."""
     columns: RankColumns = {}
     for key, part in result.details.items():
-        if isinstance(part, Mapping) and part and set(part) <= set(labels):
+        by_rank = isinstance(part, Mapping) and part and set(part) <= set(labels)
+        if by_rank and _PER_STEP not in key:  # steps may be numbered as ranks are
             _add(columns, key, part)
     return columns
 
@@ -45,6 +50,39 @@ def leading(columns: RankColumns, headline: str) -> str | None:
         return headline
     words = headline.split("_")
     return next((name for name in columns if name in words), None)
+
+
+def fallback(columns: RankColumns) -> str | None:
+    """The first column that tells something else than the headline rank by rank."""
+    return next((name for name in columns if name.split()[-1] not in _BESIDE), None)
+
+
+def spread(column: Mapping[str, Number]) -> float | None:
+    """Largest minus smallest value over the size of their mean, None where that is nothing."""
+    known = [value for value in column.values() if value is not None]
+    mean = abs(sum(known) / len(known)) if known else 0
+    return (max(known) - min(known)) / mean if mean else None
+
+
+def trend(result: Result, headline: str) -> list[Number]:
+    """The headline step by step, in order, as far as a metric tells it; else nothing."""
+    details = result.details
+    if headline == "avg_iter_time_ms":
+        return list(details.get("iter_times_ms") or ())
+    per_step = details.get(_PER_STEP)
+    if isinstance(per_step, Mapping):
+        ordered = sorted(per_step.items(), key=lambda item: int(item[0]))
+        rows = [row for _, row in ordered if isinstance(row, Mapping)]
+    else:
+        rows = [row for row in per_step or () if isinstance(row, Mapping)]
+    found = [row.get(headline) for row in rows]
+    return found if any(_is_number(value) and value is not None for value in found) else []
+
+
+def chosen_metric(scene: Scene) -> Metric | None:
+    """The metric that is selected in Summary."""
+    metrics = scene.findings.metrics
+    return metrics[min(scene.state.metric, len(metrics) - 1)] if metrics else None
 
 
 def late_ranks(result: Result) -> str:

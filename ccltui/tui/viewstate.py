@@ -17,6 +17,7 @@ class Pane(Enum):
     TIMELINE = "3"
     EVENTS = "4"
     FILES = "5"
+    STEPS = "6"
 
     @property
     def title(self) -> str:
@@ -30,14 +31,46 @@ class Pane(Enum):
 
 
 class Order(Enum):
-    """Order of the ranks."""
+    """Order of the ranks; by group means by the groups of the communicator in view."""
 
     RANK = "rank"
     HARM = "harm"
+    NODE = "node"
+    GROUP = "group"
 
     def following(self) -> Order:
         """The next order in turn."""
-        return Order.HARM if self is Order.RANK else Order.RANK
+        orders = list(Order)
+        return orders[(orders.index(self) + 1) % len(orders)]
+
+
+class Layout(Enum):
+    """How a wide screen shows the charts: one above the other, side by side, or one alone."""
+
+    STACK = "one above the other"
+    SIDE = "side by side"
+    SINGLE = "one alone"
+
+    def following(self) -> Layout:
+        """The next layout in turn."""
+        layouts = list(Layout)
+        return layouts[(layouts.index(self) + 1) % len(layouts)]
+
+
+class Section(Enum):
+    """The parts of Summary, from top to bottom."""
+
+    LOSSES = "losses"
+    METRICS = "metrics"
+    NOTES = "notes"
+
+
+class Shown(Enum):
+    """What the drawer is about."""
+
+    COLLECTIVE = "collective"
+    BLOCK = "block"
+    VERSUS = "versus"
 
 
 class Listed(Enum):
@@ -106,10 +139,20 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Drawer:
-    """The detail of the selected collective: whether its keys are asked first, and its row."""
+    """The detail beside the panes: what it shows, whether it has the keys, and its row."""
 
     focused: bool = False
     row: int = 0
+    shown: Shown = Shown.COLLECTIVE
+    by_size: bool = False  # rows of what is compared: largest change first, else in order
+
+
+@dataclass(frozen=True, slots=True)
+class Versus:
+    """What is laid over each other: a rank and a step (None: all that is measured) twice."""
+
+    one: tuple[str, int | None]
+    other: tuple[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +164,32 @@ class ViewState:
     time: TimeView = field(default_factory=TimeView)
     columns: ColumnView = field(default_factory=ColumnView)
     rows: int = 1  # screen rows of the selected pane below its heading
+    section: Section = Section.METRICS  # of Summary, which the cursor is in
     metric: int = 0
+    loss: int | None = None  # whose evidence was shown last
+    note: int = 0
     first_rank: int = 0  # of the per-rank table, when it is opened
     table_open: bool = False
     floor_ns: int = DEFAULT_FLOOR_NS
     order: Order = Order.RANK
     merged: bool = False
+    linear: bool = False  # colours of lag: by equal steps, else by equal factors
+    layout: Layout = Layout.STACK
+    maximised: bool = False
+    pins: tuple[str, ...] = ()  # ranks that stay on top, in this order
+    unfolded: tuple[str, ...] = ()  # ranks whose streams are shown
+    kernels: str = ""  # category of kernels on the timeline, "" for all
+    ranks_in_view: int = 0  # of Alignment, 0 for all
+    ranks_per_lane: int = 1  # of Timeline
     worst: int | None = None  # place of the selected collective by harm
     file: int = 0  # row of Files
+    step: int | None = None  # chosen in Steps, by its id
+    steps_in_order: bool = False  # rows of Steps: in order of time, else the slowest first
     listing: Listing = field(default_factory=Listing)
     event: int | None = None  # row of Events that was chosen there
     drawer: Drawer | None = None  # None: closed
+    block: tuple[str, int] | None = None  # rank and row of the kernel whose block is shown
+    versus: Versus | None = None
     area: Area | None = None
     search: str = ""  # a regular expression, "" for none
 
@@ -164,6 +222,7 @@ def place(state: ViewState) -> object:
         (state.columns.first, state.columns.per_cell, state.columns.repeat),
         state.selection.communicator,
         state.drawer is not None,
+        state.maximised,
     )
 
 

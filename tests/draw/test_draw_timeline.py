@@ -8,7 +8,13 @@ from pictures import Golden, lane, track
 
 from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import MERGED, Ink
-from ccltui.draw.timeline import Selected, TimeGrid, merged_row, row_glyphs, timeline
+from ccltui.draw.ranks import RankRow, timeline
+from ccltui.draw.timeline import Selected, TimeGrid, merged_row, row_glyphs
+
+
+def rows(*lanes: Lane) -> list[RankRow]:
+    """One row a rank."""
+    return [RankRow(one.label, (one,)) for one in lanes]
 
 
 def glyphs_of(*intervals: tuple[int, int], cells: int = 4) -> str:
@@ -44,12 +50,11 @@ def test_a_network_cell_is_overlapped_by_majority_and_blanks_inherit() -> None:
     rank = Lane("0", track((0, 60)), track((20, 80), (160, 240)), track((20, 60)))
 
     planes = timeline(
-        [rank],
+        rows(rank),
         TimeGrid(0, 40, 0),
         height=3,
         width=14,
         gutter=6,
-        first=0,
         selected=Selected(0, None),
     )
 
@@ -79,12 +84,11 @@ def test_a_clock_offset_moves_the_lane_not_the_ruler() -> None:
     rank = Lane("0", track((0, 80)), Track.empty(), Track.empty())
 
     planes = timeline(
-        [rank, late],
+        rows(rank, late),
         TimeGrid(0, 40, 0),
         height=5,
         width=12,
         gutter=6,
-        first=0,
         selected=Selected(0, 0),
     )
 
@@ -101,12 +105,11 @@ def test_picture(width: int, height: int, cell_ns: int, merged: bool, golden: Go
     lanes = [lane(str(rank), late_us=35 * rank % 200) for rank in range(16)]
 
     planes = timeline(
-        lanes,
+        rows(*lanes),
         TimeGrid(600_000 // cell_ns, cell_ns, 0),
         height=height,
         width=width,
         gutter=8,
-        first=2,
         selected=Selected(4, 600_000 + 30 * cell_ns),
         merged=merged,
     )

@@ -82,9 +82,9 @@ def test_idle_time_has_its_cause_and_its_longest_gap() -> None:
     # tied at 50: by name
     assert (idle["what"], start["what"]) == ("host_other", "launch_latency")
     assert idle["lost_ms"] == start["lost_ms"] == 0.05
-    assert idle["evidence"] == {"rank": "0", "time_us": 100.0}
+    assert idle["evidence"] == {"rank": "0", "time_us": 100.0, "length_us": 50.0}
     assert (between["what"], between["lost_ms"]) == ("between_kernels", 0.005)
-    assert between["evidence"] == {"rank": "0", "time_us": 300.0}
+    assert between["evidence"] == {"rank": "0", "time_us": 300.0, "length_us": 5.0}
 
 
 def test_nothing_is_lost_where_everything_computes() -> None:

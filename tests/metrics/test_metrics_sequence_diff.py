@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from metrics.sequence_diff import TooDifferentError, difference
 
 
-def pairs(one: str, other: str, **most: int) -> list[tuple[int, int]]:
-    ids = [np.array([ord(item) for item in text], np.int64) for text in (one, other)]
-    found = difference(*ids, **most)
+def pairs(one: str, other: str, most: int = 1000) -> list[tuple[int, int]]:
+    left, right = (np.array([ord(item) for item in text], np.int64) for text in (one, other))
+    found = difference(left, right, most=most)
     return list(zip(found.one.tolist(), found.other.tolist(), strict=True))
 
 

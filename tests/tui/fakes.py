@@ -265,6 +265,18 @@ def literal_metrics() -> dict[str, Metric]:
         "2": {"last_count": 23, "caused_wait_us": 9_000.0},
         "0": {"last_count": 0, "caused_wait_us": 0.0},
     }
+    losses = [
+        {
+            "sentence": "the others wait for rank 5, which comes late: 2.1 ms per rank",
+            "evidence": {"rank": "5", "time_us": 0.0, "group_number": 0, "index": 40},
+        },
+        {
+            "sentence": "the device is idle: launches come late: 1.2 ms per rank",
+            "evidence": {"rank": "2", "time_us": 21_000.0, "length_us": 300.0},
+        },
+        {"sentence": "copies run while nothing computes: 0.1 ms per rank", "evidence": None},
+        {"sentence": "a fourth is not shown", "evidence": None},
+    ]
     found = (
         _literal(
             "total_calls",
@@ -277,6 +289,9 @@ def literal_metrics() -> dict[str, Metric]:
         _literal("step_ms", "ms", "step time", 18.82, {"per_rank": per_rank}),
         _literal(
             "straggler_lag", "us", "straggler lag", 238.1, {"blame": blame, "num_collectives": 84}
+        ),
+        _literal(
+            "fix_first", "ratio", "largest losses", 0.3, {"losses": losses, "lost_ratio": 0.4}
         ),
     )
     return {metric.name: metric for metric in found}

@@ -57,7 +57,7 @@ def test_header_cleans_the_name() -> None:
 
 def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
     assert text(lines.tabs(scene(pane=Pane.TIMELINE), 80)) == (
-        "  1 Sum  2 Align [3 Time] 4 Events  5 Files              █ comp  █ net  █ both  "
+        "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps     █ comp  █ net  █ both  "
     )
     aligned = text(lines.tabs(scene(), 120))
     assert aligned.startswith("  1 Summary [2 Alignment] 3 Timeline")

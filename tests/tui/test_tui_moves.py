@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes import Plan, scene
 
-from ccltui.tui import cursor, moves, rows
+from ccltui.tui import chart_moves, cursor, moves, rows
 from ccltui.tui.moves import Move
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Order, Pane
@@ -114,7 +114,7 @@ def test_rows_of_the_summary_are_metrics_then_ranks() -> None:
 
     moved = after(found, rows.down(2))
     assert moved.state.metric == 2
-    opened = after(moved, moves.open_table, rows.down(3))
+    opened = after(moved, moves.open_row, rows.down(3))
     assert (opened.state.table_open, opened.state.metric, opened.state.first_rank) == (True, 2, 3)
     assert not moves.back(opened).table_open
 
@@ -130,7 +130,7 @@ def test_zoom_and_pan_leave_the_cursor_alone(pane: Pane) -> None:
         moves.pan(1),
         moves.pan(-9),
         moves.zoom(inwards=False),
-        moves.centre,
+        chart_moves.centre,
     )
     assert moved.state.selection == selection
     fitted = after(moved, moves.fit)
@@ -154,20 +154,20 @@ def test_paging_across_moves_the_cursor_by_90_percent() -> None:
 
 
 def test_ranks_by_harm() -> None:
-    found = after(scene(pane=Pane.TIMELINE), moves.order)
+    found = after(scene(pane=Pane.TIMELINE), chart_moves.order)
 
     assert found.state.order is Order.HARM
     assert found.ranks[0] == "5"
     assert found.members[0] == "5"
-    assert after(found, moves.order).ranks[0] == "0"
+    assert after(found, chart_moves.order).ranks[0] == "0"
 
 
 def test_panes_in_turn() -> None:
     found = scene(pane=Pane.SUMMARY)
 
     assert after(found, moves.next_pane(1)).state.pane is Pane.ALIGNMENT
-    assert after(found, moves.next_pane(-1)).state.pane is Pane.FILES
-    assert after(found, moves.merge).state.merged
+    assert after(found, moves.next_pane(-1)).state.pane is Pane.STEPS
+    assert after(found, chart_moves.merge).state.merged
 
 
 def test_a_job_of_one_rank_has_no_collectives_to_walk() -> None:

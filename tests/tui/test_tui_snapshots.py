@@ -9,7 +9,7 @@ from explorers import Settle, Start
 from fakes import FakeLoad, Plan
 from textual.pilot import Pilot
 
-from ccltui.tui.queries import wanted
+from ccltui.tui.queries import is_waiting
 
 Compare = Callable[..., bool]
 SIZES = [(80, 24), (120, 40), (200, 50)]
@@ -22,6 +22,12 @@ KEYS = {
     "search": ("3", "/", *"nccl", "enter", "n", "n"),
     "detail": ("2", "]", "enter", "tab", "j"),
     "files": ("5", "j"),
+    "steps": ("6", "j"),
+    "streams": ("3", "u", *"wwww"),
+    "block": ("2", "]", "3", "R"),
+    "versus": ("2", "]", "3", "V", *"r4", "enter"),
+    "losses": ("1", "k"),
+    "metric": ("1", "j", "j", "enter"),
 }
 
 
@@ -32,12 +38,8 @@ def after(settle: Settle, *keys: str) -> Callable[[Pilot[int]], object]:
         await settle(pilot)
         await pilot.press(*keys)
         await pilot.pause()
-        scene = pilot.app.scene  # type: ignore[attr-defined]
-        while wanted(scene) != [
-            one.query for one in (scene.events, scene.detail, scene.hits) if one
-        ]:
+        while is_waiting(pilot.app.scene):  # type: ignore[attr-defined]
             await pilot.pause(0.01)
-            scene = pilot.app.scene  # type: ignore[attr-defined]
         await pilot.pause()
 
     return run

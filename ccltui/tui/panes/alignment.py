@@ -40,7 +40,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         for y, line in enumerate(wrap(f"No collectives: {empty}", width - 2)):
             planes.put(1 + y, 1, line, Ink.DIM)
         return planes
-    members = scene.members
+    members = _in_view(scene)
     rows = Rows.of(len(members), height - 1).rows + 1
     order = [communicator.labels.index(label) for label in members]
     selection = scene.state.selection
@@ -59,6 +59,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         ),
         order=order,
         colour=scene.colour,
+        top_ns=communicator.top_ns(scene.state.floor_ns) if scene.state.linear else None,
     )
     if scene.hits is not None and scene.hits.query == hit_query(scene):
         places = scene.hits.places - view.first
@@ -69,6 +70,20 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
             _detail(scene, communicator, selection.k, height - rows - 1, width), rows + 1, 0
         )
     return planes
+
+
+def _in_view(scene: Scene) -> tuple[str, ...]:
+    """Pinned ranks and the page of others that holds the selected one."""
+    members, shown = scene.members, scene.state.ranks_in_view
+    if not shown or shown >= len(members):
+        return members
+    pins = tuple(label for label in members if label in scene.state.pins)
+    rest = [label for label in members if label not in pins]
+    page = max(shown - len(pins), 1)
+    rank = scene.state.selection.rank
+    at = rest.index(rank) if rank in rest else 0
+    first = min(at // page * page, max(len(rest) - page, 0))
+    return (*pins, *rest[first : first + page])
 
 
 def _detail(scene: Scene, communicator: Communicator, k: int, height: int, width: int) -> Planes:

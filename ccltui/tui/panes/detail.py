@@ -8,13 +8,17 @@ from ccltui.draw import numbers
 from ccltui.draw.align import ABSENT
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
+from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
 from ccltui.tui import drawer
+from ccltui.tui.panes import block, versus
 from ccltui.tui.scene import Scene, rank_name
+from ccltui.tui.viewstate import Shown
 
 if TYPE_CHECKING:
     from ccltui.tui.communicator import Communicator
+    from metrics.collectives.history import LagHistory
     from metrics.collectives.instance import Instance, Member
 
 _COLUMNS = (
@@ -29,10 +33,16 @@ _COLUMNS = (
 )
 _LEAST_RANKS = 3
 _WHY_LINES = 3
+_TALL = 24
+"""Rows from which the history of such collectives has its two, however many ranks there are."""
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
-    """Ranks by arrival, then the reason and the chain of blame."""
+    """Ranks by arrival, then the reason and the chain of blame; or what else the drawer shows."""
+    if drawer.shows(scene, Shown.BLOCK):
+        return block.paint(scene, height, width)
+    if drawer.shows(scene, Shown.VERSUS):
+        return versus.paint(scene, height, width)
     planes = Planes.blank(height, width, Ink.TEXT)
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None or k >= len(communicator):
@@ -43,8 +53,12 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     _put_title(planes, scene, communicator, k, instance)
     chain = () if instance is None else instance.chain_sentences
     links = chain if len(chain) > 1 else ()
+    history = None if found is None else found.history
     room = max(height - 2 - _LEAST_RANKS, 1)
     why = _why(scene, instance, width - 2)[: max(room - len(links), 1)]
+    spare = height - 3 - len(drawer.arrivals(scene)) - len(why) - len(links)
+    if history is not None and (spare >= 2 or height >= _TALL):
+        why = [*why, *history_lines(history, width - 2)]
     links = links[: max(room - len(why), 0)]
     ranks = _ranks(scene, communicator, k, instance)
     _put_ranks(planes, scene, ranks, height - len(why) - len(links))
@@ -142,6 +156,19 @@ def _rank(
         "◀ last" if last else "",
         doing,
         "" if more is None else more.host,
+    ]
+
+
+def history_lines(history: LagHistory, width: int) -> list[str]:
+    """How late ranks are at all collectives like this one: trend and distribution."""
+    count = len(history.trend_ns)
+    low, high = (numbers.duration(int(history.edges_ns[i])) for i in (0, -1))
+    trend = spark(history.trend_ns.tolist(), max(min(width - 44, 60), 8))
+    bars = spark(history.counts.tolist(), len(history.counts))
+    median = numbers.duration(history.median_ns)
+    return [
+        f"lag of {numbers.count(count)} like it, in order of time  {trend}"[:width],
+        f"shortest to longest  {low} {bars} {high}   median {median}"[:width],
     ]
 
 

@@ -1,4 +1,4 @@
-"""The summary: every metric with its unit, why one is absent, and one of them rank by rank."""
+"""The summary: what to fix first, every metric with its unit or why it is absent, remarks."""
 
 from __future__ import annotations
 
@@ -13,23 +13,30 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
+from ccltui.tui import fix_first
+from ccltui.tui.notes import NoteRow, notes
+from ccltui.tui.panes.metric_table import by_rank
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.summary_rows import (
     Number,
-    RankColumns,
     extremes,
+    fallback,
     late_ranks,
     leading,
     rank_columns,
+    spread,
+    trend,
 )
+from ccltui.tui.viewstate import Section
 
 if TYPE_CHECKING:
     from metrics.registry import Metric
     from metrics.result import Result
 
 WIDE = 160
-_SIDE = 80
-_SPARK = 20
+_SIDE = 76
+_SPARK = 16
+_TREND = 24
 _TITLE = 22
 _NOTES = 5
 _NOTE_LINES = 3
@@ -40,34 +47,76 @@ _COLUMNS = (
     Column("unit", widest=12),
     Column("min", "right"),
     Column("max", "right"),
-    Column("by rank", widest=_SPARK),
+    Column("spread", "right"),
+    Column("by rank", widest=44),
+    Column("by step", widest=_TREND),
 )
+_EMPTY = [""] * (len(_COLUMNS) - 1)
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
-    """Metrics above; below (or beside, when wide) the selected one by rank, then notes."""
+    """Losses and metrics above; below (or beside, when wide) one metric by rank, then notes."""
     planes = Planes.blank(height, width, Ink.TEXT)
-    findings = scene.findings
+    findings, state = scene.findings, scene.state
     if not findings.metrics:
         planes.put(1, 1, _waiting(scene), Ink.STRONG)
-        _put_notes(planes, [*_found_instead(scene), *notes(scene)], 3)
+        found = [NoteRow(text, ink) for text, ink in _found_instead(scene)]
+        _put_notes(planes, [*found, *notes(scene)], 3)
         return planes
-    metric = findings.metrics[min(scene.state.metric, len(findings.metrics) - 1)]
-    if scene.state.table_open:
-        planes.paste(_by_rank(scene, metric, height, width), 0, 0)
+    metric = findings.metrics[min(state.metric, len(findings.metrics) - 1)]
+    if state.table_open:
+        if state.section is Section.NOTES:
+            _put_note(planes, scene)
+        else:
+            planes.paste(by_rank(scene, metric, height, width, full=True), 0, 0)
         return planes
     side = width >= WIDE
     remarks = notes(scene)
-    lines = sum(len(wrap(text, width - 2, indent="  ")) for text, _ in remarks[:_NOTES])
+    lines = sum(len(wrap(note.text, width - 2, indent="  ")) for note in remarks[:_NOTES])
     foot = min(lines, _NOTES) + 1 if remarks else 0
-    y = _put_metrics(planes, scene, height - foot, width - _SIDE if side else width)
+    main = width - _SIDE if side else width
+    y = _put_losses(planes, scene, main) + 1
+    y = _put_metrics(planes, scene, y, height - foot, main)
     if side:
-        planes.paste(_by_rank(scene, metric, height, _SIDE), 0, width - _SIDE)
+        planes.paste(by_rank(scene, metric, height - foot, _SIDE), 0, width - _SIDE)
     elif height - foot - y > _LEAST_RANKS:
-        planes.paste(_by_rank(scene, metric, height - foot - y - 1, width), y + 1, 0)
+        planes.paste(by_rank(scene, metric, height - foot - y - 1, width), y + 1, 0)
         y = height - foot
-    _put_notes(planes, remarks, y + 1)
+    _put_notes(planes, remarks, height - foot + 1 if foot else y + 1, _chosen_note(scene))
     return planes
+
+
+def _put_losses(planes: Planes, scene: Scene, width: int) -> int:
+    """What to fix first; returns the row after it."""
+    planes.put(0, 1, fix_first.heading(scene)[: width - 1], Ink.DIM)
+    found = fix_first.losses(scene)
+    in_section = scene.state.section is Section.LOSSES
+    for index, loss in enumerate(found):
+        on = in_section and index == (scene.state.loss or 0)
+        text = f"{'▶' if on else ' '}{index + 1} {loss['sentence']}"
+        ink = Ink.LABEL_ON if on else Ink.STRONG if index == 0 else Ink.TEXT
+        planes.put(1 + index, 0, text[:width].ljust(width), ink)
+    return 1 + len(found)
+
+
+def _chosen_note(scene: Scene) -> int:
+    return scene.state.note if scene.state.section is Section.NOTES else -1
+
+
+def _put_note(planes: Planes, scene: Scene) -> None:
+    """One remark in full, and what can be done."""
+    found = notes(scene)
+    if not found:
+        return
+    note = found[min(scene.state.note, len(found) - 1)]
+    y = 0
+    for line in wrap(note.text, planes.width - 2, most=planes.height, indent="  "):
+        planes.put(y, 1, line, note.ink)
+        y += 1
+    advice = note.advice or "Nothing is known that could be done about it."
+    for line in wrap(advice, planes.width - 2, most=planes.height):
+        planes.put(y + 1, 1, line, Ink.TEXT)
+        y += 1
 
 
 def _waiting(scene: Scene) -> str:
@@ -92,19 +141,20 @@ def _found_instead(scene: Scene) -> list[tuple[str, Ink]]:
     return lines + [(f"{found.path}: {found.problem}", Ink.DIM) for found in files if found.problem]
 
 
-def _put_metrics(planes: Planes, scene: Scene, height: int, width: int) -> int:
+def _put_metrics(planes: Planes, scene: Scene, y: int, end: int, width: int) -> int:
     """The table of metrics, scrolled to the selected one; returns the row after it."""
     rows = [_row(scene, metric) for metric in scene.findings.metrics]
     lag = scene.findings.results.get("straggler_lag")
     late = "" if lag is None else late_ranks(lag)
-    room = max(height - (2 if late else 1), 1)
+    room = max(end - y - (2 if late else 1), 1)
     chosen = min(scene.state.metric, len(rows) - 1)
     first = max(min(chosen - room // 2, len(rows) - room), 0)
     lines = table(_COLUMNS, [row.cells for row in rows], width - 2)
-    planes.put(0, 1, lines[0], Ink.DIM)
-    y = 1
+    planes.put(y, 1, lines[0], Ink.DIM)
+    y += 1
+    in_section = scene.state.section is Section.METRICS
     for index in range(first, min(first + room, len(rows))):
-        row, on = rows[index], index == chosen
+        row, on = rows[index], in_section and index == chosen
         ink = Ink.LABEL_ON if on else row.ink
         planes.put(y, 0, "▶" if on else " ", ink)
         planes.put(y, 1, lines[1 + index].ljust(width - 1), ink)
@@ -112,7 +162,7 @@ def _put_metrics(planes: Planes, scene: Scene, height: int, width: int) -> int:
             at = 1 + _TITLE + 2
             planes.put(y, at, row.text[: width - at], ink)
         y += 1
-    if late:
+    if late and y < end:
         planes.put(y, 1, f"{'arrived last'.ljust(_TITLE)}  {late}"[: width - 1], Ink.TEXT)
         y += 1
     return y
@@ -129,113 +179,51 @@ def _row(scene: Scene, metric: Metric) -> _Row:
     result = scene.findings.results.get(metric.name)
     title = metric.title.ljust(_TITLE)
     if result is None:
-        return _Row((title, "…", "", "", "", ""), Ink.DIM)
+        return _Row((title, "…", *_EMPTY[1:]), Ink.DIM)
     if result.status == "unavailable":
         reason = result.reasons[0].message if result.reasons else "no reason given"
-        return _Row((title, "", "", "", "", ""), Ink.DIM, f"--  absent: {reason}")
+        return _Row((title, *_EMPTY), Ink.DIM, f"--  absent: {reason}")
+    sign = " !" if result.status == "partial" else ""
+    value = numbers.quantity(result.value) + sign
+    steps = spark(trend(result, metric.headline), _TREND)
+    return _Row((title, value, metric.unit, *_by_rank(scene, metric, result), steps))
+
+
+def _by_rank(scene: Scene, metric: Metric, result: Result) -> tuple[str, str, str, str]:
+    """Smallest, largest, spread and picture; of another column only the picture with its name."""
     labels = tuple(scene.findings.lanes)
     columns = rank_columns(result, labels)
-    column = columns.get(leading(columns, metric.headline) or "", {})
+    own = leading(columns, metric.headline)
+    if own is None:
+        other = fallback(columns)
+        if other is None:
+            return "", "", "", ""
+        return "", "", "", f"{_picture([columns[other].get(label) for label in labels])} {other}"
+    column = columns[own]
+    ends, wide = extremes(column), spread(column)
     low, high = ("", "")
-    ends = extremes(column)
     if ends is not None:
         low, high = (f"{numbers.quantity(value)} {rank_name(label)}" for label, value in ends)
-    sign = " !" if result.status == "partial" else ""
-    return _Row(
-        (
-            title,
-            numbers.quantity(result.value) + sign,
-            metric.unit,
-            low,
-            high,
-            spark([column.get(label) for label in labels], _SPARK),
-        )
-    )
+    picture = _picture([column.get(label) for label in labels])
+    return low, high, "" if wide is None else f"{wide:.1%}", picture
 
 
-def _by_rank(scene: Scene, metric: Metric, height: int, width: int) -> Planes:
-    """The selected metric rank by rank, as many columns as fit."""
-    planes = Planes.blank(height, width, Ink.TEXT)
-    result = scene.findings.results.get(metric.name)
-    labels = tuple(scene.findings.lanes)
-    planes.put(0, 1, f"{metric.title}, by rank".ljust(width - 1), Ink.STRONG)
-    columns = {} if result is None else rank_columns(result, labels)
-    if not columns:
-        planes.put(1, 1, _no_columns(result)[: width - 1], Ink.DIM)
-        return planes
-    first = leading(columns, metric.headline)
-    names = sorted(columns, key=lambda name: name != first)  # the headline's own comes first
-    rows = [_rank_row(label, names, columns) for label in labels]
-    layout = [Column("rank", widest=24), *(Column(name, "right", 28) for name in names)]
-    lines = table(layout, rows, width - 2)
-    planes.put(1, 1, lines[0], Ink.DIM)
-    start = min(scene.state.first_rank, max(len(rows) - height + 2, 0))
-    shown = lines[1 + start : 1 + start + height - 2]
-    for index, line in enumerate(shown):
-        planes.put(2 + index, 1, line, Ink.TEXT)
-    left = len(rows) - start - len(shown)
-    if left > 0 and shown:
-        planes.put(height - 1, 1, f"… {left + 1} more ranks: enter opens all".ljust(width), Ink.DIM)
-    return planes
+def _picture(values: Sequence[Number]) -> str:
+    return spark(values, _SPARK)
 
 
-def _no_columns(result: Result | None) -> str:
-    if result is None:
-        return "not computed yet"
-    if result.status == "unavailable":
-        return "absent: " + (result.reasons[0].message if result.reasons else "no reason given")
-    return "one number for the whole job"
-
-
-def _rank_row(label: str, names: Sequence[str], columns: RankColumns) -> list[str]:
-    cells: list[Number] = [columns[name].get(label) for name in names]
-    return [rank_name(label), *(numbers.quantity(cell) for cell in cells)]
-
-
-def notes(scene: Scene) -> list[tuple[str, Ink]]:
-    """What went wrong or is uncertain: failed files, then what the readers and metrics say."""
-    job = scene.session.job
-    if job is None:
-        return [(f"x {scene.session.problem}", Ink.ERROR)] if scene.session.problem else []
-    found = [(f"! {remark}", Ink.WARNING) for remark in _remarks(scene)]
-    found += [(f"x {failure.error}", Ink.ERROR) for failure in job.failures]
-    if job.card_problem:
-        found.append((f"x workload card: {job.card_problem}", Ink.ERROR))
-    found += [(f"! {note.message}", Ink.WARNING) for note in job.notes]
-    for trace in job.ranks:
-        found += [
-            (f"! {rank_name(trace.label)}: {note.message}", Ink.WARNING) for note in trace.notes
-        ]
-    return found
-
-
-def _remarks(scene: Scene) -> list[str]:
-    """What the selected metric has to say about its own number."""
-    metrics = scene.findings.metrics
-    if not metrics:
-        return []
-    metric = metrics[min(scene.state.metric, len(metrics) - 1)]
-    result = scene.findings.results.get(metric.name)
-    if result is None:
-        return []
-    said = [reason.message for reason in result.reasons] + list(result.warnings)
-    known = [] if scene.session.job is None else scene.session.job.failures
-    return [
-        f"{metric.title}: {text}"
-        for text in dict.fromkeys(said)
-        if not any(failure.error in text for failure in known)  # those have a line of their own
-    ]
-
-
-def _put_notes(planes: Planes, remarks: Sequence[tuple[str, Ink]], y: int) -> None:
-    """Remarks from a row on; those that find no room are counted."""
-    for index, (text, ink) in enumerate(remarks):
+def _put_notes(planes: Planes, remarks: Sequence[NoteRow], y: int, chosen: int = -1) -> None:
+    """Remarks from a row on, the chosen one among them; those that find no room are counted."""
+    for index, note in enumerate(remarks[max(chosen, 0) :], max(chosen, 0)):
         last = index == len(remarks) - 1
         room = planes.height - y - (0 if last else 1)
         if room <= 0:
-            planes.put(y, 1, f"… {len(remarks) - index} more notes", Ink.DIM)
+            text = f"… {len(remarks) - index} more notes: G, then enter"
+            planes.put(y, 1, text, Ink.DIM)
             return
         most = min(room, _NOTE_LINES)
-        for line in wrap(text, planes.width - 2, most=most, indent="  "):
-            planes.put(y, 1, line, ink)
+        for line in wrap(note.text, planes.width - 2, most=most, indent="  "):
+            on = index == chosen
+            planes.put(y, 0, "▶" if on else " ", note.ink)
+            planes.put(y, 1, line, Ink.LABEL_ON if on else note.ink)
             y += 1

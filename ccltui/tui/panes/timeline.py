@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.draw.lanes import Lane
 from ccltui.draw.minimap import put_minimap
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
+from ccltui.draw.ranks import RankRow, StepMark, timeline
 from ccltui.draw.ruler import put_area, put_hits
-from ccltui.draw.timeline import Selected, TimeGrid, rows_per_lane, timeline
+from ccltui.draw.timeline import Selected, TimeGrid
 from ccltui.tui import area
 from ccltui.tui.panes.gutter import gutter
-from ccltui.tui.queries import hit_query
+from ccltui.tui.queries import hit_query, kernel_query, stream_query, told
 from ccltui.tui.scene import Scene, Span, rank_name
+
+if TYPE_CHECKING:
+    from ccltui.draw.lanes import Track
+    from ccltui.tui.streams import Streams
 
 _TALL = 30
 """Rows of a pane from which one is left for the whole window."""
+_INKS = {"communication": Ink.EXPOSED, "copies": Ink.COPY}
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
@@ -29,26 +34,23 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         planes = Planes.blank(height, width, Ink.TEXT)
         planes.put(1, 1, "Ranks appear here as they are read.", Ink.DIM)
         return planes
-    ranks = scene.ranks
-    selection = scene.state.selection
-    selected = ranks.index(selection.rank) if selection.rank in ranks else 0
-    per_lane = rows_per_lane(merged=scene.state.merged)
-    mapped = height >= _TALL or 1 + len(ranks) * per_lane < height
-    fitting = max((height - 1 - mapped) // per_lane, 1)
-    lanes = [replace(scene.findings.lanes[rank], label=rank_name(rank)) for rank in ranks]
+    rows = rank_rows(scene)
+    selection, merged = scene.state.selection, scene.state.merged
+    used = sum(row.height(merged=merged) for row in rows) + 1 + bool(scene.findings.steps)
+    mapped = height >= _TALL or used < height
     view = scene.state.time
     planes = timeline(
-        lanes,
+        rows,
         TimeGrid(view.k0, view.cell_ns, scene.findings.origin_ns),
         height=height - mapped,
         width=width,
         gutter=gutter(scene),
-        first=_first(selected, fitting, len(ranks)),
-        selected=Selected(selected, selection.time_ns),
-        merged=scene.state.merged,
+        selected=Selected(_selected(scene), selection.time_ns),
+        merged=merged,
+        steps=[StepMark(f"{step.id}", step.start_ns, step.end_ns) for step in scene.findings.steps],
     )
     if mapped:
-        planes = _with_minimap(planes, scene, lanes, span)
+        planes = _with_minimap(planes, scene, span)
     measured = area.span(scene)
     if measured is not None:
         put_area(
@@ -61,7 +63,64 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     return planes
 
 
-def _with_minimap(planes: Planes, scene: Scene, lanes: Sequence[Lane], span: Span) -> Planes:
+def _groups(scene: Scene) -> list[tuple[str, ...]]:
+    """Ranks that share a row: pinned and unfolded ones stand alone."""
+    ranks, per_row = scene.ranks, scene.state.ranks_per_lane
+    alone = {*scene.state.pins, *scene.state.unfolded}
+    if per_row == 1:
+        return [(rank,) for rank in ranks]
+    groups: list[tuple[str, ...]] = []
+    together: tuple[str, ...] = ()
+    for rank in ranks:
+        if rank in alone:
+            groups += [together] if together else []
+            groups.append((rank,))
+            together = ()
+            continue
+        together = (*together, rank)
+        if len(together) == per_row:
+            groups.append(together)
+            together = ()
+    return [*groups, together] if together else groups
+
+
+def _selected(scene: Scene) -> int:
+    rank = scene.state.selection.rank
+    return next((i for i, group in enumerate(_groups(scene)) if rank in group), 0)
+
+
+def rank_rows(scene: Scene) -> list[RankRow]:
+    """What the timeline shows of each rank, in order."""
+    found = told(scene, stream_query(scene))
+    streams: Streams = {} if found is None or found.answer is None else found.answer
+    limited = told(scene, kernel_query(scene))
+    only: Mapping[str, Track] | None = None if limited is None else limited.answer
+    lanes = scene.findings.lanes
+    return [
+        RankRow(
+            label=_label(group),
+            lanes=tuple(lanes[rank] for rank in group),
+            streams=streams.get(group[0], ()) if group[0] in scene.state.unfolded else (),
+            only=_tracks(group, only),
+            ink=_INKS.get(scene.state.kernels, Ink.COMPUTE),
+            pinned=group[0] in scene.state.pins,
+        )
+        for group in _groups(scene)
+    ]
+
+
+def _label(group: Sequence[str]) -> str:
+    first = rank_name(group[0])
+    return first if len(group) == 1 else f"{first}-{rank_name(group[-1])}"
+
+
+def _tracks(group: Sequence[str], only: Mapping[str, Track] | None) -> tuple[Track, ...] | None:
+    if only is None or not all(rank in only for rank in group):
+        return None
+    return tuple(only[rank] for rank in group)
+
+
+def _with_minimap(planes: Planes, scene: Scene, span: Span) -> Planes:
     """The picture with one more row for the whole window."""
     whole = Planes.blank(planes.height + 1, planes.width, Ink.TEXT)
     whole.paste(planes, 0, 0)
@@ -70,19 +129,12 @@ def _with_minimap(planes: Planes, scene: Scene, lanes: Sequence[Lane], span: Spa
         whole,
         planes.height,
         gutter(scene),
-        lanes,
+        list(scene.findings.lanes.values()),
         origin_ns=scene.findings.origin_ns,
         span_ns=(span.start_ns, span.end_ns),
         view_ns=(view.left_ns, view.right_ns),
     )
     return whole
-
-
-def _first(selected: int, fitting: int, count: int) -> int:
-    """First rank in view: whole pages, so that the picture moves only when it must."""
-    if count <= fitting:
-        return 0
-    return min(selected // fitting * fitting, count - fitting)
 
 
 def shift(before: Scene, after: Scene) -> int:
