@@ -19,6 +19,7 @@ from metrics.collectives.bandwidth import message_bytes, wire_factor
 from metrics.groups import CommGroup
 from metrics.steps import StepWork
 from parsers.columns import I8, I32, I64, MISSING, U64, Bool, CollectiveArgs, RankTrace
+from parsers.store import release
 
 _SIZES: Final = {
     1: ("Bool", "Byte", "Char", "UInt8", "Int8", "Float8", "signed char", "unsigned char", "bytes"),
@@ -119,6 +120,7 @@ def calls_of(
     in_elems = _counted(family.in_elems, stated, dtype)
     out_elems = _counted(family.out_elems, stated, dtype)
     width = np.append(DTYPE_BYTES, MISSING)[dtype]
+    release(trace)
     message = message_bytes(family.kind, _bytes(in_elems, width), _bytes(out_elems, width), size)
     return Calls(
         source=family.source,

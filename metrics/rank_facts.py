@@ -16,7 +16,8 @@ from metrics.steps import (
     step_of_work,
     steps_of,
 )
-from parsers.columns import I8, I64, Bool, RankTrace
+from parsers.columns import I8, I32, I64, Bool, RankTrace
+from parsers.store import release
 
 
 class RankFacts:
@@ -41,19 +42,25 @@ class RankFacts:
     @cached_property
     def marked_steps(self) -> tuple[tuple[Step, ...], str | None]:
         """All steps and the marker that tells them."""
-        return steps_of(self.trace)
+        found = steps_of(self.trace)
+        release(self.trace)
+        return found
 
     @cached_property
     def work(self) -> StepWork:
         """Step of each row of ``gpu``."""
-        return step_of_work(self.trace, self.marked_steps[0], self.launched_ns)
+        # Which call launched what is not kept: few metrics ask for it, and it is a row an event.
+        launched = launch_times(self.trace, launch_rows(self.trace))
+        work = step_of_work(self.trace, self.marked_steps[0], launched)
+        release(self.trace)
+        return work
 
     @cached_property
-    def launch_row(self) -> I64:
+    def launch_row(self) -> I32:
         """Row of ``runtime`` that launched each row of ``gpu``, -1 where none is kept."""
         return launch_rows(self.trace)
 
-    @cached_property
+    @property
     def launched_ns(self) -> I64:
         """When each row of ``gpu`` was launched, the lowest int64 where that is not known."""
         return launch_times(self.trace, self.launch_row)

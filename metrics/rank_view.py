@@ -99,8 +99,13 @@ class RankView:
         select, trace = self.selection, self.trace
         if select.steps is not None and not self._is_measured.any():
             return True
-        first, last = trace.first_ns, trace.last_ns
-        return first is None or last is None or first >= select.end_ns or last < select.start_ns
+        first = trace.first_ns
+        if first is None or first >= select.end_ns:
+            return True
+        if select.start_ns == -FOREVER_NS:  # the last end of all events is a look at each
+            return False
+        last = trace.last_ns
+        return last is None or last < select.start_ns
 
     @property
     def by_steps(self) -> bool:

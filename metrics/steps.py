@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from metrics.classify import any_name, distinct
-from parsers.columns import I64, MISSING, Bool, Events, RankTrace
+from parsers.columns import I32, I64, MISSING, Bool, Events, RankTrace
 
 OUTSIDE: Final = MISSING
 """Step of an event that no marker covers."""
@@ -112,24 +112,26 @@ def _steps(events: Events, rows: list[int], numbers: dict[int, int | None]) -> t
     return tuple(sorted(longest.values(), key=lambda step: step.start_ns))
 
 
-def launch_rows(trace: RankTrace) -> I64:
-    """Row of ``runtime`` that launched each row of ``gpu``, int64, -1 where none is kept."""
+def launch_rows(trace: RankTrace) -> I32:
+    """Row of ``runtime`` that launched each row of ``gpu``, int32, -1 where none is kept."""
     gpu, runtime = trace.group("gpu"), trace.group("runtime")
-    known = np.flatnonzero(runtime.correlation >= 0)
-    if not len(known) or not len(gpu):
-        return np.full(len(gpu), MISSING)
-    keys = runtime.correlation[known]
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    at = np.minimum(np.searchsorted(keys, gpu.correlation), len(keys) - 1)
+    keys, rows = runtime.correlation, None
+    if (keys[1:] < keys[:-1]).any():  # calls are numbered as they are made, if on one thread
+        rows = np.argsort(keys, kind="stable").astype(np.int32)
+        keys = keys[rows]
+    if not len(keys) or not len(gpu):
+        return np.full(len(gpu), MISSING, np.int32)
+    at = np.minimum(np.searchsorted(keys, gpu.correlation), len(keys) - 1).astype(np.int32)
     found = (keys[at] == gpu.correlation) & (gpu.correlation >= 0)
-    return np.where(found, known[order[at]], MISSING)
+    return np.where(found, at if rows is None else rows[at], np.int32(MISSING))
 
 
-def launch_times(trace: RankTrace, rows: I64) -> I64:
+def launch_times(trace: RankTrace, rows: I32) -> I64:
     """When each row of ``gpu`` was launched, int64 ns; the lowest int64 where ``rows`` is -1."""
-    starts = np.append(trace.group("runtime").start_ns, np.iinfo(np.int64).min)
-    return starts[rows]
+    starts = trace.group("runtime").start_ns
+    if not len(starts):
+        return np.full(len(rows), np.iinfo(np.int64).min)
+    return np.where(rows >= 0, starts[rows], np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ class StepWork:
     """
 
     steps: tuple[Step, ...]
-    index: I64
+    index: I32
     uncorrelated: Bool  # no launch record: placed by its start
     start_ns: I64
     end_ns: I64
@@ -169,8 +171,9 @@ def step_of_work(
     uncorrelated = launched == np.iinfo(np.int64).min
     if not steps:
         nothing = np.empty(0, np.int64)
-        return StepWork((), np.full(len(gpu), OUTSIDE), uncorrelated, nothing, nothing)
-    index = covering(steps, launched)
+        index = np.full(len(gpu), OUTSIDE, np.int32)
+        return StepWork((), index, uncorrelated, nothing, nothing)
+    index = covering(steps, launched).astype(np.int32)
     start, end = _extents(gpu, index, len(steps))
     if uncorrelated.any():
         index[uncorrelated] = _by_start(steps, start, end, gpu.start_ns[uncorrelated])
@@ -186,7 +189,7 @@ def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
     return np.where((index >= 0) & (times_ns < ends[index]), index, OUTSIDE)
 
 
-def _extents(gpu: Events, index: I64, num_steps: int) -> tuple[I64, I64]:
+def _extents(gpu: Events, index: I32, num_steps: int) -> tuple[I64, I64]:
     first = np.full(num_steps, np.iinfo(np.int64).max)
     last = np.full(num_steps, np.iinfo(np.int64).min)
     inside = index >= 0

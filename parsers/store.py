@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import mmap
 import os
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,6 +42,7 @@ from parsers.columns import (
 STORE_VERSION = 2
 _ALIGNMENT = 64
 _SAMPLE_BYTES = 64 * 1024
+_WRITERS = 2  # of one file's ranks, whose columns may still have to be put in order
 _DEFAULT_LIMIT_BYTES = 20 << 30
 SCRATCH_PREFIX = ".writing-"
 _ABANDONED_S = 3600
@@ -165,7 +168,12 @@ class Store:
 
     def save_parts(self, key: str, parts: Sequence[RankTrace]) -> bool:
         """Write every rank of one file, the first one last: it stands for all."""
-        return all(self.save(_part_key(key, trace.source.part), trace) for trace in reversed(parts))
+        with ThreadPoolExecutor(_WRITERS) as threads:
+            others = threads.map(lambda n: self._save_part(key, parts, n), range(1, len(parts)))
+            return all(others) and self._save_part(key, parts, 0)
+
+    def _save_part(self, key: str, parts: Sequence[RankTrace], number: int) -> bool:
+        return self.save(_part_key(key, number), parts[number])
 
     def trim(self) -> None:
         """Remove least recently used entries above the limit, and scratch of killed writers."""
@@ -192,6 +200,20 @@ class Store:
                     begun = folder.stat().st_mtime  # all there is of a writer that has just started
                     used = max((s.st_mtime for s in files.values()), default=begun)
                     yield used, sum(s.st_size for s in files.values()), folder
+
+
+def release(trace: RankTrace) -> None:
+    """Give back the memory that mapped columns take: they are read again when they are used.
+
+    Columns that are not mapped stay as they are. For ranks of gigabytes, after each rank.
+    """
+    for events in trace.events.values():
+        base: Any = events.start_ns
+        while isinstance(base, np.ndarray | memoryview):
+            base = base.base if isinstance(base, np.ndarray) else base.obj
+        if isinstance(base, mmap.mmap):
+            base.madvise(mmap.MADV_DONTNEED)
+            return
 
 
 def _part_key(key: str, part: int) -> str:

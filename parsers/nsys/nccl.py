@@ -188,18 +188,26 @@ def _sum(parts: Sequence[int]) -> int:
     return sum(known) if known else MISSING
 
 
+GROUPS: Final = ("ncclGroupStart", "ncclGroupEnd")
+
+
 @dataclass(frozen=True, slots=True)
-class Issue:
-    """When one thread issued some calls: launches in [start, end] belong to them."""
+class Issued:
+    """When one thread issued calls, by start: launches in [start, end] belong to ``calls[which]``.
 
-    start_ns: int
-    end_ns: int
-    calls: tuple[Call, ...]
+    int64 columns of one length; ``calls`` has each combination once.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    which: I64
+    calls: Sequence[tuple[Call, ...]]
 
 
-def issues_of(ranges: Sequence[tuple[int, int, str, Call | None]]) -> list[Issue]:
-    """Issues of one thread from its NCCL ranges (start, end, name, call), sorted by start."""
-    issues: list[Issue] = []
+def issued_of(ranges: Sequence[tuple[int, int, str, Call | None]]) -> Issued:
+    """What one thread issued, from its NCCL ranges (start, end, name, call), sorted by start."""
+    issues: list[tuple[int, int, int]] = []
+    numbers: dict[tuple[Call, ...], int] = {}
     pending: list[Call] = []
     depth = 0
     for start, end, name, call in ranges:
@@ -208,27 +216,30 @@ def issues_of(ranges: Sequence[tuple[int, int, str, Call | None]]) -> list[Issue
         elif name == "ncclGroupEnd":
             depth = max(depth - 1, 0)
             if depth == 0 and pending:
-                issues.append(Issue(start, end, tuple(pending)))
+                issues.append((start, end, numbers.setdefault(tuple(pending), len(numbers))))
                 pending = []
         elif call is not None and depth > 0:
             pending.append(call)
         elif call is not None:
-            issues.append(Issue(start, end, (call,)))
-    return issues
+            issues.append((start, end, numbers.setdefault((call,), len(numbers))))
+    rows = np.array(issues, np.int64).reshape(-1, 3)
+    return Issued(rows[:, 0], rows[:, 1], rows[:, 2], list(numbers))
 
 
-def assign(issues: Sequence[Issue], launched_ns: I64, ended_ns: I64, table: ArgsTable) -> I32:
+def assign(issued: Issued, launched_ns: I64, ended_ns: I64, table: ArgsTable) -> I32:
     """Row of arguments of each launch of one thread, int32, -1 where no call made it."""
     rows = np.full(len(launched_ns), MISSING, np.int32)
-    if not issues or not len(launched_ns):
+    if not len(issued.which) or not len(launched_ns):
         return rows
-    starts = np.array([issue.start_ns for issue in issues], np.int64)
-    ends = np.array([issue.end_ns for issue in issues], np.int64)
-    at = np.searchsorted(starts, launched_ns, side="right") - 1
-    inside = (at >= 0) & (ended_ns <= ends[at])
-    counts = np.bincount(at[inside], minlength=len(issues))
-    of_issue = np.full(len(issues), MISSING, np.int32)
-    for index in np.flatnonzero(counts).tolist():
-        of_issue[index] = table.of_calls(issues[index].calls, int(counts[index]))
-    rows[inside] = of_issue[at[inside]]
+    at = np.searchsorted(issued.start_ns, launched_ns, side="right") - 1
+    inside = (at >= 0) & (ended_ns <= issued.end_ns[at])
+    counts = np.bincount(at[inside], minlength=len(issued.which))
+    # All that matters of the number of kernels is whether one does everything.
+    found, case = np.unique(issued.which * 2 + (counts == 1), return_inverse=True)
+    used = np.unique(case[counts > 0]).tolist()
+    of_case = np.full(len(found), MISSING, np.int32)
+    for number in used:
+        which, alone = divmod(int(found[number]), 2)
+        of_case[number] = table.of_calls(issued.calls[which], 1 if alone else 2)
+    rows[inside] = of_case[case[at[inside]]]
     return rows

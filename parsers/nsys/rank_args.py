@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from parsers.columns import I32, I64, MISSING
 from parsers.nsys.communicators import Communicators
-from parsers.nsys.nccl import ArgsTable, Call, Issue, assign, issues_of
+from parsers.nsys.nccl import GROUPS, ArgsTable, Call, Issued, assign, issued_of
 from parsers.nsys.rows import Owner, TableRows
 
 _PIECE_ROWS: Final = 1 << 18
+_SLOTS: Final = 1 << 20
 _RANGE_COLUMNS: Final = ("start_ns", "dur_ns", "name", "payload", "track")
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -54,35 +55,46 @@ class RankArgs:
         if not len(rows):
             return args
         columns = {name: rank.ranges.column(name, rank.threads)[rows] for name in _RANGE_COLUMNS}
-        keys = list(zip(columns["name"].tolist(), columns["payload"].tolist(), strict=True))
-        calls = {key: found.call(key) for key in dict.fromkeys(keys)}
-        known = {key: args.table.of_call(call) for key, call in calls.items() if call is not None}
+        pairs = columns["name"].astype(np.int64) << 32 | columns["payload"]
+        distinct, which = np.unique(pairs, return_inverse=True)
+        keys = [(pair >> 32, pair & 0xFFFF_FFFF) for pair in distinct.tolist()]
+        calls = [found.call(key) for key in keys]
+        of_key = [MISSING if call is None else args.table.of_call(call) for call in calls]
         args.ranges = np.full(len(names), MISSING, np.int32)
-        args.ranges[rows] = [known.get(key, MISSING) for key in keys]
+        args.ranges[rows] = np.array(of_key, np.int32)[which]
         texts = [found.names.ranges[name].text for name, _ in keys]
-        issues = _issues(columns, texts, [calls[key] for key in keys])
-        args.kernels = _args_of_kernels(args.table, issues, rank)
+        issued = _issued(columns, which, list(zip(texts, calls, strict=True)))
+        args.kernels = _args_of_kernels(args.table, issued, rank)
         return args
 
 
-def _issues(
-    columns: Columns, texts: Sequence[str], calls: Sequence[Call | None]
-) -> dict[int, list[Issue]]:
-    """When each thread (a track of the ranges) issued which calls of NCCL."""
+def _issued(
+    columns: Columns, which: I64, known: Sequence[tuple[str, Call | None]]
+) -> dict[int, Issued]:
+    """What each thread (a track of the ranges) issued; ``known[which]``: name and call of rows."""
     start, end = columns["start_ns"], columns["start_ns"] + columns["dur_ns"]
-    by_track: dict[int, list[tuple[int, int, str, Call | None]]] = {}
-    for row in np.lexsort((-end, start)).tolist():
-        entry = (int(start[row]), int(end[row]), texts[row], calls[row])
-        by_track.setdefault(int(columns["track"][row]), []).append(entry)
-    return {track: issues_of(entries) for track, entries in by_track.items()}
+    is_group = np.array([name in GROUPS for name, _ in known])
+    is_call = np.array([call is not None for _, call in known])
+    alone = [() if call is None else (call,) for _, call in known]
+    order = np.lexsort((-end, start))
+    issued = {}
+    for track in np.unique(columns["track"]).tolist():
+        rows = order[columns["track"][order] == track]
+        if is_group[which[rows]].any():
+            entries = [(int(start[r]), int(end[r]), *known[which[r]]) for r in rows.tolist()]
+            issued[track] = issued_of(entries)
+        else:
+            rows = rows[is_call[which[rows]]]
+            issued[track] = Issued(start[rows], end[rows], which[rows], alone)
+    return issued
 
 
 def _args_of_kernels(
-    table: ArgsTable, issues: Mapping[int, list[Issue]], rank: RankTables
+    table: ArgsTable, issued: Mapping[int, Issued], rank: RankTables
 ) -> I32 | None:
     """Arguments of NCCL's kernels, told by where and when they were launched."""
     by_library = np.array(["nccl" in text.lower() for text in rank.kernels.texts] or [False])
-    if not by_library.any() or not issues:
+    if not by_library.any() or not issued:
         return None
     correlation = rank.kernels.column("correlation", rank.streams)
     is_library = by_library[rank.kernels.column("name", rank.streams)]
@@ -90,16 +102,16 @@ def _args_of_kernels(
     args = np.full(len(correlation), MISSING, np.int32)
     work = _processes(rank.kernels)[rank.kernels.column("track", rank.streams)[rows]]
     track = rank.calls.column("track", rank.threads)
-    calls = _processes(rank.calls), track, rank.calls.column("correlation", rank.threads)
-    launched = _launches((work, correlation[rows]), calls)
+    every = _processes(rank.calls), track, rank.calls.column("correlation", rank.threads)
+    launched = _launches((work, correlation[rows]), every)
     rows, launched = rows[launched >= 0], launched[launched >= 0]
     start = rank.calls.column("start_ns", rank.threads)[launched]
     end = start + rank.calls.column("dur_ns", rank.threads)[launched]
-    for number, issued in issues.items():
+    for number, calls in issued.items():
         thread = rank.ranges.tracks[number]
         same = np.array([key == thread for key in rank.calls.tracks], np.bool_)
         mine = np.flatnonzero(same[track[launched]])
-        args[rows[mine]] = assign(issued, start[mine], end[mine], table)
+        args[rows[mine]] = assign(calls, start[mine], end[mine], table)
     return args
 
 
@@ -115,16 +127,18 @@ def _launches(work: tuple[I64, I64], calls: tuple[I64, I32, I64]) -> I64:
     correlation of each call. The correlation alone repeats between processes. Calls are many,
     so they are looked through piece by piece.
     """
-    wanted = _pair(*work)
-    known, index = np.unique(wanted, return_inverse=True)
+    known, index = np.unique(_pair(*work), return_inverse=True)
     found = np.full(len(known), MISSING, np.int64)
     of_track, track, correlation = calls
+    is_wanted = np.zeros(_SLOTS, np.bool_)
+    is_wanted[work[1] & (_SLOTS - 1)] = True  # few calls pass, and those are compared
     for begin in range(0, len(track), _PIECE_ROWS):
-        piece = slice(begin, begin + _PIECE_ROWS)
-        keys = _pair(of_track[track[piece]], correlation[piece])
+        piece = correlation[begin : begin + _PIECE_ROWS]
+        rows = np.flatnonzero(is_wanted[piece & (_SLOTS - 1)] & (piece >= 0))
+        keys = _pair(of_track[track[begin + rows]], piece[rows])
         at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        rows = np.flatnonzero((known[at] == keys) & (correlation[piece] >= 0) & (found[at] < 0))
-        found[at[rows][::-1]] = begin + rows[::-1]  # of several the first
+        fresh = np.flatnonzero((known[at] == keys) & (found[at] < 0))
+        found[at[fresh][::-1]] = begin + rows[fresh][::-1]  # of several the first
     return found[index]
 
 

@@ -17,6 +17,9 @@ import numpy.typing as npt
 
 from parsers.columns import I32, I64
 
+_Block = tuple[int, np.dtype[Any]]
+"""Where the column of a block begins in the file, and how wide its numbers are."""
+
 
 class Spill:
     """Rows in the order in which they came; ``dtypes`` of the columns."""
@@ -27,7 +30,7 @@ class Spill:
         Path(name).unlink()
         self.dtypes = dtypes
         self._used = 0
-        self._columns: dict[str, list[int]] = {name: [] for name in dtypes}  # begin of each block
+        self._columns: dict[str, list[_Block]] = {name: [] for name in dtypes}
         self._firsts: list[I64] = []  # of each block, the first row of every owner, and the end
         self._counts: dict[int, int] = {}
 
@@ -44,9 +47,9 @@ class Spill:
             self._counts[number] = self._counts.get(number, 0) + int(counts[number])
         order = None if counts.max() == len(owner) else _order(owner)
         self._firsts.append(np.concatenate([[0], np.cumsum(counts)]))
-        for name, dtype in self.dtypes.items():
-            column: npt.NDArray[Any] = columns[name].astype(dtype, copy=False)
-            self._columns[name].append(self._used)
+        for name in self.dtypes:
+            column = _narrow(columns[name])
+            self._columns[name].append((self._used, column.dtype))
             self._write(column if order is None else column[order])
 
     def owners(self) -> Mapping[int, int]:
@@ -57,13 +60,13 @@ class Spill:
         """A column of all rows of ``owners``. Raises OSError."""
         count = sum(self._counts.get(owner, 0) for owner in owners)
         result: npt.NDArray[Any] = np.empty(count, self.dtypes[name])
-        target, done = result.view(np.uint8).data, 0
-        for begin, firsts in zip(self._columns[name], self._firsts, strict=True):
-            for first, last in _runs(firsts, owners):
-                length = (last - first) * result.itemsize
-                at = begin + first * result.itemsize
-                self._read(target[done : done + length], at)
-                done += length
+        wanted, done = sorted(owners), 0
+        for (begin, dtype), firsts in zip(self._columns[name], self._firsts, strict=True):
+            for first, last in _runs(firsts, wanted):
+                rows: npt.NDArray[Any] = np.empty(last - first, dtype)
+                self._read(rows.view(np.uint8).data, begin + first * dtype.itemsize)
+                result[done : done + len(rows)] = rows
+                done += len(rows)
         return result
 
     def _write(self, column: npt.NDArray[Any]) -> None:
@@ -81,6 +84,16 @@ class Spill:
             target, begin = target[done:], begin + done
 
 
+def _narrow(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same numbers in as few bytes as they need: most are small, and disks are slow."""
+    low, high = int(column.min()), int(column.max())
+    for dtype in (np.int8, np.int16, np.int32):
+        limits = np.iinfo(dtype)
+        if limits.min <= low and high <= limits.max:
+            return column.astype(dtype, copy=False)
+    return column
+
+
 def _order(owner: I32) -> I64:
     """Rows by owner, otherwise as they are; small numbers are sorted without comparisons."""
     small = owner.astype(np.int16) if owner.max() < 1 << 15 else owner
@@ -89,9 +102,10 @@ def _order(owner: I32) -> I64:
 
 def _runs(firsts: I64, owners: Sequence[int]) -> list[tuple[int, int]]:
     """First and end row of each owner in one block."""
-    known = [owner for owner in sorted(owners) if owner + 1 < len(firsts)]
     runs: list[tuple[int, int]] = []
-    for owner in known:
+    for owner in owners:
+        if owner + 1 >= len(firsts):
+            break
         first, last = int(firsts[owner]), int(firsts[owner + 1])
         if runs and runs[-1][1] == first:
             runs[-1] = (runs[-1][0], last)
