@@ -1,0 +1,1 @@
+"""Measurements of a cluster before training: network, devices, storage, processors, memory."""

@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# What both jobs of this folder do, once CCLTUI_SBATCH says where sbatch/ is.
+
+CCLTUI_SBATCH=$(cd -- "$CCLTUI_SBATCH" && pwd)
+FSDP_BENCHMARK=$CCLTUI_SBATCH/fsdp_benchmark
+export CCLTUI_SBATCH FSDP_BENCHMARK PROGRAM=${PROGRAM:-job}
+# shellcheck source=../lib/log.sh
+source "$CCLTUI_SBATCH/lib/log.sh"
+# shellcheck source=../lib/options.sh
+source "$CCLTUI_SBATCH/lib/options.sh"
+# shellcheck source=../lib/site.sh
+source "$CCLTUI_SBATCH/lib/site.sh"
+# shellcheck source=../lib/paths.sh
+source "$CCLTUI_SBATCH/lib/paths.sh"
+# shellcheck source=../lib/distributed.sh
+source "$CCLTUI_SBATCH/lib/distributed.sh"
+
+# prepare: settings of the site, the Python that runs everything, and who takes part.
+prepare() {
+    load_site
+    set_paths
+    set_caches
+    load_modules
+    PYTHON=$VENV_DIR/bin/python
+    [[ ! -x ./.venv/bin/python ]] || PYTHON=$PWD/.venv/bin/python
+    "$PYTHON" -c 'import torch, yaml, numpy' 2>/dev/null ||
+        fail "$FAILED" "$PYTHON has no torch, NumPy and PyYAML" \
+            "uv pip install -r $FSDP_BENCHMARK/requirements.txt, in .venv here or in VENV_DIR"
+    set_distributed
+    export PYTHON
+    log "$NODES x $GPUS_PER_NODE ranks, site $SITE_NAME"
+}
+
+# launch NAME PROGRAM [ARGUMENT...]: one torchrun a node.
+launch() {
+    local name=$1
+    shift
+    [[ ! ${DRY_RUN:-no} == yes ]] || {
+        log "would run on each of $NODES nodes: torchrun $(shell_words "$@")"
+        return 0
+    }
+    on_every_node bash "$FSDP_BENCHMARK/node.sh" "$name" "$@"
+}
+
+# run_benchmark: the words of BENCHMARK_ARGUMENTS are its own.
+run_benchmark() {
+    local words
+    read -ra words <<<"${BENCHMARK_ARGUMENTS:-}"
+    launch benchmark "$FSDP_BENCHMARK/benchmark.py" --device "$SITE_DEVICE" \
+        --storage "${STORAGE_DIR:-$PWD}" \
+        --output "logs/benchmark_${SLURM_JOB_ID:-local}.yaml" "${words[@]}"
+}
+
+# run_training ARGUMENT...
+run_training() {
+    launch training "$FSDP_BENCHMARK/train.py" "$@"
+}
