@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -36,7 +36,7 @@ _LONGEST_HEAD: Final = 400
 _LONGEST_REST: Final = 2000
 _EPOCH: Final = re.compile(
     rf"Epoch (?P<step>\d{{1,9}}) finished\. Avg Loss: (?P<loss>{_NUMBER}), "
-    rf"Time: (?P<time>{_NUMBER})s, Throughput: (?P<tokens>{_NUMBER}) tokens/sec"
+    rf"Time: {_NUMBER}s, Throughput: (?P<tokens>{_NUMBER}) tokens/sec"
 )
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[.,]?(\d{0,6})")
 _LINE_RANK: Final = re.compile(r"\[rank[ -]?(\d{1,7})(?:/\d+)?\]|\brank-(\d{1,7})/\d+")
@@ -56,6 +56,7 @@ _FIELDS: Final = {
     "mfu_pct": re.compile(rf"\bmfu:\s*({_NUMBER})%"),
     "time_ms": re.compile(rf"elapsed time per iteration \(ms\):\s*({_NUMBER})"),
     "loss": re.compile(rf"\blm loss:\s*({_NUMBER})"),
+    "tokens_per_s": re.compile(rf"^throughput: ({_NUMBER})$"),
     "global_batch": re.compile(r"global batch size:\s*(\d{1,12})"),
 }
 _Values = dict[str, float]
@@ -117,27 +118,33 @@ def _first_fitting(parts: list[str]) -> tuple[Dialect, _Reading]:
 
 @dataclass(slots=True)
 class _Line:
+    """A step line, its numbers as text until it is known to be wanted."""
+
     step: int
-    values: _Values
-    rank: int | None = None
+    head: str
+    rest: str
+    loss: str = ""
     total: int | None = None
-    stamp: float = math.nan
+    values: _Values = field(default_factory=dict)
+
+    def read(self) -> None:
+        self.values = _values(self.rest)
+        if self.loss:
+            self.values["loss"] = _float(self.loss)
 
 
 def _titan_lines(text: str) -> Iterator[_Line]:
     for match in _TITAN.finditer(text):
         head, rest = _around(text, match)
-        if head.endswith("validate "):
-            continue
-        values = {"loss": _float(match["loss"]), **_values(rest)}
-        yield _Line(int(match["step"]), values, _rank(head), None, _stamp(head))
+        if not head.endswith("validate "):
+            yield _Line(int(match["step"]), head, rest, match["loss"])
 
 
 def _megatron_lines(text: str) -> Iterator[_Line]:
     for match in _MEGATRON.finditer(text):
         head, rest = _around(text, match)
         total = None if match["total"] == "infinity" else int(match["total"])
-        yield _Line(int(match["step"]), _values(rest), _rank(head), total)
+        yield _Line(int(match["step"]), head, rest, total=total)
 
 
 def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
@@ -151,9 +158,7 @@ def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
 
 def _epoch_lines(text: str) -> Iterator[_Line]:
     for match in _EPOCH.finditer(text):
-        names = {"loss": "loss", "epoch_s": "time", "tokens_per_s": "tokens"}
-        values = {name: _float(match[group]) for name, group in names.items()}
-        yield _Line(int(match["step"]), values)
+        yield _Line(int(match["step"]), "", f"throughput: {match['tokens']}", match["loss"])
 
 
 _DIALECTS: Final[dict[Dialect, Callable[[str], Iterator[_Line]]]] = {
@@ -209,12 +214,14 @@ class _Reading:
 
     def take(self, lines: Iterator[_Line]) -> None:
         for line in lines:
-            if line.rank is not None and self._rank is None:
-                self._rank = line.rank
-            if line.rank != self._rank and line.rank is not None:
-                continue
             if line.step == self._last:
                 continue
+            rank = _rank(line.head)
+            if rank is not None and self._rank is None:
+                self._rank = rank
+            if rank != self._rank and rank is not None:
+                continue
+            line.read()
             if self._last is not None and line.step < self._last:
                 self._restarts += 1
             self._last = line.step
@@ -261,7 +268,7 @@ def _times(lines: list[_Line]) -> F64:
     if not len(lines) or np.isfinite(told).any():
         return told
     steps = np.array([line.step for line in lines], np.float64)
-    stamps = np.array([line.stamp for line in lines], np.float64)
+    stamps = np.array([_stamp(line.head) for line in lines], np.float64)
     between = np.full(len(lines), math.nan)
     between[1:] = np.diff(stamps) / np.diff(steps)
     between[between <= 0] = math.nan
