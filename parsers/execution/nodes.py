@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from parsers.errors import TraceError
+from parsers.kineto.lenient import lenient_json
 
 FLAT: Final = "1.0.1"
 KNOWN: Final = (
@@ -119,7 +120,7 @@ _arguments = msgspec.json.Decoder(_Arguments)
 def nodes_of(text: bytes, *, shown: str) -> Nodes:
     """All nodes of an execution trace. Raises TraceError where it is none."""
     try:
-        document = _decoder.decode(text)
+        document = _document(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TraceError(f"no readable execution trace: {error}", path=shown) from error
     if document.nodes is None:
@@ -135,6 +136,20 @@ def nodes_of(text: bytes, *, shown: str) -> Nodes:
         nodes=nodes,
         unread=len(found) - len(nodes),
     )
+
+
+def _document(text: bytes) -> _Document:
+    """The document; the values of operators may hold NaN, which strict JSON has not."""
+    try:
+        return _decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            plain = lenient_json(text)
+        except ValueError:
+            plain = None
+        if plain is None:
+            raise
+    return _decoder.decode(msgspec.json.encode(plain))
 
 
 def _node(raw: _Node) -> Node | None:
