@@ -18,12 +18,13 @@ from bench import growth, peers
 from bench.compare import Comparison, compare
 from bench.inputs import LAYOUTS, Inputs, RankSet
 from bench.measure import Command, RunError, Spread, run
+from bench.nsys import first_metric
 from bench.plot import svg
 from bench.results import FirstSight, Results
 from bench.tables import text_of
 from parsers.resources import allowed_cpus
 
-PARTS = ("compare", "events", "ranks", "reopen", "kernels", "screen")
+PARTS = ("compare", "events", "ranks", "reopen", "kernels", "screen", "nsys")
 _INTERVALS = 5_000_000
 
 
@@ -37,10 +38,11 @@ class _Sizes:
     events_a_rank: int
     events_a_small_rank: int
     rounds: int
+    nsys_megabytes: int = 2000
 
 
 _FULL = _Sizes(500, 150, 250, 1_000_000, 20_000, 5)
-_SMALL = _Sizes(20, 10, 10, 40_000, 2_000, 2)
+_SMALL = _Sizes(20, 10, 10, 40_000, 2_000, 2, 20)
 
 
 def main() -> int:
@@ -105,6 +107,9 @@ class _Bench:
             small = self._screens(self._inputs.ranks(8, sizes.events_a_small_rank))
             large = self._screens(self._inputs.ranks(8, sizes.events_a_rank))
             results = dataclasses.replace(results, screens={**small, **large})
+        if "nsys" in self._parts:
+            found_nsys = first_metric(self._folder, sizes.nsys_megabytes, rounds, say=_say)
+            results = dataclasses.replace(results, nsys=found_nsys)
         if "reopen" in self._parts:
             found = self._inputs.ranks(8, sizes.events_a_rank)
             with self._store() as store:
@@ -173,6 +178,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--growth-megabytes", type=int, help="first size of the growth series; default: 250")
     add("--events-a-rank", type=int, help="of the eight ranks; default: 1000000")
     add("--events-a-small-rank", type=int, help="of the sixty-four ranks; default: 20000")
+    add("--nsys-megabytes", type=int, help="size of the nsys export; default: 2000")
     add("--jobs", type=int, help="worker processes for many ranks; default: the CPUs allowed")
     add("--peers", action="store_true", help="install the peers that are absent")
     add("--peer-python", type=Path, help="an interpreter that has traceinsight already")

@@ -135,6 +135,24 @@ def _screen(directory: str, cache: str, ranks: str) -> Said:
     return dataclasses.asdict(first_sight(Path(directory), Path(cache), int(ranks)))
 
 
+def _make_nsys(path: str, megabytes: str) -> Said:
+    from bench.nsys_make import export
+
+    return {"events": export(Path(path), int(megabytes))}
+
+
+def _nsys_metric(path: str, metric: str, cache: str) -> Said:
+    """The command as a user gives it, with a cache that holds nothing."""
+    from ccltui.__main__ import main
+
+    answer = Path(cache) / "answer.json"
+    sys.argv = ["ccltui", path, "--metric", metric, "--cache-dir", cache]
+    sys.argv += ["--format", "json", "-o", str(answer)]
+    status = main()
+    (result,) = json.loads(answer.read_bytes())["results"] if status == 0 else ({"value": None},)
+    return {"value": result["value"]}
+
+
 def _machine() -> Said:
     from bench.machine import facts
 
@@ -164,6 +182,8 @@ TASKS: dict[str, Callable[..., Said]] = {
     "screen": _screen,
     "machine": _machine,
     "make_trace": _make_trace,
+    "make_nsys": _make_nsys,
+    "nsys_metric": _nsys_metric,
     "make_ranks": _make_ranks,
 }
 

@@ -9,6 +9,7 @@ from typing import Literal
 from bench.compare import GENERAL, JSON, ORJSON, OURS, PEER, Comparison
 from bench.growth import Opening, Point, bound_mib
 from bench.measure import Spread
+from bench.nsys import FirstMetric
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ _FASTER = {JSON: (10.0, 6.0), ORJSON: (5.0, 3.0), PEER: (25.0, 10.0), GENERAL: (
 _KERNEL_S = 0.15
 _SECOND_OPENING_CPU_S = 0.3
 _FIRST_METRIC_S = 1.0
+_NSYS_METRIC_S = 5.0
+_NSYS_PEAK_MIB = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Results:
     openings: tuple[Opening, ...] = ()
     kernels: Mapping[str, Spread] | None = None
     screens: Mapping[str, FirstSight] | None = None
+    nsys: FirstMetric | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,11 @@ def verdicts(results: Results) -> Iterator[Verdict]:
         yield Verdict(f"{name} of 5 M intervals", _KERNEL_S, spread.median, "CPU-s", "less")
     for name, sight in (results.screens or {}).items():
         yield Verdict(f"first metric, {name}", _FIRST_METRIC_S, sight.metric_s, "s", "less")
+    if results.nsys is not None:
+        subject = f"nsys export of {results.nsys.size_bytes / 1e9:.2g} GB"
+        wall, peak = results.nsys.wall_s.median, results.nsys.peak_mib.median
+        yield Verdict(f"{subject}: first metric", _NSYS_METRIC_S, wall, "s", "less")
+        yield Verdict(f"{subject}: peak memory", _NSYS_PEAK_MIB, peak, "MiB", "less")
 
 
 def _of_comparison(comparison: Comparison) -> Iterator[Verdict]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from bench.compare import Comparison, Row
 from bench.growth import Opening, Point
 from bench.measure import Spread
+from bench.nsys import METRIC, FirstMetric
 from bench.results import Results, Verdict, verdicts
 
 _ABSENT = "-"
@@ -32,6 +33,8 @@ def text_of(results: Results) -> str:
         ]
         head = ("opening", "screen", "first metric", "all ranks")
         parts.append(_titled("seconds from the start of the explorer", head, sights))
+    if results.nsys is not None:
+        parts.append(_nsys(results.nsys))
     judged = list(verdicts(results))
     if judged:
         parts.append(_verdicts(judged))
@@ -110,6 +113,17 @@ def _openings(openings: Sequence[Opening]) -> str:
     ]
     head = ("columns", "CPU-s", "wall s", "peak MiB")
     return _titled("second opening of 8 ranks, whole process", head, rows)
+
+
+def _nsys(found: FirstMetric) -> str:
+    row = (
+        f"{found.size_bytes / 1e9:.2f} GB",
+        _seconds(found.cpu_s),
+        f"{found.wall_s.median:.2f}",
+        f"{found.peak_mib.median:.0f}",
+    )
+    title = f"{METRIC} of an nsys export, without a cache, whole processes"
+    return _titled(title, ("export", "CPU-s", "wall s", "peak MiB"), [row])
 
 
 def _verdicts(judged: Sequence[Verdict]) -> str:

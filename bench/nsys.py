@@ -1,0 +1,47 @@
+"""The first metric of a large export of Nsight Systems, from nothing to its value."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.measure import Command, Run, RunError, Spread, run
+
+METRIC = "coll_call_num"
+_EXPORT_NAME = "node.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstMetric:
+    """``ccltui FILE --metric coll_call_num`` without a cache, whole processes."""
+
+    size_bytes: int
+    cpu_s: Spread
+    wall_s: Spread
+    peak_mib: Spread  # of the largest process
+
+
+def first_metric(
+    folder: Path, megabytes: int, rounds: int, *, say: Callable[[str], None]
+) -> FirstMetric:
+    """Make the export if it is not there, then measure. Raises RunError."""
+    export = folder / f"nsys-{megabytes}" / _EXPORT_NAME
+    if not export.exists():
+        export.parent.mkdir(parents=True, exist_ok=True)
+        run(Command.child("make_nsys", export, megabytes))
+    runs: list[Run] = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(prefix="store-", dir=folder) as store:
+            done = run(Command.child("nsys_metric", export, METRIC, store))
+        if done.said["value"] is None:
+            raise RunError(f"{METRIC} of {export} has no value")
+        runs.append(done)
+        say(f"  nsys: {done.wall_s:.2f} s, {done.cpu_s:.2f} CPU-s, {done.peak_mib:.0f} MiB")
+    return FirstMetric(
+        export.stat().st_size,
+        Spread.of([one.cpu_s for one in runs]),
+        Spread.of([one.wall_s for one in runs]),
+        Spread.of([one.peak_mib for one in runs]),
+    )
