@@ -22,7 +22,10 @@ _COLOR_SYSTEMS: Final = {"truecolor": "truecolor", "256": "256", "16": "standard
 
 
 def run(path: str, *, options: ExplorerOptions) -> int:
-    """Open the explorer on a directory or file; returns the exit code when the user leaves."""
+    """Open the explorer on a directory or file; returns the exit code when the user leaves.
+
+    Raises what broke the explorer, once the terminal is as it was.
+    """
     prepare_environment(options)
     from ccltui.tui.loader import HeadStart  # noqa: PLC0415
 
@@ -34,6 +37,8 @@ def run(path: str, *, options: ExplorerOptions) -> int:
         code = app.run(mouse=False)
     finally:
         head_start.close()
+    if app.broken_by is not None:
+        raise app.broken_by
     return app.return_code or 0 if code is None else code
 
 

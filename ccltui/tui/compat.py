@@ -10,14 +10,30 @@ import sys
 from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
+from textual.app import App
+from textual.driver import Driver
 from textual.geometry import Region
 
 from ccltui.tui.clipboard import osc52
 from ccltui.tui.terminal import Shift
 
 if TYPE_CHECKING:
-    from textual.app import App
     from textual.drivers.linux_driver import LinuxDriver
+
+
+class PlainlyEnding(App[int], inherit_bindings=False):
+    """An application that ends at an error and keeps it, instead of printing all it knows."""
+
+    def __init__(self, driver_class: type[Driver] | None) -> None:
+        super().__init__(driver_class=driver_class, ansi_color=True)
+        self.broken_by: Exception | None = None
+
+    def _handle_exception(self, error: Exception) -> None:
+        if self._exception is None:
+            self.broken_by = self._exception = error
+            self._exception_event.set()
+        self._return_code = 1
+        self._close_messages_no_wait()
 
 
 def terminal_size(driver: LinuxDriver) -> tuple[int, int]:

@@ -1,0 +1,120 @@
+"""However the explorer ends, the terminal is as before and nobody sees a traceback."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import termios
+from pathlib import Path
+
+import pytest
+from ptys import HERE, Program, running
+
+BROKEN = """
+import os, sys
+os.chdir({folder!r})
+sys.argv = ["ccltui", "run", "--driver", {driver!r}, *{more!r}]
+from ccltui import __main__
+from ccltui.tui import app
+def broken(self, *_):
+    raise RuntimeError("on purpose\\x1b[31m")
+app.Explorer.{method} = broken
+sys.exit(__main__.main())
+"""
+
+
+def broken(tmp_path: Path, method: str, driver: str = "slim", *more: str) -> list[str]:
+    """The command on an empty directory, with a method that raises."""
+    (tmp_path / "run").mkdir()
+    code = BROKEN.format(folder=str(tmp_path), driver=driver, method=method, more=list(more))
+    return ["-c", code]
+
+
+def is_sane(program: Program) -> bool:
+    """Whether the terminal echoes and makes lines of what is typed, as it did before."""
+    flags = termios.tcgetattr(program.descriptor)[3]
+    return bool(flags & termios.ECHO and flags & termios.ICANON and flags & termios.ISIG)
+
+
+def end_of(program: Program) -> str:
+    """What is written after the terminal was given back, all modes off."""
+    written = program.read_to_end()
+    for mode in ("\x1b[?25h", "\x1b[?1004l", "\x1b[?2004l", "\x1b[?1049l"):
+        assert mode in written, mode
+    assert written.rfind("\x1b[?1000l") >= written.rfind("\x1b[?1000h")
+    return re.sub(r"\x1b\[[?<>]?[\d;]*[a-zA-Z]", "", written.rpartition("\x1b[?1049l")[2])
+
+
+@pytest.mark.parametrize("driver", ["slim", "plain"])
+def test_a_crash_under_a_key_is_one_line(tmp_path: Path, driver: str) -> None:
+    with running(broken(tmp_path, "perform", driver), 80, 24) as program:
+        program.wait_for("No trace")
+        os.write(program.descriptor, b"j")
+        after = end_of(program)
+
+        assert program.exit_code() == 1
+    lines = [line for line in after.splitlines() if line]
+    assert lines == [
+        "ccltui: internal error: RuntimeError: on purpose\\x1b[31m; --debug shows where, "
+        "please report it"
+    ]
+
+
+def test_a_crash_at_the_start_too(tmp_path: Path) -> None:
+    with running(broken(tmp_path, "_show"), 80, 24) as program:
+        after = end_of(program)
+
+        assert program.exit_code() == 1
+    assert "internal error: RuntimeError: on purpose" in after
+    assert "Traceback" not in after
+
+
+def test_debug_shows_where(tmp_path: Path) -> None:
+    with running(broken(tmp_path, "perform", "slim", "--debug"), 80, 24) as program:
+        program.wait_for("No trace")
+        os.write(program.descriptor, b"j")
+        after = end_of(program)
+
+        assert program.exit_code() == 1
+    assert "Traceback (most recent call last)" in after
+    assert "locals" not in after
+
+
+@pytest.mark.parametrize("driver", ["slim", "plain"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (None, 0)]
+)
+def test_signals_give_the_terminal_back(
+    driver: str, number: signal.Signals | None, code: int
+) -> None:
+    with running([str(HERE / "fake_app.py"), driver], 80, 24) as program:
+        program.wait_for("arrived last")
+        if number is None:
+            os.write(program.descriptor, b"q")
+        else:
+            os.kill(program.pid, number)
+        after = end_of(program)
+
+        assert program.exit_code() == code
+    assert after.strip() == ""
+
+
+def test_suspended_it_gives_the_terminal_back_and_takes_it_again() -> None:
+    with running([str(HERE / "fake_app.py"), "slim"], 80, 24) as program:
+        program.wait_for("arrived last")
+        before = program.terminal.text()
+        os.write(program.descriptor, b"\x1a")
+        _, status = os.waitpid(program.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        assert is_sane(program)
+        program.drain(0.1)
+        program.terminal.feed("\x1b[2J\x1b[Hsomething of the shell")
+
+        os.kill(program.pid, signal.SIGCONT)
+        program.wait_for("arrived last")
+        program.drain()
+
+        assert program.terminal.text() == before
+        program.press("2]")
+        assert any("#40" in row for row in program.terminal.text())
