@@ -181,6 +181,8 @@ def _blamed(part: Part) -> Iterator[tuple[str, int, int, int]]:
     wait = np.maximum(arrived.wait_ns[rows][:, part.columns], 0).sum(axis=1)
     for member in np.unique(last[last >= 0]).tolist():
         caused = np.where(last == member, wait, -1)
+        if (caused[1:] > 0).any():
+            caused[0] = -1  # what came before the first was not recorded: no cause is seen there
         at = int(caused.argmax())
         total = int(wait[last == member].sum())
         yield arrived.labels[member], total, int(caused[at]), int(rows[at])

@@ -71,6 +71,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
                 iteration=loading.iteration,
                 capture=loading.capture,
                 window=selection.window,
+                steps=selection.steps,
                 ranks=selection.ranks,
                 cache_dir=cache_dir,
                 jobs=loading.jobs,
@@ -82,6 +83,8 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
                 keys=checked(config),
                 profile_mode=selection.profile_mode,
                 raw_clocks=selection.raw_clocks,
+                span=selection.span,
+                overrides=selection.overrides,
             ),
         )
 
@@ -101,12 +104,6 @@ def print_keys(config: Config) -> int:
 
 
 def _refuse_headless(selection: Selection) -> None:
-    given = {
-        "--steps": selection.steps is not None,
-        "--group": selection.group is not None,
-        "--span": selection.span != "steps",
-        "--batch-size, --seq-len or --set": bool(selection.overrides),
-    }
-    for name, is_given in given.items():
-        if is_given:
-            raise GrammarError(f"{name} needs --metric NAME: the explorer does not heed it")
+    """A group is chosen in the explorer: its panes show all of them side by side."""
+    if selection.group is not None:
+        raise GrammarError("--group needs --metric NAME: in the explorer c chooses a communicator")

@@ -12,7 +12,7 @@ from ccltui.draw.ruler import round_step, ticks
 _INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED, Ink.COPY, Ink.COMPUTE)
 _ORDER = (0, 2, 1, 3, 4)
 """Computing, hidden beside it, exposed, copies, nothing: what overlaps stands between its two."""
-_SHADES = "█▒▓░·"
+_SHADES = "█░▒▓·"
 """Without colour, by part: computing, exposed, overlapped, copies, idle."""
 
 

@@ -22,6 +22,7 @@ from ccltui.draw.timeline import (
     put_ruler,
     put_split,
     row_glyphs,
+    shaded_row,
     shares,
 )
 
@@ -66,6 +67,7 @@ def timeline(
     gutter: int,
     selected: Selected,
     merged: bool = False,
+    colour: bool = True,
     steps: Sequence[StepMark] = (),
 ) -> Planes:
     """Ruler, steps where there are any, and as many ranks as fit, the selected one among them."""
@@ -78,7 +80,8 @@ def timeline(
         _put_steps(planes, 1, gutter, grid, steps)
     y = 2 if steps else 1
     for index in in_view(rows, height - y, selected.row, merged=merged):
-        put_rank(planes, y, gutter, rows[index], grid, merged=merged, chosen=index == selected.row)
+        chosen = index == selected.row
+        put_rank(planes, y, gutter, rows[index], grid, merged=merged, chosen=chosen, colour=colour)
         y += rows[index].height(merged=merged)
     return planes
 
@@ -128,6 +131,7 @@ def put_rank(
     *,
     merged: bool,
     chosen: bool,
+    colour: bool = True,
 ) -> None:
     """The rows of one rank or of several."""
     sign = glyphs.POINTER if chosen else PIN if row.pinned else " "
@@ -139,6 +143,8 @@ def put_rank(
     if row.only is not None:
         planes.glyph[y, gutter:], _ = _mean(row.only, edges)
         planes.style[y, gutter:] = row.ink
+    elif merged and not colour:
+        planes.glyph[y, gutter:] = shaded_row(row.lanes[0], edges[0])
     elif merged and len(row.lanes) == 1:
         glyph, style = merged_row(row.lanes[0], edges[0])
         planes.glyph[y, gutter:], planes.style[y, gutter:] = glyph, style

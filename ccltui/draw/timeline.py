@@ -19,6 +19,8 @@ from ccltui.draw.planes import U8, Planes
 from ccltui.draw.ruler import round_step, ticks
 
 NETWORK_LABEL = "net"
+_SHADES = np.array([ord(shade) for shade in " █░▒"], np.uint32)
+"""Idle, computing, exposed, overlapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,16 @@ def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
     glyph[solid] = glyphs.BLANK
     foreground[solid] = background[solid] = shown[solid]
     return glyph, (MERGED + foreground * CLASSES + background).astype(np.uint8)
+
+
+def shaded_row(lane: Lane, edges_ns: I64) -> U32:
+    """One row a rank without colour: the shade of what takes most of each cell."""
+    compute, network, both = (
+        track.sample(edges_ns).covered_ns for track in (lane.compute, lane.network, lane.both)
+    )
+    idle = np.diff(edges_ns) - compute - network + both
+    parts = np.stack([idle, compute - both, network - both, both])
+    return np.asarray(_SHADES[parts.argmax(axis=0)])
 
 
 def shares(

@@ -28,6 +28,7 @@ from metrics.intervals import Intervals, union
 from metrics.rank_facts import RankFacts
 from metrics.registry import Metric, metrics
 from metrics.view import ProfileMode, View, ViewOptions
+from metrics.view import Span as Measured
 from parsers.columns import I64, Bool
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Analyst:
             overrides=self._options.overrides,
             profile_mode=cast("ProfileMode", self._options.profile_mode),
             raw_clocks=self._options.raw_clocks,
+            span=cast("Measured", self._options.span),
         )
 
 

@@ -106,12 +106,14 @@ def centre(scene: Scene) -> ViewState:
     if state.pane is Pane.TIMELINE:
         if selection.time_ns is None:
             return state
-        view = state.time.centred(selection.time_ns)
-        return replace(state, time=view if view != state.time else _fit_time(scene))
+        centred, fitted = state.time.centred(selection.time_ns), _fit_time(scene)
+        there = state.time in (centred, fitted)
+        return replace(state, time=fitted if there else centred)
     if selection.k is None:
         return state
-    columns = state.columns.centred(selection.k)
-    return replace(state, columns=columns if columns != state.columns else _fit_columns(scene))
+    around, widest = state.columns.centred(selection.k), _fit_columns(scene)
+    there = state.columns in (around, widest)
+    return replace(state, columns=widest if there else around)
 
 
 def _fit_time(scene: Scene) -> TimeView:

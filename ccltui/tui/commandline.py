@@ -17,7 +17,10 @@ def command_line(scene: Scene, options: ExplorerOptions) -> str:
     chosen, window = scene.session.filter, _window(scene)
     if window is not None:
         words.append(f"--window={format_window(window)}")
-    if chosen.steps is not None:
+    listed = steps.chosen(scene) if scene.state.pane is Pane.STEPS else None
+    if listed is not None:
+        words += ["--steps", format_steps((listed, listed))]
+    elif chosen.steps is not None:
         words += ["--steps", format_steps(chosen.steps)]
     if chosen.ranks is not None:
         words += ["--ranks", format_ranks(chosen.ranks)]
@@ -33,9 +36,15 @@ def command_line(scene: Scene, options: ExplorerOptions) -> str:
 
 def _metric(scene: Scene) -> str:
     if scene.state.pane is Pane.TIMELINE:
+    if scene.state.pane in side_tables.PANES:
+        return side_tables.metric(scene)
+    if scene.state.pane is Pane.STEPS:
+        return "temporal_breakdown"
         return "comm_comp_overlap"
     metrics = scene.findings.metrics
     if scene.state.pane is not Pane.SUMMARY or not metrics:
+    if scene.state.pane is Pane.SUMMARY and scene.state.section is Section.LOSSES:
+        return "fix_first"
         return "straggler_cause" if scene.state.drawer is not None else "straggler_lag"
     return metrics[min(scene.state.metric, len(metrics) - 1)].name
 
@@ -60,3 +69,7 @@ def _opened(scene: Scene, options: ExplorerOptions) -> list[str]:
     if options.profile_mode != "auto":
         words += ["--profile-mode", options.profile_mode]
     return [*words, "--raw-clocks"] if options.raw_clocks else words
+    if options.span != "steps":
+        words += ["--span", options.span]
+    for name, value in options.overrides.items():
+        words += ["--set", f"{name}={value}"]

@@ -139,7 +139,7 @@ def _parts_legend(scene: Scene, *, narrow: bool) -> Line:
         else ("compute", "overlapped", "exposed net", "copies")
     )
     inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.EXPOSED, Ink.COPY)
-    glyphs = "████" if scene.colour else "█▓▒░"
+    glyphs = "████" if scene.colour else "█▒░▓"
     line: Line = []
     for glyph, ink, name in zip(glyphs, inks, names, strict=True):
         line += [(glyph, ink), (f" {name}  ", Ink.TAB)]

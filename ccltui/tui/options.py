@@ -34,6 +34,7 @@ class ExplorerOptions:
     mouse: bool = True
     profile_mode: str = "auto"
     raw_clocks: bool = False
+    span: str = "steps"
     overrides: Mapping[str, object] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Keys by action id, where they are not those of the registry."""

@@ -33,6 +33,7 @@ _COLUMNS = (
 )
 _LEAST_RANKS = 3
 _WHY_LINES = 3
+_TREND = "in order of time  "
 _TALL = 24
 """Rows from which the history of such collectives has its two, however many ranks there are."""
 
@@ -161,14 +162,13 @@ def _rank(
 
 def history_lines(history: LagHistory, width: int) -> list[str]:
     """How late ranks are at all collectives like this one: trend and distribution."""
-    count = len(history.trend_ns)
+    count, median = numbers.count(len(history.trend_ns)), numbers.duration(history.median_ns)
     low, high = (numbers.duration(int(history.edges_ns[i])) for i in (0, -1))
-    trend = spark(history.trend_ns.tolist(), max(min(width - 44, 60), 8))
     bars = spark(history.counts.tolist(), len(history.counts))
-    median = numbers.duration(history.median_ns)
+    trend = spark(history.trend_ns.tolist(), max(min(width - len(_TREND), 80), 8))
     return [
-        f"lag of {numbers.count(count)} like it, in order of time  {trend}"[:width],
-        f"shortest to longest  {low} {bars} {high}   median {median}"[:width],
+        f"lag of {count} like it: median {median}  {low} {bars} {high}"[:width],
+        f"{_TREND}{trend}",
     ]
 
 

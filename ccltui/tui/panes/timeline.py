@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.draw.minimap import put_minimap
+from ccltui.draw.minimap import What, put_minimap
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ranks import RankRow, StepMark, timeline
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ccltui.tui.streams import Streams
 
 _TALL = 30
-"""Rows of a pane from which one is left for the whole window."""
+"""Rows of a pane from which two are left for the whole window."""
 _INKS = {"communication": Ink.EXPOSED, "copies": Ink.COPY}
 
 
@@ -37,7 +37,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     rows = rank_rows(scene)
     selection, merged = scene.state.selection, scene.state.merged
     used = sum(row.height(merged=merged) for row in rows) + 1 + bool(scene.findings.steps)
-    mapped = height >= _TALL or used < height
+    mapped = 2 if height >= _TALL else int(used < height)
     view = scene.state.time
     planes = timeline(
         rows,
@@ -47,10 +47,11 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         gutter=gutter(scene),
         selected=Selected(_selected(scene), selection.time_ns),
         merged=merged,
+        colour=scene.colour,
         steps=[StepMark(f"{step.id}", step.start_ns, step.end_ns) for step in scene.findings.steps],
     )
     if mapped:
-        planes = _with_minimap(planes, scene, span)
+        planes = _with_minimap(planes, scene, span, mapped)
     measured = area.span(scene)
     if measured is not None:
         put_area(
@@ -120,20 +121,23 @@ def _tracks(group: Sequence[str], only: Mapping[str, Track] | None) -> tuple[Tra
     return tuple(only[rank] for rank in group)
 
 
-def _with_minimap(planes: Planes, scene: Scene, span: Span) -> Planes:
-    """The picture with one more row for the whole window."""
-    whole = Planes.blank(planes.height + 1, planes.width, Ink.TEXT)
+def _with_minimap(planes: Planes, scene: Scene, span: Span, rows: int) -> Planes:
+    """The picture with one or two more rows for the whole window."""
+    whole = Planes.blank(planes.height + rows, planes.width, Ink.TEXT)
     whole.paste(planes, 0, 0)
     view = scene.state.time
-    put_minimap(
-        whole,
-        planes.height,
-        gutter(scene),
-        list(scene.findings.lanes.values()),
-        origin_ns=scene.findings.origin_ns,
-        span_ns=(span.start_ns, span.end_ns),
-        view_ns=(view.left_ns, view.right_ns),
-    )
+    kinds: tuple[What, ...] = ("net", "comp")
+    for row, what in enumerate(kinds[:rows]):
+        put_minimap(
+            whole,
+            planes.height + row,
+            gutter(scene),
+            list(scene.findings.lanes.values()),
+            origin_ns=scene.findings.origin_ns,
+            span_ns=(span.start_ns, span.end_ns),
+            view_ns=(view.left_ns, view.right_ns),
+            what=what,
+        )
     return whole
 
 

@@ -11,12 +11,13 @@ from ccltui.draw.glyphs import HEIGHTS
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
+from ccltui.draw.timeline import merged_row, shaded_row
 from ccltui.tui import compare, drawer
 from ccltui.tui.scene import Scene, rank_name
-from metrics.intervals import union
 from metrics.step_diff import ADDED, MATCHED, MISSING_HERE
 
 if TYPE_CHECKING:
+    from ccltui.draw.lanes import I64
     from metrics.step_diff import StepDiff
 
 _SIGN: Final = {MATCHED: "=", ADDED: "+", MISSING_HERE: "-"}
@@ -38,7 +39,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     planes.put(1, 1, _summary(found)[: width - 2], Ink.TEXT)
     y = 2
     if height >= _LEAST_FOR_CHART:
-        y = _put_chart(planes, y, found)
+        y = _put_chart(planes, y, scene, found)
     _put_rows(planes, y, scene, found)
     return planes
 
@@ -71,30 +72,37 @@ def _summary(found: StepDiff) -> str:
     )
 
 
-def _put_chart(planes: Planes, y: int, found: StepDiff) -> int:
-    """Busy time of both sides from their first work on, and where they differ; the next row."""
+def _put_chart(planes: Planes, y: int, scene: Scene, found: StepDiff) -> int:
+    """Both sides from their first work on, and where they differ; the next row."""
     cells = planes.width - _GUTTER
     most = max(found.extent_ns(0), found.extent_ns(1), 1)
     edges = np.arange(cells + 1, dtype=np.int64) * most // cells
     for side, one in enumerate(found.sides):
-        there = found.dur_ns[side] >= 0
-        start = found.start_ns[side, there]
-        covered = union(start, start + found.dur_ns[side, there]).coverage(edges)
-        room = np.maximum(np.diff(edges), 1)
-        text = f" {_name((one.label, one.step))}"
-        planes.put(y + side, 0, text[: _GUTTER - 1], Ink.LABEL)
-        planes.glyph[y + side, _GUTTER:] = HEIGHTS[np.minimum(-(-covered * 8 // room), 8)]
-        planes.style[y + side, _GUTTER:] = Ink.COMPUTE
-    _put_marks(planes, y + 2, found, most, cells)
+        lane = scene.findings.lanes[one.label]
+        planes.put(y + side, 0, f" {_name((one.label, one.step))}"[: _GUTTER - 1], Ink.LABEL)
+        own = lane.own(edges + found.origin_ns[side])
+        if not scene.colour:
+            planes.glyph[y + side, _GUTTER:] = shaded_row(lane, own)
+            continue
+        glyph, style = merged_row(lane, own)
+        planes.glyph[y + side, _GUTTER:], planes.style[y + side, _GUTTER:] = glyph, style
+    _put_changes(planes, y + 2, found, edges)
     return y + 3
 
 
-def _put_marks(planes: Planes, y: int, found: StepDiff, most: int, cells: int) -> None:
-    """The sign of what only one side has, at its time."""
-    planes.put(y, 1, "only one has"[: _GUTTER - 2], Ink.DIM)
-    for op, side in ((MISSING_HERE, 0), (ADDED, 1)):
-        at = found.start_ns[side, found.op == op] * cells // most
-        for x in np.unique(np.clip(at, 0, cells - 1)).tolist():
+def _put_changes(planes: Planes, y: int, found: StepDiff, edges: I64) -> None:
+    """How much longer the second side is where, and the signs of what only one side has."""
+    cells, width = len(edges) - 1, max(int(edges[-1]), 1)
+    start = np.where(found.dur_ns[0] >= 0, found.start_ns[0], found.start_ns[1])
+    place = np.clip(start * cells // width, 0, cells - 1)
+    longer = np.bincount(place, np.maximum(found.change_ns, 0), cells)
+    planes.put(y, 1, "longer"[: _GUTTER - 2], Ink.DIM)
+    if longer.max(initial=0) > 0:
+        heights = np.ceil(longer * 8 / longer.max()).astype(np.int64)
+        planes.glyph[y, _GUTTER:] = HEIGHTS[heights]
+        planes.style[y, _GUTTER:] = Ink.WARNING
+    for op in (MISSING_HERE, ADDED):
+        for x in np.unique(place[found.op == op]).tolist():
             planes.put(y, _GUTTER + x, _SIGN[op], _INK[op])
 
 

@@ -1,0 +1,47 @@
+"""Stacked bars of what time was spent on."""
+
+from __future__ import annotations
+
+from ccltui.draw.bars import put_bar, put_scale
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+
+PARTS = (40, 20, 10, 10, 20)  # computing, exposed, overlapped, copies, idle
+
+
+def test_parts_stand_end_to_end_with_what_overlaps_between() -> None:
+    planes = Planes.blank(1, 12, Ink.TEXT)
+    put_bar(planes, 0, 2, PARTS, 100, colour=True)
+
+    assert planes.row_text(0) == "  ████████  "
+    assert planes.style[0, 2:].tolist() == [
+        *[Ink.COMPUTE] * 4,
+        Ink.OVERLAPPED,
+        *[Ink.EXPOSED] * 2,
+        Ink.COPY,
+        *[Ink.COMPUTE] * 2,  # idle: a blank on the idle ground
+    ]
+
+
+def test_without_colour_parts_have_shades() -> None:
+    planes = Planes.blank(1, 12, Ink.TEXT)
+    put_bar(planes, 0, 2, PARTS, 100, colour=False)
+
+    assert planes.row_text(0) == "  ████▒░░▓··"
+
+
+def test_a_shorter_step_is_a_shorter_bar() -> None:
+    planes = Planes.blank(2, 10, Ink.TEXT)
+    put_bar(planes, 0, 0, PARTS, 200, colour=False)
+    put_bar(planes, 1, 0, (0, 0, 0, 0, 0), 0, colour=False)
+    put_bar(planes, 7, 0, PARTS, 100, colour=False)
+
+    assert planes.row_text(0) == "██░░·     "
+    assert planes.row_text(1) == " " * 10
+
+
+def test_the_scale_begins_at_zero() -> None:
+    planes = Planes.blank(1, 34, Ink.TEXT)
+    put_scale(planes, 0, 4, 3_000_000)
+
+    assert planes.row_text(0) == "    ╷0                  ╷2ms      "

@@ -1,0 +1,135 @@
+"""Rows of ranks: pins, streams, means of several, one kind of kernels, steps on the ruler."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pictures import lane, track
+
+from ccltui.draw.lanes import Lane, Track
+from ccltui.draw.palette import MERGED, Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.ranks import RankRow, StepMark, in_view, timeline
+from ccltui.draw.streams import Stream
+from ccltui.draw.timeline import Selected, TimeGrid, shaded_row
+
+GRID = TimeGrid(0, 40, 0)
+
+
+def draw(*rows: RankRow, height: int = 8, selected: int = 0, **more: object) -> Planes:
+    return timeline(
+        rows,
+        GRID,
+        height=height,
+        width=14,
+        gutter=6,
+        selected=Selected(selected, None),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def busy(label: str, *intervals: tuple[int, int]) -> Lane:
+    return Lane(label, track(*intervals), Track.empty(), Track.empty())
+
+
+def rows(count: int, *, pinned: tuple[int, ...] = ()) -> list[RankRow]:
+    return [RankRow(str(i), (busy(str(i)),), pinned=i in pinned) for i in range(count)]
+
+
+def test_whole_pages_hold_the_selected_row() -> None:
+    assert in_view(rows(9), 6, 4, merged=False) == [3, 4, 5]
+    assert in_view(rows(9), 6, 2, merged=False) == [0, 1, 2]
+    assert in_view(rows(8), 6, 7, merged=False) == [5, 6, 7]  # the last page is full
+    assert in_view(rows(3), 20, 1, merged=True) == [0, 1, 2]
+
+
+def test_pins_stay_on_top_of_every_page_up_to_half_of_the_room() -> None:
+    assert in_view(rows(9, pinned=(0,)), 6, 8, merged=False) == [0, 7, 8]
+    assert in_view(rows(9, pinned=(0, 1, 2)), 8, 8, merged=False) == [0, 1, 7, 8]
+    assert in_view(rows(4, pinned=(0,)), 8, 0, merged=False) == [0, 1, 2, 3]
+
+
+def test_a_pinned_row_is_marked() -> None:
+    planes = draw(*rows(2, pinned=(1,)), selected=0)
+
+    assert planes.row_text(1)[:3] == "•1 "
+    assert planes.row_text(3)[:3] == "▶0 "
+
+
+def test_several_ranks_in_a_row_show_their_mean() -> None:
+    half = RankRow("0-1", (busy("0", (0, 80)), busy("1")))
+    planes = draw(half)
+
+    assert planes.row_text(1)[6:] == "▄▄      "
+    assert draw(half, merged=True).style[1, 6] == MERGED + 4 * 1  # compute over idle
+
+
+def test_one_kind_of_kernels_takes_one_row() -> None:
+    only = RankRow("0", (busy("0", (0, 320)),), only=(track((40, 80)),), ink=Ink.COPY)
+    planes = draw(only, RankRow("1", (busy("1"),)))
+
+    assert planes.row_text(1)[6:] == " █      "
+    assert set(planes.style[1, 6:].tolist()) == {Ink.COPY}
+    assert planes.row_text(2)[1] == "1"
+
+
+def stream(name: str, *intervals: tuple[int, int], kind: int = 0) -> Stream:
+    parts = [Track.empty(), Track.empty(), Track.empty()]
+    parts[kind] = track(*intervals)
+    return Stream(
+        label=f"s{name}",
+        work=track(*intervals),
+        parts=(parts[0], parts[1], parts[2]),
+        start_ns=np.array([start for start, _ in intervals], np.int64),
+        end_ns=np.array([end for _, end in intervals], np.int64),
+        kind=np.full(len(intervals), kind, np.uint8),
+        name=np.zeros(len(intervals), np.int64),
+        text=lambda _: "gemm\x1b[31m",
+    )
+
+
+def test_streams_stand_below_their_rank_with_names_in_long_boxes() -> None:
+    row = RankRow("0", (busy("0", (0, 280)),), (stream("7", (0, 280)), stream("20", (0, 40))))
+    planes = draw(row, RankRow("1", (busy("1"),)))
+
+    assert planes.row_text(3) == "   s7 gemm␛…  "
+    assert planes.style[3, 6] == MERGED + 1  # idle on compute
+    assert planes.row_text(4) == "  s20 █       "
+    assert planes.row_text(5)[1] == "1"
+
+
+@pytest.mark.parametrize(("kind", "ink"), enumerate((Ink.COMPUTE, Ink.EXPOSED, Ink.COPY)))
+def test_a_stream_has_the_colour_of_what_it_does(kind: int, ink: int) -> None:
+    row = RankRow("0", (busy("0"),), (stream("7", (0, 40), kind=kind),))
+
+    assert draw(row).style[3, 6] == ink
+
+
+def test_steps_are_ruled_and_numbered_where_there_is_room() -> None:
+    marks = [StepMark("10", 0, 160), StepMark("11", 160, 200), StepMark("12", 200, 320)]
+    planes = draw(*rows(1), steps=marks)
+
+    assert planes.row_text(1) == " step ╷10 ╷╷12"
+    assert planes.row_text(2)[:2] == "▶0"
+
+
+def test_a_step_that_began_before_the_view_has_its_number_at_the_edge() -> None:
+    planes = draw(*rows(1), steps=[StepMark("9", -400, 160), StepMark("10", 160, 900)])
+
+    assert planes.row_text(1) == " step 9   ╷10 "
+
+
+def test_without_colour_merged_cells_have_shades() -> None:
+    rank = Lane("0", track((0, 80), (160, 200)), track((40, 120), (160, 200)), track((40, 80)))
+    glyph = shaded_row(rank, 40 * np.arange(6, dtype=np.int64))
+    planes = draw(RankRow("0", (rank,)), merged=True, colour=False)
+
+    assert glyph.tobytes().decode("utf-32-le")[:4] == "█▒░ "
+    assert planes.row_text(1)[6:10] == "█▒░ "
+
+
+@pytest.mark.parametrize("height", range(7))
+def test_any_height_is_drawn(height: int) -> None:
+    row = RankRow("0", (lane("0"),), (stream("7", (0, 40)),))
+
+    assert draw(row, row, height=height, steps=[StepMark("1", 0, 100)]).height == height
