@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 
+from ccltui.tui import steps
 from ccltui.tui.area import span
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.scene import Scene
-from ccltui.tui.viewstate import Pane
+from ccltui.tui.viewstate import Pane, Section
 from parsers.window import Window, format_ranks, format_steps, format_window
 
 
@@ -35,16 +36,14 @@ def command_line(scene: Scene, options: ExplorerOptions) -> str:
 
 
 def _metric(scene: Scene) -> str:
-    if scene.state.pane is Pane.TIMELINE:
-    if scene.state.pane in side_tables.PANES:
-        return side_tables.metric(scene)
     if scene.state.pane is Pane.STEPS:
         return "temporal_breakdown"
+    if scene.state.pane is Pane.TIMELINE:
         return "comm_comp_overlap"
     metrics = scene.findings.metrics
-    if scene.state.pane is not Pane.SUMMARY or not metrics:
     if scene.state.pane is Pane.SUMMARY and scene.state.section is Section.LOSSES:
         return "fix_first"
+    if scene.state.pane is not Pane.SUMMARY or not metrics:
         return "straggler_cause" if scene.state.drawer is not None else "straggler_lag"
     return metrics[min(scene.state.metric, len(metrics) - 1)].name
 
@@ -68,8 +67,8 @@ def _opened(scene: Scene, options: ExplorerOptions) -> list[str]:
         words += ["--capture", job.capture.name]
     if options.profile_mode != "auto":
         words += ["--profile-mode", options.profile_mode]
-    return [*words, "--raw-clocks"] if options.raw_clocks else words
     if options.span != "steps":
         words += ["--span", options.span]
     for name, value in options.overrides.items():
         words += ["--set", f"{name}={value}"]
+    return [*words, "--raw-clocks"] if options.raw_clocks else words
