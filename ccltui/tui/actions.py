@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from ccltui.tui import chart_moves, compare, drawer, fix_first, moves, rows, search, steps
+from ccltui.tui import (
+    chart_moves,
+    compare,
+    drawer,
+    fix_first,
+    moves,
+    rows,
+    search,
+    side_tables,
+    steps,
+)
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.moves import Move
 from ccltui.tui.scene import Scene
@@ -106,6 +116,10 @@ def no_collectives(scene: Scene) -> str | None:
 
 def _no_time(scene: Scene) -> str | None:
     return None if scene.findings.span is not None else "no rank is loaded yet"
+
+
+def _nothing_to_write(scene: Scene) -> str | None:
+    return None if side_tables.count(scene) else _no_time(scene)
 
 
 def _chart_is_empty(scene: Scene) -> str | None:
@@ -217,6 +231,10 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("pane.events", ("4",), "Events", "panes", moves.open_pane(Pane.EVENTS)),
     Action("pane.files", ("5",), "Files", "panes", moves.open_pane(Pane.FILES)),
     Action("pane.steps", ("6",), "Steps", "panes", moves.open_pane(Pane.STEPS)),
+    Action("pane.runs", ("7",), "Runs", "panes", moves.open_pane(Pane.RUNS),
+           why_not=side_tables.why_no_runs),
+    Action("pane.cluster", ("8",), "Cluster", "panes", moves.open_pane(Pane.CLUSTER),
+           why_not=side_tables.why_no_cluster),
     Action("pane.next", ("tab",), "next pane; drawer", "panes", moves.tab,
            twin="pane.previous", both="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", moves.next_pane(-1)),
@@ -360,10 +378,10 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("open.loss", ("!",), "next largest loss of time", "stragglers", fix_first.show_next,
            why_not=fix_first.why_no_evidence, hint="fix first"),
     Action("out.export", ("e",), "write csv or json", "out", Effect.PROMPT_EXPORT,
-           why_not=_no_time, hint="export"),
+           why_not=_nothing_to_write, hint="export"),
     Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="copy"),
     Action("out.rows", ("Y",), "copy the rows in view", "out", Effect.COPY_ROWS,
-           why_not=_no_time),
+           why_not=_nothing_to_write),
     Action("out.picture", ("S",), "picture of the screen (SVG)", "out", Effect.SCREENSHOT),
     Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),
     Action("app.commands", (":", "ctrl+p"), "command by name; place", "app", Effect.COMMANDS,

@@ -12,7 +12,7 @@ from textual.driver import Driver
 from textual.worker import Worker, WorkerState
 
 from ccltui.splash import SPLASH
-from ccltui.tui import compat, drawer, history, moves, outlets
+from ccltui.tui import compat, drawer, history, moves, outlets, side_tables
 from ccltui.tui.actions import Action, Effect
 from ccltui.tui.adopt import adopt
 from ccltui.tui.asking import Asking
@@ -142,6 +142,9 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         if isinstance(fact, JobOpened | OpenFailed):
             self._front.prepare()
         self._replace_session(after(self.scene.session, fact))
+        if isinstance(fact, JobOpened):
+            self.scene = side_tables.opened(self.scene)
+            self._show()
 
     def _replace_session(self, session: Session) -> None:
         stale = session.generation != self.scene.session.generation

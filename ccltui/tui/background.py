@@ -14,9 +14,10 @@ from ccltui.tui import compat
 from ccltui.tui.loader import Load
 from ccltui.tui.messages import Exported, Fact, Report
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.queries import Query
+from ccltui.tui.queries import Answered, Query, side_answer
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Session
+from ccltui.tui.side_tables import ClusterQuery, RunsQuery
 
 if TYPE_CHECKING:
     from ccltui.tui.analysis import Analyst
@@ -102,7 +103,10 @@ class Background:
 
     def _answer(self, scene: Scene, query: Query) -> None:
         worker, analyst = get_current_worker(), self._analyst
-        found = None if analyst is None else analyst.answer(scene, query)
+        if isinstance(query, RunsQuery | ClusterQuery):
+            found: Answered | None = side_answer(scene, query)
+        else:
+            found = None if analyst is None else analyst.answer(scene, query)
         if found is not None and not worker.is_cancelled:
             self._post(found)
 

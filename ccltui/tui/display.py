@@ -64,9 +64,11 @@ class Display:
             return
         from ccltui.tui.panes import (  # noqa: PLC0415
             alignment,
+            cluster,
             detail,
             events,
             files,
+            runs,
             steps,
             summary,
             timeline,
@@ -79,6 +81,8 @@ class Display:
         self._canvas(Pane.EVENTS).paint_with(events.paint)
         self._canvas(Pane.FILES).paint_with(files.paint)
         self._canvas(Pane.STEPS).paint_with(steps.paint)
+        self._canvas(Pane.RUNS).paint_with(runs.paint)
+        self._canvas(Pane.CLUSTER).paint_with(cluster.paint)
         self._drawer.paint_with(detail.paint)
 
     def _canvas(self, pane: Pane) -> CellCanvas:

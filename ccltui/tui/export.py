@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ccltui.report.output import check_target, write_file
-from ccltui.tui import compare, drawer, steps
+from ccltui.tui import compare, drawer, side_tables, steps
 from ccltui.tui.queries import steps_told
 from ccltui.tui.scene import Scene
 from ccltui.tui.summary_rows import rank_columns
@@ -87,6 +87,8 @@ def rows_of(scene: Scene) -> Iterator[Row]:
         yield from _metric(scene)
     elif scene.state.pane is Pane.STEPS:
         yield from _steps(scene)
+    elif scene.state.pane in side_tables.PANES:
+        yield from side_tables.records(scene)
     elif scene.state.pane is Pane.EVENTS and scene.events is not None:
         yield from _events(scene.events)
     elif scene.communicator is not None:

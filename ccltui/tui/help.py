@@ -32,6 +32,16 @@ _ABOUT = {
         "went to, mean over ranks; below the same rank by rank for the chosen step. Moving here",
         "moves the cursor of all panes to the step; enter limits them to it, and again to all.",
     ),
+    Pane.RUNS: (
+        "Runs below what is open: figures that each recorded, loss and throughput in its course,",
+        "and what it lacks. !: the step times rest on few samples, or the run has no mark of its",
+        "end. ccltui diff A B says whether two of them may be compared, and what changed.",
+    ),
+    Pane.CLUSTER: (
+        "What benchmarks, nccl-tests, logs of NCCL and drivers say of the machines. outlier: far",
+        "from the median of the other devices; impossible: above what the hardware can do, or at",
+        "odds with another value of the same file; suspect: probably not what its name says.",
+    ),
     Pane.FILES: (
         "What lies in the directory: captures to switch to, then every file and its state.",
         "x: cannot be read, and why; !: read in part, and what is missing.",

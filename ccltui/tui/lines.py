@@ -9,7 +9,7 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.spark import bar
 from ccltui.draw.text import clean, fit, fit_middle, wrap
-from ccltui.tui import fix_first, steps
+from ccltui.tui import fix_first, side_tables, steps
 from ccltui.tui.actions import active, by_id
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.kernel import running_at_cursor
@@ -98,7 +98,7 @@ def _window_text(chosen: Filter) -> str:
 def tabs(scene: Scene, width: int) -> Line:
     """The panes, and the legend of the one in view."""
     left: Line = [(" ", Ink.TAB)]
-    for pane in Pane:
+    for pane in side_tables.panes(scene.session):
         title = pane.short_title if width < NARROW else pane.title
         on = pane is scene.state.pane
         text = f"[{pane.value} {title}]" if on else f" {pane.value} {title} "
@@ -124,6 +124,8 @@ def _legend(scene: Scene, *, narrow: bool) -> Line:
         return _list_legend(scene)
     if scene.state.pane is Pane.FILES:
         return _files_legend(scene)
+    if scene.state.pane in side_tables.PANES:
+        return [(side_tables.legend(scene, narrow=narrow), Ink.TAB)]
     steps = scene.findings.steps
     if not steps:
         return []
@@ -263,6 +265,8 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
     collective: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
     if scene.state.pane is Pane.FILES:
         return _file_text(scene)
+    if scene.state.pane in side_tables.PANES:
+        return [(f" {side_tables.definition(scene)}", Ink.TEXT)], []
     if scene.state.pane is Pane.STEPS:
         return [(f" {_step_text(scene)}", Ink.TEXT)], collective
     if scene.state.pane is Pane.EVENTS:

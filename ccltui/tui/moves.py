@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ccltui.tui import drawer, fix_first, rows
+from ccltui.tui import drawer, fix_first, rows, side_tables
 from ccltui.tui.cursor import in_view, show_communicator, to_collective, to_time
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Drawer, Pane, Section, Shown, ViewState
@@ -27,7 +27,7 @@ def next_pane(step: int) -> Move:
     """Show the pane after or before this one."""
 
     def move(scene: Scene) -> ViewState:
-        panes = list(Pane)
+        panes = side_tables.panes(scene.session)
         at = panes.index(scene.state.pane) + step
         return open_pane(panes[at % len(panes)])(scene)
 

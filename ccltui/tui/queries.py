@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from ccltui.tui import side_tables
 from ccltui.tui.scene import Scene
+from ccltui.tui.side_tables import ClusterQuery, RunsQuery
 from ccltui.tui.viewstate import Listing, Pane, Shown, Versus
 
 if TYPE_CHECKING:
@@ -99,6 +101,8 @@ Query = (
     | KernelQuery
     | BlockQuery
     | VersusQuery
+    | RunsQuery
+    | ClusterQuery
 )
 
 
@@ -122,6 +126,7 @@ def wanted(scene: Scene) -> list[Query]:
         kernel_query(scene),
         block_query(scene),
         versus_query(scene),
+        side_tables.wanted(scene),
     ]
     return [query for query in found if query is not None]
 
@@ -241,6 +246,12 @@ def steps_told(scene: Scene) -> StepParts | None:
     """The steps; until those of newer findings are there, those of before."""
     known = scene.told.get(StepsQuery.__name__)
     return None if known is None else cast("StepParts | None", known.answer)
+
+
+def side_answer(scene: Scene, query: RunsQuery | ClusterQuery) -> Answered | None:
+    """Rows of what lies beside the traces; runs in a worker, and needs no trace."""
+    job = scene.session.job
+    return None if job is None else Answered(query, side_tables.rows_of(job, query))
 
 
 def is_waiting(scene: Scene) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ccltui.tui import drawer, fix_first, steps
+from ccltui.tui import drawer, fix_first, side_tables, steps
 from ccltui.tui.cursor import in_view, show_communicator
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.notes import notes
@@ -30,6 +30,8 @@ def count(scene: Scene) -> int:
             return 0 if scene.events is None else len(scene.events)
         case Pane.FILES:
             return len(file_rows(scene))
+        case Pane.RUNS | Pane.CLUSTER:
+            return side_tables.count(scene)
         case _:
             return len(_labels(scene))
 
@@ -87,6 +89,8 @@ def current(scene: Scene) -> int:
         return 0 if scene.events is None else scene.events.at(scene)
     if scene.state.pane is Pane.FILES:
         return scene.state.file
+    if scene.state.pane in side_tables.PANES:
+        return side_tables.row(scene.state)
     labels, rank = _labels(scene), scene.state.selection.rank
     return labels.index(rank) if rank in labels else 0
 
@@ -107,6 +111,8 @@ def to_row(scene: Scene, row: int) -> ViewState:
         return _to_event(scene, row)
     if state.pane is Pane.FILES:
         return replace(state, file=row)
+    if state.pane in side_tables.PANES:
+        return side_tables.to_row(state, row)
     return state.select(rank=_labels(scene)[row])
 
 

@@ -54,6 +54,8 @@ class Session:
     files: Mapping[str, FileState] = field(default_factory=dict)
     problem: str = ""
     generation: int = 0
+    has_runs: bool = False  # whether a folder is a run
+    has_cluster: bool = False  # whether a file tells of machines
     since: int = 0
 
     def accepts(self, generation: int) -> bool:
@@ -99,7 +101,18 @@ class Session:
             )
             for found in job.capture.files
         }
-        return replace(self, job=job, files=files, phase="loading")
+        # It reads with numpy, which is there by now.
+        from parsers.runs.directories import has_cluster, has_runs  # noqa: PLC0415
+
+        found = job.discovery.files
+        return replace(
+            self,
+            job=job,
+            files=files,
+            phase="loading",
+            has_runs=has_runs(found),
+            has_cluster=has_cluster(found),
+        )
 
     def progressed(self, done_bytes: Mapping[str, int]) -> Session:
         """Bytes read of some files."""

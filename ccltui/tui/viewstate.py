@@ -18,6 +18,8 @@ class Pane(Enum):
     EVENTS = "4"
     FILES = "5"
     STEPS = "6"
+    RUNS = "7"
+    CLUSTER = "8"
 
     @property
     def title(self) -> str:
@@ -27,7 +29,7 @@ class Pane(Enum):
     @property
     def short_title(self) -> str:
         """Name where there is little room."""
-        return {"1": "Sum", "2": "Align", "3": "Time"}.get(self.value, self.title)
+        return {"1": "Sum", "2": "Align", "3": "Time", "8": "Clu"}.get(self.value, self.title)
 
 
 class Order(Enum):
@@ -183,6 +185,8 @@ class ViewState:
     ranks_per_lane: int = 1  # of Timeline
     worst: int | None = None  # place of the selected collective by harm
     file: int = 0  # row of Files
+    run: int = 0  # row of Runs
+    machine: int = 0  # row of Cluster
     step: int | None = None  # chosen in Steps, by its id
     steps_in_order: bool = False  # rows of Steps: in order of time, else the slowest first
     listing: Listing = field(default_factory=Listing)

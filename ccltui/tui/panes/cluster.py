@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ccltui.draw import numbers
@@ -15,10 +16,12 @@ from ccltui.tui.scene import Scene
 if TYPE_CHECKING:
     from metrics.cluster.table import ClusterRow
 
-_SECTION = 24
+_SECTION = 20
 _WIDE_SECTION = 36
-_WHAT = 32
+_WHAT = 28
+_WIDE_WHAT = 34
 _WIDE = 110
+_WITHOUT_WHY = 122  # what the other columns take at most
 _DETAIL_LINES = 4
 _SIGNS = {
     "": "",
@@ -64,7 +67,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     return planes
 
 
-def _once(rows: list[ClusterRow]) -> list[tuple[ClusterRow, str]]:
+def _once(rows: Sequence[ClusterRow]) -> list[tuple[ClusterRow, str]]:
     """Rows with their section where it begins, and with none where it goes on."""
     found, before = [], ""
     for row in rows:
@@ -74,14 +77,15 @@ def _once(rows: list[ClusterRow]) -> list[tuple[ClusterRow, str]]:
 
 
 def _columns(width: int) -> tuple[Column, ...]:
-    section = _WIDE_SECTION if width >= _WIDE else _SECTION
+    wide = width >= _WIDE
     return (
-        Column("where", widest=section),
-        Column("what", widest=_WHAT),
+        Column("", widest=1),
+        Column("where", widest=_WIDE_SECTION if wide else _SECTION),
+        Column("what", widest=_WIDE_WHAT if wide else _WHAT),
         Column("value", "right"),
         Column("unit", widest=12),
         Column("verdict", widest=12),
-        Column("why", widest=width),
+        Column("why", widest=max(width - _WITHOUT_WHY, 3)),
     )
 
 
@@ -89,10 +93,11 @@ def _cells(pair: tuple[ClusterRow, str], width: int) -> tuple[str, ...]:
     row, section = pair
     wide = width >= _WIDE
     text = clean(row.text) if row.value is None else ""
-    why = clean(row.message) if wide and row.mark else ""
+    why = clean(row.message) if width > _WITHOUT_WHY and row.mark else ""
     return (
+        _SIGNS[row.mark][:1],
         fit_middle(clean(section), _WIDE_SECTION if wide else _SECTION).rstrip(),
-        fit_middle(clean(row.what), _WHAT).rstrip(),
+        fit_middle(clean(row.what), _WIDE_WHAT if wide else _WHAT).rstrip(),
         numbers.quantity(row.value) if row.value is not None else "",
         row.unit or text,
         _SIGNS[row.mark],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ccltui.draw import numbers
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 _NAME = 24
 _WIDE_NAME = 40
 _SPARK = 12
-_WIDE_SPARK = 24
+_WIDE_SPARK = 20
 _WIDE = 110
+_VERY_WIDE = 150
 _DETAIL_LINES = 9
 _STATES = {"complete": "complete", "unmarked": "! unmarked", "incomplete": "x incomplete"}
 _INKS = {"complete": Ink.TEXT, "unmarked": Ink.WARNING, "incomplete": Ink.ERROR}
@@ -54,18 +56,17 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _columns(width: int) -> tuple[Column, ...]:
-    wide = width >= _WIDE
-    course = _WIDE_SPARK if wide else _SPARK
+    wide, course = width >= _WIDE, _course(width)
     return (
         Column("run", widest=_WIDE_NAME if wide else _NAME),
         Column("state", widest=12),
         Column("ranks", "right"),
         Column("tokens/s", "right"),
+        Column("course", widest=course),
         Column("loss", "right"),
-        Column("its course", widest=course),
+        Column("course", widest=course),
         Column("p95 ms", "right"),
         Column("p50 ms", "right"),
-        Column("tokens/s, course", widest=max(course, 16)),
         Column("val loss", "right"),
         Column("AllReduce/bwd", "right"),
         Column("commit", widest=9),
@@ -74,24 +75,32 @@ def _columns(width: int) -> tuple[Column, ...]:
 
 
 def _cells(row: RunRow, width: int) -> tuple[str, ...]:
-    wide = width >= _WIDE
-    course = _WIDE_SPARK if wide else _SPARK
+    wide, course = width >= _WIDE, _course(width)
     doubt = " !" if row.step_caveat else ""
     return (
         fit_middle(clean(row.name), _WIDE_NAME if wide else _NAME).rstrip(),
         _STATES[row.completeness.state],
         "" if row.world_size is None else str(row.world_size),
         numbers.quantity(row.tokens_per_s),
+        _curve(row.rate_curve, course),
         numbers.quantity(row.train_loss),
-        spark(row.loss_curve, course),
+        _curve(row.loss_curve, course),
         f"{numbers.quantity(row.step_p95_ms)}{doubt if row.step_p95_ms is not None else ''}",
         f"{numbers.quantity(row.step_p50_ms)}{doubt if row.step_p50_ms is not None else ''}",
-        spark(row.rate_curve, course),
         numbers.quantity(row.val_loss),
         numbers.quantity(row.allreduce_per_backward),
         row.git_commit[:7],
         {True: "on", False: "", None: ""}[row.profiled],
     )
+
+
+def _course(width: int) -> int:
+    return _WIDE_SPARK if width >= _VERY_WIDE else _SPARK
+
+
+def _curve(values: Sequence[float | None], width: int) -> str:
+    """A course has at least two points."""
+    return spark(values, width) if len(values) > 1 else ""
 
 
 def _detail(row: RunRow, width: int) -> list[tuple[str, Ink]]:

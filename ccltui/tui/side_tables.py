@@ -1,0 +1,173 @@
+"""Tables of what lies beside traces: runs and machines. Rows come from the metrics, by a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ccltui.tui.viewstate import Pane
+
+if TYPE_CHECKING:
+    from ccltui.tui.scene import Scene
+    from ccltui.tui.session import Session
+    from ccltui.tui.viewstate import ViewState
+    from metrics.cluster.table import ClusterRow
+    from metrics.runs.table import RunRow
+    from parsers.job import Job
+
+PANES: Final = frozenset({Pane.RUNS, Pane.CLUSTER})
+
+
+@dataclass(frozen=True, slots=True)
+class RunsQuery:
+    """All runs below what is open; loading it again asks again."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQuery:
+    """All that is known of the machines below what is open; ``device`` as the card names it."""
+
+    path: str
+    device: str
+
+
+SideQuery = RunsQuery | ClusterQuery
+
+
+def wanted(scene: Scene) -> SideQuery | None:
+    """What the pane in view needs, None for other panes and before the directory is known."""
+    job = scene.session.job
+    if job is None:
+        return None
+    if scene.state.pane is Pane.RUNS:
+        return RunsQuery(scene.session.path)
+    if scene.state.pane is Pane.CLUSTER:
+        device = "" if job.card is None else job.card.gpu_model or ""
+        return ClusterQuery(scene.session.path, device)
+    return None
+
+
+def rows_of(job: Job, query: SideQuery) -> Sequence[RunRow] | Sequence[ClusterRow]:
+    """Read the files and make the rows."""
+    if isinstance(query, RunsQuery):
+        from metrics.runs.table import run_table  # noqa: PLC0415  (the screen paints before)
+
+        return run_table(job.discovery)
+    from metrics.cluster.table import cluster_table  # noqa: PLC0415
+
+    return cluster_table(job.discovery, query.device)
+
+
+def runs(scene: Scene) -> Sequence[RunRow] | None:
+    """The runs, None as long as they are being read."""
+    found = scene.told.get(RunsQuery.__name__)
+    return None if found is None else cast("Sequence[RunRow]", found.answer)
+
+
+def machines(scene: Scene) -> Sequence[ClusterRow] | None:
+    """Rows about machines, None as long as they are being read."""
+    found = scene.told.get(ClusterQuery.__name__)
+    return None if found is None else cast("Sequence[ClusterRow]", found.answer)
+
+
+def panes(session: Session) -> list[Pane]:
+    """The panes that there is something for: those of traces always."""
+    absent = set()
+    if not session.has_runs:
+        absent.add(Pane.RUNS)
+    if not session.has_cluster:
+        absent.add(Pane.CLUSTER)
+    return [pane for pane in Pane if pane not in absent]
+
+
+def opened(scene: Scene) -> Scene:
+    """The scene of a directory that was looked at: one without traces shows what it has."""
+    session, job = scene.session, scene.session.job
+    if job is None or job.capture.files or scene.state.pane is not Pane.SUMMARY:
+        return scene
+    if session.has_runs:
+        return scene.with_state(replace(scene.state, pane=Pane.RUNS))
+    if session.has_cluster:
+        return scene.with_state(replace(scene.state, pane=Pane.CLUSTER))
+    return scene
+
+
+def why_no_runs(scene: Scene) -> str | None:
+    """Why there is nothing to see in Runs."""
+    if scene.session.has_runs:
+        return None
+    return "no run here: no folder with training_metrics.json, training_steps.jsonl or a log"
+
+
+def why_no_cluster(scene: Scene) -> str | None:
+    """Why there is nothing to see in Cluster."""
+    if scene.session.has_cluster:
+        return None
+    return "nothing about machines here: no benchmark, log of NCCL, topology or ibstat"
+
+
+def count(scene: Scene) -> int:
+    """Rows of the pane in view, 0 in another pane."""
+    if scene.state.pane not in PANES:
+        return 0
+    return len(_rows(scene) or ())
+
+
+def _rows(scene: Scene) -> Sequence[RunRow] | Sequence[ClusterRow] | None:
+    return runs(scene) if scene.state.pane is Pane.RUNS else machines(scene)
+
+
+def row(state: ViewState) -> int:
+    """The selected row of the pane in view."""
+    return state.run if state.pane is Pane.RUNS else state.machine
+
+
+def to_row(state: ViewState, place: int) -> ViewState:
+    """Select a row."""
+    if state.pane is Pane.RUNS:
+        return replace(state, run=place)
+    return replace(state, machine=place)
+
+
+def legend(scene: Scene, *, narrow: bool) -> str:
+    """How many rows are in doubt."""
+    if scene.state.pane is Pane.RUNS:
+        found = runs(scene) or ()
+        lacking = sum(one.completeness.state == "incomplete" for one in found)
+        return f"x {lacking} " if narrow else f"{lacking} of {len(found)} incomplete "
+    marks = [one.mark for one in machines(scene) or ()]
+    if narrow:
+        doubted = marks.count("outlier") + marks.count("suspect")
+        return f"x {marks.count('impossible')}  ! {doubted} "
+    doubts = [f"{marks.count(mark)} {mark}" for mark in ("impossible", "outlier", "suspect")]
+    return f"{'  '.join(doubts)} "
+
+
+def definition(scene: Scene) -> str:
+    """What the numbers of the pane in view are."""
+    if scene.state.pane is Pane.RUNS:
+        return "tokens/s: of all ranks, over training wall time; p50, p95: of micro-steps timed"
+    return "outlier: beyond 3.5 scaled MADs and 5 % of the median of the same test"
+
+
+def metric(scene: Scene) -> str:
+    """The metric that prints what the pane in view shows."""
+    return "run_throughput" if scene.state.pane is Pane.RUNS else "cluster_outliers"
+
+
+def records(scene: Scene) -> Iterator[dict[str, Any]]:
+    """Rows of the pane in view to be written to a file; curves are left out."""
+    for one in _rows(scene) or ():
+        values = {field.name: getattr(one, field.name) for field in fields(one)}
+        values.pop("loss_curve", None)
+        values.pop("rate_curve", None)
+        done = values.pop("completeness", None)
+        if done is not None:
+            values |= {"state": done.state, "missing": ", ".join(done.missing)}
+        remarks = values.pop("remarks", None)
+        if remarks is not None:
+            values["remarks"] = "; ".join(remarks)
+        yield values
