@@ -98,7 +98,7 @@ def _window_text(chosen: Filter) -> str:
 def tabs(scene: Scene, width: int) -> Line:
     """The panes, and the legend of the one in view."""
     left: Line = [(" ", Ink.TAB)]
-    for pane in side_tables.panes(scene.session):
+    for pane in side_tables.panes(scene):
         title = pane.short_title if width < NARROW else pane.title
         on = pane is scene.state.pane
         text = f"[{pane.value} {title}]" if on else f" {pane.value} {title} "

@@ -27,7 +27,7 @@ def next_pane(step: int) -> Move:
     """Show the pane after or before this one."""
 
     def move(scene: Scene) -> ViewState:
-        panes = side_tables.panes(scene.session)
+        panes = side_tables.panes(scene)
         at = panes.index(scene.state.pane) + step
         return open_pane(panes[at % len(panes)])(scene)
 

@@ -10,7 +10,6 @@ from ccltui.tui.viewstate import Pane
 
 if TYPE_CHECKING:
     from ccltui.tui.scene import Scene
-    from ccltui.tui.session import Session
     from ccltui.tui.viewstate import ViewState
     from metrics.cluster.table import ClusterRow
     from metrics.runs.table import RunRow
@@ -73,14 +72,14 @@ def machines(scene: Scene) -> Sequence[ClusterRow] | None:
     return None if found is None else cast("Sequence[ClusterRow]", found.answer)
 
 
-def panes(session: Session) -> list[Pane]:
-    """The panes that there is something for: those of traces always."""
+def panes(scene: Scene) -> list[Pane]:
+    """The panes that there is something for: those of traces always, and the one in view."""
     absent = set()
-    if not session.has_runs:
+    if not scene.session.has_runs:
         absent.add(Pane.RUNS)
-    if not session.has_cluster:
+    if not scene.session.has_cluster:
         absent.add(Pane.CLUSTER)
-    return [pane for pane in Pane if pane not in absent]
+    return [pane for pane in Pane if pane not in absent or pane is scene.state.pane]
 
 
 def opened(scene: Scene) -> Scene:
