@@ -8,6 +8,7 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
+from ccltui.draw.text import wrap
 from ccltui.tui import compare, drawer
 from ccltui.tui.scene import Scene
 
@@ -24,7 +25,10 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     block = compare.block(scene)
     planes.put(0, 0, _title(block).ljust(width, "─"), Ink.STRONG)
     if block is None:
-        planes.put(1, 1, compare.problem(scene) or "looking for repetitions…", Ink.DIM)
+        for y, line in enumerate(
+            wrap(compare.problem(scene) or "looking for repetitions…", width - 2), 1
+        ):
+            planes.put(y, 1, line, Ink.DIM)
         return planes
     planes.put(1, 1, _summary(block)[: width - 2], Ink.DIM)
     columns = (

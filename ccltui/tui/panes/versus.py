@@ -11,6 +11,7 @@ from ccltui.draw.glyphs import HEIGHTS
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
+from ccltui.draw.text import wrap
 from ccltui.draw.timeline import merged_row, shaded_row
 from ccltui.tui import compare, drawer
 from ccltui.tui.scene import Scene, rank_name
@@ -34,7 +35,10 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     found = compare.versus(scene)
     planes.put(0, 0, _title(scene).ljust(width, "─"), Ink.STRONG)
     if found is None:
-        planes.put(1, 1, compare.problem(scene) or "matching the kernels of both…", Ink.DIM)
+        for y, line in enumerate(
+            wrap(compare.problem(scene) or "matching the kernels of both…", width - 2), 1
+        ):
+            planes.put(y, 1, line, Ink.DIM)
         return planes
     planes.put(1, 1, _summary(found)[: width - 2], Ink.TEXT)
     y = 2
