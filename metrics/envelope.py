@@ -225,7 +225,7 @@ _HARMLESS: Final = frozenset({"repaired_event", "gpu_metrics", "open_ranges"})
 
 def common_warnings(view: View) -> list[str]:
     """What a reader of any number of this view should know."""
-    warnings = [f"{path} repeats another file and is counted once" for path in _duplicates(view)]
+    warnings = [f"{path} repeats another file and is counted once" for path in _copies(view)]
     warnings += _lost_events(view)
     warnings += [note.message for note in view.job.notes if note.code == "two_profilers"]
     warnings += _guessed_ranks(view)
@@ -303,6 +303,16 @@ def _failures(view: View) -> list[Reason]:
 def _duplicates(view: View) -> list[str]:
     files = view.job.discovery.files
     return [f.path for f in files if f.kind == "kineto" and f.duplicate_of is not None]
+
+
+def _copies(view: View) -> list[str]:
+    """Duplicates that somebody made; a link to a trace is meant to be the same."""
+    by_path = {file.path: file for file in view.job.discovery.files}
+    return [
+        path
+        for path in _duplicates(view)
+        if by_path[path].real_path != by_path[str(by_path[path].duplicate_of)].real_path
+    ]
 
 
 def _named(paths: Sequence[str]) -> str:

@@ -35,12 +35,23 @@ def test_the_capture_that_was_opened_is_named_where_nobody_chose(tmp_path: Path)
 
 def test_what_holds_for_all_metrics_is_said_once(one_rank: Path, tmp_path: Path) -> None:
     trace = shutil.copy(next(one_rank.iterdir()), tmp_path)
-    (tmp_path / "same.json").symlink_to(trace)
+    shutil.copy(trace, tmp_path / "same.json.gz")
 
     done = run(CCLTUI, tmp_path, "--metric", "iter_time", "--metric", "coll_call_num")
 
     repeats = [line for line in done.stderr.splitlines() if "repeats another file" in line]
-    assert repeats == ["ccltui: same.json repeats another file and is counted once"]
+    assert repeats == ["ccltui: same.json.gz repeats another file and is counted once"]
+
+
+def test_a_link_to_a_trace_is_meant_to_repeat_it(one_rank: Path, tmp_path: Path) -> None:
+    trace = shutil.copy(next(one_rank.iterdir()), tmp_path)
+    (tmp_path / "linked.json.gz").symlink_to(trace)
+
+    done = run(CCLTUI, tmp_path, "--metric", "iter_time", "--format", "json")
+
+    (result,) = json.loads(done.stdout)["results"]
+    assert result["details"]["inputs"]["duplicates"] == ["linked.json.gz"]
+    assert "repeats another file" not in done.stdout + done.stderr
 
 
 def test_one_reason_of_several_metrics_is_said_once(one_rank: Path) -> None:
