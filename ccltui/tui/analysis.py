@@ -15,18 +15,19 @@ import numpy as np
 
 from ccltui.draw import numbers
 from ccltui.draw.lanes import Lane, Track
-from ccltui.tui import answers
+from ccltui.tui import answers, memory
 from ccltui.tui.communicator import Communicator, calls_by_rank, harm_by_rank
 from ccltui.tui.messages import Fact, FindingsReady
 from ccltui.tui.queries import Answered, Query
 from ccltui.tui.scene import Findings, Scene, Span, Step
 from ccltui.tui.session import Filter, Session
+from ccltui.tui.side_tables import of_traces
 from metrics.calls import Calls
 from metrics.classify import TYPES
 from metrics.collectives.stragglers import GroupArrivals
 from metrics.intervals import Intervals, union
 from metrics.rank_facts import RankFacts
-from metrics.registry import Metric, metrics
+from metrics.registry import Metric
 from metrics.view import ProfileMode, View, ViewOptions
 from metrics.view import Span as Measured
 from parsers.columns import I64, Bool
@@ -49,7 +50,7 @@ class Analyst:
     def __init__(
         self,
         options: ExplorerOptions,
-        found: Callable[[], Mapping[str, Metric]] = metrics,
+        found: Callable[[], Mapping[str, Metric]] = of_traces,
     ) -> None:
         self._options = options
         self._found = found
@@ -82,6 +83,9 @@ class Analyst:
                 self._view, session.filter, start, tuple(self._found().values())
             ):
                 self._findings = findings
+                if findings.complete:
+                    self._view.forget_details()
+                memory.give_back(session.job, heap=findings.complete)
                 if cancelled() and not owed:
                     return
                 post(FindingsReady(findings))

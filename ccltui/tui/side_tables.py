@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from ccltui.tui.scene import Scene
     from ccltui.tui.viewstate import ViewState
     from metrics.cluster.table import ClusterRow
+    from metrics.registry import Metric
     from metrics.runs.table import RunRow
     from parsers.job import Job
 
+_CATEGORIES: Final = frozenset({"runs", "cluster"})
 PANES: Final = frozenset({Pane.RUNS, Pane.CLUSTER})
 
 
@@ -34,6 +36,13 @@ class ClusterQuery:
 
 
 SideQuery = RunsQuery | ClusterQuery
+
+
+def of_traces() -> dict[str, Metric]:
+    """Metrics of the Summary; those of runs and machines have their own panes."""
+    from metrics.registry import metrics  # noqa: PLC0415  (the screen paints before)
+
+    return {name: one for name, one in metrics().items() if one.category not in _CATEGORIES}
 
 
 def wanted(scene: Scene) -> SideQuery | None:
