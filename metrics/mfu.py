@@ -115,7 +115,7 @@ def _training(view: View, model: Model) -> Result:
     tokens_per_s = throughput.details["throughput_tokens_per_s"]
     if not tokens_per_s:
         raise refuse("no_step_markers", "the steps take no time")
-    devices, peak = _devices(view), _peak(view)
+    devices, peak = _devices(view), peak_of(view)
     flops = model.train_flops(int(throughput.details["seq_len"]))
     share = flops * tokens_per_s / (peak.tflops * 1e12 * devices)
     again = _recomputed(view)
@@ -157,7 +157,7 @@ def _recomputed(view: View) -> float | None:
 
 def _inference(view: View, model: Model) -> Result:
     """From passes whose names tell tokens and lengths, prefill and decode each by themselves."""
-    devices, peak = _devices(view), _peak(view)
+    devices, peak = _devices(view), peak_of(view)
     replicas = data_parallel(view) or 1
     shares: dict[str, float | None] = {}
     counts: dict[str, int] = {}
@@ -206,7 +206,7 @@ def _devices(view: View) -> int:
     return devices
 
 
-def _peak(view: View) -> Peak:
+def peak_of(view: View) -> Peak:
     """The user's peak, else that of the device in the card's precision."""
     given = positive_number(view, PEAK_OVERRIDE)
     if given is not None:

@@ -68,6 +68,7 @@ class Event:
     bytes: int = MISSING
     blocks_per_sm: float = MISSING
     occupancy_pct: float = MISSING
+    shapes: str = ""
 
 
 CATEGORY: Mapping[Group, str] = {
@@ -181,6 +182,9 @@ class _Builder:
             bytes=_column([e.bytes for e in ordered], np.int64),
             blocks_per_sm=_sparse([e.blocks_per_sm for e in ordered]),
             occupancy_pct=_sparse([e.occupancy_pct for e in ordered]),
+            shapes=_column(
+                [self.pool(e.shapes) for e in ordered if any(o.shapes for o in ordered)], np.int32
+            ),
         )
 
     def _track(self, kind: str, number: int) -> int:

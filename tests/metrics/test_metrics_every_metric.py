@@ -95,7 +95,7 @@ def test_a_job_twice_as_slow_has_the_same_shares(metric: Metric) -> None:
         assert one.reason == slow.reason
     elif metric.unit in ("ms", "us"):
         assert slow.value == pytest.approx(2 * one.value, abs=1e-6)
-    elif metric.unit in ("GB/s", "tokens/s") or metric.name in ("mfu", "link_utilization"):
+    elif metric.unit in ("GB/s", "tokens/s", "TFLOPS") or metric.name in ("mfu", "link_utilization"):
         assert slow.value == pytest.approx(one.value / 2)
     else:
         assert slow.value == pytest.approx(one.value)

@@ -170,7 +170,8 @@ def test_another_schema_is_read_by_its_form_and_noted(tmp_path: Path, schema: An
 
 
 def test_nodes_without_name_or_id_are_counted(tmp_path: Path) -> None:
-    nodes = [{"id": 4}, {"name": "aten::mm"}, {"id": "x", "name": "y"}, chakra(5, "aten::mm", 6)]
+    odd: list[dict[str, Any]] = [{"id": 4}, {"name": "aten::mm"}, {"id": "x", "name": "y"}]
+    nodes = [*odd, chakra(5, "aten::mm", 6)]
 
     trace = read(tmp_path, document(nodes, KNOWN[-1]))
 

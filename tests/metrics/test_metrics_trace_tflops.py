@@ -1,0 +1,97 @@
+"""trace_tflops: what was computed by the shapes in the trace, and where nothing tells them."""
+
+from __future__ import annotations
+
+import pytest
+from factories import Event, card, kernel, launch, rank_trace, step
+from worked import cpu_only, measure
+
+from parsers.columns import Device, RankTrace
+
+MM = "[[1000, 100], [100, 500]]"  # 100 MFLOP
+FLOPS = 100_000_000
+
+
+def product(start: float, name: str = "aten::mm", shapes: str = MM) -> Event:
+    return Event(name, start, 2, 1, shapes=shapes)
+
+
+def two_marked(rank: int = 0) -> RankTrace:
+    """Steps of 100 µs of device work; two products in the first, one in the second, one outside."""
+    return rank_trace(
+        rank,
+        annotations=[step(1, 0, 100), step(2, 100, 100)],
+        cpu_ops=[product(5), product(10), product(110), product(300), Event("aten::relu", 7, 1, 1)],
+        runtime=[launch(1, 5), launch(2, 105)],
+        gpu=[kernel("gemm", 10, 100, correlation=1), kernel("gemm", 110, 100, correlation=2)],
+        devices=[Device(0, "NVIDIA A100-SXM4-80GB")],
+    )
+
+
+def test_flops_over_the_measured_time() -> None:
+    result = measure("trace_tflops", two_marked())
+
+    assert result.status == "ok"
+    assert result.details["total_flops"] == 3 * FLOPS
+    assert result.value == pytest.approx(3 * FLOPS / 200e-6 / 1e12)
+    assert result.details["num_products"] == 3
+    assert result.details["by_operator"] == [
+        {"name": "aten::mm", "calls": 3, "flops": 3 * FLOPS, "share": 1.0}
+    ]
+
+
+def test_steps_and_the_whole_trace() -> None:
+    second = measure("trace_tflops", two_marked(), steps=(2, 2))
+    whole = measure("trace_tflops", two_marked(), span="trace")
+
+    assert second.details["total_flops"] == FLOPS
+    assert second.value == pytest.approx(FLOPS / 100e-6 / 1e12)
+    assert whole.details["total_flops"] == 4 * FLOPS
+
+
+def test_ranks_are_summed_and_told_apart() -> None:
+    result = measure("trace_tflops", two_marked(0), two_marked(1))
+
+    assert result.details["total_flops"] == 6 * FLOPS
+    assert result.details["per_rank"] == {"0": 1.5, "1": 1.5}
+    assert result.value == 1.5
+
+
+def test_a_share_of_the_peak_where_the_precision_is_known() -> None:
+    stated = measure("trace_tflops", two_marked(), card=card(precision="bf16"))
+
+    assert stated.details["peak_tflops_per_gpu"] == 312.0
+    assert stated.details["of_peak_pct"] == pytest.approx(100 * 1.5 / 312)
+    assert measure("trace_tflops", two_marked()).details["of_peak_pct"] is None
+    given = measure("trace_tflops", two_marked(), overrides={"peak_tflops": "3"})
+    assert given.details["of_peak_pct"] == 50.0
+
+
+def test_shapes_that_tell_nothing_are_numbered() -> None:
+    odd = [
+        product(5),
+        product(10, shapes="[[1]]"),
+        product(12, shapes="x"),
+        product(13, "aten::bmm"),  # one product of a batch
+    ]
+    trace = rank_trace(0, cpu_ops=odd, gpu=[kernel("gemm", 0, 100)])
+
+    details = measure("trace_tflops", trace).details
+
+    assert (details["num_products"], details["num_without_flops"]) == (2, 2)
+
+
+def test_a_rank_without_shapes_makes_it_partial() -> None:
+    bare = rank_trace(1, cpu_ops=[Event("aten::mm", 5, 1, 1)], gpu=[kernel("gemm", 0, 100)])
+
+    result = measure("trace_tflops", two_marked(), bare)
+
+    assert (result.status, result.value) == ("partial", 1.5)
+    assert [reason.rank for reason in result.reasons] == ["1"]
+
+
+def test_what_it_needs() -> None:
+    refused = measure("trace_tflops", cpu_only())
+
+    assert (refused.status, refused.reason) == ("unavailable", "not_applicable")
+    assert "record_shapes=True" in refused.reasons[0].message
