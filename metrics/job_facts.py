@@ -106,6 +106,10 @@ class JobFacts:
         """The same with starts as recorded."""
         return arrivals(self.matches, self.match_inputs, self.clocks, raw_clocks=True)
 
+    def forget_details(self) -> None:
+        """Drop what can be computed again from calls, matches and the traces."""
+        self.__dict__.pop("causes", None)
+
     @cached_property
     def causes(self) -> Causes:
         """Why ranks came late."""

@@ -77,6 +77,15 @@ class View:
         """The same job under changed options."""
         return View(self.job, dataclasses.replace(self.options, **changes), previous=self)
 
+    def forget_details(self) -> None:
+        """Drop what single questions are answered from; it is computed again when they are asked.
+
+        Calls, matches, clocks and arrivals stay. For who keeps a view long after all metrics.
+        """
+        for name in ("ranks", "instances"):
+            self.__dict__.pop(name, None)
+        self.facts.forget_details()
+
     def refusal_reasons(self, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
         """Reasons of a refusal, with what is wrong with the files where that may be the cause."""
         return envelope.refusal_reasons(self, reasons)
