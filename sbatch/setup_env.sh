@@ -61,7 +61,7 @@ main() {
     install_packages
     [[ $DRY_RUN == yes ]] || show_versions
     [[ $WITH_MODELS == no ]] || fetch_tokenizers
-    log "next: source $CCLTUI_SBATCH/$SITE_NAME/activate.sh, where there is one; then a workload's run.sh"
+    log "next: source $CCLTUI_SBATCH/activate.sh; then a workload's run.sh"
 }
 
 # run WORD...: the command, or its text.

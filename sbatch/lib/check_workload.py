@@ -7,8 +7,12 @@ one of them is an error.
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from memory import check_memory
@@ -19,12 +23,32 @@ from train_config import ConfigError, TrainConfig, read_train_config
 _IN_CARD = ("--parallelism.", "--training.", "--model.")
 
 FACTS = {
-    "model": "model.name",
-    "flavor": "model.flavor",
     "assets": "model.hf_assets_path",
     "traces_folder": "profiling.save_traces_folder",
-    "steps": "training.steps",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many nodes with how many GPUs each."""
+
+    nodes: int
+    gpus_per_node: int
+
+    @property
+    def ranks(self) -> int:
+        """One a GPU."""
+        return self.nodes * self.gpus_per_node
+
+
+def size_of(config: TrainConfig, options: argparse.Namespace) -> Size:
+    """What was asked for; else what the degrees make on nodes of the site; else the defaults."""
+    ranks = config.ranks()
+    if options.nodes is not None or ranks is None:
+        nodes = options.nodes or options.default_nodes
+        return Size(nodes, options.gpus_per_node or options.gpus_of_a_node)
+    gpus = options.gpus_per_node or min(ranks, options.gpus_of_a_node)
+    return Size(math.ceil(ranks / gpus), gpus)
 
 
 def main() -> int:
@@ -39,16 +63,15 @@ def main() -> int:
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    world_size = options.nodes * options.gpus_per_node
-    if options.world_size:
-        print(config.ranks() or "")
-        return 0
+    size = size_of(config, options)
+    torchtitan = _torchtitan()
+    print(f"nodes={size.nodes}\ngpus_per_node={size.gpus_per_node}\ntorchtitan={torchtitan}")
     for name, key in FACTS.items():
         print(f"{name}={config.values[key]}")
     problems = [
-        *check_plan(config, world_size=world_size, torch_profiler=options.profile != "nsys"),
-        *_of_torchtitan(config, options.train_program, options.torchtitan),
-        *_memory(config, options.card, world_size, options.gpu_memory_gib, options.device),
+        *check_plan(config, world_size=size.ranks, torch_profiler=options.profile != "nsys"),
+        *_of_torchtitan(config, options.train_program, torchtitan),
+        *_memory(config, options, size.ranks),
         *_card_of_file(overrides),
     ]
     for problem in problems:
@@ -64,15 +87,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("config", type=Path)
     parser.add_argument("--card", type=Path)
-    parser.add_argument("--nodes", type=int, default=1)
-    parser.add_argument("--gpus-per-node", type=int, default=1)
+    parser.add_argument("--nodes", type=int)
+    parser.add_argument("--gpus-per-node", type=int)
+    parser.add_argument("--default-nodes", type=int, default=1)
+    parser.add_argument("--gpus-of-a-node", type=int, default=1, help="what a node of the site has")
     parser.add_argument("--profile", default="torch")
     parser.add_argument("--gpu-memory-gib", type=float)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--train-program", default="torchtitan.train")
-    parser.add_argument("--torchtitan", default="0.2.2", help="its version")
-    parser.add_argument("--world-size", action="store_true", help="only print the ranks it makes")
     return parser
+
+
+def _torchtitan() -> str:
+    """The version that this Python has, else the one that setup_env.sh would install."""
+    try:
+        return version("torchtitan")
+    except PackageNotFoundError:
+        return os.environ.get("TORCHTITAN_VERSION", "0.2.2")
 
 
 def _of_torchtitan(config: TrainConfig, program: str, version: str) -> Iterator[Problem]:
@@ -91,14 +122,9 @@ def _card_of_file(overrides: Sequence[str]) -> Iterator[Problem]:
         )
 
 
-def _memory(
-    config: TrainConfig,
-    card: Path | None,
-    world_size: int,
-    gpu_memory_gib: float | None,
-    device: str,
-) -> Iterator[Problem]:
-    if card is None or gpu_memory_gib is None or device == "cpu":
+def _memory(config: TrainConfig, options: argparse.Namespace, ranks: int) -> Iterator[Problem]:
+    card: Path | None = options.card
+    if card is None or options.gpu_memory_gib is None or options.device == "cpu":
         return
     try:
         from parsers.errors import TraceError  # noqa: PLC0415
@@ -116,7 +142,7 @@ def _memory(
         yield Problem("warning", f"the memory was not checked: {card} has no num_params", "")
         return
     yield from check_memory(
-        config, num_params=num_params, world_size=world_size, gpu_memory_gib=gpu_memory_gib
+        config, num_params=num_params, world_size=ranks, gpu_memory_gib=options.gpu_memory_gib
     )
 
 

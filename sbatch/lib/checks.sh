@@ -29,13 +29,6 @@ need_nsys() {
         "load its module (SITE_MODULES in $CCLTUI_SITE), or use --profile torch"
 }
 
-# find_torchtitan: TORCHTITAN_VERSION of the environment, or the one that setup_env.sh installs.
-find_torchtitan() {
-    local installed
-    installed=$("$PYTHON" -c 'import importlib.metadata as m; print(m.version("torchtitan"))' 2>/dev/null) || true
-    TORCHTITAN_VERSION=${installed:-${TORCHTITAN_VERSION:-0.2.2}}
-}
-
 # need_assets: the tokenizer. ASSETS stays empty where another program is trained.
 need_assets() {
     ASSETS=""
@@ -45,35 +38,37 @@ need_assets() {
         "run $CCLTUI_SBATCH/perlmutter/setup_env.sh --with-models, or set HF_ASSETS_ROOT"
 }
 
-# check_workload NODES GPUS_PER_NODE [ARGUMENT OF THE TRAINING PROGRAM...]: sets FACTS.
+# check_workload [ARGUMENT OF THE TRAINING PROGRAM...]: sets FACTS, and NODES and GPUS_PER_NODE
+# where they are not set yet.
 check_workload() {
-    local nodes=$1 gpus=$2 file output line
-    shift 2
+    local file output line
     for file in train_config.toml workload_card.yaml; do
         [[ -r $WORKLOAD_DIR/$file ]] || fail "$USAGE" "no $file in $WORKLOAD_DIR" \
             "a workload is a folder with run.sbatch, train_config.toml and workload_card.yaml"
     done
-    find_torchtitan
     output=$("$PYTHON" "$CCLTUI_SBATCH/lib/check_workload.py" "$WORKLOAD_DIR/train_config.toml" \
-        --card "$WORKLOAD_DIR/workload_card.yaml" --nodes "$nodes" --gpus-per-node "$gpus" \
+        --card "$WORKLOAD_DIR/workload_card.yaml" \
+        ${NODES:+--nodes "$NODES"} ${GPUS_PER_NODE:+--gpus-per-node "$GPUS_PER_NODE"} \
+        --default-nodes "${DEFAULT_NODES:-1}" --gpus-of-a-node "$SITE_GPUS_PER_NODE" \
         --profile "$PROFILE_MODE" --gpu-memory-gib "$SITE_GPU_MEMORY_GIB" --device "$SITE_DEVICE" \
-        --train-program "$TRAIN_PROGRAM" --torchtitan "$TORCHTITAN_VERSION" -- "$@") ||
+        --train-program "$TRAIN_PROGRAM" -- "$@") ||
         fail "$USAGE" "this workload would not run" "see above"
     declare -gA FACTS=()
     while IFS= read -r line; do
         FACTS[${line%%=*}]=${line#*=}
     done <<<"$output"
+    NODES=${FACTS[nodes]} GPUS_PER_NODE=${FACTS[gpus_per_node]}
     check_card
 }
 
 # check_card: the card says of the job what the configuration says.
 check_card() {
     local status=0
-    "$PYTHON" -c 'import ccltui' 2>/dev/null || {
+    "$PYTHON" -P -c 'import ccltui' 2>/dev/null || {
         warn "the card was not compared with the configuration: $PYTHON has no ccltui"
         return 0
     }
-    "$PYTHON" -m ccltui card lint "$WORKLOAD_DIR/workload_card.yaml" \
+    "$PYTHON" -P -m ccltui card lint "$WORKLOAD_DIR/workload_card.yaml" \
         --config "$WORKLOAD_DIR/train_config.toml" >&2 || status=$?
     ((status != USAGE)) || warn "the card was not compared with the configuration: update ccltui in $PYTHON"
     ((status == 0 || status == USAGE)) || fail "$USAGE" "the workload card contradicts the configuration" \

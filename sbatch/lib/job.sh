@@ -34,7 +34,7 @@ run_workload() {
     load_modules
     need_training_python
     set_distributed
-    check_workload "$NODES" "$GPUS_PER_NODE" "$@"
+    check_workload "$@"
     need_program
     need_nsys
     need_assets
@@ -70,7 +70,7 @@ train() {
 
 # train_arguments FURTHER...: the words after the training program, each ended by a NUL.
 train_arguments() {
-    local version=$TORCHTITAN_VERSION
+    local version=${FACTS[torchtitan]}
     [[ $TRAIN_PROGRAM == torchtitan.* ]] || version=0.2.2 # what a stand-in has to understand
     "$PYTHON" "$CCLTUI_SBATCH/lib/torchtitan_arguments.py" "$TRACE_DIR/train_config.toml" \
         --version "$version" --dump-folder "$TRACE_DIR" --assets "$ASSETS" --profiler "$PROFILER" -- "$@"

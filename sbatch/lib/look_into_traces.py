@@ -22,7 +22,16 @@ def main() -> int:
     parser.add_argument("--profile", choices=("torch", "nsys", "both"), default="torch")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     options = parser.parse_args()
-    command = [sys.executable, "-m", "ccltui", "doctor", options.directory, "--format", "json"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "ccltui",
+        "doctor",
+        options.directory,
+        "--format",
+        "json",
+    ]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     try:
         document = json.loads(done.stdout)

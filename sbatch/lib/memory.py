@@ -62,15 +62,19 @@ def check_memory(
         "warning",
         f"parameters, gradients and optimizer take {needed_gib:.1f} of {gpu_memory_gib:g} GiB "
         f"on every GPU: {verdict}",
-        _memory_fix(config),
+        _fix(config, needed),
     )
 
 
-def _memory_fix(config: TrainConfig) -> str:
+def _fix(config: TrainConfig, needed: int) -> str:
+    """Sharding takes a replica's buckets away and cuts the rest."""
     replicas = config.number("parallelism.data_parallel_replicate_degree")
-    if replicas > 1:
-        return (
-            "shard instead of replicating: -- --parallelism.data_parallel_replicate_degree 1 "
-            f"--parallelism.data_parallel_shard_degree {replicas}; or take larger GPUs"
-        )
-    return "take more or larger GPUs, or a smaller flavor"
+    if replicas == 1 or config.number("parallelism.data_parallel_shard_degree") != 1:
+        return "take more or larger GPUs, or a smaller flavor"
+    copies = 2 + _MOMENTS[config.text("optimizer.name")]
+    sharded_gib = needed * copies / (copies + 1) / replicas / _GIB
+    return (
+        f"sharding instead of replicating leaves {sharded_gib:.1f} GiB: "
+        "-- --parallelism.data_parallel_replicate_degree 1 "
+        f"--parallelism.data_parallel_shard_degree {replicas}; or take larger GPUs"
+    )

@@ -26,7 +26,10 @@ job_environment() {
 sbatch_command() {
     local qos=$SITE_QOS time=$TIME_LIMIT
     job_environment
-    if [[ $QUICK == yes && -n $SITE_QUICK_QOS ]]; then qos=$SITE_QUICK_QOS; fi
+    if [[ $QUICK == yes ]]; then
+        qos=${SITE_QUICK_QOS:-$qos}
+        time=${time:-$SITE_QUICK_TIME}
+    fi
     if [[ -z $time && $PROFILE_MODE == both ]]; then time=$(twice "$(directive time)"); fi
     SBATCH=(--export=ALL --nodes="$NODES" --ntasks-per-node=1 --cpus-per-task="$SITE_CPUS_PER_TASK")
     [[ -z $SITE_GPU_OPTION ]] || SBATCH+=("$SITE_GPU_OPTION$GPUS_PER_NODE")

@@ -47,11 +47,12 @@ main() {
     TRACE_DIR=${TRACE_DIR:-$TRACE_BASE/$name}
     set_train_program
     find_python
-    set_size
+    DEFAULT_NODES=$(directive nodes)
     if [[ -n $PYTHON ]]; then
-        check_workload "$NODES" "$GPUS_PER_NODE" "${TRAIN_ARGUMENTS[@]}"
+        check_workload "${TRAIN_ARGUMENTS[@]}"
     else
         warn "the configuration was not checked: no Python with tomllib (3.11 or newer) here"
+        NODES=${NODES:-$DEFAULT_NODES} GPUS_PER_NODE=${GPUS_PER_NODE:-$SITE_GPUS_PER_NODE}
     fi
     if [[ $ACTION == local ]]; then
         run_here
@@ -132,25 +133,6 @@ read_value() {
         [[ $2 != *.py ]] || CCLTUI_TRAIN_PROGRAM=$(realpath -m -- "$2")
         ;;
     esac
-}
-
-# set_size: nodes and GPUs a node, from the options, else from the parallel degrees, else from
-# the #SBATCH lines.
-set_size() {
-    local ranks=""
-    if [[ -n $PYTHON ]]; then
-        ranks=$("$PYTHON" "$CCLTUI_SBATCH/lib/check_workload.py" --world-size \
-            "$WORKLOAD_DIR/train_config.toml" -- "${TRAIN_ARGUMENTS[@]}") || exit "$USAGE"
-    fi
-    if [[ -z $ranks || -n $NODES ]]; then
-        NODES=${NODES:-$(directive nodes)}
-        GPUS_PER_NODE=${GPUS_PER_NODE:-$SITE_GPUS_PER_NODE}
-        return
-    fi
-    if [[ -z $GPUS_PER_NODE ]]; then
-        GPUS_PER_NODE=$((ranks < SITE_GPUS_PER_NODE ? ranks : SITE_GPUS_PER_NODE))
-    fi
-    NODES=$(((ranks + GPUS_PER_NODE - 1) / GPUS_PER_NODE))
 }
 
 show_plan() {

@@ -82,7 +82,7 @@ side_files() {
 # contents: names prove little; ccltui reads the traces.
 contents() {
     local line
-    if ! "$python" -c 'import ccltui' 2>/dev/null; then
+    if ! "$python" -P -c 'import ccltui' 2>/dev/null; then
         log "not checked: what is in the files ($python has no ccltui); names and sizes only"
         return
     fi

@@ -1,12 +1,6 @@
 # shellcheck shell=bash
-# Source this on a login node: modules, environment, paths, caches and what sbatch has to ask for.
-#
-#     source sbatch/perlmutter/activate.sh
+# ../activate.sh with the settings of Perlmutter: source it on a login node.
 
-if ccltui_commands=$(CCLTUI_SITE=${CCLTUI_SITE:-perlmutter} \
-    bash "$(dirname -- "${BASH_SOURCE[0]:-$0}")/../lib/environment.sh"); then
-    eval "$ccltui_commands"
-else
-    printf '%s\n' 'activate.sh: nothing was changed' >&2
-fi
-unset ccltui_commands
+export CCLTUI_SITE=${CCLTUI_SITE:-perlmutter}
+# shellcheck source=../activate.sh
+source "$(dirname -- "${BASH_SOURCE[0]:-$0}")/../activate.sh"

@@ -15,7 +15,8 @@ SITE_ACCOUNT_LIST='sacctmgr show assoc user=$USER format=account,qos'
 : "${SITE_PARTITION:=}"
 : "${SITE_CONSTRAINT:=}"
 : "${SITE_QOS:=}"
-: "${SITE_QUICK_QOS:=}" # of run.sh --quick
+: "${SITE_QUICK_QOS:=}"  # of run.sh --quick
+: "${SITE_QUICK_TIME:=}" # of run.sh --quick, for both runs of profile mode both
 
 # The same for the job that computes metrics from traces, which needs no GPU. Without an account
 # of its own (SITE_ANALYSIS_ACCOUNT) it goes to the one above.

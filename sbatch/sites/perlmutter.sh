@@ -13,7 +13,9 @@ SITE_ACCOUNT_LIST='sacctmgr show assoc user=$USER format=account,qos'
 : "${SITE_CONSTRAINT:=gpu}" # 'gpu&hbm80g' asks for the nodes with 80 GB; say 80 below then
 : "${SITE_QOS:=regular}"
 : "${SITE_QUICK_QOS:=debug}"
+: "${SITE_QUICK_TIME:=00:30:00}" # the most that debug allows
 
+: "${SITE_ANALYSIS_PARTITION:=}"
 : "${SITE_ANALYSIS_CONSTRAINT:=cpu}"
 : "${SITE_ANALYSIS_QOS:=shared}"
 

@@ -1,0 +1,134 @@
+"""What a GPT-2 run writes, without the training: records, and the summary of a profile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "sbatch" / "gpt2_deepspeed"
+sys.path.insert(0, str(FOLDER))
+
+from gpt2_run import records
+from gpt2_run.summary import Summary, top_of
+from parsers.nsys.text import parse_stats_text
+
+EPOCH = records.Epoch(
+    number=1,
+    wall_s=2.0,
+    micro_steps=4,
+    optimizer_steps=2,
+    tokens=4096,
+    train_loss=8.0,
+    val_loss=None,
+    step_times_s=[0.4, 0.5, 0.6, 0.5],
+    dataload_times_s=[0.01, 0.03],
+    allocated_bytes=None,
+    reserved_bytes=None,
+)
+STATS = """
+ ** NVTX Range Summary (nvtx_sum):
+
+ Time (%)  Total Time (ns)  Instances    Avg (ns)     Med (ns)    Min (ns)   Max (ns)   StdDev (ns)  Style                 Range
+ --------  ---------------  ---------  ------------  ----------  ---------  ---------  -----------  -------  -----------------------------------
+     16.8       12,000,000         80     150,000.0   150,000.0    100,000    200,000        100.0  PushPop  :DeepSpeedEngine.allreduce_gradients
+     53.9       40,000,000         80     500,000.0   500,000.0    100,000    900,000        100.0  PushPop  :DeepSpeedEngine.backward
+
+"""  # noqa: E501  (as nsys prints it)
+
+
+def test_step_times_are_those_of_every_step() -> None:
+    told = EPOCH.document()
+
+    assert told["step_time_num_samples"] == told["micro_steps"] == 4
+    assert told["step_time_sampling"] == "all"
+    assert told["step_time_mean_sec"] * 4 == pytest.approx(told["epoch_wall_time_sec"])
+    assert told["step_time_p50_sec"] == pytest.approx(0.5)
+    assert told["tokens_per_sec_global"] == 2048.0
+    assert told["val_loss_avg_global"] is None
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 1.0), (0.5, 2.5), (0.95, 3.85), (1.0, 4.0)])
+def test_quantiles_lie_between_two_values(share: float, expected: float) -> None:
+    assert records.quantile([1.0, 2.0, 3.0, 4.0], share) == pytest.approx(expected)
+
+
+def test_steps_are_on_the_disk_before_the_run_ends(tmp_path: Path) -> None:
+    path = tmp_path / "training_steps.jsonl"
+    log = records.StepLog(path)
+
+    log.add(
+        [records.Step(1, 10.9, 0.05, 8192, 1, False), records.Step(2, 10.8, 0.04, 8192, 1, True)]
+    )
+
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    log.close()
+    assert [(line["step"], line["optimizer_step"]) for line in lines] == [(1, False), (2, True)]
+    assert lines[0] == {
+        "step": 1,
+        "loss": 10.9,
+        "step_time_sec": 0.05,
+        "tokens": 8192,
+        "epoch": 1,
+        "optimizer_step": False,
+    }
+
+
+def test_other_ranks_write_no_steps(tmp_path: Path) -> None:
+    log = records.StepLog(None)
+    log.add([records.Step(1, 10.9, 0.05, 8192, 1, False)])
+    log.close()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_ranges_lead_and_nested_shares_are_not_added() -> None:
+    top = top_of(parse_stats_text(STATS))
+    metrics = {"hardware": {"world_size": 8}, "env": None}
+
+    told = Summary(Path("run"), {"nsys_stats_node1.txt": top}, [], metrics).document()
+
+    assert [(one["name"], one["time_percent"], one["total_time"]) for one in told["nvtx_top5"]] == [
+        (":DeepSpeedEngine.backward", 53.9, "40000000 ns"),
+        (":DeepSpeedEngine.allreduce_gradients", 16.8, "12000000 ns"),
+    ]
+    assert told["osrt_top5"] == []
+    assert told["likely_bottleneck"] == {
+        "allreduce_gradients_over_20pct": False,
+        "matched": {
+            "name": ":DeepSpeedEngine.allreduce_gradients",
+            "time_percent": 16.8,
+            "total_time": "12000000 ns",
+        },
+    }
+    assert (told["hosts"], told["world_size"], told["torch"]) == (["node1"], 8, None)
+
+
+def summarised(run_dir: Path) -> subprocess.CompletedProcess[str]:
+    script = FOLDER / "scripts" / "parse_nsys_stats.py"
+    return subprocess.run(
+        [sys.executable, script, "--run_dir", run_dir], check=False, capture_output=True, text=True
+    )
+
+
+def test_the_script_summarises_a_real_profile(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "profiles").mkdir()
+    text = (shared / "nsys/gpt2-deepspeed/nsys_stats_gn-0011.txt").read_bytes()
+    (tmp_path / "profiles" / "nsys_stats_gn-0011.txt").write_bytes(text)
+
+    assert summarised(tmp_path).returncode == 0
+
+    told = json.loads((tmp_path / "profiles" / "profile_summary.json").read_text())
+    assert told["nvtx_top5"][0]["total_time"] == "2765967562725 ns"
+    assert told["osrt_top5"][0]["name"] == "poll"
+    assert told["likely_bottleneck"]["matched"]["time_percent"] == 40.8
+
+
+def test_a_run_without_a_profile_is_one_line(tmp_path: Path) -> None:
+    done = summarised(tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"parse_nsys_stats: no profiles/nsys_stats_*.txt in {tmp_path}\n"
