@@ -72,13 +72,13 @@ def compute(view: View) -> Result:
 
 def _row(view: View, loss: Loss, window_ns: int, num_ranks: int) -> dict[str, Any]:
     lost_ms, share = milliseconds(loss.lost_ns) / num_ranks, ratio(loss.lost_ns, window_ns)
-    amount = f"{lost_ms:.4g} ms per rank" + ("" if share is None else f" ({share:.1%} of the time)")
+    part = "" if share is None else f", {share:.1%} of the time"
     return {
         "kind": loss.kind,
         "what": loss.what,
         "lost_ms": lost_ms,
         "share": share,
-        "sentence": f"{_words(loss)}: {amount}",
+        "sentence": f"{lost_ms:.4g} ms per rank{part}: {_words(loss)}",
         "evidence": _evidence(view, loss),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ccltui.draw.palette import Ink
+from ccltui.draw.text import wrap
 from ccltui.tui.actions import GROUPS, Action, active, by_id
 from ccltui.tui.keymap import Bindings, first_key
 from ccltui.tui.lines import Line, cut
@@ -51,6 +52,7 @@ _ABOUT = {
         "first rank the last one came; k: place among the collectives of its communicator.",
     ),
 }
+_ABOUT_LINES = 8
 _COLUMN = 40
 _KEYS_WIDTH = 9
 
@@ -58,7 +60,8 @@ _KEYS_WIDTH = 9
 def help_lines(pane: Pane, width: int, bindings: Bindings) -> list[Line]:
     """Everything a pane knows, group by group, in as many columns as there is room for."""
     lines = [cut([(f" Help: {pane.title}", Ink.HEADER)], width, Ink.HEADER_DIM)]
-    lines += [cut([(f" {text}", Ink.TEXT)], width, Ink.TEXT) for text in _ABOUT[pane]]
+    about = wrap(" ".join(_ABOUT[pane]), width - 2, most=_ABOUT_LINES)
+    lines += [cut([(f" {text}", Ink.TEXT)], width, Ink.TEXT) for text in about]
     columns = max(width // _COLUMN, 1)
     entries = _entries(pane, bindings)
     rows = -(-len(entries) // columns)

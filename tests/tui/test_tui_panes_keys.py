@@ -1,0 +1,120 @@
+"""Keys of the panes in a running explorer: what each changes, and that what it asks is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from explorers import Settle, Start
+from textual.pilot import Pilot
+
+from ccltui.tui import compare
+from ccltui.tui.app import Explorer
+from ccltui.tui.queries import is_waiting, steps_told, stream_query, told
+from ccltui.tui.scene import Scene
+from ccltui.tui.viewstate import Layout, Order, Pane, Section, Shown
+
+Check = Callable[[Scene], object]
+
+KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
+    "pane.steps": (("6",), lambda s: s.state.pane is Pane.STEPS and steps_told(s) is not None),
+    "open.ranks": (("1", "enter"), lambda s: s.state.table_open),
+    "open.ranks of a loss": (
+        ("1", "k", "k", "k", "enter"),
+        lambda s: s.state.pane is Pane.ALIGNMENT,
+    ),
+    "open.loss": (("!",), lambda s: s.state.selection.rank == "5" and s.detail is not None),
+    "open.step": (("6", "enter"), lambda s: s.session.filter.steps == (2, 2)),
+    "open.step again": (("6", "enter", "enter"), lambda s: s.session.filter.steps is None),
+    "stragglers.raise_floor": (("3", ">"), lambda s: s.state.floor_ns == 200_000),
+    "stragglers.lower_floor": (("4", "<"), lambda s: s.state.floor_ns == 50_000),
+    "zoom.centre": (("2", "]", "f", "f"), lambda s: s.state.columns.repeat == 8),
+    "rows.in": (("2", "ctrl+w"), lambda s: s.state.ranks_in_view == 4),
+    "rows.out": (("3", "ctrl+s"), lambda s: s.state.ranks_per_lane == 2),
+    "view.order": (("3", "o", "o"), lambda s: s.state.order is Order.NODE),
+    "view.pin": (("3", "j", "p"), lambda s: s.ranks[0] == "1"),
+    "view.unfold": (("3", "u"), lambda s: told(s, stream_query(s)) is not None),
+    "view.scale": (("2", "z"), lambda s: s.state.linear),
+    "view.layout": (("2", "|"), lambda s: s.state.layout is Layout.SIDE),
+    "view.maximise": (("2", "x"), lambda s: s.state.maximised),
+    "view.merge": (("3", "b"), lambda s: s.state.merged),
+    "filter.kernels": (("3", "C", *"copies", "enter"), lambda s: s.state.kernels == "copies"),
+    "steps.order": (("6", "o"), lambda s: s.state.steps_in_order),
+    "compare.block": (("2", "]", "3", "R"), lambda s: compare.block(s) is not None),
+    "compare.versus": (("3", "V", *"r4", "enter"), lambda s: compare.versus(s) is not None),
+    "compare.sort": (("3", "V", "enter", "O"), lambda s: s.state.drawer and s.state.drawer.by_size),
+    "versus, then enter": (
+        ("6", "V", "enter", "enter"),
+        lambda s: s.state.pane is Pane.TIMELINE and s.state.selection.time_ns is not None,
+    ),
+    "out.rows": (("6", "Y"), lambda s: s.said == "copied: 48 rows"),
+    "move.down": (("6", "j"), lambda s: s.state.step != 2 and s.state.step is not None),
+    "move.last_row": (("1", "G"), lambda s: s.state.section is Section.METRICS),
+    "app.back": (("2", "x", "escape"), lambda s: not s.state.maximised),
+    "back from a comparison": (("3", "V", "enter", "escape"), lambda s: s.state.drawer is None),
+    "the other detail": (
+        ("3", "V", "enter", "tab", "enter"),
+        lambda s: s.state.drawer and s.state.drawer.shown is Shown.COLLECTIVE,
+    ),
+}
+
+
+async def typed(pilot: Pilot[int], keys: tuple[str, ...]) -> Scene:
+    """The scene after keys and everything that they ask about."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for key in keys:
+        await pilot.press(key)
+        await pilot.pause()
+        while is_waiting(app.scene):
+            await pilot.pause(0.01)
+    return app.scene
+
+
+@pytest.mark.parametrize("name", KEYS)
+async def test_a_key_does_what_it_says(start: Start, settle: Settle, name: str) -> None:
+    keys, check = KEYS[name]
+    async with start().run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        scene = await typed(pilot, keys)
+
+        assert check(scene), scene.notice
+
+
+@pytest.mark.parametrize(
+    ("keys", "visible"),
+    [
+        (("2",), {"alignment", "timeline"}),
+        (("2", "|"), {"alignment", "timeline"}),
+        (("3", "|", "|"), {"timeline"}),
+        (("3", "x"), {"timeline"}),
+        (("2", "]", "enter", "x"), {"alignment"}),
+        (("2", "]", "enter", "tab", "x"), {"drawer"}),
+        (("2", "]", "enter"), {"alignment", "timeline", "drawer"}),
+        (("2", "]", "enter", "1"), {"summary"}),
+        (("2", "]", "enter", "6"), {"steps"}),
+    ],
+)
+async def test_what_a_wide_screen_shows(
+    start: Start, settle: Settle, keys: tuple[str, ...], visible: set[str]
+) -> None:
+    async with start().run_test(size=(200, 50)) as pilot:
+        await settle(pilot)
+        await typed(pilot, keys)
+
+        panes = pilot.app.screen.query("#panes > *")
+        assert {pane.id for pane in panes if pane.display} == visible
+
+
+async def test_side_by_side_each_chart_has_its_own_width(start: Start, settle: Settle) -> None:
+    async with start().run_test(size=(200, 50)) as pilot:
+        await settle(pilot)
+        scene = await typed(pilot, ("2", "|"))
+        await pilot.pause()
+
+        left, right = (pilot.app.screen.query_one(f"#{one}") for one in ("alignment", "timeline"))
+        assert left.size.width + right.size.width == 200
+        assert (
+            left.size.width - scene.state.columns.cells == right.size.width - scene.state.time.cells
+        )
+        assert left.size.height == right.size.height > 40
