@@ -36,6 +36,7 @@ lint: $(STAMP)
 # Each folder of tests is a world of its own: helpers beside the tests, a conftest of one name.
 types: $(STAMP)
 	$(BIN)/mypy parsers metrics ccltui bench tests/conftest.py
+	$(BIN)/mypy sbatch/lib sbatch/fsdp_benchmark sbatch/gpt2_deepspeed
 	for folder in tests/*/; do MYPYPATH=$$folder:tests/metrics:tests $(BIN)/mypy $$folder || exit 1; done
 
 layers: $(STAMP)

@@ -22,8 +22,9 @@ import torch.distributed as dist
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn import functional
 
-from gpt2_fsdp.data import BYTES, batches, hub_tokens, local_tokens
-from gpt2_fsdp.model import Decoder, Size
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+from gpt.data import BYTES, batches, hub_tokens, local_tokens
+from gpt.model import Decoder, Size
 
 
 @dataclass(frozen=True, slots=True)

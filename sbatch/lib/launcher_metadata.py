@@ -1,7 +1,11 @@
-"""Print what is known of this job before it starts, in the form of ``launcher_metadata.json``."""
+"""Print what is known of this job before it starts, in the form of ``launcher_metadata.json``.
+
+LAUNCHER_SWITCHES names the variables that say which artifacts the run will have.
+"""
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import subprocess
@@ -28,6 +32,8 @@ def main() -> None:
             "hosts": _output("scontrol", "show", "hostnames", nodes) if nodes else None,
         },
         "env": _variables(_ENVIRONMENT),
+        "switches": _variables(os.environ.get("LAUNCHER_SWITCHES", "").split()),
+        "started_utc": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}",
         "nccl_env": _variables(sorted(name for name in os.environ if "NCCL_" in name)),
     }
     json.dump(document, sys.stdout, indent=2)

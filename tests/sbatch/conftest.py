@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 SBATCH = Path(__file__).resolve().parents[2] / "sbatch"
-sys.path.insert(0, str(SBATCH / "lib"))
+for folder in ("lib", "fsdp_benchmark", "gpt2_deepspeed"):
+    sys.path.insert(0, str(SBATCH / folder))
 
 
 @pytest.fixture

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "sbatch" / "fsdp_benchmark"))
 
 from cluster_benchmark import report, storage
 from cluster_benchmark.row import GB, Row

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "sbatch" / "gpt2_deepspeed"
-sys.path.insert(0, str(FOLDER))
-
 from gpt2_run import records
 from gpt2_run.summary import Summary, top_of
 from parsers.nsys.text import parse_stats_text
 
+FOLDER = Path(__file__).resolve().parents[2] / "sbatch" / "gpt2_deepspeed"
 EPOCH = records.Epoch(
     number=1,
     wall_s=2.0,

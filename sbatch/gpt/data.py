@@ -1,11 +1,14 @@
-"""Token sequences from a local text file, or from a data set of the hub."""
+"""Token sequences from a local text, from a data set of the hub, or from prepared files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import torch
 
 BYTES: Final = 256
@@ -32,6 +35,34 @@ def hub_tokens(name: str, config: str, tokenizer: str) -> tuple[torch.Tensor, in
         for ids in words([text for text in batch["text"] if text.strip()])["input_ids"]:
             found += [*ids, words.eos_token_id]
     return torch.tensor(found), len(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a file of tokens is of: it has no header, so this stands beside it as ``.json``."""
+
+    dataset: str
+    tokenizer: str
+    vocabulary: int
+    tokens: int
+
+
+def save(path: Path, tokens: torch.Tensor, about: Prepared) -> None:
+    """Write tokens as little-endian uint16, and what they are beside them."""
+    path.write_bytes(tokens.numpy().astype("<u2").tobytes())
+    path.with_suffix(".json").write_text(json.dumps(asdict(about), indent=2) + "\n")
+
+
+def load(path: Path) -> tuple[torch.Tensor, Prepared]:
+    """Tokens (int64) of a prepared file, and what they are.
+
+    Raises OSError where a file is absent, ValueError where the two do not belong together.
+    """
+    stated = Prepared(**json.loads(path.with_suffix(".json").read_text()))
+    tokens = torch.from_numpy(np.fromfile(path, "<u2").astype(np.int64))
+    if len(tokens) != stated.tokens:
+        raise ValueError(f"{path} has {len(tokens)} tokens, its .json says {stated.tokens}")
+    return tokens, stated
 
 
 def batches(

@@ -1,1 +1,0 @@
-"""A GPT-2-style model, its data, and its training under fully sharded data parallelism."""

@@ -1,0 +1,64 @@
+#!/usr/bin/env python
+"""Make profiles/profile_summary.json of the texts of `nsys stats` in a run directory.
+
+The texts are read by ccltui's own reader: any locale, any unit, sections in any order. Shares of
+NVTX ranges nest and are never added.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(2, str(Path(__file__).resolve().parents[3]))
+from gpt2_run.summary import Summary, top_of
+from parsers.errors import TraceError
+from parsers.nsys.text import read_stats_text
+
+_TEXTS: Final = "nsys_stats_*.txt"
+
+
+def main() -> int:
+    """Write the summary; 1 where there is nothing to summarise."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--run_dir", type=Path, required=True)
+    run_dir: Path = parser.parse_args().run_dir
+    texts = sorted((run_dir / "profiles").glob(_TEXTS))
+    if not texts:
+        print(f"parse_nsys_stats: no profiles/{_TEXTS} in {run_dir}", file=sys.stderr)
+        return 1
+    per_file = {}
+    for text in texts:
+        try:
+            per_file[text.name] = top_of(read_stats_text(text))
+        except TraceError as error:
+            print(f"parse_nsys_stats: {error}", file=sys.stderr)
+    if not per_file:
+        return 1
+    summary = Summary(run_dir, per_file, _reports(run_dir), _metrics(run_dir))
+    path = run_dir / "profiles" / "profile_summary.json"
+    path.write_text(json.dumps(summary.document(), indent=2) + "\n", encoding="utf-8")
+    print(f"parse_nsys_stats: {len(per_file)} of {len(texts)} texts in {path}")
+    return 0
+
+
+def _reports(run_dir: Path) -> Sequence[str]:
+    return [str(path) for path in sorted((run_dir / "profiles").glob("*.nsys-rep"))]
+
+
+def _metrics(run_dir: Path) -> dict[str, Any]:
+    """What the run told of itself, nothing where it did not come to that."""
+    try:
+        found: dict[str, Any] = json.loads((run_dir / "training_metrics.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
