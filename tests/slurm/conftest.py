@@ -11,6 +11,8 @@ from typing import NoReturn
 import pytest
 from cluster import Cluster, private_directory, why_not
 
+from ccltui.demo import Spec, write_job
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -58,3 +60,20 @@ def accounting(cluster: Cluster) -> Cluster:
     if not cluster.has_accounts:
         absent("no accounts: slurmdbd or MariaDB is not installed")
     return cluster
+
+
+@pytest.fixture(scope="session")
+def lmod() -> Path:
+    """What defines the module command in bash, or a visible skip where it is not installed."""
+    path = Path("/usr/share/lmod/lmod/init/bash")
+    if not path.exists():
+        absent("no module command: lmod is not installed")
+    return path
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The traces of a made-up job of four ranks."""
+    directory = tmp_path_factory.mktemp("demo") / "job"
+    write_job(directory, Spec(tp=1, steps=2, layers=2, gpus_per_node=2, stragglers=()))
+    return directory

@@ -9,22 +9,14 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 from jobs import script, submit, wait_for_end, wait_for_state
-from workloads import ANALYSE, ROOT, log_of, submitted, tiny_workload
 
-from ccltui.demo import Spec, write_job
+from workloads import ANALYSE, ROOT, log_of, submitted, tiny_workload
 
 WORKLOADS = sorted(path.parent.name for path in (ROOT / "sbatch" / "workloads").glob("*/run.sh"))
 NOT_PIPELINED = {
     "qwen3-32b-torchtitan-3d-perlmutter-16",
     "qwen3-32b-torchtitan-dp+pp-perlmutter-16",
 }
-
-
-@pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("demo") / "job"
-    write_job(directory, Spec(tp=1, steps=2, layers=2, gpus_per_node=2, stragglers=()))
-    return directory
 
 
 def printed(*arguments: str | Path) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from cluster import Cluster
 from daemons import await_true
 from jobs import JobState, wait_for_end
+
 from workloads import (
     ANALYSE,
     log_of,
