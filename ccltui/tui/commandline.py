@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from ccltui.tui import steps
+from ccltui.tui import side_tables, steps
 from ccltui.tui.area import span
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.scene import Scene
@@ -36,6 +36,8 @@ def command_line(scene: Scene, options: ExplorerOptions) -> str:
 
 
 def _metric(scene: Scene) -> str:
+    if scene.state.pane in side_tables.PANES:
+        return side_tables.metric(scene)
     if scene.state.pane is Pane.STEPS:
         return "temporal_breakdown"
     if scene.state.pane is Pane.TIMELINE:
