@@ -88,13 +88,18 @@ def completeness(run: Run) -> Completeness:
     last, total = _last_step(run)
     return Completeness(
         state=_state(run, last, total),
-        present=tuple(name for name, there in held if there),
+        present=(*(name for name, there in held if there), *_beside(run)),
         missing=tuple(name for name, there in held if not there),
         faults=tuple(_faults(run, log_only=not anchored)),
         ended=end,
         last_step=last,
         total_steps=total,
     )
+
+
+def _beside(run: Run) -> list[str]:
+    """What not every writer leaves, where it is there."""
+    return [] if run.steps is None else ["training_steps.jsonl"]
 
 
 def _expected(run: Run) -> tuple[_Expected, ...]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _NAME = 24
 _WIDE_NAME = 40
+_NARROW_SPARK = 8
 _SPARK = 12
 _WIDE_SPARK = 20
 _WIDE = 110
@@ -60,12 +61,12 @@ def _columns(width: int) -> tuple[Column, ...]:
     return (
         Column("run", widest=_WIDE_NAME if wide else _NAME),
         Column("state", widest=12),
-        Column("ranks", "right"),
         Column("tokens/s", "right"),
         Column("course", widest=course),
         Column("loss", "right"),
         Column("course", widest=course),
         Column("p95 ms", "right"),
+        Column("ranks", "right"),
         Column("p50 ms", "right"),
         Column("val loss", "right"),
         Column("AllReduce/bwd", "right"),
@@ -80,12 +81,12 @@ def _cells(row: RunRow, width: int) -> tuple[str, ...]:
     return (
         fit_middle(clean(row.name), _WIDE_NAME if wide else _NAME).rstrip(),
         _STATES[row.completeness.state],
-        "" if row.world_size is None else str(row.world_size),
         numbers.quantity(row.tokens_per_s),
         _curve(row.rate_curve, course),
         numbers.quantity(row.train_loss),
         _curve(row.loss_curve, course),
         f"{numbers.quantity(row.step_p95_ms)}{doubt if row.step_p95_ms is not None else ''}",
+        "" if row.world_size is None else str(row.world_size),
         f"{numbers.quantity(row.step_p50_ms)}{doubt if row.step_p50_ms is not None else ''}",
         numbers.quantity(row.val_loss),
         numbers.quantity(row.allreduce_per_backward),
@@ -95,7 +96,9 @@ def _cells(row: RunRow, width: int) -> tuple[str, ...]:
 
 
 def _course(width: int) -> int:
-    return _WIDE_SPARK if width >= _VERY_WIDE else _SPARK
+    if width >= _VERY_WIDE:
+        return _WIDE_SPARK
+    return _SPARK if width >= _WIDE else _NARROW_SPARK
 
 
 def _curve(values: Sequence[float | None], width: int) -> str:

@@ -1,0 +1,264 @@
+"""Runs and Cluster: where there is no trace, and beside traces."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from explorers import Settle, Start
+from runs_by_hand import BUCKET200 as EPOCH
+from runs_by_hand import CAPTURE_B, document, pair, put_run, with_capture
+from textual.pilot import Pilot
+
+from ccltui.tui import side_tables
+from ccltui.tui.app import Explorer
+from ccltui.tui.commandline import command_line
+from ccltui.tui.export import rows_of
+from ccltui.tui.loader import run_load
+from ccltui.tui.queries import is_waiting
+from ccltui.tui.viewstate import Pane
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+Compare = Callable[..., bool]
+Open = Callable[..., Explorer]
+
+
+def killed(folder: Path) -> Path:
+    """A run that a time limit ended at step 37 of 80."""
+    log = (
+        "slurmstepd: error: *** JOB 5 ON node1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME "
+        "LIMIT ***\n"
+    )
+    switches = {"NSYS": "0", "NCCL_LOGS": "1", "GPT2_EXTRA_ARGS": "--max_train_steps 80"}
+    put_run(folder, None, complete=False, switches=switches, log=log)
+    steps = [
+        {"step": s, "loss": 10 - s / 10, "step_time_sec": 0.04 + s % 5 / 100, "tokens": 16384}
+        for s in range(1, 38)
+    ]
+    text = "".join(json.dumps(step) + "\n" for step in steps)
+    (folder / "training_steps.jsonl").write_text(text + '{"step": 38, "lo')
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Four runs: two alike, one profiled, one killed."""
+    root = tmp_path / "runs"
+    pair(root)
+    metrics = document(EPOCH, "ba034200094e")
+    profiled = put_run(root / "nsys80", metrics, switches={"NSYS": "1", "NCCL_LOGS": "0"})
+    with_capture(profiled, CAPTURE_B)
+    killed(root / "killed")
+    return root
+
+
+BENCHMARK = """\
+timestamp: 2026-01-01T10:00:00.000000
+hostname: worker-3
+total_time: 172.49 seconds
+results:
+  Inter-Node Network:
+    Latency (ping-pong): 0.02 ms
+    Bandwidth (ping-pong, 24 GPUs): 309.57 GB/s
+    All-to-all bandwidth (24 GPUs): 6629.62 GB/s
+  GPU 0:
+    Memory bandwidth: 3960.35 GB/s
+    Compute (FP32 matmul): 6.16 TFLOPS
+  GPU 1:
+    Memory bandwidth: 3979.42 GB/s
+    Compute (FP32 matmul): 51.34 TFLOPS
+  GPU 2:
+    Memory bandwidth: 3980.88 GB/s
+    Compute (FP32 matmul): 51.37 TFLOPS
+  GPU 3:
+    Memory bandwidth: 3981.07 GB/s
+    Compute (FP32 matmul): 51.37 TFLOPS
+  Inter-GPU Communication:
+    All-reduce (24 GPUs): 200.34 GB/s
+    All-to-all (24 GPUs): 56.68 GB/s
+  CPU:
+    Sorting (NumPy): 75.15 M elements/s
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """A benchmark, a broken one, a log of NCCL and ibstat."""
+    root = tmp_path / "cluster"
+    root.mkdir()
+    (root / "benchmark_1.yaml").write_text(BENCHMARK)
+    (root / "benchmark_2.yaml").write_text("hostname: a\nresults:\n  CPU: {a: 1 b: 2}\n")
+    (root / "nccl_rank_0.log").write_text(
+        "n1:7:9 [0] NCCL INFO NCCL version 2.26.2+cuda12.8\n"
+        "n1:7:9 [0] NCCL INFO Using network IB\n"
+        "n1:7:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer\n"
+        "n1:7:9 [0] NCCL WARN Call to connect returned \x1b[31mConnection refused\n"
+    )
+    (root / "ibstat.txt").write_text(
+        "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n\t\tRate: 100\n"
+    )
+    return root
+
+
+@pytest.fixture
+def opened(start: Start) -> Open:
+    """Explorers of real directories, in which nothing is computed from traces."""
+
+    def make(path: Path, color: str = "256") -> Explorer:
+        return start(run_load, color, str(path))
+
+    return make
+
+
+async def ready(pilot: Pilot[int]) -> None:
+    """Wait until the directory was looked at and the rows are there."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for _ in range(500):
+        await pilot.pause(0.01)
+        if app.scene.session.phase == "ready" and not is_waiting(app.scene):
+            await pilot.pause()
+            return
+    raise AssertionError("the rows never came")
+
+
+def pane(app: Explorer) -> Pane:
+    """The pane in view."""
+    return app.scene.state.pane
+
+
+def screen(app: Explorer) -> str:
+    """Text of the pane in view."""
+    canvas = app.screen.query_one(f"#{pane(app).name.lower()}")
+    return "\n".join(strip.text for strip in canvas.render_lines(canvas.size.region))
+
+
+async def test_a_directory_of_runs_opens_in_runs(opened: Open, runs: Path) -> None:
+    app = opened(runs)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+
+        assert pane(app) is Pane.RUNS
+        rows = side_tables.runs(app.scene)
+        assert rows is not None
+        assert [row.name for row in rows] == ["accum2_300", "bucket200_300", "killed", "nsys80"]
+        text = screen(app)
+        assert "29,971" in text
+        assert "77.41 !" in text  # six samples
+        assert "x incomplete" in text
+        assert "rest on 6 of 300 micro-steps" in text
+
+
+async def test_a_killed_run_says_what_is_missing(opened: Open, runs: Path) -> None:
+    app = opened(runs)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("j", "j")
+        await pilot.pause()
+
+        text = screen(app)
+        assert "▶killed" in text
+        assert "incomplete: step 37 of 80; missing: training_metrics.json" in text
+        assert "DUE TO TIME" in text
+        assert "line 38 is cut off" in text
+        assert "▁" in text  # the course of its loss
+
+
+async def test_machines_say_what_cannot_be(opened: Open, cluster: Path) -> None:
+    app = opened(cluster)
+    async with app.run_test(size=(160, 45)) as pilot:
+        await ready(pilot)
+
+        assert pane(app) is Pane.CLUSTER
+        text = screen(app)
+        assert "x problem" in text  # the broken benchmark
+        rows = side_tables.machines(app.scene)
+        assert rows is not None
+        marks = {(row.section, row.what): row.mark for row in rows}
+        assert marks["GPU 0", "Compute (FP32 matmul)"] == "outlier"
+        assert marks["Inter-Node Network", "All-to-all bandwidth (24 GPUs)"] == "impossible"
+        assert marks["network cards", "mlx5_0 port 1"] == "problem"
+        warning = next(row for row in rows if row.what == "warning")
+        assert "\x1b" not in warning.message
+
+
+async def test_the_panes_are_only_offered_where_there_is_something(
+    start: Start, settle: Settle
+) -> None:
+    app = start()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("7")
+        await pilot.pause()
+
+        assert pane(app) is Pane.SUMMARY
+        assert app.scene.notice.startswith("no run here")
+        await pilot.press("8")
+        await pilot.pause()
+        assert app.scene.notice.startswith("nothing about machines here")
+        await pilot.press("shift+tab")
+        await pilot.pause()
+        assert pane(app) is Pane.STEPS  # the last pane that there is
+
+
+async def test_rows_can_be_written_and_said_as_a_command(opened: Open, runs: Path) -> None:
+    app = opened(runs)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+
+        (first, *_) = rows_of(app.scene)
+        assert first["name"] == "accum2_300"
+        assert first["tokens_per_s"] == 29971.22824616126
+        assert (first["state"], first["missing"]) == ("complete", "")
+        line = command_line(app.scene, app._options)
+        assert line == f"ccltui {runs} --metric run_throughput"
+
+
+async def test_a_directory_with_both_offers_both(opened: Open, runs: Path, cluster: Path) -> None:
+    (runs / "ibstat.txt").write_text((cluster / "ibstat.txt").read_text())
+    app = opened(runs)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("8")
+        await ready(pilot)
+
+        assert pane(app) is Pane.CLUSTER
+        assert "mlx5_0 port 1" in screen(app)
+        await pilot.press("tab")
+        await pilot.pause()
+        assert pane(app) is Pane.SUMMARY
+
+
+def after(*keys: str) -> Callable[[Pilot[int]], object]:
+    """Wait for the rows, type, wait."""
+
+    async def run(pilot: Pilot[int]) -> None:
+        await ready(pilot)
+        await pilot.press(*keys)
+        await asyncio.sleep(0)
+        await ready(pilot)
+
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_picture_of_runs(
+    snap_compare: Compare, opened: Open, runs: Path, size: tuple[int, int]
+) -> None:
+    assert snap_compare(opened(runs), terminal_size=size, run_before=after("j", "j"))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_picture_of_machines(
+    snap_compare: Compare, opened: Open, cluster: Path, size: tuple[int, int]
+) -> None:
+    assert snap_compare(opened(cluster), terminal_size=size, run_before=after("j", "j", "j"))
+
+
+def test_picture_of_runs_without_colour(snap_compare: Compare, opened: Open, runs: Path) -> None:
+    app = opened(runs, "never")
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=after("j", "j"))
