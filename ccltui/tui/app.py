@@ -33,6 +33,7 @@ from ccltui.tui.messages import (
     Report,
     after,
 )
+from ccltui.tui.mouse import Mouse
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.queries import Answered, Query, answered, wanted
 from ccltui.tui.scene import Findings, Scene
@@ -49,6 +50,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
 
     CSS_PATH = "styles/explorer.tcss"
     ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False
     AUTO_FOCUS = None
     TITLE = "ccltui"
 
@@ -65,6 +67,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         look = appearance.for_terminal(self.console.color_system)
         self._look = look
         self._front = Display(self, look)
+        self._mouse = Mouse(self._front)
         chosen = Filter(options.window, options.steps, options.ranks)
         self._options = options
         session = Session(path, filter=chosen)
@@ -175,6 +178,19 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
             printable = event.character if event.is_printable else None
             self._press(printable or event.key)
         self._show()
+
+    def on_mouse_down(self, event: events.MouseEvent) -> None:
+        """Do what the mouse means, unless something is asked for."""
+        if self._asking is not None:
+            return
+        after = self._mouse.take(event, self.scene)
+        if after is not None:
+            scene, by = after
+            self._go(scene.state, by)
+            self.scene = replace(self.scene, notice="", said="")
+            self._show()
+
+    on_mouse_up = on_mouse_move = on_mouse_scroll_up = on_mouse_scroll_down = on_mouse_down
 
     def on_paste(self, event: events.Paste) -> None:
         """Pasted text is typed text, and only where text is asked for."""

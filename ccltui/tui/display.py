@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
@@ -20,6 +20,9 @@ from ccltui.tui.viewstate import Layout, Pane
 from ccltui.tui.widgets.canvas import CellCanvas
 from ccltui.tui.widgets.loadbar import LoadBar
 from ccltui.tui.widgets.textline import TextLines
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
 
 LEAST_WIDTH, LEAST_HEIGHT = 70, 18
 WIDE = 160
@@ -151,6 +154,27 @@ class Display:
         widget.styles.width = DRAWER_COLUMNS if right else "100%"
         widget.styles.height = "100%" if right or alone else 10 if height < SHORT else 14
         return DRAWER_COLUMNS if right and widget.display else 0
+
+    def under(self, x: int, y: int) -> tuple[Pane, Planes, int, int] | None:
+        """The pane at a place of the screen, its picture, and the place in it."""
+        for pane in () if self._covered else Pane:
+            canvas = self._canvas(pane)
+            if canvas.display and canvas.planes is not None and canvas.region.contains(x, y):
+                return pane, canvas.planes, x - canvas.region.x, y - canvas.region.y
+        return None
+
+    def tab_at(self, scene: Scene, x: int, y: int) -> Pane | None:
+        """The pane whose tab is at a place of the screen."""
+        tabs = self._lines("tabs")
+        if self._covered or not tabs.region.contains(x, y):
+            return None
+        before = 0
+        for text, _ in lines.tabs(scene, tabs.size.width):
+            before += len(text)
+            if x < before:
+                digit = text[1:2]
+                return next((pane for pane in Pane if pane.value == digit), None)
+        return None
 
     def show(self, scene: Scene, prompt: Prompt | None) -> None:
         """Bring everything on the screen up to a scene that was fitted."""

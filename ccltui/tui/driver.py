@@ -63,6 +63,17 @@ class SlimDriver(LinuxDriver):
         """Send what does not touch the screen, and is not for the model to understand."""
         super().write(data)
 
+    def _enable_mouse_support(self) -> None:
+        """Ask for buttons and drags only: a pointer that just moves means nothing here."""
+        if self._mouse:
+            self.write("\x1b[?1000h\x1b[?1002h\x1b[?1006h")
+            self.flush()
+
+    def _disable_mouse_support(self) -> None:
+        if self._mouse:
+            self.write("\x1b[?1006l\x1b[?1002l\x1b[?1000l")
+            self.flush()
+
     def forget(self) -> None:
         """Trust nothing about the screen from the next write on. Safe in a signal handler."""
         self._stale = True

@@ -28,7 +28,7 @@ _TOKEN = re.compile(
     r"|(?P<feed>\n)"
     r"|(?P<sync>\x1b\[\?2026[hl])"
     # Modes, queries and titles that leave the cells alone.
-    r"|(?P<harmless>\x1b\[\?(?:25|100[0346]|101[56]|2004|2031|2048)[hl]|\x1b\[\?\d+\$p"
+    r"|(?P<harmless>\x1b\[\?(?:25|100[02346]|101[56]|2004|2031|2048)[hl]|\x1b\[\?\d+\$p"
     r"|\x1b\[[<>=]\d*u|\x1b\][^\x1b\x07]*(?:\x07|\x1b\\))"
     r"|(?P<blank> +)"
     r"|(?P<text>[^\x00-\x20\x7f]+)"

@@ -60,6 +60,11 @@ class CellCanvas(Widget):
             self._due = True
             self.call_later(self._draw)
 
+    @property
+    def planes(self) -> Planes | None:
+        """What is shown, None before anything is."""
+        return self._planes
+
     def on_resize(self) -> None:
         """Draw for the new size."""
         if self._scene is not None:
