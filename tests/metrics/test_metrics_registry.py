@@ -117,11 +117,13 @@ def test_an_unknown_name_lists_near_ones() -> None:
 
 
 CATEGORIES = {
+    "cluster",
     "communication",
     "experts",
     "inference",
     "kernels",
     "memory",
+    "runs",
     "stragglers",
     "throughput",
     "time",
