@@ -1,6 +1,7 @@
 # make demo   set up, then open the explorer on a demo job
 # make test   set up, then run the tests
 # make check  format, lint, strict types, import layers, generated docs, tests
+# make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
 # make slurm  the tests on a private real Slurm: as root, with the packages of .ci/run
 PYTHON ?= python3
 VENV   := .venv
@@ -9,7 +10,9 @@ STAMP  := $(VENV)/.installed-dev
 RUN    := $(VENV)/.installed
 TORCH  := $(VENV)/.installed-torch
 
-.PHONY: demo test check slurm torch format lint types layers docs bench fuzz clean
+TITAN  := .venv-titan
+
+.PHONY: demo test check slurm titan-tests torch format lint types layers docs bench fuzz clean
 
 demo: $(RUN)
 	$(BIN)/ccltui demo
@@ -22,6 +25,16 @@ check: $(STAMP) lint types layers docs
 
 slurm: $(TORCH)
 	CCLTUI_SLURM=require $(BIN)/python -m pytest tests/slurm
+
+# torchtitan brings a PyTorch and much else of its own, so it has an environment of its own.
+titan-tests: $(STAMP) $(TITAN)/.installed
+	CCLTUI_TITAN_VENV=$(abspath $(TITAN)) $(BIN)/python -m pytest -m slow tests/sbatch
+
+$(TITAN)/.installed:
+	test -x $(TITAN)/bin/python || $(PYTHON) -m venv $(TITAN)
+	$(TITAN)/bin/python -m pip install --quiet torch==2.13.0 numpy
+	$(TITAN)/bin/python -m pip install --quiet torchtitan==0.2.2 triton
+	touch $@
 
 torch: $(TORCH)
 
@@ -37,7 +50,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy parsers metrics ccltui bench tests/conftest.py
 	$(BIN)/mypy sbatch/lib sbatch/fsdp_benchmark sbatch/gpt2_deepspeed
-	for folder in tests/*/; do MYPYPATH=$$folder:tests/metrics:tests $(BIN)/mypy $$folder || exit 1; done
+	for folder in tests/*/; do MYPYPATH=$$folder:tests/metrics:tests:sbatch/lib $(BIN)/mypy $$folder || exit 1; done
 
 layers: $(STAMP)
 	$(BIN)/lint-imports
@@ -70,4 +83,4 @@ $(TORCH): pyproject.toml
 	touch $@ $(STAMP) $(RUN)
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TITAN) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import runpy
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,13 +26,18 @@ class CpuProperties:
     total_memory = 24 << 30
 
 
+def properties(*_: object) -> type[CpuProperties]:
+    """What a device tells of itself."""
+    return CpuProperties
+
+
 def find_the_cpu() -> None:
     """Let the only device there is be found, with the functions that an accelerator has."""
     torch._utils._get_available_device_type = lambda: "cpu"
     device: Any = torch.cpu
     device.current_device = lambda: 0
-    absent = {
-        "get_device_properties": lambda *_: CpuProperties,
+    absent: dict[str, Callable[..., Any]] = {
+        "get_device_properties": properties,
         "get_device_name": lambda *_: CpuProperties.name,
         "memory_stats": lambda *_: {},
         "reset_peak_memory_stats": lambda *_: None,
