@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 

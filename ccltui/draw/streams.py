@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.draw.lanes import I64, Track
+from ccltui.draw.lanes import I32, I64, Track
 from ccltui.draw.palette import CLASSES, MERGED, Ink
 from ccltui.draw.planes import U8, Planes
 from ccltui.draw.text import clean, fit
@@ -32,7 +32,7 @@ class Stream:
     start_ns: I64
     end_ns: I64
     kind: U8
-    name: I64
+    name: I32
     text: Callable[[int], str]
 
 

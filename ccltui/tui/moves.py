@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ccltui.tui import drawer, fix_first, rows, side_tables
 from ccltui.tui.cursor import in_view, show_communicator, to_collective, to_time
+from ccltui.tui.queries import SEARCHED
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Drawer, Pane, Section, Shown, ViewState
 
@@ -167,9 +168,14 @@ def worst(step: int) -> Move:
         place = scene.state.worst
         first = 0 if step > 0 else len(communicator.by_harm) - 1
         place = first if place is None else (place + step) % len(communicator.by_harm)
-        return to_collective(scene, int(communicator.by_harm[place]), culprit=True)
+        return _in_collectives(to_collective(scene, int(communicator.by_harm[place]), culprit=True))
 
     return move
+
+
+def _in_collectives(state: ViewState) -> ViewState:
+    """In Alignment, from a pane that shows no collective."""
+    return state if state.pane in SEARCHED else replace(state, pane=Pane.ALIGNMENT)
 
 
 def over_floor(direction: int) -> Move:
@@ -177,7 +183,9 @@ def over_floor(direction: int) -> Move:
 
     def move(scene: Scene) -> ViewState:
         k = next_over_floor(scene, direction)
-        return scene.state if k is None else to_collective(scene, k, culprit=True)
+        if k is None:
+            return scene.state
+        return _in_collectives(to_collective(scene, k, culprit=True))
 
     return move
 

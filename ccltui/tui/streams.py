@@ -57,7 +57,7 @@ def _stream(facts: RankFacts, track: int) -> Stream:
         start_ns=start,
         end_ns=end,
         kind=_PLACE[kind],
-        name=gpu.name[rows].astype(np.int64),
+        name=gpu.name[rows],
         text=lambda name: bare_name(trace.text(name)),
     )
 

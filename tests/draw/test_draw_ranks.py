@@ -83,7 +83,7 @@ def stream(name: str, *intervals: tuple[int, int], kind: int = 0) -> Stream:
         start_ns=np.array([start for start, _ in intervals], np.int64),
         end_ns=np.array([end for _, end in intervals], np.int64),
         kind=np.full(len(intervals), kind, np.uint8),
-        name=np.zeros(len(intervals), np.int64),
+        name=np.zeros(len(intervals), np.int32),
         text=lambda _: "gemm\x1b[31m",
     )
 

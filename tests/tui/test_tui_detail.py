@@ -142,3 +142,16 @@ def test_tab_gives_the_keys_to_the_drawer_and_esc_closes_it_in_two_steps() -> No
     assert found.state.drawer == Drawer()
     assert moves.back(found).drawer is None
     assert by_id("app.back").why_not(found) is None
+
+
+def test_with_room_the_evidence_and_what_is_usual_follow() -> None:
+    shown = picture(opened(), 24)
+    at = next(i for i, row in enumerate(shown) if "since they last met" in row) - 1
+
+    assert [row.strip() for row in shown[at + 1 : at + 4]] == [
+        "since they last met: r5 13.14ms, its peers 1.14ms (median)",
+        "against its peers: compute +11.99ms",
+        "+11.99ms in 1 of sm90_xmma_gemm_bf16, its peers have 1",
+    ]
+    assert shown[at + 4].startswith(" lag of 84 like it: median 52.08us  52.08us █ ")
+    assert shown[at + 5].startswith(" in order of time  ")

@@ -8,17 +8,17 @@ from ccltui.draw import numbers
 from ccltui.draw.align import ABSENT
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
 from ccltui.tui import drawer
 from ccltui.tui.panes import block, versus
+from ccltui.tui.panes.evidence import evidence_lines, history_lines
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.viewstate import Shown
 
 if TYPE_CHECKING:
     from ccltui.tui.communicator import Communicator
-    from metrics.collectives.history import LagHistory
+    from ccltui.tui.detail import Detail
     from metrics.collectives.instance import Instance, Member
 
 _COLUMNS = (
@@ -33,9 +33,8 @@ _COLUMNS = (
 )
 _LEAST_RANKS = 3
 _WHY_LINES = 3
-_TREND = "in order of time  "
 _TALL = 24
-"""Rows from which the history of such collectives has its two, however many ranks there are."""
+"""Rows from which evidence has room, however many ranks there are."""
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
@@ -54,16 +53,16 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     _put_title(planes, scene, communicator, k, instance)
     chain = () if instance is None else instance.chain_sentences
     links = chain if len(chain) > 1 else ()
-    history = None if found is None else found.history
     room = max(height - 2 - _LEAST_RANKS, 1)
     why = _why(scene, instance, width - 2)[: max(room - len(links), 1)]
     spare = height - 3 - len(drawer.arrivals(scene)) - len(why) - len(links)
-    if history is not None and (spare >= 2 or height >= _TALL):
-        why = [*why, *history_lines(history, width - 2)]
+    more = _more(found, planes.width - 2)
+    more = more[: max(spare, len(more) if height >= _TALL else 0, 0)]
     links = links[: max(room - len(why), 0)]
     ranks = _ranks(scene, communicator, k, instance)
-    _put_ranks(planes, scene, ranks, height - len(why) - len(links))
-    y = min(height - len(why) - len(links), len(ranks) + 3)
+    below = len(why) + len(links) + len(more)
+    _put_ranks(planes, scene, ranks, height - below)
+    y = min(height - below, len(ranks) + 3)
     for line in why:
         planes.put(y, 1, line, Ink.STRONG if instance is not None else Ink.DIM)
         y += 1
@@ -72,6 +71,9 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         ink = Ink.LABEL_ON if index == chosen else Ink.TEXT
         sign = "▶" if index == chosen else " "
         planes.put(y, 0, f"{sign}{'←' if index else ' '} {text}".ljust(width), ink)
+        y += 1
+    for line in more:
+        planes.put(y, 1, line, Ink.DIM)
         y += 1
     return planes
 
@@ -160,16 +162,14 @@ def _rank(
     ]
 
 
-def history_lines(history: LagHistory, width: int) -> list[str]:
-    """How late ranks are at all collectives like this one: trend and distribution."""
-    count, median = numbers.count(len(history.trend_ns)), numbers.duration(history.median_ns)
-    low, high = (numbers.duration(int(history.edges_ns[i])) for i in (0, -1))
-    bars = spark(history.counts.tolist(), len(history.counts))
-    trend = spark(history.trend_ns.tolist(), max(min(width - len(_TREND), 80), 8))
-    return [
-        f"lag of {count} like it: median {median}  {low} {bars} {high}"[:width],
-        f"{_TREND}{trend}",
-    ]
+def _more(found: Detail | None, width: int) -> list[str]:
+    """Evidence of the reason, then how late ranks usually are: what there is room for."""
+    if found is None:
+        return []
+    one, lines = found.instance, []
+    if one.evidence is not None and one.last is not None:
+        lines = evidence_lines(one.evidence, one.last, width)
+    return lines + ([] if found.history is None else history_lines(found.history, width))
 
 
 def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:

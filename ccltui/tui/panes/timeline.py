@@ -36,9 +36,9 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         return planes
     rows = rank_rows(scene)
     selection, merged = scene.state.selection, scene.state.merged
-    used = sum(row.height(merged=merged) for row in rows) + 1 + bool(scene.findings.steps)
+    view, steps = scene.state.time, _marks(scene)
+    used = sum(row.height(merged=merged) for row in rows) + 1 + bool(steps)
     mapped = 2 if height >= _TALL else int(used < height)
-    view = scene.state.time
     planes = timeline(
         rows,
         TimeGrid(view.k0, view.cell_ns, scene.findings.origin_ns),
@@ -48,7 +48,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         selected=Selected(_selected(scene), selection.time_ns),
         merged=merged,
         colour=scene.colour,
-        steps=[StepMark(f"{step.id}", step.start_ns, step.end_ns) for step in scene.findings.steps],
+        steps=steps,
     )
     if mapped:
         planes = _with_minimap(planes, scene, span, mapped)
@@ -62,6 +62,18 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         passed = scene.hits.places.searchsorted(edges)
         put_hits(planes, gutter(scene), np.flatnonzero(np.diff(passed)))
     return planes
+
+
+def _marks(scene: Scene) -> list[StepMark]:
+    """Steps in view; of more than there are cells an even selection."""
+    view = scene.state.time
+    inside = [
+        step
+        for step in scene.findings.steps
+        if step.end_ns > view.left_ns and step.start_ns < view.right_ns
+    ]
+    chosen = inside[:: -(-len(inside) // view.cells) or 1]
+    return [StepMark(f"{step.id}", step.start_ns, step.end_ns) for step in chosen]
 
 
 def _groups(scene: Scene) -> list[tuple[str, ...]]:
