@@ -178,9 +178,11 @@ def _may_exchange_tokens(trace: RankTrace) -> bool:
 
 def _phase(card: Card, ranks: tuple[RankTrace, ...]) -> Iterator[str]:
     if card.phase == "training":
-        without = [trace.label for trace in ranks if not steps_of(trace)[0]]
-        if without and len(without) == len(ranks):
-            yield f"{_says(card, 'phase', 'training')}, the trace has no step marker"
+        if ranks and not any(steps_of(trace)[0] or signs_of_training(trace) for trace in ranks):
+            yield (
+                f"{_says(card, 'phase', 'training')}, the trace has neither a step marker nor a "
+                "backward pass"
+            )
     elif card.phase is not None:
         trained = [sign for trace in ranks for sign in signs_of_training(trace)]
         if trained:

@@ -24,8 +24,6 @@ from metrics.card_config import (
     micro_batches_of,
     precision_of,
 )
-from metrics.dimensions import Degrees, with_dimensions
-from metrics.groups import group_table
 from parsers.train_config import TrainConfig
 
 if TYPE_CHECKING:
@@ -39,6 +37,12 @@ _TRACE_KINDS: Final = {
     "execution_trace": "torch_et",
     "nsys_sqlite": "nsys",
     "nsys_report": "nsys",
+}
+_OF_MEGATRON: Final = {
+    "tensor_model_parallel_group": "tp",
+    "pipeline_model_parallel_group": "pp",
+    "context_parallel_group": "cp",
+    "expert_model_parallel_group": "ep",
 }
 
 
@@ -153,15 +157,21 @@ def _only(found: set[str]) -> str | None:
 
 
 def _degrees(job: Job) -> dict[str, tuple[Value | None, str]]:
-    """Sizes of the groups that say what they are for, where all of one kind have one size."""
-    table = group_table(job.ranks, job.world_size)
+    """Sizes of the groups of one axis each, where all of one name have one size.
+
+    Unions of axes (``mesh_fsdp``, ``mesh_dp_shard_cp``) and what only experts use
+    (``mesh_etp``) are of other sizes than the degrees.
+    """
     sizes: dict[str, set[int]] = {}
-    for group in with_dimensions(table.groups, Degrees(), job.world_size):
-        if group.mode == "process_group" and group.axis in DEGREES:
-            sizes.setdefault(group.axis, set()).add(len(group.ranks) or group.size)
+    for trace in job.ranks:
+        for group in trace.process_groups:
+            name = group.description.lower()
+            field = _OF_MEGATRON.get(name, name.removeprefix("mesh_"))
+            if field in DEGREES:
+                sizes.setdefault(field, set()).add(len(group.ranks) or group.size)
     return {
-        axis: (found.pop(), "process groups")
-        for axis, found in sizes.items()
+        field: (found.pop(), "process groups")
+        for field, found in sizes.items()
         if len(found) == 1 and min(found) > 0
     }
 

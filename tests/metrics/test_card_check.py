@@ -232,6 +232,12 @@ BACKWARD = Event("autograd::engine::evaluate_function: AddBackward0", 0, 5, 1)
 OPTIMIZER = Event("Optimizer.step#AdamW.step", 0, 5, 1)
 
 
+def test_a_backward_pass_is_training_without_any_step_marker(tmp_path: Path) -> None:
+    training = card(tmp_path, model="{phase: training}")
+
+    assert check_card(job(rank_trace(0, cpu_ops=[BACKWARD]), card=training)) == ()
+
+
 def test_phase_against_step_markers(tmp_path: Path) -> None:
     training = card(tmp_path, model="{phase: training}")
     with_steps = rank_trace(0, annotations=[step(3, 0, 10)])
@@ -239,7 +245,8 @@ def test_phase_against_step_markers(tmp_path: Path) -> None:
 
     assert check_card(job(with_steps, without, card=training)) == ()
     assert check_card(job(without, card=training)) == (
-        "the card says training (workload.model.phase), the trace has no step marker",
+        "the card says training (workload.model.phase), the trace has neither a step marker nor "
+        "a backward pass",
     )
     assert check_card(job(card=training)) == ()  # nothing is loaded yet
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 from factories import Event, job, kernel, rank_trace, step
 
+from metrics.card_config import DEGREES
 from metrics.card_draft import Fact, draft
 from parsers.columns import Device, ProcessGroup, RankTrace
+from parsers.job import open_job
 from parsers.train_config import TrainConfig
 
 
@@ -109,3 +113,53 @@ def test_the_trace_wins_over_the_configuration_and_opens_its_degrees() -> None:
     assert facts["dp_shard"].value == 4
     assert facts["batch_size"].value == 8
     assert facts["batch_size_scope"].value == "global"
+
+
+def test_only_groups_of_one_axis_tell_a_degree() -> None:
+    """The groups of torchtitan 0.2.2 with tensor parallelism over both ranks."""
+    sizes = {
+        "default_pg": 2,
+        "mesh_pp": 1,
+        "mesh_dp_replicate": 1,
+        "mesh_fsdp": 1,
+        "mesh_efsdp": 2,
+        "mesh_etp": 1,
+        "TENSOR_MODEL_PARALLEL_GROUP": 2,
+        "DATA_PARALLEL_GROUP_WITH_CP": 2,
+    }
+    groups = [
+        ProcessGroup(str(index), name, tuple(range(size)), size)
+        for index, (name, size) in enumerate(sizes.items())
+    ]
+
+    facts = draft(job(rank_trace(0, world_size=2, groups=groups)), None)
+
+    assert {name: facts[name].value for name in DEGREES if name in facts} == {
+        "pp": 1,
+        "dp_replicate": 1,
+        "tp": 2,
+    }
+    assert facts["tp"].source == "traces, process groups"
+
+
+def test_groups_of_one_name_and_two_sizes_tell_nothing() -> None:
+    groups = [ProcessGroup("1", "mesh_tp", (0, 1), 2), ProcessGroup("2", "mesh_tp", (0,), 1)]
+
+    assert "tp" not in draft(job(rank_trace(0, world_size=2, groups=groups)), None)
+
+
+@pytest.mark.parametrize(
+    ("folder", "degrees"),
+    [
+        ("titan022_llama_tp2", {"pp": 1, "cp": 1, "dp_replicate": 1, "ep": 1}),
+        ("titan022_llama_3d_8", {"tp": 2, "pp": 2, "cp": 1, "dp_replicate": 1, "ep": 1}),
+        ("fake_1024", {"tp": 8}),
+    ],
+)
+def test_degrees_of_recorded_jobs(shared: Path, folder: str, degrees: dict[str, int]) -> None:
+    recorded = open_job(shared / "recorded" / folder, jobs=1)
+
+    facts = draft(recorded, None)
+
+    assert {name: facts[name].value for name in DEGREES if name in facts} == degrees
+    assert facts["phase"].value == "training"
