@@ -39,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave the mouse to the terminal",
     )
     group.add_argument(
+        "--record", metavar="FILE", help="write what is typed and clicked to a new FILE"
+    )
+    group.add_argument("--replay", metavar="FILE", help="do what was recorded, then go on")
+    group.add_argument(
         "--config",
         metavar="FILE",
         help="settings: keys, theme, ...; default: ~/.config/ccltui/config.toml",
@@ -80,6 +84,8 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
                 theme=cast("ThemeName", options.theme or config.theme or "auto"),
                 ascii=_first(options.ascii, config.ascii, default=False),
                 mouse=_first(options.mouse, config.mouse, default=True),
+                record=options.record,
+                replay=options.replay,
                 keys=checked(config),
                 profile_mode=selection.profile_mode,
                 raw_clocks=selection.raw_clocks,

@@ -35,6 +35,7 @@ def run(path: str, *, options: ExplorerOptions) -> int:
     try:
         app = Explorer(path, options, _driver(options), head_start.load)
         code = app.run(mouse=options.mouse)
+        app.tape.close()
     finally:
         head_start.close()
     if app.broken_by is not None:

@@ -38,6 +38,7 @@ from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.queries import Answered, Query, answered, wanted
 from ccltui.tui.scene import Findings, Scene
 from ccltui.tui.session import Filter, Session
+from ccltui.tui.tape import Tape, is_idle
 from ccltui.tui.theme import Appearance
 from ccltui.tui.viewstate import ViewState
 
@@ -68,6 +69,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         self._look = look
         self._front = Display(self, look)
         self._mouse = Mouse(self._front)
+        self.tape = Tape(self, options, path)
         chosen = Filter(options.window, options.steps, options.ranks)
         self._options = options
         session = Session(path, filter=chosen)
@@ -109,6 +111,16 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         self._show()
         path, options = self.scene.session.path, self._options
         self.call_after_refresh(self._background.start_loading, path, options)
+        self.tape.begin(self._is_busy, self._say)
+
+    def _is_busy(self) -> bool:
+        """Whether anything is loaded, computed or found out."""
+        waits = self._background.settling or self.scene.session.busy
+        return waits or not is_idle(self)
+
+    def _say(self, text: str) -> None:
+        self.scene = replace(self.scene, said=text)
+        self._show()
 
     def _post(self, fact: Fact) -> None:
         self.post_message(Report(fact))
@@ -167,6 +179,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         """Give the key to the prompt or the help when one is open, else look it up."""
         event.stop()
         event.prevent_default()
+        self.tape.took(event)
         if self._asking is not None:
             self._type(self._asking, event.key, event.character)
         elif self._front.commands is not None:
@@ -181,6 +194,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
 
     def on_mouse_down(self, event: events.MouseEvent) -> None:
         """Do what the mouse means, unless something is asked for."""
+        self.tape.took(event)
         if self._asking is not None:
             return
         after = self._mouse.take(event, self.scene)
@@ -194,6 +208,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
 
     def on_paste(self, event: events.Paste) -> None:
         """Pasted text is typed text, and only where text is asked for."""
+        self.tape.took(event)
         text = " ".join(event.text.split())
         if self._asking is not None:
             self._asking = self._asking.pasted(text, self.scene)

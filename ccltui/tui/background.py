@@ -53,6 +53,11 @@ class Background:
         self._settling = False
         self._last_s = 0.0
 
+    @property
+    def settling(self) -> bool:
+        """Whether an analysis is about to begin."""
+        return self._settling
+
     def start_loading(self, path: str, options: ExplorerOptions) -> None:
         """Open a path in a thread; a load that still goes on ends."""
         self.stop_loading()

@@ -32,6 +32,8 @@ class ExplorerOptions:
     theme: ThemeName = "auto"
     ascii: bool = False
     mouse: bool = True
+    record: str | None = None
+    replay: str | None = None
     profile_mode: str = "auto"
     raw_clocks: bool = False
     span: str = "steps"
