@@ -210,9 +210,10 @@ class Database:
             self._stop_if_asked()
             with self._lock:
                 found = self._connection.execute(query, (last, BLOCK_ROWS)).fetchone()
-            last, count, *written = found
+            newest, count, *written = found
             if not count:
                 return
+            last = _after_that(last, newest)
             yield [np.fromstring(text, np.int64, count, sep=",") for text in written]
 
     def _texts_after(
@@ -237,7 +238,7 @@ class Database:
                 rows = self._connection.execute(query, (last, BLOCK_ROWS)).fetchall()
             if not rows:
                 return
-            last = rows[-1][0]
+            last = _after_that(last, max(row[0] for row in rows))
             found = iter(zip(*(row[1:] for row in rows), strict=True))
             yield [
                 np.full(len(rows), MISSING, np.int64)
@@ -321,6 +322,13 @@ def _bytes(value: object) -> bytes:
     if not isinstance(value, str):
         raise TypeError(value)
     return value.encode("utf-8", "surrogateescape")
+
+
+def _after_that(last: int, newest: int) -> int:
+    """Number of the newest row; a damaged file may lead back to rows that were there already."""
+    if newest <= last:
+        raise sqlite3.DatabaseError("its rows are out of order")
+    return newest
 
 
 def _after(only: tuple[str, Sequence[int]] | None) -> str:
