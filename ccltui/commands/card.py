@@ -31,7 +31,11 @@ Check a workload card: values of the wrong type, unknown keys, contradictions wi
 with the traces and with the train_config.toml of the job. A directory is searched for its card,
 and its traces are read; a card alone is checked by itself."""
 _LINT_EPILOG = "The exit status is 4 when there is an error; warnings do not change it."
-_CONFIG_HELP = "configuration of the job: the TOML of torchtitan until 0.2"
+_CONFIG_HELP = (
+    "configuration of the job: the TOML of torchtitan until 0.2; default: the train_config.toml "
+    "beside the traces, if there is one"
+)
+_CONFIG_NAME: Final = "train_config.toml"
 
 
 def init_parser() -> args.Parser:
@@ -88,7 +92,7 @@ def _init(arguments: Sequence[str]) -> int:
     from ccltui.report.card_text import card_text  # noqa: PLC0415  (numpy)
     from metrics.card_draft import draft  # noqa: PLC0415
 
-    config = _config(options.config)
+    config = _config(options.config, options.trace)
     job = None if options.trace is None else load_job(LoadOptions.of(options.trace, options)).job
     write_report(card_text(draft(job, config)), options.output)
     return exit_codes.OK
@@ -99,8 +103,8 @@ def _lint(arguments: Sequence[str]) -> int:
     _check_output(options.output)
     from ccltui.card_lint import lint  # noqa: PLC0415  (numpy)
 
-    config = _config(options.config)
     card, job = _card(options)
+    config = _config(options.config, options.traces or options.card)
     complaints = lint(card, job, config)
     write = _json if options.format == "json" else _text
     write_report(write(card, complaints), options.output)
@@ -131,9 +135,13 @@ def _card(options: argparse.Namespace) -> tuple[Card, Job | None]:
     return job.card, job
 
 
-def _config(path: Path | None) -> TrainConfig | None:
+def _config(path: Path | None, directory: str | None) -> TrainConfig | None:
+    """The configuration that was named, else that of the directory, if any."""
     from parsers.train_config import read_train_config  # noqa: PLC0415
 
+    if path is None and directory is not None:
+        beside = Path(directory) / _CONFIG_NAME
+        path = beside if beside.is_file() else None
     return None if path is None else read_train_config(path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 from shell import CCLTUI, run
@@ -61,6 +62,19 @@ def test_lint_of_a_directory_reads_its_traces(job: Path) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "workload_card.yaml: nothing to complain about\n"
+
+
+def test_the_configuration_beside_the_traces_is_used(job: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    shutil.copytree(job, directory)
+    (directory / "train_config.toml").write_text("[training]\nsteps = 7\n")
+
+    begun = run(CCLTUI, "card", "init", directory)
+    checked = run(CCLTUI, "card", "lint", directory)
+
+    assert "    iteration: 7  # configuration, training.steps\n" in begun.stdout
+    assert checked.returncode == 4
+    assert "(workload.model.iteration), the configuration makes it 7\n" in checked.stdout
 
 
 def test_lint_tells_a_contradiction_and_exits_with_4(job: Path, tmp_path: Path) -> None:
