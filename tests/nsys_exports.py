@@ -50,7 +50,11 @@ TABLES = {
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "start INTEGER, end INTEGER, graphId INTEGER",
     "NVTX_EVENTS": (
         "start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER, "
-        "globalTid INTEGER, domainId INTEGER, jsonText TEXT"
+        "globalTid INTEGER, domainId INTEGER, jsonText TEXT, binaryData TEXT"
+    ),
+    "NVTX_PAYLOAD_SCHEMA_ENTRIES": (
+        "domainId INTEGER, schemaId INTEGER, idx INTEGER, type INTEGER, name TEXT, "
+        "arrayOrUnionDetail INTEGER, offset INTEGER"
     ),
     "OSRT_API": (
         "start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER, nameId INTEGER"
@@ -192,6 +196,7 @@ class Process:
         *,
         domain: int = 0,
         payload: dict[str, Any] | None = None,
+        blob: bytes | None = None,
         registered: bool = False,
     ) -> None:
         self.export.add(
@@ -204,6 +209,7 @@ class Process:
             globalTid=self.global_tid,
             domainId=domain,
             jsonText=None if payload is None else json.dumps(payload),
+            binaryData=blob,
         )
 
     def domain(self, number: int, name: str) -> None:

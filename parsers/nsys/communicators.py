@@ -42,9 +42,7 @@ class Communicators:
 
     def call(self, key: tuple[int, int]) -> Call | None:
         """The call that a range with this name and payload is, None where it is none."""
-        if key in self.calls:
-            return self.calls[key]
-        return call_of(self.names.ranges[key[0]].text, {})
+        return self.calls.get(key) or call_of(self.names.ranges[key[0]].text, {})
 
     def texts(self) -> tuple[str, ...]:
         """Every text that arguments may refer to."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from parsers.columns import MISSING, Bool, Strings
 from parsers.nsys.database import Database
-from parsers.nsys.nvtx import NCCL, RangeName, Ranges, payload_of, range_name
+from parsers.nsys.nvtx import NCCL, RangeName, Ranges, range_name
+from parsers.nsys.payloads import PayloadSchemas
 from parsers.nsys.rows import TableRows
 
 
@@ -35,7 +36,8 @@ class FileNames:
             ]
         named = [range_name(key, ranges, found) for key in ranges.rows.names]
         ranges.rows.texts = [name.shown for name in named]
-        return cls(named, [payload_of(content, found) for content in ranges.payloads])
+        schemas = PayloadSchemas.of(database)
+        return cls(named, [schemas.members(content, found) for content in ranges.payloads])
 
     def is_operator(self) -> Bool:
         """Which names of ranges are those of operators, bool."""

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 
 from parsers.columns import I32, I64, MISSING
 from parsers.nsys.compiled import Numbers, Texts, new_numbers, new_texts
 from parsers.nsys.database import Database
+from parsers.nsys.payloads import Content
 from parsers.nsys.rows import Pairs, TableRows, ThreadIds, process_of
 from parsers.nsys.schema import DOMAIN_CREATED, NVTX, RANGES
 from parsers.nsys.spill import Spill
 
 _COLUMNS: Final = (
     *("start", "end", "eventType", "globalTid", "domainId", "textId", "jsonTextId"),
-    *("text", "jsonText"),
+    *("text", "jsonText", "binaryData"),
 )
 _PROFILER_IDS: Final = (", op_id = ", ", seq = ")
 _MARKS: Final = (b", op_id = ", b", seq = ")
@@ -29,19 +29,16 @@ _SPILLED: Final = {
 }
 NCCL: Final = "NCCL"
 
-Content = str | int
-"""A text, or the id of a string."""
-
 
 @dataclass(slots=True)
 class Ranges:
-    """Every closed range of a file. ``payloads`` are the distinct ones, as text or string id.
+    """Every closed range of a file. ``payloads`` are the distinct ones.
 
     ``stated``: which names have which payloads, in order of appearance.
     """
 
     rows: TableRows
-    domains: dict[tuple[int, int], Content] = field(default_factory=dict)
+    domains: dict[tuple[int, int], str | int] = field(default_factory=dict)
     payloads: list[Content] = field(default_factory=list)
     stated: list[tuple[int, int]] = field(default_factory=list)
 
@@ -60,11 +57,41 @@ class _Choice:
         numbers = np.where(is_string, self._strings.of(string_id), text).astype(np.int32)
         return self._either.of(is_string.astype(np.int32), numbers)
 
-    def values(self) -> list[tuple[Content, bool]]:
+    def values(self) -> list[tuple[str | int, bool]]:
         """What the numbers stand for, and whether a text was cut; id -1 for neither."""
         texts = [(t.decode("utf-8", "replace"), was_cut) for t, was_cut in self._texts.values()]
         strings = self._strings.values().tolist()
         return [(strings[n], False) if kind else texts[n] for kind, n in self._either.values()]
+
+
+class _Contents:
+    """Numbers for payloads: text, the id of a string, or bytes, whichever a range has."""
+
+    def __init__(self) -> None:
+        self.json, self.blobs = new_texts(), new_texts(blobs=True)
+        self._strings: Numbers = new_numbers()
+        self._any = Pairs()
+
+    def of(self, json: I64, string_id: I64, blob: I64) -> I32:
+        """Numbers, -1 where a range has none."""
+        kinds = np.select([json >= 0, string_id >= 0, blob >= 0], [_JSON, _STRING, _BLOB], MISSING)
+        numbers = np.select(
+            [kinds == _JSON, kinds == _STRING], [json, self._strings.of(string_id)], blob
+        )
+        found = np.full(len(json), MISSING, np.int32)
+        rows = kinds >= 0
+        found[rows] = self._any.of(kinds[rows].astype(np.int32), numbers[rows].astype(np.int32))
+        return found
+
+    def values(self) -> list[Content]:
+        """What the numbers stand for."""
+        json = [text.decode("utf-8", "replace") for text, _ in self.json.values()]
+        strings = self._strings.values().tolist()
+        known = {_JSON: json, _STRING: strings, _BLOB: [blob for blob, _ in self.blobs.values()]}
+        return [known[kind][number] for kind, number in self._any.values()]
+
+
+_JSON, _STRING, _BLOB = range(3)
 
 
 def read_ranges(
@@ -72,23 +99,24 @@ def read_ranges(
 ) -> Ranges:
     """Read all ranges; ``progress`` gets the number of rows of each block."""
     ranges = Ranges(TableRows(Spill(directory, _SPILLED)))
-    texts = {"text": new_texts(_MARKS), "jsonText": new_texts()}
-    titles, contents = _Choice(texts["text"]), _Choice(texts["jsonText"])
+    contents = _Contents()
+    texts = {"text": new_texts(_MARKS), "jsonText": contents.json, "binaryData": contents.blobs}
+    titles = _Choice(texts["text"])
     threads, places, names, stated = ThreadIds(), _Places(), Pairs(), Pairs()
     only = ("eventType", (*RANGES, DOMAIN_CREATED))
     created: dict[tuple[int, int], int] = {}
     for numbers in database.numbers(NVTX, _COLUMNS, texts, only):
-        start, end, event, thread, domain, text_id, json_id, text, json = numbers
+        start, end, event, thread, domain, text_id, json_id, text, json, blob = numbers
         track, owner = threads.of(thread)
         title = titles.of(text, text_id)
         name = names.of(places.of(owner, domain), title)
-        payload = contents.of(json, json_id)
+        payload = contents.of(json, json_id, blob)
         found = np.flatnonzero(event == DOMAIN_CREATED)
         for row in found.tolist():
             key = (int(process_of(thread[row : row + 1])[0]), int(domain[row]))
             created[key] = int(title[row])
         rows = event != DOMAIN_CREATED if len(found) else slice(None)
-        has_content = (json != MISSING) | (json_id != MISSING)
+        has_content = payload >= 0
         stated.of(name[has_content], payload[has_content])
         ranges.rows.append(
             start[rows], end[rows], owner[rows], name=name[rows], track=track[rows],
@@ -101,7 +129,7 @@ def read_ranges(
     ranges.rows.names = [(*of_place[place], *known[title]) for place, title in names.values()]
     ranges.rows.tracks, ranges.rows.owners = threads.tracks(), owners
     ranges.domains = {key: known[title][0] for key, title in created.items()}
-    ranges.payloads = [content for content, _ in contents.values()]
+    ranges.payloads = contents.values()
     ranges.stated = stated.values()
     return ranges
 
@@ -152,13 +180,3 @@ def range_name(key: tuple[Any, ...], ranges: Ranges, texts: dict[int, str]) -> R
     domain = texts.get(known, "") if isinstance(known, int) else known
     # What a profiler records of a backend is no operator: it only repeats one.
     return RangeName(domain, name, has_ids and not name.startswith(("nccl:", "gloo:")))
-
-
-def payload_of(content: Content, texts: dict[int, str]) -> dict[str, Any]:
-    """A payload's members; {} for what is no JSON object."""
-    text = texts.get(content, "") if isinstance(content, int) else content
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

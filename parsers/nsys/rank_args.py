@@ -55,9 +55,9 @@ class RankArgs:
         if not len(rows):
             return args
         columns = {name: rank.ranges.column(name, rank.threads)[rows] for name in _RANGE_COLUMNS}
-        pairs = columns["name"].astype(np.int64) << 32 | columns["payload"]
+        pairs = (columns["name"].astype(np.int64) << 32) + columns["payload"] + 1
         distinct, which = np.unique(pairs, return_inverse=True)
-        keys = [(pair >> 32, pair & 0xFFFF_FFFF) for pair in distinct.tolist()]
+        keys = [(pair >> 32, (pair & 0xFFFF_FFFF) - 1) for pair in distinct.tolist()]
         calls = [found.call(key) for key in keys]
         of_key = [MISSING if call is None else args.table.of_call(call) for call in calls]
         args.ranges = np.full(len(names), MISSING, np.int32)
