@@ -15,6 +15,7 @@ from ccltui.tui.help import help_page
 from ccltui.tui.panes.gutter import gutter
 from ccltui.tui.prompt import Prompt
 from ccltui.tui.scene import Scene
+from ccltui.tui.status import status
 from ccltui.tui.theme import Appearance
 from ccltui.tui.viewstate import Layout, Pane
 from ccltui.tui.widgets.canvas import CellCanvas
@@ -181,7 +182,7 @@ class Display:
         width, height = self._app.size
         self._lines("header").show([lines.header(scene, width)])
         self._lines("tabs").show([lines.tabs(scene, width)])
-        below = lines.status(scene, width) if prompt is None else prompt.lines(width)
+        below = status(scene, width) if prompt is None else prompt.lines(width)
         self._lines("status").show(below)
         self._lines("keys").show([lines.keys(scene, width)])
         self._cover(scene, width, height)

@@ -12,6 +12,7 @@ from ccltui.tui.actions import by_id
 from ccltui.tui.lines import Line
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Filter, Session
+from ccltui.tui.status import status
 from ccltui.tui.viewstate import Pane
 from metrics.result import Reason
 from parsers.window import Window
@@ -29,7 +30,7 @@ def test_every_line_is_as_wide_as_the_screen(width: int) -> None:
         drawn = [
             lines.header(found, width),
             lines.tabs(found, width),
-            *lines.status(found, width),
+            *status(found, width),
             lines.keys(found, width),
             lines.load_total(found.session, width),
             *lines.load_files(found.session, width, 4),
@@ -69,7 +70,7 @@ def test_status_names_the_collective_and_who_was_last() -> None:
     found = scene()
     found = found.with_state(moves.worst(1)(found))
 
-    above, below = lines.status(found, 100)
+    above, below = status(found, 100)
 
     assert text(above).rstrip() == (
         " default_pg 0-7 AllReduce #40  worst 1/84  last r5  lag 12.02ms  32 MiB  it 2"
@@ -87,7 +88,7 @@ def test_pairs_that_the_clocks_disprove_blame_nobody() -> None:
     findings = replace(found.findings, results={"straggler_lag": refused})
     found = replace(found, findings=findings)
 
-    above, below = lines.status(found, 100)
+    above, below = status(found, 100)
 
     assert "last r5" not in text(above)
     assert text(below).rstrip() == (
@@ -99,14 +100,14 @@ def test_pairs_that_the_clocks_disprove_blame_nobody() -> None:
 
 
 def test_a_notice_takes_the_second_line() -> None:
-    above, below = lines.status(replace(scene(), notice="no later iteration"), 80)
+    above, below = status(replace(scene(), notice="no later iteration"), 80)
 
     assert text(above).strip()
     assert text(below).rstrip() == " ! no later iteration"
 
 
 def test_the_summary_defines_the_selected_metric_on_two_lines() -> None:
-    above, below = lines.status(scene(pane=Pane.SUMMARY), 40)
+    above, below = status(scene(pane=Pane.SUMMARY), 40)
 
     assert text(above).rstrip() == " collective calls: Literal collective"
     assert text(below).rstrip() == " calls for tests, mean over ranks."
