@@ -188,7 +188,11 @@ METRIC = Metric(
         "Share of the step windows that pipeline stages spend idle or waiting inside transfers "
         "between stages, beyond the time the data itself takes; summed over stages."
     ),
-    needs=("GPU kernels", "pipeline degree, groups or point-to-point metadata", "step markers"),
+    needs=(
+        "GPU kernels",
+        "pipeline degree, groups or point-to-point metadata",
+        "step markers, or the whole trace is one",
+    ),
     keys=(
         "bubble_ratio",
         "bubble_time_ms",

@@ -104,7 +104,7 @@ def _facts(view: View) -> dict[str, str]:
     stated = {name: view.card.text(name) for name in _STATED}
     measured = {
         "world size": "" if view.world_size is None else str(view.world_size),
-        "ranks": ", ".join(rank.label for rank in view.ranks),
+        "ranks": ", ".join(sorted(rank.label for rank in view.ranks)),
         "device": ", ".join(device_names(view)),
         "step marker": ", ".join(sorted({rank.marker or "" for rank in view.ranks} - {""})),
         "profiler": ", ".join(sorted({rank.trace.source.format for rank in view.ranks})),
