@@ -18,6 +18,8 @@ source "$CCLTUI_SBATCH/lib/distributed.sh"
 source "$CCLTUI_SBATCH/lib/traces.sh"
 # shellcheck source=checks.sh
 source "$CCLTUI_SBATCH/lib/checks.sh"
+# shellcheck source=failures.sh
+source "$CCLTUI_SBATCH/lib/failures.sh"
 
 # run_workload NAME [ARGUMENT OF THE TRAINING PROGRAM...]
 run_workload() {
@@ -63,7 +65,8 @@ train() {
     on_every_node bash "$CCLTUI_SBATCH/lib/launch_node.sh" "${arguments[@]}" 2>&1 |
         tee "$TRACE_DIR/${RUN_NAME}_$PROFILER.log" || status=$?
     if ((status)); then
-        log "error: training ended with status $status; the end of $TRACE_DIR/${RUN_NAME}_$PROFILER.log says why"
+        log "error: training ended with status $status, see $TRACE_DIR/${RUN_NAME}_$PROFILER.log"
+        explain_log "$TRACE_DIR/${RUN_NAME}_$PROFILER.log" || true
     fi
     return "$status"
 }

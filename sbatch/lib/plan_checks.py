@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from train_config import TrainConfig
@@ -25,6 +27,7 @@ def check_plan(config: TrainConfig, *, world_size: int, torch_profiler: bool) ->
     """All problems of ``config`` on ``world_size`` ranks."""
     yield from _ranks(config, world_size)
     yield from _batches(config)
+    yield from _data(config, offline=os.environ.get("HF_HUB_OFFLINE", "0") != "0")
     if torch_profiler:
         yield from _profiling(config)
 
@@ -56,6 +59,19 @@ def _batches(config: TrainConfig) -> Iterator[Problem]:
             "warning",
             f"{batch // micro} micro-batches do not fill {stages} pipeline stages",
             f"set local_batch_size to at least {stages * micro}",
+        )
+
+
+def _data(config: TrainConfig, *, offline: bool) -> Iterator[Problem]:
+    """A data set without a path is fetched while training."""
+    name, path = config.text("training.dataset"), config.text("training.dataset_path")
+    if path and not Path(path).exists():
+        yield Problem("error", f"no data in {path}", "correct training.dataset_path")
+    elif offline and not path:
+        yield Problem(
+            "warning",
+            f"the data set {name} is fetched while training, but HF_HUB_OFFLINE is set",
+            "fetch it before, or give -- --training.dataset_path FOLDER",
         )
 
 

@@ -45,6 +45,7 @@ KEYS = (
     Key("training.global_batch_size", -1, -1),
     Key("training.seq_len", 2048, 1),
     Key("training.dataset", "c4_test"),
+    Key("training.dataset_path", ""),
     Key("training.dtype", "float32"),
     Key("optimizer.name", "AdamW"),
     Key("parallelism.data_parallel_replicate_degree", 1, 1),

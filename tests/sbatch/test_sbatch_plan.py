@@ -87,6 +87,26 @@ def test_micro_batches_fill_the_stages(
     )
 
 
+def test_data_that_are_not_there_are_missed_before_the_job_waits(tmp_path: Path) -> None:
+    absent = config(tmp_path, rest='[training]\ndataset_path = "/absent/corpus"\n')
+    (problem,) = problems(absent)
+    assert (problem.level, problem.what) == ("error", "no data in /absent/corpus")
+
+    present = config(tmp_path, rest=f'[training]\ndataset_path = "{tmp_path}"\n')
+    assert problems(present) == []
+
+
+def test_data_that_cannot_be_fetched_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    (problem,) = problems(config(tmp_path, rest='[training]\ndataset = "c4"\n'))
+
+    assert problem.level == "warning"
+    assert "the data set c4 is fetched while training, but HF_HUB_OFFLINE is set" in problem.what
+
+
 @pytest.mark.parametrize(("model", "refused"), [("qwen3", True), ("llama3", False)])
 def test_models_that_cannot_be_pipelined_are_refused(
     tmp_path: Path, model: str, refused: bool

@@ -1,0 +1,23 @@
+# shellcheck shell=bash
+# What a log says about why training failed, and what to do about it.
+
+# explain_log FILE: a line for each known reason that the log names.
+explain_log() {
+    local reason found=no
+    while IFS='|' read -r reason fix; do
+        grep -qiE -- "${reason//;/|}" "$1" || continue
+        log "the log names: ${reason%%;*}"
+        printf '    fix: %s\n' "$fix" >&2
+        found=yes
+    done <<'REASONS'
+out of memory|reduce local_batch_size, set mode = "full" in [activation_checkpoint], or shard the model
+does not support pipelining|set pipeline_parallel_degree = 1, or see «Newer versions» in sbatch/README.md
+rendezvous;DistNetworkError;failed to connect to;client socket has timed out|the nodes do not reach MASTER_ADDR: another MASTER_PORT, or the site's network settings
+ncclSystemError;ncclRemoteError;ncclUnhandledCudaError;NCCL error|export NCCL_DEBUG=INFO and look for the first warning
+couldn't reach;LocalEntryNotFoundError;offline mode is enabled;Max retries exceeded|the data set is fetched while training: log in with HF_TOKEN, or give -- --training.dataset_path
+no space left on device;disk quota exceeded|set TRACE_BASE and SITE_SCRATCH to a file system with room
+CUPTI_ERROR|another profiler is attached: use one profile mode, and no nsys around the job
+no module named|the environment in VENV_DIR lacks it: setup_env.sh
+REASONS
+    [[ $found == yes ]]
+}
