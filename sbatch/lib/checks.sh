@@ -70,7 +70,11 @@ check_card() {
     }
     "$PYTHON" -P -m ccltui card lint "$WORKLOAD_DIR/workload_card.yaml" \
         --config "$WORKLOAD_DIR/train_config.toml" >&2 || status=$?
-    ((status != USAGE)) || warn "the card was not compared with the configuration: update ccltui in $PYTHON"
-    ((status == 0 || status == USAGE)) || fail "$USAGE" "the workload card contradicts the configuration" \
-        "correct $WORKLOAD_DIR/workload_card.yaml, or train_config.toml"
+    case $status in
+    0) ;;
+    "$USAGE") warn "the card was not compared with the configuration: update ccltui in $PYTHON" ;;
+    4) fail "$USAGE" "the workload card contradicts the configuration" \
+        "correct $WORKLOAD_DIR/workload_card.yaml, or train_config.toml" ;;
+    *) fail "$USAGE" "the workload card cannot be read" "see above" ;;
+    esac
 }

@@ -69,6 +69,7 @@ class Cluster:
                 files.Node(f"node{number}", f"127.0.1.{number}", port)
                 for number, port in enumerate(ports[:nodes], 1)
             ),
+            first_job=_first_job(),
             database_ports=(ports[-2], ports[-3])
             if accounts and not missing_programs(ACCOUNTING)
             else None,
@@ -226,6 +227,12 @@ class Cluster:
         done = self.run(*command)
         if done.returncode:
             raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr}")
+
+
+def _first_job() -> int:
+    """Jobs of clusters of parallel tests have different numbers: scripts make ports of them."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return 1 + 60 * int(worker)
 
 
 def _environment(conf: Path) -> dict[str, str]:

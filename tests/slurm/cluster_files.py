@@ -34,6 +34,7 @@ class Plan:
     cpus_per_node: int = 128
     memory_mb: int = 16_000
     database_ports: tuple[int, int] | None = None  # mariadbd, slurmdbd; None: no accounting
+    first_job: int = 1
 
     @property
     def conf(self) -> Path:
@@ -89,6 +90,7 @@ def slurm_conf(plan: Plan) -> str:
         "MinJobAge=3600",
         "SchedulerParameters=bf_interval=1,sched_min_interval=10000,batch_sched_delay=1",
         "PriorityType=priority/basic",
+        f"FirstJobId={plan.first_job}",
         *(_accounting(plan) if plan.database_ports else []),
         *(_node(plan, node) for node in plan.nodes),
         f"PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime=24:00:00 State=UP",

@@ -84,6 +84,35 @@ def test_slurm_would_take_every_workload(accounting: Cluster, tmp_path: Path, na
         assert " to start at " in done.stderr
 
 
+@pytest.mark.parametrize(("chain", "second"), [("afterok", "stuck"), ("afterany", "FAILED")])
+def test_a_chain_of_workloads_stops_at_a_failure_or_goes_on(
+    cluster: Cluster, tmp_path: Path, chain: str, second: str
+) -> None:
+    environment = {
+        "CCLTUI_SITE": "generic",
+        "SITE_ACCOUNT": "m1234",
+        "SITE_CONSTRAINT": "gpu",
+        "SITE_SCRATCH": str(tmp_path),
+        "VENV_DIR": str(tmp_path / "absent"),
+        "PYTHONPATH": "",
+    }
+    options = ("--only", "llama3*", "--chain", chain)
+
+    done = cluster.run(ROOT / "sbatch" / "submit_all.sh", *options, env=environment)
+
+    assert done.returncode == 0, done.stderr
+    jobs = [line.split()[-1] for line in done.stdout.splitlines()[1:]]
+    ended = wait_for_end(cluster, jobs[0])
+    assert (ended.state, ended.exit_code) == ("FAILED", 1)
+    (log,) = tmp_path.glob(f"ccl-bench-traces/logs/*_{jobs[0]}.out")
+    assert f"error: no Python environment in {tmp_path}/absent\n    fix: run " in log.read_text()
+    if second == "stuck":
+        wait_for_state(cluster, jobs[1], "DependencyNeverSatisfied")
+        cluster.run("scancel", jobs[1])
+    else:
+        assert wait_for_end(cluster, jobs[1]).state == second
+
+
 @pytest.mark.parametrize("command", ["workload", "analysis"])
 def test_a_wrong_account_is_refused_and_told_what_to_do(
     accounting: Cluster, demo: Path, tmp_path: Path, command: str
