@@ -144,6 +144,14 @@ def calls_of(
     )
 
 
+def streams_of(trace: RankTrace, calls: Calls) -> I64:
+    """Stream of the device that each call ran on, int64, -1 where that is not recorded."""
+    if calls.event_group != "gpu":
+        return np.full(len(calls), MISSING, np.int64)
+    streams = np.array([track.stream for track in trace.tracks] + [MISSING], np.int64)
+    return streams[trace.group("gpu").track[calls.row]]
+
+
 def dtype_index(name: str) -> int:
     """Index into DTYPES of a dtype as any of the files spells it, -1 when unknown."""
     bare = name.lower().removeprefix("c10::")

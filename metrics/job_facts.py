@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from metrics.calls import Calls, calls_of
+import numpy as np
+
+from metrics.calls import Calls, calls_of, streams_of
 from metrics.collectives.causes import Causes
 from metrics.collectives.clocks import ClockModel
+from metrics.collectives.implied import implied_groups
 from metrics.collectives.match import Matches, MatchInput
 from metrics.collectives.p2p import Pairs, match_p2p
 from metrics.collectives.rematch import match_and_clock
@@ -49,33 +52,57 @@ class JobFacts:
         return group_table(self.job.ranks, self.world_size)
 
     @cached_property
-    def groups(self) -> tuple[CommGroup, ...]:
-        """All communicators of the job, with their dimension."""
+    def _stated(self) -> tuple[CommGroup, ...]:
+        """The communicators that files name."""
         return with_dimensions(self._table.groups, self.degrees, self.world_size)
 
     @cached_property
-    def calls(self) -> Mapping[str, Calls]:
-        """Collectives of every rank by label."""
+    def _recorded(self) -> Mapping[str, Calls]:
+        """Collectives of every rank by label, with the groups that files name."""
         return {
             label: calls_of(
                 facts.trace,
                 work=facts.work,
                 classes=facts.classes,
                 group_index=self._table.index[label],
-                groups=self.groups,
+                groups=self._stated,
             )
             for label, facts in self.ranks.items()
         }
 
     @cached_property
-    def match_inputs(self) -> tuple[MatchInput, ...]:
-        """What the matching across ranks starts from."""
-        return tuple(
-            MatchInput(
-                label=label, rank=facts.trace.rank, host=facts.trace.host, calls=self.calls[label]
-            )
+    def _named(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
+        """Collectives and communicators; where files name none, those that streams tell."""
+        inputs = tuple(
+            MatchInput(label, facts.trace.rank, facts.trace.host, self._recorded[label])
             for label, facts in self.ranks.items()
         )
+        known = np.array([bool(group.ranks) for group in self._stated] + [False])
+        if any(known[item.calls.group].any() for item in inputs):
+            return inputs, self._stated
+        streams = {
+            item.label: streams_of(self.ranks[item.label].trace, item.calls) for item in inputs
+        }
+        told = implied_groups(inputs, streams)
+        if told is None:
+            return inputs, self._stated
+        named, groups = told.applied(inputs, self._table.groups)
+        return tuple(named), with_dimensions(groups, self.degrees, self.world_size)
+
+    @property
+    def groups(self) -> tuple[CommGroup, ...]:
+        """All communicators of the job, with their dimension."""
+        return self._named[1]
+
+    @property
+    def match_inputs(self) -> tuple[MatchInput, ...]:
+        """What the matching across ranks starts from."""
+        return self._named[0]
+
+    @cached_property
+    def calls(self) -> Mapping[str, Calls]:
+        """Collectives of every rank by label."""
+        return {item.label: item.calls for item in self.match_inputs}
 
     @cached_property
     def _matched(self) -> tuple[Matches, ClockModel]:

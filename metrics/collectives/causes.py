@@ -36,9 +36,10 @@ from metrics.collectives.stragglers import Arrivals
 from metrics.collectives.sync_points import SyncPoints, sync_points
 from metrics.groups import CommGroup
 from metrics.rank_facts import RankFacts
-from parsers.columns import I8, I64
+from parsers.columns import I8, I64, Bool
 
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
+_SENDRECV: Final = TYPES.index("SendRecv")
 
 MORE_KERNELS: Final = "more_kernels"
 UNEQUAL_WORK: Final = "unequal_work"
@@ -76,6 +77,12 @@ MEANINGS: Final[Mapping[str, str]] = {
     EARLIER_LAG: "it was late before, at a collective that its peers did not stop for",
     UNKNOWN: "the trace does not tell",
 }
+
+_OWN_WORK: Final = [
+    CAUSES.index(name)
+    for name in (COMPUTE, MORE_KERNELS, UNEQUAL_WORK, COPIES, "host_work", "host_stall", HOST_LATE)
+]
+"""What ranks of different stages of a pipeline spend different times on anyway."""
 
 NAMED_SHARE: Final = 0.5
 """A cause explains at least this share of the lateness."""
@@ -148,14 +155,48 @@ class Causes:
         lower ranks) do transfers of two ranks of one stage compare.
         """
         item = self.inputs[label]
-        names = [group.axis or group.dim or group.description for group in self.groups]
+        names = [
+            group.axis or (group.description if group.dim == "unknown" else "") or group.dim
+            for group in self.groups
+        ]
         kinds = np.array([*names, "unknown"])[item.calls.group]
         above = np.array(
             [(one.rank or 0) > (item.rank or 0) for one in self.inputs.values()] + [False]
         )
-        direction = np.where(above[self.partners[label].other], " above", " below")
+        pairs = np.array([len(group.ranks) == 2 for group in self.groups] + [False])
+        in_pair = (item.calls.kind == _SENDRECV) & pairs[item.calls.group]
+        is_above = above[self.partners[label].other]
+        if in_pair.any():
+            highest = np.array([(group.ranks or (-1,))[-1] for group in self.groups] + [-1])
+            is_above = np.where(in_pair, highest[item.calls.group] != item.rank, is_above)
+        direction = np.where(is_above, " above", " below")
         transfers = np.char.add(np.array(TYPES)[item.calls.kind], direction)
-        return np.where(np.isin(item.calls.kind, _TRANSFERS), transfers, kinds)
+        return np.where(np.isin(item.calls.kind, _TRANSFERS) | in_pair, transfers, kinds)
+
+    @cached_property
+    def stages(self) -> Mapping[str, int]:
+        """Place of each rank in the pipeline, 0 for the first stage and without any pipeline.
+
+        Told from the transfers between ranks: one more than that of the ranks below it.
+        """
+        items = list(self.inputs.values())
+        below: dict[str, set[str]] = {item.label: set() for item in items}
+        pairs = self._pairs()
+        links = {
+            (items[a].label, items[b].label)
+            for a, b in set(zip(pairs.sender.tolist(), pairs.receiver.tolist(), strict=True))
+        }
+        for match in (group.match for group in self.arrivals.groups):
+            if len(match.labels) == 2 and (match.kind == _SENDRECV).any():
+                links.add((match.labels[0], match.labels[1]))
+        rank = {item.label: item.rank or 0 for item in items}
+        for one, other in links:
+            low, high = sorted((one, other), key=lambda label: rank[label])
+            below[high].add(low)
+        found: dict[str, int] = {}
+        for label in sorted(below, key=lambda label: rank[label]):
+            found[label] = max((found[other] + 1 for other in below[label]), default=0)
+        return found
 
     def activity(self, label: str) -> Activity:
         """What a rank's time went into."""
@@ -216,7 +257,15 @@ class Causes:
         sure = _confidence(segments, cause, share)
         if limit is not None:
             sure = np.minimum(sure, limit).astype(np.int8)
+        strangers = ~self._has_like_peer(labels, targets, segments) & np.isin(cause, _OWN_WORK)
+        sure[strangers] = LOW
         return Verdicts(targets, segments, cause, share, sure)
+
+    def _has_like_peer(self, labels: tuple[str, ...], targets: Targets, segments: Segments) -> Bool:
+        """Whether a punctual peer is in the late rank's stage: others do other work."""
+        stage = np.array([self.stages[label] for label in labels])
+        like = stage == stage[targets.late][:, np.newaxis]
+        return np.asarray((like & segments.start.punctual).any(axis=1))
 
 
 def together(found: Verdicts) -> Verdict:

@@ -25,6 +25,8 @@ SLOW_TRANSFER: Final = "slow_transfer"
 LONGEST: Final = 16
 WAITED: Final = 0.3
 """Below this share of what kept a rank, waiting did not: its transfers took longer."""
+TOLD: Final = 0.5
+"""Unless the other ranks are known in so much of the time, waiting cannot be told from moving."""
 ITS_OWN: Final = 0.25
 """A sender less behind the other senders than this share of the wait sent when it was its turn."""
 
@@ -93,7 +95,7 @@ def _follow(
 ) -> tuple[tuple[str, ...], Link] | str:
     """The link after this one, or the cause that ends the chain here."""
     waits = None if link.found is None else waits_of(causes, labels, link.found)
-    if waits is None:
+    if waits is None or (waits.told < TOLD and waits.waited_ns < WAITED * waits.more_ns):
         return UNKNOWN
     if waits.waited_ns < WAITED * waits.more_ns:
         return SLOW_TRANSFER

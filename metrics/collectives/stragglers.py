@@ -24,6 +24,9 @@ RESIDUALS_TO_BLAME = 3
 
 NOBODY = -1
 
+_SENDRECV = TYPES.index("SendRecv")
+_GENERIC = TYPES.index("Generic")
+
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
@@ -50,7 +53,8 @@ class GroupArrivals:
     ``by_start`` is the other measure, None where the members' clocks are not known.
     ``eligible`` marks instances that can blame a rank: complete, agreeing, and of a type in
     which every rank waits for every other; ``confidence`` is that of the match, at most medium
-    for an all-to-all and low for a SendRecv kernel, which may be none.
+    for an all-to-all and low for a SendRecv kernel, which may be none, and for one that tells no
+    type but ends after all have started. SendRecv kernels of two ranks are taken for transfers.
     """
 
     match: GroupMatch
@@ -167,14 +171,22 @@ def _arrivals(
         dur_ns=dur,
         clock_free=_spread(clock_free(dur[usable], floor_ns), usable),
         by_start=_spread(by_start(start[usable], floor_ns), usable) if starts_known else None,
-        eligible=usable & (fully_dependent(match.kind) | exchange(match.kind)),
+        eligible=usable & _awaits_all(match),
         confidence=_capped(match),
     )
 
 
+def _awaits_all(match: GroupMatch) -> Bool:
+    """Whether every rank waits for every other, as far as types and times tell."""
+    untold = (match.kind == _GENERIC) & (match.overlap == 1)
+    pair = match.group >= 0 and len(match.labels) + len(match.missing) == 2
+    transfer = (match.kind == _SENDRECV) & pair
+    return np.asarray((fully_dependent(match.kind) | exchange(match.kind) | untold) & ~transfer)
+
+
 def _capped(match: GroupMatch) -> I8:
     limit = np.where(exchange(match.kind), MEDIUM, HIGH)
-    limit[match.kind == TYPES.index("SendRecv")] = LOW
+    limit[(match.kind == _SENDRECV) | (match.kind == _GENERIC)] = LOW
     return np.minimum(match.confidence, limit).astype(np.int8)
 
 

@@ -25,6 +25,7 @@ class Waits:
     the matched group in which it did and ``rows`` its instances; or -1 and ``rows`` the calls of
     ``partner`` on the other side of transfers. ``worst`` indexes ``rows``. ``beside`` holds the
     labels and call rows [k, m] of those that did for the peers what ``partner`` (the first) did.
+    ``told`` is the share of its time in those collectives of which the other ranks are known.
     """
 
     partner: str
@@ -34,6 +35,7 @@ class Waits:
     waited_ns: int
     more_ns: int
     beside: tuple[tuple[str, ...], I64] | None = None
+    told: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,9 @@ def _blamed(
     for key, waited in zip(keys, mine.waited_ns.tolist(), strict=True):
         if key[0] not in ("", label):
             total[key] = total.get(key, 0) + waited
+    told = float(mine.exposed_ns[(number >= 0) | (across >= 0)].sum() / mine.exposed_ns.sum())
     if not total:
-        return Waits("", MISSING, mine.row, 0, 0, more_ns)
+        return Waits("", MISSING, mine.row, 0, 0, more_ns, told=told)
     best = max(total, key=lambda key: total[key])
     chosen = np.flatnonzero([key == best for key in keys])
     waited = mine.waited_ns[chosen]

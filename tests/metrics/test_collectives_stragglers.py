@@ -95,7 +95,7 @@ def test_the_floor_is_three_residuals_of_the_clocks() -> None:
     assert 30_000 < blame_floor(clocks) < 60_000
 
 
-@pytest.mark.parametrize("kind", ["Broadcast", "Reduce", "Gather", "Scatter", "Generic", "Other"])
+@pytest.mark.parametrize("kind", ["Broadcast", "Reduce", "Gather", "Scatter", "Other"])
 def test_one_sided_and_unknown_types_are_measured_but_blame_nobody(kind: str) -> None:
     found = only(arrived(one_allreduce(kind), group(0, 1, 2)))
 
@@ -104,8 +104,12 @@ def test_one_sided_and_unknown_types_are_measured_but_blame_nobody(kind: str) ->
     assert found.last.tolist() == [-1]
 
 
-@pytest.mark.parametrize(("kind", "confidence"), [("AllToAll", MEDIUM), ("SendRecv", LOW)])
-def test_an_all_to_all_blames_with_less_confidence(kind: str, confidence: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "confidence"), [("AllToAll", MEDIUM), ("SendRecv", LOW), ("Generic", LOW)]
+)
+def test_an_all_to_all_or_an_unknown_type_blames_with_less_confidence(
+    kind: str, confidence: int
+) -> None:
     found = only(arrived(one_allreduce(kind), group(0, 1, 2)))
 
     assert found.match.confidence.tolist() == [HIGH]

@@ -1,0 +1,325 @@
+"""Communicators of jobs whose traces name none, told from streams and from when calls end.
+
+A communicator has a stream of its own on each rank. Of two ranks, those streams belong to one
+communicator whose calls, like for like, end together all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.classify import TYPES
+from metrics.collectives.by_time import Ahead, pair
+from metrics.collectives.deviation import ONE_CLOCK_NS, nearest_rank
+from metrics.collectives.match import MatchInput, taking_part
+from metrics.groups import CommGroup
+from parsers.columns import I32, I64, MISSING
+
+F64 = npt.NDArray[np.float64]
+
+FEWEST: Final = 3
+"""Fewer calls tell no communicator: they may end together by chance."""
+FEWEST_FOR_CLOCKS: Final = 8
+MAX_DRIFT: Final = 500e-6
+"""Clocks of computers drift by some ten parts in a million."""
+USUAL: Final = 0.8
+"""Share of the calls of a stream that must end together with calls of the other."""
+SAMPLES: Final = 256
+MAX_LINKS: Final = 6
+"""So many ranks of known clock are asked for that of another."""
+ALIKE: Final = 1.4
+"""Members of a communicator end up to so many times as far apart as others of it do."""
+CHANCE: Final = 2.0
+"""By how much that ratio may be larger, times the root of the number of calls."""
+APART: Final = 1.5
+"""Strangers end at least so many times further apart than that."""
+_NEVER: Final = np.inf
+_SENDRECV: Final = TYPES.index("SendRecv")
+
+
+@dataclass(frozen=True, slots=True)
+class ImpliedGroup:
+    """Global ranks of a communicator, and the stream that it has on all of them (-1: several)."""
+
+    ranks: tuple[int, ...]
+    stream: int
+
+    def as_group(self) -> CommGroup:
+        """A group of the job that no file names."""
+        text = f"stream {self.stream}" if self.stream >= 0 else "streams"
+        return CommGroup(self.ranks, "", text, label=text, size=len(self.ranks))
+
+
+@dataclass(frozen=True, slots=True)
+class Implied:
+    """Groups, and by label the index into them of every call, int32, -1 for none."""
+
+    groups: tuple[ImpliedGroup, ...]
+    index: Mapping[str, I32]
+
+    def applied(
+        self, inputs: Sequence[MatchInput], groups: Sequence[CommGroup]
+    ) -> tuple[list[MatchInput], list[CommGroup]]:
+        """The calls with their groups, which follow the ``groups`` that files state."""
+        first = np.int32(len(groups))
+        named = []
+        for item in inputs:
+            own = self.index[item.label]
+            group = np.where(own >= 0, own + first, item.calls.group).astype(np.int32)
+            named.append(replace(item, calls=replace(item.calls, group=group)))
+        return named, [*groups, *(group.as_group() for group in self.groups)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """Calls of one rank (index of the inputs) on one stream, in the order in which they ended."""
+
+    owner: int
+    stream: int
+    rows: I64
+    kind: I64
+    end_ns: I64
+
+
+def implied_groups(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> Implied | None:
+    """Communicators by streams; ``streams`` are those of each call, by label.
+
+    None where nothing is told, or no more than that every call is of one group.
+    """
+    queues = _queues(inputs, streams)
+    clocks = _clocks(inputs, queues)
+    found = _components(queues, _distances(queues, clocks))
+    members = [part for one in found for part in _transfers(one)]
+    if len(members) == 1 and len(members[0]) == len(taking_part(inputs)) == len(queues):
+        return None
+    index = {item.label: np.full(len(item.calls), MISSING, np.int32) for item in inputs}
+    groups: list[ImpliedGroup] = []
+    for part in members:
+        for queue in part:
+            index[inputs[queue.owner].label][queue.rows] = len(groups)
+        used = {queue.stream for queue in part}
+        ranks = sorted(rank for q in part if (rank := inputs[q.owner].rank) is not None)
+        groups.append(ImpliedGroup(tuple(ranks), used.pop() if len(used) == 1 else MISSING))
+    return Implied(tuple(groups), index) if groups else None
+
+
+def _queues(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> list[_Queue]:
+    found = []
+    for owner in taking_part(inputs):
+        calls, stream = inputs[owner].calls, streams[inputs[owner].label]
+        for one in np.unique(stream[stream >= 0]).tolist():
+            rows = np.flatnonzero(stream == one)
+            if len(rows) >= FEWEST:
+                rows = rows[np.argsort(calls.end_ns[rows], kind="stable")]
+                kind = calls.kind[rows].astype(np.int64)
+                found.append(_Queue(owner, one, rows, kind, calls.end_ns[rows]))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """How far a rank's clock is ahead of that of the rank ``of``."""
+
+    ahead: Ahead
+    of: int
+
+
+def _clocks(inputs: Sequence[MatchInput], queues: Sequence[_Queue]) -> dict[int, _Clock]:
+    """The clock of each rank against the first of those that streams or a host link it to."""
+    of_rank: dict[int, list[_Queue]] = {}
+    for queue in queues:
+        of_rank.setdefault(queue.owner, []).append(queue)
+    known: dict[int, _Clock] = {}
+    hosts: dict[str, _Clock] = {}
+    waiting = list(of_rank)
+    while waiting:
+        left = []
+        for owner in waiting:
+            clock = hosts.get(inputs[owner].host)
+            if clock is None:
+                asked = [(one, of_rank[one]) for one in _asked(known, owner)]
+                best = _best_link(of_rank[owner], asked)
+                if best is None:
+                    left.append(owner)
+                    continue
+                ahead, other = best[1], known[best[0]]
+                clock = _Clock(_chained(ahead, other.ahead), other.of)
+            known[owner] = clock
+            if inputs[owner].host:
+                hosts[inputs[owner].host] = clock
+        if len(left) == len(waiting):
+            first = left.pop(0)
+            known[first] = _Clock(Ahead(0.0, 0.0, int(of_rank[first][0].end_ns[0])), first)
+            if inputs[first].host:
+                hosts[inputs[first].host] = known[first]
+        waiting = left
+    return known
+
+
+def _asked(known: Mapping[int, _Clock], owner: int) -> list[int]:
+    """Ranks of known clock that may share a communicator: the nearest, and some evenly spread."""
+    near = sorted(known, key=lambda one: abs(one - owner))
+    far = near[MAX_LINKS // 2 :]
+    return near[: MAX_LINKS // 2] + far[:: max(1, len(far) * 2 // MAX_LINKS)]
+
+
+def _best_link(
+    mine: Sequence[_Queue], others: Sequence[tuple[int, Sequence[_Queue]]]
+) -> tuple[int, Ahead] | None:
+    """The rank and the clock by which two streams end together most closely."""
+    best: tuple[float, int, Ahead] | None = None
+    for owner, theirs in others:
+        for one in mine:
+            for other in theirs:
+                found = _fitted(one, other)
+                if found is not None and (best is None or found[0] < best[0]):
+                    best = found[0], owner, found[1]
+    return None if best is None else (best[1], best[2])
+
+
+def _fitted(one: _Queue, other: _Queue) -> tuple[float, Ahead] | None:
+    """How far apart calls of two streams end once clocks are fitted, where they pair at all."""
+    short, long = sorted((len(one.rows), len(other.rows)))
+    if short < max(USUAL * long, FEWEST_FOR_CLOCKS):
+        return None
+    paired = pair(one.kind, one.end_ns, other.kind, other.end_ns, least=USUAL)
+    if paired is None or abs(paired.ahead.rate) > MAX_DRIFT:
+        return None
+    found = np.flatnonzero(paired.positions >= 0)
+    if len(found) < FEWEST_FOR_CLOCKS:
+        return None
+    here = one.end_ns[found] - paired.ahead.of(one.end_ns[found])
+    scatter = nearest_rank(np.abs(here - other.end_ns[paired.positions[found]]), USUAL)
+    return (scatter, paired.ahead) if scatter <= ONE_CLOCK_NS else None
+
+
+def _chained(ahead: Ahead, other: Ahead) -> Ahead:
+    """How far a clock is ahead of a third, being ``ahead`` of one that is by ``other``."""
+    then = ahead.at_ns - round(ahead.offset_ns)
+    offset = ahead.offset_ns + float(other.of(np.array([then], np.int64))[0])
+    return Ahead(offset, ahead.rate + other.rate, ahead.at_ns)
+
+
+def _distances(queues: Sequence[_Queue], clocks: Mapping[int, _Clock]) -> F64:
+    """Mean time between ends of like calls of two streams, float64 ns [q, q].
+
+    Of the calls inside the time of both; one that has no counterpart counts with
+    ``ONE_CLOCK_NS``. Infinite where fewer than ``USUAL`` have one.
+    """
+    count = len(queues)
+    times = [queue.end_ns - clocks[queue.owner].ahead.of(queue.end_ns) for queue in queues]
+    base = np.array([clocks[queue.owner].of for queue in queues], np.int64)
+    first = np.array([one[0] for one in times], np.int64)
+    last = np.array([one[-1] for one in times], np.int64)
+    tables = _tables(queues, times)
+    found = np.full((count, count), _NEVER)
+    for index, (time, queue) in enumerate(zip(times, queues, strict=True)):
+        chosen = np.unique(np.linspace(0, len(time) - 1, SAMPLES).astype(np.int64))
+        nearest = _nearest_of_all(time[chosen], queue.kind[chosen], tables, count)
+        inside = (time[chosen, np.newaxis] >= first) & (time[chosen, np.newaxis] <= last)
+        number = inside.sum(axis=0)
+        met = (inside & (nearest <= ONE_CLOCK_NS)).sum(axis=0)
+        mean = np.where(inside, np.minimum(nearest, ONE_CLOCK_NS), 0.0).sum(axis=0)
+        usual = (number >= FEWEST) & (met >= USUAL * number) & (base == base[index])
+        found[index] = np.where(usual, mean / np.maximum(number, 1), _NEVER)
+    return np.asarray(np.maximum(found, found.T), np.float64)
+
+
+def _tables(queues: Sequence[_Queue], times: Sequence[I64]) -> dict[int, tuple[I64, I64]]:
+    """By type: when calls of all streams ended, ascending, and the stream of each."""
+    every = np.concatenate([*times, np.empty(0, np.int64)])
+    what = np.concatenate([*(queue.kind for queue in queues), np.empty(0, np.int64)])
+    whose = np.repeat(np.arange(len(queues)), [len(one) for one in times])
+    tables = {}
+    for kind in np.unique(what).tolist():
+        rows = np.flatnonzero(what == kind)
+        rows = rows[np.argsort(every[rows], kind="stable")]
+        tables[kind] = every[rows], whose[rows]
+    return tables
+
+
+def _nearest_of_all(
+    times: I64, kinds: I64, tables: Mapping[int, tuple[I64, I64]], count: int
+) -> F64:
+    """Distance of each time to the nearest like call of every stream, at most ``ONE_CLOCK_NS``."""
+    nearest = np.full((len(times), count), _NEVER)
+    for kind in np.unique(kinds).tolist():
+        among, whose = tables[kind]
+        rows = np.flatnonzero(kinds == kind)
+        low = np.searchsorted(among, times[rows] - ONE_CLOCK_NS)
+        size = np.searchsorted(among, times[rows] + ONE_CLOCK_NS, side="right") - low
+        line = np.repeat(np.arange(len(rows)), size)
+        place = np.arange(len(line)) - np.repeat(np.cumsum(size) - size, size) + low[line]
+        apart = np.abs(among[place] - times[rows[line]]).astype(np.float64)
+        np.minimum.at(nearest, (rows[line], whose[place]), apart)
+    return nearest
+
+
+def _components(queues: Sequence[_Queue], distance: F64) -> list[list[_Queue]]:
+    """Streams that end together, the closest joined first, one of each rank.
+
+    What ends hardly further apart than the members do belongs to them; what ends a little further
+    apart leaves open what the communicator is: it is left out.
+    """
+    part = list(range(len(queues)))
+    members = {one: [one] for one in part}
+    reach = dict.fromkeys(part, 0.0)
+    blurred: set[int] = set()
+    ones, others = np.nonzero(np.triu(np.isfinite(distance), 1))
+    apart = distance[ones, others]
+    number = np.array([len(queue.rows) for queue in queues], np.int64)
+    alike = ALIKE + CHANCE / np.sqrt(np.minimum(number[ones], number[others]))
+    usual = _usual(distance)
+    for edge in np.argsort(apart, kind="stable").tolist():
+        pair_of = part[int(ones[edge])], part[int(others[edge])]
+        one, other = pair_of
+        if one == other:
+            continue
+        limit = float(alike[edge]) * max(reach[one], reach[other], usual)
+        owners = {queues[i].owner for i in members[one]}
+        clash = bool(owners & {queues[i].owner for i in members[other]})
+        if apart[edge] > APART * limit:
+            continue
+        if clash or apart[edge] > limit:
+            blurred.update(pair_of)
+            continue
+        for i in members[other]:
+            part[i] = one
+        members[one] += members.pop(other)
+        reach[one] = max(float(apart[edge]), reach[one], reach[other])
+        if other in blurred:
+            blurred.add(one)
+    return [
+        [queues[i] for i in sorted(here, key=lambda i: queues[i].owner)]
+        for root, here in members.items()
+        if len(here) > 1 and root not in blurred
+    ]
+
+
+def _transfers(part: list[_Queue]) -> list[list[_Queue]]:
+    """Pairs of one sender and one receiver each, where a rank sends on one stream to another.
+
+    Ranks of a stage that advance together end such transfers together: they are told apart by
+    the order of their ranks, as stages hold theirs.
+    """
+    streams = sorted({queue.stream for queue in part})
+    transfers = all((queue.kind == _SENDRECV).all() for queue in part)
+    sides = [[queue for queue in part if queue.stream == stream] for stream in streams]
+    if not transfers or len(sides) != 2 or len(sides[0]) != len(sides[1]):
+        return [part]
+    return [list(pair) for pair in zip(*sides, strict=True)]
+
+
+def _usual(distance: F64) -> float:
+    """How far apart a stream and the one nearest to it usually end, ns."""
+    if len(distance) < 2:
+        return 0.0
+    others = distance + np.diag(np.full(len(distance), _NEVER))
+    nearest = others.min(axis=1)
+    met = nearest[np.isfinite(nearest)]
+    return float(np.median(met)) if len(met) else 0.0
