@@ -21,10 +21,6 @@ from typing import Final
 import cluster_files as files
 from daemons import Daemons, await_true, free_ports, kill_all, missing_programs, processes_with
 
-NEEDED: Final = (
-    *("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo", "srun"),
-    *("munged", "munge", "setpriv", "unshare", "mount"),
-)
 ACCOUNTING: Final = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb", "mariadb-install-db")
 _NODE_INIT: Final = """\
 mount --bind "$1" /etc/hosts && hostname "$2" || exit
@@ -32,18 +28,6 @@ slurmd -D -N "$2" &
 wait
 """
 _COMMAND_TIMEOUT_S: Final = 30
-
-
-def why_not() -> str | None:
-    """Why no cluster can run here, None where it can."""
-    if os.geteuid() != 0:
-        return "needs root: device files and name spaces"
-    absent = missing_programs(NEEDED)
-    if absent:
-        return f"not installed: {', '.join(absent)}"
-    unshare = ["unshare", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "true"]
-    tried = subprocess.run(unshare, check=False, capture_output=True, text=True)
-    return f"no name spaces here: {tried.stderr.strip()}" if tried.returncode else None
 
 
 @contextlib.contextmanager

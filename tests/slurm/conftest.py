@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
-from cluster import Cluster, private_directory, why_not
+from cluster import Cluster, private_directory
+from presence import absent, why_not
 
 from ccltui.demo import Spec, write_job
 
@@ -26,13 +25,6 @@ def slurm_installed() -> None:
     reason = why_not()
     if reason is not None:
         absent(f"no Slurm: {reason}")
-
-
-def absent(reason: str) -> NoReturn:
-    """Skip, or fail where everything has to be there."""
-    if os.environ.get("CCLTUI_SLURM") == "require":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
