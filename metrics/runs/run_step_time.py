@@ -26,6 +26,9 @@ def compute(view: View) -> Result:
     rows = [_row(one, value) for one, value in told]
     leading = rows[[one for one, _ in told].index(run)]
     text = caveat(times)
+    reasons = [Reason("sampled_steps", text)] if text else []
+    if times.p50_s is None:
+        reasons.append(Reason("no_side_file", f"{run.name} states no median of its step times"))
     return run_answer(
         METRIC,
         view,
@@ -33,7 +36,7 @@ def compute(view: View) -> Result:
         told=told,
         leading=run,
         basis={"source": times.source, "sampling": times.sampling or "not stated"},
-        reasons=[Reason("sampled_steps", text)] if text else [],
+        reasons=reasons,
     )
 
 
