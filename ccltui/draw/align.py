@@ -24,6 +24,8 @@ ABSENT = -1
 
 _STEPS = np.array([1.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0])
 _POOL_UNTIL = 256
+PIN = "•"
+"""Before the name of a rank that stays on top."""
 
 F32 = npt.NDArray[np.float32]
 
@@ -127,11 +129,12 @@ def align(
     order: Sequence[int] | None = None,
     colour: bool = True,
     top_ns: int | None = None,
+    pinned: Sequence[int] = (),
 ) -> Planes:
     """Ruler and one heat row for one rank or more; ``selected`` is (rank row, collective).
 
     ``order`` gives the rows of the matrix that belong to ``labels``, all of them if left out;
-    ``top_ns`` makes the colours even steps.
+    ``top_ns`` makes the colours even steps; ``pinned`` are rank rows to mark.
     """
     planes = Planes.blank(height, width, Ink.TEXT)
     cells = width - gutter
@@ -149,6 +152,8 @@ def align(
     planes.style[1 : 1 + rows.rows, gutter:] = style
     for row in range(rows.rows):
         _label(planes, row, labels, rows, gutter=gutter, chosen=rank)
+        if row * rows.per_row in pinned and planes.glyph[1 + row, 0] == glyphs.BLANK:
+            planes.put(1 + row, 0, PIN, Ink.LABEL)
     return planes
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ccltui.draw import glyphs
+from ccltui.draw.align import PIN
 from ccltui.draw.lanes import I64, Lane, Track
 from ccltui.draw.palette import CLASSES, MERGED, Ink
 from ccltui.draw.planes import U8, Planes
@@ -25,8 +26,6 @@ from ccltui.draw.timeline import (
     shaded_row,
     shares,
 )
-
-PIN = "•"
 
 
 @dataclass(frozen=True, slots=True)

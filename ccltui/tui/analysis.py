@@ -16,7 +16,12 @@ import numpy as np
 from ccltui.draw import numbers
 from ccltui.draw.lanes import Lane, Track
 from ccltui.tui import answers, memory
-from ccltui.tui.communicator import Communicator, calls_by_rank, harm_by_rank
+from ccltui.tui.communicator import (
+    Communicator,
+    calls_by_rank,
+    groups_by_size,
+    harm_by_rank,
+)
 from ccltui.tui.messages import Fact, FindingsReady
 from ccltui.tui.queries import Answered, Query
 from ccltui.tui.scene import Findings, Scene, Span, Step
@@ -131,7 +136,8 @@ def stages(
         calls=calls_by_rank(communicators),
         harm_ns=harm_by_rank(communicators),
         clock=clock_of(view, [rank.label for rank in view.ranks]),
-        nodes={rank.label: rank.trace.host for rank in view.ranks},
+        nodes=nodes_of(view),
+        groups=groups_by_size(communicators),
     )
     yield findings
     for metric in ordered[early:]:
@@ -142,6 +148,13 @@ def stages(
 
 def _with_result(findings: Findings, metric: Metric, view: View) -> Findings:
     return replace(findings, results={**findings.results, metric.name: metric.run(view)})
+
+
+def nodes_of(view: View) -> dict[str, int]:
+    """Number of the host of each rank, in order of their first ranks; without unnamed hosts."""
+    known: dict[str, int] = {}
+    hosts = {rank.label: rank.trace.host for rank in view.ranks if rank.trace.host}
+    return {label: known.setdefault(host, len(known)) for label, host in hosts.items()}
 
 
 def lanes_of(view: View) -> dict[str, Lane]:

@@ -164,3 +164,23 @@ def harm_by_rank(communicators: Sequence[Communicator]) -> dict[str, int]:
             caused = communicator.harm_ns[communicator.last == member].sum()
             harm[label] = harm.get(label, 0) + int(caused)
     return harm
+
+
+def groups_by_size(communicators: Sequence[Communicator]) -> dict[int, dict[str, int]]:
+    """For each number of members: in which of the communicators of that size a rank is.
+
+    Communicators of one size are numbered by their first members; a rank that is in several, as
+    in overlapping groups, counts with the first.
+    """
+    found: dict[int, dict[str, int]] = {}
+    for one in sorted(communicators, key=lambda one: _natural(one.labels[0] if one.labels else "")):
+        places = found.setdefault(len(one.labels), {})
+        number = max(places.values(), default=-1) + 1
+        for label in one.labels:
+            places.setdefault(label, number)
+    return found
+
+
+def _natural(label: str) -> tuple[int, str]:
+    """Ranks by number, other labels after them by name."""
+    return (int(label), "") if label.isdigit() else (1 << 62, label)

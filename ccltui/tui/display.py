@@ -135,6 +135,7 @@ class Display:
         right = width - left if side else width
         self._canvas(Pane.ALIGNMENT).styles.width = left
         self._canvas(Pane.TIMELINE).styles.width = right
+        scene = scene.with_state(replace(scene.state, roomy=width >= lines.NARROW))
         labels, state = gutter(scene), scene.state
         return scene.with_state(
             replace(

@@ -89,7 +89,7 @@ def _rank_at(scene: Scene, planes: Planes, y: int) -> str | None:
     names = {rank_name(label): label for label in scene.findings.lanes}
     for row in range(min(y, planes.height - 1), 0, -1):
         if planes.style[row, 1] in _LABELS:
-            text = planes.row_text(row)[1 : gutter(scene)].strip()
+            text = planes.row_text(row)[1 : gutter(scene)].strip().partition(" ")[0]
             first = text.partition("/")[0]
             return names.get(text) or names.get(first) or names.get(text.partition("-")[0])
     return None

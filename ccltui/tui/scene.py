@@ -53,7 +53,8 @@ class Findings:
     span: Span | None = None
     origin_ns: int = 0  # zero of all times here, on the common clock
     clock: str = ""  # how sure times of different ranks are
-    nodes: Mapping[str, str] = field(default_factory=dict)  # host of each rank, where known
+    nodes: Mapping[str, int] = field(default_factory=dict)  # number of each rank's host, by label
+    groups: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # see groups_by_size
     complete: bool = False
 
 
@@ -117,26 +118,19 @@ class Scene:
         if self.state.order is Order.HARM:
             return sorted(labels, key=lambda label: -findings.harm_ns.get(label, 0))
         if self.state.order is Order.NODE:
-            return sorted(labels, key=lambda label: findings.nodes.get(label, ""))
-        if self.state.order is Order.GROUP:
-            groups = self._like_communicator
-            place = {label: index for index, group in enumerate(groups) for label in group}
-            return sorted(labels, key=lambda label: place.get(label, len(groups)))
+            return sorted(labels, key=lambda label: findings.nodes.get(label, 0))
+        one = self.communicator
+        if self.state.order is Order.GROUP and one is not None:
+            place = findings.groups.get(len(one.labels), {})
+            return sorted(labels, key=lambda label: place.get(label, len(labels)))
         return labels
 
-    @property
-    def _like_communicator(self) -> list[tuple[str, ...]]:
-        """Members of the communicators that have as many as the one in view, by their first."""
-        one = self.communicator
-        if one is None:
-            return []
-        alike = [
-            other.labels
-            for other in self.findings.communicators or ()
-            if len(other.labels) == len(one.labels)
-        ]
-        order = {label: index for index, label in enumerate(self.findings.lanes)}
-        return sorted(alike, key=lambda labels: order.get(labels[0], len(order)))
+    def row_name(self, label: str) -> str:
+        """A rank as charts name it: with the number of its host where there are several."""
+        nodes = self.findings.nodes
+        if not self.state.roomy or len(set(nodes.values())) < 2 or label not in nodes:
+            return rank_name(label)
+        return f"{rank_name(label)} n{nodes[label]}"
 
     def with_state(self, state: ViewState) -> Scene:
         """The same with another view."""

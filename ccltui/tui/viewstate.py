@@ -165,6 +165,7 @@ class ViewState:
     selection: Selection = field(default_factory=Selection)
     time: TimeView = field(default_factory=TimeView)
     columns: ColumnView = field(default_factory=ColumnView)
+    roomy: bool = False  # whether rank labels have room for more than a name
     rows: int = 1  # screen rows of the selected pane below its heading
     section: Section = Section.METRICS  # of Summary, which the cursor is in
     metric: int = 0

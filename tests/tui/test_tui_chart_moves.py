@@ -8,6 +8,7 @@ import pytest
 from fakes import Plan, scene
 
 from ccltui.tui import chart_moves, moves
+from ccltui.tui.communicator import groups_by_size
 from ccltui.tui.panes import alignment, timeline
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Area, Layout, Order, Pane
@@ -44,7 +45,7 @@ def test_orders_follow_each_other() -> None:
 
 def test_by_node_ranks_of_a_host_stand_together() -> None:
     found = scene()
-    nodes = {str(rank): f"node{rank % 2}" for rank in range(8)}
+    nodes = {str(rank): rank % 2 for rank in range(8)}
     found = replace(found, findings=replace(found.findings, nodes=nodes))
 
     assert after(found, chart_moves.order, chart_moves.order).ranks == tuple("02461357")
@@ -55,11 +56,26 @@ def test_by_group_members_of_a_communicator_stand_together() -> None:
     whole = found.findings.communicators
     assert whole is not None
     pairs = [tuple("04"), tuple("15"), tuple("26"), tuple("37")]
-    groups = tuple(replace(whole[0], labels=pair) for pair in pairs)
-    found = replace(found, findings=replace(found.findings, communicators=groups))
+    groups = tuple(replace(whole[0], labels=pair) for pair in reversed(pairs))
+    findings = replace(found.findings, communicators=groups, groups=groups_by_size(groups))
+    found = replace(found, findings=findings)
     state = replace(found.state, order=Order.GROUP)
 
     assert found.with_state(state).ranks == tuple("04152637")
+
+
+def test_with_room_a_rank_is_named_with_its_host_where_there_are_several() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    nodes = {str(rank): rank // 4 for rank in range(8)}
+    found = replace(found, findings=replace(found.findings, nodes=nodes))
+    assert found.row_name("5") == "r5"
+
+    roomy = found.with_state(replace(found.state, roomy=True))
+    assert roomy.row_name("5") == "r5 n1"
+    assert timeline.paint(roomy, 24, 120).row_text(12)[:6] == " r5 n1"
+    assert alignment.paint(roomy, 24, 120).row_text(6)[:6] == " r5 n1"
+    one_host = replace(roomy, findings=replace(roomy.findings, nodes=dict.fromkeys("01234567", 0)))
+    assert one_host.row_name("5") == "r5"
 
 
 def test_unfolding_needs_a_rank_with_device_work() -> None:
@@ -83,7 +99,7 @@ def test_fewer_ranks_in_alignment_are_a_page_around_the_selected_one() -> None:
     planes = alignment.paint(closer, 24, 80)
     assert [planes.row_text(y)[:4].strip() for y in (1, 2, 3, 4)] == ["r8", "▶r9", "r10", "r11"]
     pinned = after(on(closer, "0"), chart_moves.pin)
-    assert alignment.paint(on(pinned, "9"), 24, 80).row_text(1)[:3] == " r0"
+    assert alignment.paint(on(pinned, "9"), 24, 80).row_text(1)[:3] == "•r0"
 
     wider = after(closer, *[chart_moves.zoom_rows(inwards=False)] * 2)
     assert wider.state.ranks_in_view == 0

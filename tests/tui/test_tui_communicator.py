@@ -8,8 +8,8 @@ import numpy as np
 from fakes import Plan, full_job, ready_and_end, scene, trace
 
 from ccltui.draw.align import ABSENT
-from ccltui.tui.analysis import clock_of, communicators_of, span_of, steps_of_job
-from ccltui.tui.communicator import calls_by_rank, harm_by_rank
+from ccltui.tui.analysis import clock_of, communicators_of, nodes_of, span_of, steps_of_job
+from ccltui.tui.communicator import calls_by_rank, groups_by_size, harm_by_rank
 from ccltui.tui.session import Filter
 from metrics.view import View
 
@@ -114,3 +114,24 @@ def test_clocks_are_only_compared_where_they_are_known() -> None:
     labels = [rank.label for rank in nameless.ranks]
     assert len(labels) == 3
     assert clock_of(nameless, labels) == "clocks unknown"
+
+
+def test_groups_of_a_size_are_numbered_by_their_first_members() -> None:
+    one = scene().findings.communicators
+    assert one is not None
+    labels = [("0", "1"), ("10", "2"), ("3", "9"), ("0", "1", "2"), ("3", "4", "5"), ("1", "10")]
+    groups = [replace(one[0], labels=members) for members in labels]
+
+    assert groups_by_size(groups) == {
+        2: {"0": 0, "1": 0, "10": 1, "3": 2, "9": 2, "2": 3},  # 10 counts with 1
+        3: {"0": 0, "1": 0, "2": 0, "3": 1, "4": 1, "5": 1},
+    }
+    assert groups_by_size([]) == {}
+
+
+def test_hosts_are_numbered_in_the_order_of_their_first_ranks() -> None:
+    job = full_job(Plan(ranks=4))
+    hosts = ("b", "a", "b", "")
+    traces = [replace(one, host=host) for one, host in zip(job.ranks, hosts, strict=True)]
+
+    assert nodes_of(View(replace(job, ranks=tuple(traces)))) == {"0": 0, "1": 1, "2": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,7 +48,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     view = scene.state.columns
     planes = align(
         communicator.heat,
-        [rank_name(label) for label in members],
+        _names(scene, members, rows=height - 1),
         Columns(view.first, view.per_cell, view.repeat),
         height=height,
         width=width,
@@ -59,6 +60,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         ),
         order=order,
         colour=scene.colour,
+        pinned=[index for index, label in enumerate(members) if label in scene.state.pins],
         top_ns=communicator.top_ns(scene.state.floor_ns) if scene.state.linear else None,
     )
     if scene.hits is not None and scene.hits.query == hit_query(scene):
@@ -70,6 +72,12 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
             _detail(scene, communicator, selection.k, height - rows - 1, width), rows + 1, 0
         )
     return planes
+
+
+def _names(scene: Scene, members: Sequence[str], rows: int) -> list[str]:
+    """Names of ranks; with their hosts where each has a row of its own."""
+    alone = len(members) <= rows
+    return [scene.row_name(label) if alone else rank_name(label) for label in members]
 
 
 def _in_view(scene: Scene) -> tuple[str, ...]:

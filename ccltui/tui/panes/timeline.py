@@ -111,7 +111,7 @@ def rank_rows(scene: Scene) -> list[RankRow]:
     lanes = scene.findings.lanes
     return [
         RankRow(
-            label=_label(group),
+            label=_label(scene, group),
             lanes=tuple(lanes[rank] for rank in group),
             streams=streams.get(group[0], ()) if group[0] in scene.state.unfolded else (),
             only=_tracks(group, only),
@@ -122,9 +122,10 @@ def rank_rows(scene: Scene) -> list[RankRow]:
     ]
 
 
-def _label(group: Sequence[str]) -> str:
-    first = rank_name(group[0])
-    return first if len(group) == 1 else f"{first}-{rank_name(group[-1])}"
+def _label(scene: Scene, group: Sequence[str]) -> str:
+    if len(group) == 1:
+        return scene.row_name(group[0])
+    return f"{rank_name(group[0])}-{rank_name(group[-1])}"
 
 
 def _tracks(group: Sequence[str], only: Mapping[str, Track] | None) -> tuple[Track, ...] | None:
