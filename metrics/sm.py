@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from metrics.classify import COMP
+from metrics.classify import COMP, distinct
 from metrics.device_time import device_ranks, without_device
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
 from metrics.registry import Metric
 from metrics.result import Reason, Result
-from metrics.statistics import ratio
+from metrics.statistics import mean, ratio
 from parsers.columns import I64, Bool
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from metrics.view import View
 
 F64 = npt.NDArray[np.float64]
+_SM_ACTIVE: Final = re.compile(r"SMs? Active\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ def compute(view: View) -> Result:
             "gpu_busy_ratio": ratio(rank.occupied.total_ns, rank.window_ns),
             "sm_coverage": reach.mean,
             "achieved_occupancy_pct": resident.mean,
+            "sm_active_pct": sm_active_pct(rank),
         }
+    active = [row["sm_active_pct"] for row in per_rank.values()]
     window = sum(rank.window_ns for rank in ranks)
     details: dict[str, Any] = {
         "gpu_busy_ratio": ratio(sum(rank.occupied.total_ns for rank in ranks), window),
@@ -72,7 +76,7 @@ def compute(view: View) -> Result:
         "achieved_occupancy_pct": occupancy.mean,
         "coverage_known_ratio": ratio(coverage.weight, kernel_time),
         "occupancy_known_ratio": ratio(occupancy.weight, kernel_time),
-        "sm_active_pct": None,
+        "sm_active_pct": mean([value for value in active if value is not None]),
         "per_rank": per_rank,
     }
     return answer(
@@ -84,10 +88,20 @@ def compute(view: View) -> Result:
             "gpu_busy_ratio": "any device work over the measured time",
             "sm_coverage": "min(blocks per SM, 1) of computing kernels, weighted by their time: "
             "how far a launch reaches, not how well it uses what it reaches",
+            "sm_active_pct": "mean of the readings of the counter of active SMs in the measured "
+            "time, of each device; then over devices",
             "achieved_occupancy_pct": "the profiler's estimate, weighted by time; 0 is no estimate",
         },
         reasons=[*_missing(details), *without_device(view)],
     )
+
+
+def sm_active_pct(rank: RankView) -> float | None:
+    """Mean reading of active SMs in the rank's windows, percent; None without a reading."""
+    samples, trace = rank.trace.samples, rank.trace
+    named = [i for i in distinct(samples.name) if _SM_ACTIVE.match(trace.text(i))]
+    rows = np.isin(samples.name, named) & rank.windows.contains(samples.time_ns)
+    return mean(samples.value[rows].tolist())
 
 
 def _coverage(rank: RankView) -> F64 | None:

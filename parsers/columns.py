@@ -21,6 +21,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 MISSING = -1
@@ -222,6 +223,25 @@ class CollectiveArgs:
         return cls(**_no_rows(cls.COLUMNS))
 
 
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Readings of counters of the rank's device, in order of time, of all counters together."""
+
+    time_ns: I64
+    name: I32  # of the counter, an id into the rank's strings: "SMs Active [Throughput %]"
+    value: F64
+
+    COLUMNS = (("time_ns", np.int64), ("name", np.int32), ("value", np.float64))
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    @classmethod
+    def empty(cls) -> Samples:
+        """No reading."""
+        return cls(**_no_rows(cls.COLUMNS))
+
+
 class Track(msgspec.Struct, frozen=True):
     """A row of the file: a stream of a device, or a thread of a process."""
 
@@ -312,6 +332,7 @@ class RankTrace:
     counts: Mapping[str, int] = field(default_factory=dict)  # "X:kernel" -> events in the file
     notes: tuple[Note, ...] = ()
     truncated: bool = False
+    samples: Samples = field(default_factory=Samples.empty)
     label: str = ""  # "3"; the file name where no rank is known; "3 (b.json)" in a conflict
 
     def group(self, name: Group) -> Events:

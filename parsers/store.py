@@ -34,12 +34,13 @@ from parsers.columns import (
     ProcessGroup,
     RankSource,
     RankTrace,
+    Samples,
     SourceFile,
     Strings,
     Track,
 )
 
-STORE_VERSION = 2
+STORE_VERSION = 3
 _ALIGNMENT = 64
 _SAMPLE_BYTES = 64 * 1024
 _WRITERS = 2  # of one file's ranks, whose columns may still have to be put in order
@@ -231,6 +232,8 @@ def _arrays(trace: RankTrace) -> Iterator[tuple[str, npt.NDArray[Any]]]:
                 yield f"{group}/{column}", getattr(events, column)
     for column, _ in CollectiveArgs.COLUMNS:
         yield f"collectives/{column}", getattr(trace.collective_args, column)
+    for column, _ in Samples.COLUMNS:
+        yield f"samples/{column}", getattr(trace.samples, column)
 
 
 def _write(folder: Path, trace: RankTrace) -> None:
@@ -281,7 +284,7 @@ def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
     groups = {name.partition("/")[0]: None for name in arrays}
     events: dict[Group, Events] = {}
     for group in groups:
-        if group not in ("strings", "collectives"):
+        if group not in ("strings", "collectives", "samples"):
             sparse = [c for c, _ in Events.SPARSE if f"{group}/{c}" in arrays]
             columns = [*(column for column, _ in Events.COLUMNS), *sparse]
             events[_group(group)] = Events(**{c: arrays[f"{group}/{c}"] for c in columns})
@@ -291,6 +294,7 @@ def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
         collective_args=CollectiveArgs(
             **{column: arrays[f"collectives/{column}"] for column, _ in CollectiveArgs.COLUMNS}
         ),
+        samples=Samples(**{column: arrays[f"samples/{column}"] for column, _ in Samples.COLUMNS}),
         **{name: getattr(manifest, name) for name in _FACTS},
     )
 

@@ -47,7 +47,10 @@ TABLES = {
         "start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER, "
         "correlationId INTEGER, nameId INTEGER"
     ),
-    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "start INTEGER, end INTEGER, graphId INTEGER",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": (
+        "start INTEGER, end INTEGER, deviceId INTEGER, graphId INTEGER, streamId INTEGER, "
+        "correlationId INTEGER, globalPid INTEGER"
+    ),
     "NVTX_EVENTS": (
         "start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER, "
         "globalTid INTEGER, domainId INTEGER, jsonText TEXT, binaryData TEXT"
@@ -60,6 +63,9 @@ TABLES = {
         "start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER, nameId INTEGER"
     ),
     "GPU_METRICS": "timestamp INTEGER, typeId INTEGER, metricId INTEGER, value INTEGER",
+    "TARGET_INFO_GPU_METRICS": (
+        "typeId INTEGER, sourceId INTEGER, typeName TEXT, metricId INTEGER, metricName TEXT"
+    ),
     "MPI_RANKS": "globalTid INTEGER, rank INTEGER",
     "DIAGNOSTIC_EVENT": "timestamp INTEGER, severity INTEGER, text TEXT",
 }

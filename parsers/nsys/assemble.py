@@ -17,6 +17,7 @@ from parsers.columns import (
     Group,
     Note,
     RankTrace,
+    Samples,
     SourceFile,
     Strings,
     Track,
@@ -25,14 +26,23 @@ from parsers.nsys.communicators import Communicators
 from parsers.nsys.database import Database
 from parsers.nsys.events import Segment, SpilledEvents
 from parsers.nsys.file_names import FileNames
-from parsers.nsys.identity import Identity, Part, Session, devices_of, identities, part_names
+from parsers.nsys.identity import (
+    Identity,
+    Part,
+    Session,
+    devices_of,
+    gpu_of,
+    identities,
+    part_names,
+)
 from parsers.nsys.nvtx import Ranges
 from parsers.nsys.rank_args import RankArgs, RankTables
 from parsers.nsys.rows import Owner, TableRows, TrackKey
+from parsers.nsys.samples import CounterRows
 
 _CATEGORIES = (
     *("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "cuda_runtime", "cuda_driver"),
-    *("nvtx", "osrt"),
+    *("cuda_graph", "nvtx", "osrt"),
 )
 
 
@@ -44,9 +54,11 @@ class Tables:
     copies: TableRows
     fills: TableRows
     waits: TableRows
+    graphs: TableRows
     calls: TableRows
     ranges: Ranges
     os_calls: TableRows
+    counters: CounterRows
     session: Session
     environment: Mapping[str, int]
     mpi: Mapping[int, int]
@@ -54,7 +66,7 @@ class Tables:
 
     def all(self) -> list[TableRows]:
         """Every table of events."""
-        streams = [self.kernels, self.copies, self.fills, self.waits]
+        streams = [self.kernels, self.copies, self.fills, self.waits, self.graphs]
         return [*streams, self.calls, self.ranges.rows, self.os_calls]
 
 
@@ -75,7 +87,8 @@ class Ranks(Sequence[RankTrace]):
         members = self._communicators.members
         self._known = identities(self._parts, members, tables.environment, tables.mpi)
         self._devices = [devices_of(database, part) for part in self._parts]
-        further = (*_CATEGORIES, *self._communicators.texts())
+        self._gpus = [gpu_of(database, part) for part in self._parts]
+        further = (*_CATEGORIES, *self._communicators.texts(), *tables.counters.names)
         self._strings: Strings = self._names.finish(every, further)
 
     def __len__(self) -> int:
@@ -124,7 +137,13 @@ class Ranks(Sequence[RankTrace]):
             base_ns=tables.session.start_ns or 0,
             counts={group: len(rows) for group, rows in events.items()},
             notes=_notes_of(tables, identity, parts),
+            samples=self._samples(self._gpus[index]),
         )
+
+    def _samples(self, gpu: int) -> Samples:
+        counters = self._tables.counters
+        ids = np.array([self._names.ids[name] for name in counters.names], np.int32)
+        return counters.of_gpu(gpu, ids, self._tables.session.start_ns or 0)
 
     def _streams_of(self, index: int) -> set[Owner] | None:
         """Whose streams belong to a rank; None, all, where nothing ran on a device."""
@@ -163,7 +182,10 @@ class Ranks(Sequence[RankTrace]):
             "runtime": [segment(tables.calls, threads, "cuda_runtime", "cuda_driver")],
             "annotations": [segment(ranges, threads, "nvtx", rows=~chosen, args=args.ranges)],
             "cpu_ops": [segment(ranges, threads, "nvtx", rows=chosen, args=args.ranges)],
-            "other": [segment(tables.os_calls, threads, "osrt")],
+            "other": [
+                segment(tables.os_calls, threads, "osrt"),
+                segment(tables.graphs, streams, "cuda_graph"),
+            ],
         }
         events: dict[Group, Events] = {
             group: SpilledEvents(segments, base_ns)
@@ -205,9 +227,11 @@ def _parts(tables: Tables) -> tuple[list[Part], dict[Owner, int]]:
     to belong to its first part: contexts leave such traces on devices that are not its own.
     """
     copied = tables.copies.owned().keys() | tables.fills.owned().keys()
+    copied |= tables.graphs.owned().keys()
     found = set(tables.kernels.owned())
     for process in {process for process, _ in copied} - {process for process, _ in found}:
-        found.add(min(key for key in copied if key[0] == process))
+        if process != MISSING or not found:
+            found.add(min(key for key in copied if key[0] == process))
     parts = [Part(*key) for key in sorted(found)] or [Part(MISSING, MISSING)]
     index_of = {(part.process, part.device): index for index, part in enumerate(parts)}
     first: dict[int, int] = {}

@@ -193,16 +193,21 @@ def devices_of(database: Database, part: Part) -> tuple[Device, ...]:
     """
     if part.device < 0:
         return ()
-    number = part.device
-    for gpu, cuda, process in database.rows(CUDA_DEVICES, ("gpuId", "cudaId", "pid")):
-        if (cuda, process) == (part.device, part.process) and isinstance(gpu, int):
-            number = gpu
+    number = gpu_of(database, part)
     for row in database.rows(GPUS, ("id", "deviceId", "name", "totalMemory", "smCount")):
         identifier = row[1] if row[0] is None else row[0]
         if identifier == number:
             memory, units = (v if isinstance(v, int) and v >= 0 else MISSING for v in row[3:])
             return (Device(part.device, str(row[2] or ""), memory, units),)
     return ()
+
+
+def gpu_of(database: Database, part: Part) -> int:
+    """The machine's number of a part's device, where a table says that a process has its own."""
+    for gpu, cuda, process in database.rows(CUDA_DEVICES, ("gpuId", "cudaId", "pid")):
+        if (cuda, process) == (part.device, part.process) and isinstance(gpu, int):
+            return gpu
+    return part.device
 
 
 def part_names(parts: Sequence[Part]) -> list[str]:

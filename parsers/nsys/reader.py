@@ -16,6 +16,7 @@ from parsers.nsys.database import Database
 from parsers.nsys.identity import environment_of, mpi_ranks, session_of
 from parsers.nsys.nvtx import Ranges, read_ranges
 from parsers.nsys.rows import TableRows, read_table
+from parsers.nsys.samples import CounterRows, read_counters
 
 NSYS_VERSION = 2
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
@@ -26,6 +27,7 @@ _EVENTS = (
     schema.COPIES,
     schema.FILLS,
     schema.SYNCHRONISATIONS,
+    schema.GRAPHS,
     schema.API_CALLS,
     schema.NVTX,
     schema.OS_CALLS,
@@ -113,41 +115,45 @@ def _read(database: Database, meter: _Meter, directory: Path | None) -> Tables:
     """All tables, two at a time: the rows of the pages are read without Python's lock."""
     sources = (
         *(schema.API_ROWS, schema.KERNEL_ROWS, schema.OS_ROWS),
-        *(schema.COPY_ROWS, schema.FILL_ROWS, schema.SYNC_ROWS),
+        *(schema.COPY_ROWS, schema.FILL_ROWS, schema.SYNC_ROWS, schema.GRAPH_ROWS),
     )
     with ThreadPoolExecutor(_THREADS) as threads:
         of_ranges = threads.submit(read_ranges, database, directory, meter.add)
         others = [threads.submit(read_table, database, s, directory, meter.add) for s in sources]
         ranges = of_ranges.result()
-        calls, kernels, os_calls, copies, fills, waits = (one.result() for one in others)
+        calls, kernels, os_calls, copies, fills, waits, graphs = (one.result() for one in others)
+        counters = read_counters(database, directory)
     return Tables(
         kernels=kernels,
         copies=copies,
         fills=fills,
         waits=waits,
+        graphs=graphs,
+        counters=counters,
         calls=calls,
         ranges=ranges,
         os_calls=os_calls,
         session=session_of(database),
         environment=environment_of(database),
         mpi=mpi_ranks(database),
-        notes=_notes(database, [kernels, copies, fills], ranges),
+        notes=_notes(database, [kernels, copies, fills], ranges, counters),
     )
 
 
-def _notes(database: Database, device_work: Sequence[TableRows], ranges: Ranges) -> list[Note]:
+def _notes(
+    database: Database, device_work: Sequence[TableRows], ranges: Ranges, counters: CounterRows
+) -> list[Note]:
     notes = []
     graphs = database.last_row(schema.GRAPHS)
     if graphs:
         message = (
-            "CUDA graphs were recorded as wholes, the kernels in them are not in the file; "
-            "record with --cuda-graph-trace=node"
+            "CUDA graphs were recorded as wholes and are not counted as device work: the kernels "
+            "in them are not in the file; record with --cuda-graph-trace=node"
         )
         notes.append(Note("cuda_graphs", message, count=graphs))
-    samples = database.last_row(schema.GPU_METRICS)
-    if samples:
-        message = "samples of GPU metrics are in the file and are not read"
-        notes.append(Note("gpu_metrics", message, count=samples))
+    if counters.num_left_out:
+        message = "readings of GPU metrics that nothing here uses are left out"
+        notes.append(Note("gpu_metrics", message, count=counters.num_left_out))
     if ranges.rows.num_open:
         message = "ranges that never ended are dropped"
         notes.append(Note("open_ranges", message, count=ranges.rows.num_open))

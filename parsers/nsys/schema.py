@@ -19,6 +19,7 @@ GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 NVTX: Final = "NVTX_EVENTS"
 OS_CALLS: Final = "OSRT_API"
 GPU_METRICS: Final = "GPU_METRICS"
+GPU_COUNTERS: Final = "TARGET_INFO_GPU_METRICS"
 STRINGS: Final = "StringIds"
 CAPTURE: Final = "META_DATA_CAPTURE"
 SESSION: Final = "TARGET_INFO_SESSION_START_TIME"
@@ -96,6 +97,13 @@ COPY_ROWS: Final = Source(
 )
 FILL_ROWS: Final = Source(
     FILLS, bytes=("bytes",), device=_DEVICE, stream=_STREAM, label=lambda _: FILL_NAME
+)
+GRAPH_ROWS: Final = Source(
+    GRAPHS,
+    kind=("graphId",),
+    device=_DEVICE,
+    stream=_STREAM,
+    label=lambda graph: f"[CUDA graph {graph}]" if graph >= 0 else "[CUDA graph]",
 )
 SYNC_ROWS: Final = Source(
     SYNCHRONISATIONS,

@@ -196,3 +196,19 @@ def test_the_mode_decides_whose_files_answer(tmp_path: Path) -> None:
     opened_otherwise = View(open_job(directory), ViewOptions(profile_mode="torch"))
     result = metrics()["coll_call_num"].run(opened_otherwise)
     assert result.reason == "mode_mismatch"
+
+
+def test_active_sms_are_the_mean_of_readings_in_the_steps(tmp_path: Path) -> None:
+    export = Export()
+    process = export.process(100)
+    process.range("step 1", 100, 200)
+    process.kernel("gemm", 120, 180, launched=110)
+    export.add("TARGET_INFO_GPU_METRICS", typeId=0, metricId=4, metricName="SM Active")
+    for time, value in ((110, 90), (130, 40), (150, 60), (179, 80), (190, 90)):
+        export.add("GPU_METRICS", timestamp=time, typeId=0, metricId=4, value=value)
+    export.write(tmp_path / "a.sqlite")
+
+    result = metrics()["sm"].run(View(open_job(tmp_path, cache_dir=tmp_path / "cache")))
+
+    assert result.details["sm_active_pct"] == 60.0  # of the device's part of the step: 120 to 180
+    assert result.details["per_rank"]["a.sqlite"]["sm_active_pct"] == 60.0
