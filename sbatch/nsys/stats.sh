@@ -134,12 +134,12 @@ extract() {
     base=$(basename -- "$file")
     base=${base%.*}
     target=$folder/nsys_stats_$base.txt
-    command=(nsys stats --timeunit "$UNIT" --format "$FORMAT")
+    command=(nsys stats --quiet --timeunit "$UNIT" --format "$FORMAT")
     # An export left by an interrupted run would be taken for whole.
     [[ $file == *.sqlite ]] || command+=(--force-export=true)
     [[ -z $WINDOW ]] || command+=(--filter-time="$WINDOW")
     command+=(--report "$(IFS=, && printf '%s' "${NAMES[*]}")")
-    # Without --output the progress of nsys would stand between the rows of a machine's format.
+    # Without --output the reports would follow each other in one stream.
     [[ $FORMAT == column ]] || command+=(--force-overwrite=true --output "$folder/$base")
     command+=("$file")
     if [[ $DRY_RUN == yes ]]; then

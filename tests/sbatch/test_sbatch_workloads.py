@@ -162,3 +162,21 @@ def test_its_python_needs_the_torchtitan_that_setup_installs(name: str, expected
     (pinned,) = [word for word in project["dependencies"] if word.startswith("torchtitan")]
     assert pinned == "torchtitan==0.2.2"
     assert "TORCHTITAN_VERSION=${TORCHTITAN_VERSION:-0.2.2}" in setup
+
+
+def test_all_of_them_are_one_workspace() -> None:
+    workloads = SBATCH / "workloads"
+    workspace = tomllib.loads((workloads / "pyproject.toml").read_text())
+    setup = (SBATCH / "setup_env.sh").read_text()
+
+    (pattern,) = workspace["tool"]["uv"]["workspace"]["members"]
+    assert {path.name for path in workloads.glob(pattern)} == {
+        f"{name}-perlmutter-16" for name in WORKLOADS
+    }
+    names = {
+        tomllib.loads((folder(name) / "pyproject.toml").read_text())["project"]["name"]
+        for name in WORKLOADS
+    }
+    assert len(names) == 7
+    (index,) = workspace["tool"]["uv"]["index"]
+    assert index["url"] in setup
