@@ -109,7 +109,7 @@ class Background:
     def _answer(self, scene: Scene, query: Query) -> None:
         worker, analyst = get_current_worker(), self._analyst
         if isinstance(query, RunsQuery | ClusterQuery):
-            found: Answered | None = side_answer(scene, query)
+            found: Answered | None = side_answer(scene, query, lambda: worker.is_cancelled)
         else:
             found = None if analyst is None else analyst.answer(scene, query)
         if found is not None and not worker.is_cancelled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -248,10 +249,12 @@ def steps_told(scene: Scene) -> StepParts | None:
     return None if known is None else cast("StepParts | None", known.answer)
 
 
-def side_answer(scene: Scene, query: RunsQuery | ClusterQuery) -> Answered | None:
+def side_answer(
+    scene: Scene, query: RunsQuery | ClusterQuery, cancelled: Callable[[], bool]
+) -> Answered | None:
     """Rows of what lies beside the traces; runs in a worker, and needs no trace."""
     job = scene.session.job
-    return None if job is None else Answered(query, side_tables.rows_of(job, query))
+    return None if job is None else Answered(query, side_tables.rows_of(job, query, cancelled))
 
 
 def is_waiting(scene: Scene) -> bool:

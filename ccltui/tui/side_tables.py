@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ccltui.tui.viewstate import Pane
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from metrics.runs.table import RunRow
     from parsers.job import Job
 
+    Rows = Sequence[RunRow] | Sequence[ClusterRow]
+
+_TEXTS: Final = ("training_log", "log", "step_log", "nccl_log", "nccl_tests", "nsys_text")
+_SHORT_BYTES: Final = 1_000_000
+"""So much text is read in the time of a frame or two; more must not hold up the keys."""
 _CATEGORIES: Final = frozenset({"runs", "cluster"})
 PANES: Final = frozenset({Pane.RUNS, Pane.CLUSTER})
 
@@ -58,15 +64,26 @@ def wanted(scene: Scene) -> SideQuery | None:
     return None
 
 
-def rows_of(job: Job, query: SideQuery) -> Sequence[RunRow] | Sequence[ClusterRow]:
-    """Read the files and make the rows."""
-    if isinstance(query, RunsQuery):
-        from metrics.runs.table import run_table  # noqa: PLC0415  (the screen paints before)
+def rows_of(job: Job, query: SideQuery, cancelled: Callable[[], bool]) -> Rows:
+    """Read the files and make the rows, those of long files in a process of its own.
 
-        return run_table(job.discovery)
+    No rows once ``cancelled``: the process ends.
+    """
+    # The screen paints before these are imported.
     from metrics.cluster.table import cluster_table  # noqa: PLC0415
+    from metrics.runs.table import run_table  # noqa: PLC0415
 
-    return cluster_table(job.discovery, query.device)
+    make: Callable[[], Rows]
+    if isinstance(query, RunsQuery):
+        make = partial(run_table, job.discovery)
+    else:
+        make = partial(cluster_table, job.discovery, query.device)
+    text = sum(file.size_bytes for file in job.discovery.files if file.kind in _TEXTS)
+    if text <= _SHORT_BYTES:
+        return make()
+    from ccltui.tui.elsewhere import made_elsewhere  # noqa: PLC0415
+
+    return made_elsewhere(make, cancelled) or ()
 
 
 def runs(scene: Scene) -> Sequence[RunRow] | None:

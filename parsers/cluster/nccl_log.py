@@ -44,6 +44,7 @@ _LINK: Final = re.compile(
 )
 _ENV: Final = re.compile(r"(?P<name>NCCL_\w+) set by environment to (?P<value>\S.*)")
 _DISTINCT: Final = 1000
+_END_BYTES: Final = 8_000_000  # of the beginning, where all is set up, and of the end
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class NcclLog:
 
 def read_nccl_log(path: Path, *, shown: str) -> NcclLog:
     """The log, of a long one its beginning and its end. Raises TraceError where it is no text."""
-    text = read_bounded(path, shown=shown)
+    text = read_bounded(path, shown=shown, head_bytes=_END_BYTES, tail_bytes=_END_BYTES)
     reading = _Reading()
     number = 1
     for part in text.parts:

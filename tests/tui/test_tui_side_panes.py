@@ -185,6 +185,31 @@ async def test_machines_say_what_cannot_be(opened: Open, cluster: Path) -> None:
         assert "\x1b" not in warning.message
 
 
+async def test_long_logs_are_read_by_another_process(opened: Open, runs: Path) -> None:
+    log = runs / "accum2_300" / "train.log"
+    log.write_text("step: 1  loss: 9.5\n" + "noise of a log\n" * 80_000 + "step: 9  loss: 3.5\n")
+    app = opened(runs)
+    async with app.run_test(size=(120, 40)) as pilot:
+        for _ in range(100):
+            await pilot.pause(0.2)
+            if side_tables.runs(app.scene):
+                break
+
+        (first, *_) = side_tables.runs(app.scene) or ()
+        assert first.loss_curve == (9.5, 3.5)
+
+
+async def test_leaving_ends_the_reading(opened: Open, runs: Path) -> None:
+    log = runs / "accum2_300" / "train.log"
+    log.write_text("noise of a log\n" * 80_000)
+    app = opened(runs)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(0.3)
+        await pilot.press("q")
+
+    assert app.return_value == 0
+
+
 async def test_the_panes_are_only_offered_where_there_is_something(
     start: Start, settle: Settle
 ) -> None:
