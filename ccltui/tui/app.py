@@ -13,7 +13,7 @@ from textual.worker import Worker, WorkerState
 
 from ccltui.splash import SPLASH
 from ccltui.tui import compat, drawer, history, moves, outlets, side_tables
-from ccltui.tui.actions import Action, Effect
+from ccltui.tui.actions import Action, Effect, by_id
 from ccltui.tui.adopt import adopt
 from ccltui.tui.asking import Asking
 from ccltui.tui.background import LOADING, Background, MakeAnalyst
@@ -22,7 +22,7 @@ from ccltui.tui.counts import longer, repeated
 from ccltui.tui.display import Display
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.help import SCROLL
-from ccltui.tui.keymap import Keymap
+from ccltui.tui.keymap import Keymap, keys_of
 from ccltui.tui.loader import Load, run_load
 from ccltui.tui.messages import (
     Exported,
@@ -76,6 +76,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys)
         self._background = Background(self, options, load, analyst, self._post)
         self._key_lookup = Keymap(options.keys)
+        self._repaint_keys = keys_of(by_id("app.repaint"), options.keys)
         self._count = ""
         self._asked: dict[type[Query], Query] = {}
         self._asking: Asking | None = None
@@ -180,7 +181,9 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         event.stop()
         event.prevent_default()
         self.tape.took(event)
-        if self._asking is not None:
+        if event.key in self._repaint_keys:  # whatever is asked: it is for a spoilt screen
+            self._repaint()
+        elif self._asking is not None:
             self._type(self._asking, event.key, event.character)
         elif self._front.commands is not None:
             self._command(self._front.commands, event.key, event.character)

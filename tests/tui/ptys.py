@@ -31,7 +31,7 @@ class Program:
         self.pid = pid
         self.descriptor = descriptor
         self.ended = False
-        self._text = _Text()
+        self._text = Understood()
         self.terminal = Terminal(width, height)
 
     def press(self, keys: str, quiet_s: float = _QUIET_S) -> int:
@@ -74,6 +74,12 @@ class Program:
             parts.append(data)
         return b"".join(parts).decode("utf-8", "replace")
 
+    def has_ended(self) -> bool:
+        """Whether the program has ended by itself."""
+        pid, _ = os.waitpid(self.pid, os.WNOHANG)
+        self.ended = self.ended or pid != 0
+        return self.ended
+
     def exit_code(self) -> int:
         """Code of a program that has ended."""
         _, status = os.waitpid(self.pid, 0)
@@ -88,7 +94,7 @@ class Program:
         self.terminal.screen.resize(height, width)
 
 
-class _Text:
+class Understood:
     """Bytes as they come to text an emulator understands, never cut inside a sequence.
 
     pyte takes private modes like those of the kitty keyboard for text.
