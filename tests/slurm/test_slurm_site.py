@@ -8,21 +8,7 @@ import pytest
 from cluster import Cluster
 from jobs import script, submit, wait_for_end
 
-from workloads import ANALYSE, ROOT, log_of, submitted, tiny_workload
-
-STUB_NSYS = """\
-#!/usr/bin/env bash
-# Leaves its host and its delay where nsys would leave a report, then runs the command.
-until [[ $1 == hostname ]]; do
-    case $1 in
-    --output=*) report=${1#--output=}.nsys-rep ;;
-    --delay=*) delay=${1#--delay=} ;;
-    esac
-    shift
-done
-echo "$(hostname) after $delay s" >"$report"
-exec "$@"
-"""
+from workloads import ANALYSE, ROOT, log_of, stand_in_nsys, submitted, tiny_workload
 
 
 @pytest.mark.parametrize(
@@ -41,10 +27,7 @@ exec "$@"
 def test_nsys_records_on_the_nodes_that_were_chosen(
     cluster: Cluster, tmp_path: Path, scribe: str, reports: dict[str, str]
 ) -> None:
-    (tmp_path / "bin").mkdir()
-    nsys = tmp_path / "bin" / "nsys"
-    nsys.write_text(STUB_NSYS)
-    nsys.chmod(0o755)
+    stand_in_nsys(tmp_path / "bin")
     text = (
         f'PATH={tmp_path}/bin:$PATH srun --ntasks-per-node=1 bash "{ROOT}/sbatch/nsys/profile.sh" '
         f"--scribe {scribe} --delay 3 --output {tmp_path}/r -- hostname"

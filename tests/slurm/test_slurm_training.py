@@ -16,6 +16,7 @@ from jobs import JobState, wait_for_end
 from workloads import (
     ANALYSE,
     log_of,
+    stand_in_nsys,
     submit_workload,
     submitted,
     tiny_workload,
@@ -136,6 +137,31 @@ def check_metrics(traces: Path) -> None:
         rows = list(csv.DictReader(file))
     (total,) = (row for row in rows if row["key"] == "total_calls")
     assert (total["metric"], total["value"]) == ("coll_call_num", str(calls["value"]))
+
+
+def test_both_profilers_take_two_runs_and_nsys_a_report_of_each_node(
+    cluster: Cluster, torch_installed: None, tmp_path: Path
+) -> None:
+    stand_in_nsys(tmp_path / "bin")
+    path = f"{tmp_path / 'bin'}:{cluster.environment['PATH']}"
+    workload = tiny_workload(tmp_path, PATH=path, NSYS_DELAY="1")
+
+    options = ("--profile", "both", "--nodes", "2", "--gpus-per-node", "1")
+    degrees = ("--parallelism.tensor_parallel_degree", "1")
+    job = submit_workload(cluster, workload, *options, "--", *degrees)
+
+    ended = wait_for_end(cluster, job, seconds=180)
+    log = log_of(workload, job)
+    assert ended.state == "COMPLETED", log[-4000:]
+    assert "all that profile mode both promises is there" in log
+    reports = ["_".join(path.stem.split("_")[-2:]) for path in workload.traces.glob("*.nsys-rep")]
+    assert sorted(reports) == ["node0_node1", "node1_node2"]
+    logs = {path.stem.rpartition("_")[2]: path for path in workload.traces.glob("*.log")}
+    assert set(logs) == {"torch", "nsys"}
+    for one in logs.values():
+        assert one.read_text(errors="replace").count("step: 6  loss: ") == 2
+    assert "profiler_start" in logs["torch"].read_text(errors="replace")
+    assert "profiler_start" not in logs["nsys"].read_text(errors="replace")
 
 
 def test_a_rank_that_fails_ends_the_job_and_keeps_the_analysis_from_running(

@@ -77,10 +77,16 @@ def read_config(arguments: list[str]) -> Config:
 
 
 def _pairs(arguments: list[str]) -> Iterator[tuple[str, str]]:
-    words = iter(arguments)
-    for word in words:
-        name, equals, value = word.removeprefix("--").partition("=")
-        yield name, value if equals else next(words)
+    """Names and values of ``--name value``, ``--name=value``, ``--name`` and ``--a.no-name``."""
+    for word, following in zip(arguments, [*arguments[1:], "--"], strict=True):
+        if not word.startswith("--"):
+            continue
+        name, equals, value = word[2:].partition("=")
+        section, _, key = name.partition(".")
+        if equals or not following.startswith("--"):
+            yield name.replace("-", "_"), value if equals else following
+        else:
+            yield f"{section}.{key.removeprefix('no-').replace('-', '_')}", str(key[:3] != "no-")
 
 
 def _value(text: str) -> Any:

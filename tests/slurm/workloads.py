@@ -18,6 +18,30 @@ TWO_NODES: Final = ROOT / "sbatch" / "workloads" / "qwen3-32b-torchtitan-3d-perl
 HERE: Final = Path(__file__).resolve().parent
 
 
+_NSYS: Final = """\
+#!/usr/bin/env bash
+# Leaves its host and its delay where nsys would leave a report, then runs the command.
+[[ $1 == profile ]] && shift
+while [[ $1 == --* ]]; do
+    case $1 in
+    --output=*) report=${1#--output=}.nsys-rep ;;
+    --delay=*) delay=${1#--delay=} ;;
+    esac
+    shift
+done
+echo "$(hostname) after $delay s" >"$report"
+exec "$@"
+"""
+
+
+def stand_in_nsys(folder: Path) -> None:
+    """A program ``nsys`` in a new folder that records who called it."""
+    folder.mkdir()
+    path = folder / "nsys"
+    path.write_text(_NSYS)
+    path.chmod(0o755)
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A workload folder with the ``run.sbatch`` of the project, and where its traces go."""
