@@ -8,44 +8,61 @@ from typing import Literal
 import numpy as np
 
 from ccltui.draw import glyphs
-from ccltui.draw.lanes import Lane, Track
+from ccltui.draw.glyphs import U32
+from ccltui.draw.lanes import I64, Lane, Track
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 
 What = Literal["net", "comp"]
 _MOST_LANES = 64
 """Of more ranks an even selection stands for all."""
+_MOST_KEPT = 4
 
 
-def put_minimap(
-    planes: Planes,
-    y: int,
-    gutter: int,
-    lanes: Sequence[Lane],
-    *,
-    origin_ns: int,
-    span_ns: tuple[int, int],
-    view_ns: tuple[int, int],
-    what: What = "net",
-) -> None:
-    """Mean share of network or compute time of all lanes; ``span_ns`` is what the row shows.
+class Minimap:
+    """Mean share of network or compute time of all lanes; what was drawn last is kept.
 
-    Spans count from ``origin_ns``. The part that is in view stands out.
+    The whole window is the same in every frame, and all lanes cost more than those in view.
     """
-    cells = planes.width - gutter
-    start, end = span_ns
-    if cells < 1 or end <= start or not lanes:
-        return
-    edges = start + np.arange(cells + 1, dtype=np.int64) * (end - start) // cells
-    chosen = lanes[:: -(-len(lanes) // _MOST_LANES)]
-    covered = sum(
-        _track(lane, what).sample(lane.own(edges + origin_ns)).covered_ns for lane in chosen
-    )
-    room = np.maximum(np.diff(edges), 1) * len(chosen)
-    planes.put(y, 0, f"{what} %".rjust(gutter - 1), Ink.DIM)
-    planes.glyph[y, gutter:] = glyphs.HEIGHTS[np.minimum(-(-covered * 8 // room), 8)]
-    shown = (edges[1:] > view_ns[0]) & (edges[:-1] < view_ns[1])
-    planes.style[y, gutter:] = np.where(shown, Ink.AREA, Ink.DIM)
+
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        self._lanes = lanes[:: -(-len(lanes) // _MOST_LANES) or 1]
+        self._known: dict[tuple[What, int, int, tuple[int, int]], U32] = {}
+
+    def put(
+        self,
+        planes: Planes,
+        y: int,
+        gutter: int,
+        *,
+        origin_ns: int,
+        span_ns: tuple[int, int],
+        view_ns: tuple[int, int],
+        what: What = "net",
+    ) -> None:
+        """One row for ``span_ns``, which counts from ``origin_ns``; what is in view stands out."""
+        cells = planes.width - gutter
+        start, end = span_ns
+        if cells < 1 or end <= start or not self._lanes:
+            return
+        edges = start + np.arange(cells + 1, dtype=np.int64) * (end - start) // cells
+        key = what, cells, origin_ns, span_ns
+        if key not in self._known:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            self._known[key] = self._heights(what, edges, origin_ns)
+        planes.put(y, 0, f"{what} %".rjust(gutter - 1), Ink.DIM)
+        planes.glyph[y, gutter:] = self._known[key]
+        shown = (edges[1:] > view_ns[0]) & (edges[:-1] < view_ns[1])
+        planes.style[y, gutter:] = np.where(shown, Ink.AREA, Ink.DIM)
+
+    def _heights(self, what: What, edges: I64, origin_ns: int) -> U32:
+        covered = sum(
+            _track(lane, what).covered_ns(lane.own(edges + origin_ns)) for lane in self._lanes
+        )
+        room = np.maximum(np.diff(edges), 1) * len(self._lanes)
+        heights: U32 = glyphs.HEIGHTS[np.minimum(-(-covered * 8 // room), 8)]
+        return heights
 
 
 def _track(lane: Lane, what: What) -> Track:

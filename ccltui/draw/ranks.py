@@ -180,7 +180,7 @@ def _mean(tracks: Sequence[Track], edges: Sequence[I64]) -> tuple[glyphs.U32, I6
         sample = tracks[0].sample(edges[0])
         return row_glyphs(sample, edges[0]), sample.covered_ns
     pairs = zip(tracks, edges, strict=True)
-    covered: I64 = np.sum([track.sample(own).covered_ns for track, own in pairs], axis=0)
+    covered: I64 = np.sum([track.covered_ns(own) for track, own in pairs], axis=0)
     room = np.maximum(np.diff(edges[0]), 1) * len(tracks)
     return glyphs.HEIGHTS[np.minimum(-(-covered * 8 // room), 8)], covered
 

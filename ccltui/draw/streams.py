@@ -40,7 +40,7 @@ def put_stream(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I6
     """One row: height by busy time, colour by what most of it is, names in long boxes."""
     planes.put(y, 0, fit(stream.label, gutter - 1, align="right"), Ink.DIM)
     planes.glyph[y, gutter:] = row_glyphs(stream.work.sample(edges_ns), edges_ns)
-    covered = np.stack([part.sample(edges_ns).covered_ns for part in stream.parts])
+    covered = np.stack([part.covered_ns(edges_ns) for part in stream.parts])
     style = np.array(INKS, np.uint8)[covered.argmax(axis=0)]
     planes.style[y, gutter:] = inherit(style, covered.sum(axis=0) == 0)
     _put_names(planes, y, gutter, stream, edges_ns)

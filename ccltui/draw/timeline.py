@@ -68,11 +68,11 @@ def put_split(planes: Planes, y: int, x: int, lane: Lane, edges_ns: I64) -> None
     """A row of compute and one of network, the latter by whether it is hidden."""
     compute = lane.compute.sample(edges_ns)
     network = lane.network.sample(edges_ns)
-    both = lane.both.sample(edges_ns)
+    both = lane.both.covered_ns(edges_ns)
     planes.glyph[y, x:] = row_glyphs(compute, edges_ns)
     planes.style[y, x:] = Ink.COMPUTE
     planes.glyph[y + 1, x:] = row_glyphs(network, edges_ns)
-    hidden = 2 * both.covered_ns > network.covered_ns
+    hidden = 2 * both > network.covered_ns
     style = np.where(hidden, Ink.OVERLAPPED, Ink.EXPOSED).astype(np.uint8)
     planes.style[y + 1, x:] = inherit(style, network.covered_ns == 0)
 
@@ -103,7 +103,7 @@ def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
     compute, network = lane.compute.sample(edges_ns), lane.network.sample(edges_ns)
     cell = np.diff(edges_ns)
     glyph, foreground, background = shares(
-        cell, compute.covered_ns, network.covered_ns, lane.both.sample(edges_ns).covered_ns
+        cell, compute.covered_ns, network.covered_ns, lane.both.covered_ns(edges_ns)
     )
     single = compute.transitions + network.transitions == 1
     first = np.minimum(compute.first_ns, network.first_ns)
@@ -121,7 +121,7 @@ def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
 def shaded_row(lane: Lane, edges_ns: I64) -> U32:
     """One row a rank without colour: the shade of what takes most of each cell."""
     compute, network, both = (
-        track.sample(edges_ns).covered_ns for track in (lane.compute, lane.network, lane.both)
+        track.covered_ns(edges_ns) for track in (lane.compute, lane.network, lane.both)
     )
     idle = np.diff(edges_ns) - compute - network + both
     parts = np.stack([idle, compute - both, network - both, both])

@@ -15,6 +15,7 @@ import numpy as np
 
 from ccltui.draw import numbers
 from ccltui.draw.lanes import Lane, Track
+from ccltui.draw.minimap import Minimap
 from ccltui.tui import answers, memory
 from ccltui.tui.communicator import (
     Communicator,
@@ -119,10 +120,11 @@ def stages(
     for metric in ordered[:early]:
         findings = _with_result(findings, metric, view)
         yield findings
-    steps = steps_of_job(view)
+    steps, lanes = steps_of_job(view), lanes_of(view)
     findings = replace(
         findings,
-        lanes=lanes_of(view),
+        lanes=lanes,
+        minimap=Minimap(tuple(lanes.values())),
         steps=steps,
         span=span_of(view, chosen, steps),
         origin_ns=view.origin_ns,

@@ -11,6 +11,7 @@ from ccltui.tui.viewstate import History, Order, ViewState
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Lane
+    from ccltui.draw.minimap import Minimap
     from ccltui.tui.communicator import Communicator, RankCalls
     from ccltui.tui.detail import Detail
     from ccltui.tui.events import EventTable
@@ -49,6 +50,7 @@ class Findings:
     calls: Mapping[str, RankCalls] = field(default_factory=dict)
     harm_ns: Mapping[str, int] = field(default_factory=dict)
     lanes: Mapping[str, Lane] = field(default_factory=dict)
+    minimap: Minimap | None = None  # of the lanes
     steps: tuple[Step, ...] = ()
     span: Span | None = None
     origin_ns: int = 0  # zero of all times here, on the common clock

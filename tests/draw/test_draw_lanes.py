@@ -25,6 +25,7 @@ def test_sample_against_counting_every_nanosecond(
 
     sample = track(*intervals).sample(edges)
 
+    assert track(*intervals).covered_ns(edges).tolist() == sample.covered_ns.tolist()
     assert sample.busy.tolist() == [edge in busy_at for edge in edges.tolist()]
     for index in range(cells):
         low, high = int(edges[index]), int(edges[index + 1])
@@ -39,4 +40,5 @@ def test_an_empty_track_is_never_busy() -> None:
 
     assert not sample.busy.any()
     assert sample.covered_ns.tolist() == [0, 0]
+    assert Track.empty().covered_ns(np.array([0, 10, 20], np.int64)).tolist() == [0, 0]
     assert sample.transitions.tolist() == [0, 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ccltui.draw.lanes import Lane, Track
-from ccltui.draw.minimap import put_minimap
+from ccltui.draw.minimap import Minimap, What
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 
@@ -19,7 +19,9 @@ def lane(start_ns: int, end_ns: int, offset_ns: int = 0) -> Lane:
 def drawn(*lanes: Lane, view_ns: tuple[int, int] = (0, 100)) -> Planes:
     """Ten cells of 10 ns each beside a gutter of six."""
     planes = Planes.blank(2, 16, Ink.TEXT)
-    put_minimap(planes, 1, 6, lanes, origin_ns=1_000, span_ns=(0, 100), view_ns=view_ns)
+    minimap = Minimap(lanes)
+    for _ in range(2):  # the second time from what is kept
+        minimap.put(planes, 1, 6, origin_ns=1_000, span_ns=(0, 100), view_ns=view_ns)
     return planes
 
 
@@ -47,3 +49,21 @@ def test_many_ranks_cost_no_more_than_some() -> None:
     planes = drawn(*[lane(1_000, 1_050)] * 200)
 
     assert planes.row_text(1)[6:] == "█████     "
+
+
+def test_other_widths_spans_and_kinds_are_not_mixed_up() -> None:
+    track = Track.of(np.array([0]), np.array([50]))
+    minimap = Minimap([Lane("0", Track.empty(), track, Track.empty())])
+
+    def row(width: int, end_ns: int, what: What) -> str:
+        planes = Planes.blank(1, width, Ink.TEXT)
+        span = (0, end_ns)
+        minimap.put(planes, 0, 7, origin_ns=0, span_ns=span, view_ns=span, what=what)
+        return planes.row_text(0)
+
+    for _ in range(3):
+        assert row(17, 100, "net") == " net % █████     "
+        assert row(11, 100, "net") == " net % ██  "
+        assert row(17, 200, "net") == " net % ██▄       "
+        assert row(17, 100, "comp") == "comp %           "
+        assert row(17, 50, "net") == " net % ██████████"

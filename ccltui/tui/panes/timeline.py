@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.draw.minimap import What, put_minimap
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ranks import RankRow, StepMark, timeline
@@ -20,6 +19,7 @@ from ccltui.tui.scene import Scene, Span, rank_name
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
+    from ccltui.draw.minimap import What
     from ccltui.tui.streams import Streams
 
 _TALL = 30
@@ -139,13 +139,14 @@ def _with_minimap(planes: Planes, scene: Scene, span: Span, rows: int) -> Planes
     whole = Planes.blank(planes.height + rows, planes.width, Ink.TEXT)
     whole.paste(planes, 0, 0)
     view = scene.state.time
+    if scene.findings.minimap is None:
+        return whole
     kinds: tuple[What, ...] = ("net", "comp")
     for row, what in enumerate(kinds[:rows]):
-        put_minimap(
+        scene.findings.minimap.put(
             whole,
             planes.height + row,
             gutter(scene),
-            list(scene.findings.lanes.values()),
             origin_ns=scene.findings.origin_ns,
             span_ns=(span.start_ns, span.end_ns),
             view_ns=(view.left_ns, view.right_ns),
