@@ -36,6 +36,8 @@ _COMMUNICATION_KERNEL = re.compile(
 )
 _TEXT_COLUMNS = ("op", "dtype", "in_split", "out_split")
 _args_decoder = msgspec.json.Decoder(Args, float_hook=text_of_float)
+_PARAMS = "record_param_comms"
+_DIGITS = 7  # of a number of ranks
 _WAIT = "wait"  # record_param_comms of a synchronisation: no collective of its own
 _MAX_U64 = (1 << 64) - 1
 
@@ -48,9 +50,9 @@ def is_shaped(name: object) -> bool:
 def shape_of(name: str) -> int:
     """What inputs of an event of this name describe.
 
-    1 a collective, 2 its peer too, 3 a matrix product, 0 nothing.
+    1 a collective, 2 its peer or its splits too, 3 a matrix product, 0 nothing.
     """
-    if _POINT_TO_POINT.match(name) is not None:
+    if _POINT_TO_POINT.match(name) is not None or name == _PARAMS:
         return 2
     return 1 if is_shaped(name) else 3 if is_product(name) else 0
 
@@ -149,19 +151,22 @@ class CollectiveRows:
         if direction is not None:
             peer = _peer(_json(args.concrete_inputs))
             peers["dst" if direction[1] == "send" else "src"] = peer
+        size, splits = MISSING, (MISSING, MISSING)
+        if name == _PARAMS:
+            size, texts = _split_and_size(_json(args.concrete_inputs))
+            splits = (self._strings.id_of(texts[0]), self._strings.id_of(texts[1]))
         return (
             MISSING,
             elements,
             MISSING,
             self._strings.id_of(dtype),
             MISSING,
-            MISSING,
+            size,
             MISSING,
             0,
             peers["src"],
             peers["dst"],
-            MISSING,
-            MISSING,
+            *splits,
             MISSING,
             _record_id(args.record_id),
         )
@@ -342,6 +347,23 @@ def _peer(inputs: Any) -> int:
     if isinstance(inputs, list) and len(inputs) > 2 and str(inputs[2]).isdecimal():
         return _count(int(inputs[2]))
     return MISSING
+
+
+def _split_and_size(inputs: Any) -> tuple[int, tuple[str | None, str | None]]:
+    """Ranks of the group, and splits in and out, of the inputs of a recorded call.
+
+    Tensors, sequence, group, rank, operation, splits in, splits out; then the size of the group,
+    or since 2024 its first rank, the distance of its ranks and its size.
+    """
+    if not isinstance(inputs, list) or not all(isinstance(value, str) for value in inputs):
+        return MISSING, (None, None)
+    lists = [at for at, text in enumerate(inputs) if text.startswith("[") and text.endswith("]")]
+    if len(lists) != 2 or lists[1] != lists[0] + 1:
+        return MISSING, (None, None)
+    first, last = inputs[lists[0]], inputs[lists[1]]
+    rest = [text for text in inputs[lists[1] + 1 :] if text.isdecimal() and len(text) <= _DIGITS]
+    size = int(rest[2]) if len(rest) >= 3 else int(rest[0]) if len(rest) == 1 else 0
+    return size or MISSING, (first, last)
 
 
 def _count(value: object) -> int:

@@ -14,7 +14,7 @@ from parsers.kineto.document import Batch, Document, Member, Notebook
 from parsers.kineto.groups import MAX_RANKS, groups_of_config
 from parsers.kineto.lenient import lenient_json
 
-PARSER_VERSION = 4
+PARSER_VERSION = 5
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 CHUNK_BYTES = 1 << 20

@@ -248,3 +248,34 @@ def test_ranks_that_cannot_be_are_no_ranks(tmp_path: Path, ranks: object) -> Non
         ("7", (), -1),
         ("9", (), -1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "size", "splits"),
+    [
+        (["", "337", "93825114103440", "0", "", "[]", "[]", "8"], 8, ("[]", "[]")),
+        (
+            ["", "9", "5", "1", "", "[768, 1280]", "[1024, 1024]"],
+            -1,
+            ("[768, 1280]", "[1024, 1024]"),
+        ),
+        (["", "", "", "0", "", "[4, 4]", "[4, 4]", "0", "1", "2", "True"], 2, ("[4, 4]", "[4, 4]")),
+        (["", "", "", "0", "", "[4, 4]", "[4, 4]", "0", "1"], -1, ("[4, 4]", "[4, 4]")),
+        (["", "1", "2", "0", "", "[4]", "", "[4]", "2"], -1, ("", "")),
+        (["", 1, "[]", "[]", "8"], -1, ("", "")),
+        (["", "1", "2", "0", "", "[]", "[]", "123456789"], -1, ("[]", "[]")),
+        ("x", -1, ("", "")),
+        (None, -1, ("", "")),
+    ],
+)
+def test_splits_and_size_of_recorded_calls_of_2023(
+    tmp_path: Path, inputs: object, size: int, splits: tuple[str, str]
+) -> None:
+    given = {"Input Dims": [[6]], "Input type": ["float"], "Concrete Inputs": inputs}
+    trace = read(tmp_path, x("cpu_op", "record_param_comms", 10, 5, 1, **given))
+
+    table = trace.collective_args
+    assert table.group_size.tolist() == [size]
+    found = [trace.text(int(column[0])) for column in (table.in_split, table.out_split)]
+    assert tuple(found) == splits
+    assert table.in_elems.tolist() == [6]
