@@ -73,10 +73,12 @@ setup() {
 }
 
 @test "one that is refused does not stop the others" {
-    run "$CCLTUI_SBATCH/submit_all.sh" --except 'deepseek*' --except 'llama*pp*'
+    run "$CCLTUI_SBATCH/submit_all.sh" --only '*pp*' --except 'deepseek*' --only '*3d*'
     [ "$status" -eq 1 ]
-    [ "$(grep -c refused <<<"$output")" -eq 2 ]
-    [ "$(wc -l <"$RECORD")" -eq 2 ]
+    [[ ${lines[-3]} == llama* && ${lines[-3]} == *" 42" ]]
+    [[ ${lines[-2]} == qwen* && ${lines[-2]} == *" refused" ]]
+    [[ ${lines[-1]} == qwen* && ${lines[-1]} == *" refused" ]]
+    [ "$(wc -l <"$RECORD")" -eq 1 ]
 }
 
 @test "names and patterns choose" {

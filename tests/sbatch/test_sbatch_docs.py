@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from memory import state_bytes
-from shell import SBATCH
+from sbatch_scripts import SBATCH
 from train_config import read_train_config
 
 from parsers.workload_card import read_card

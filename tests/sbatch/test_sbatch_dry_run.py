@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from shell import SBATCH, Done, environment_with, path_with, script, stand_in
+from sbatch_scripts import SBATCH, Done, environment_with, path_with, script, stand_in
 
 GOLDEN = Path(__file__).parent / "golden"
 LLAMA = "workloads/llama3.1-8b-torchtitan-tp-perlmutter-16/run.sh"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from shell import SBATCH, Done, environment_with, path_with, script, stand_in
+from sbatch_scripts import SBATCH, Done, environment_with, path_with, script, stand_in
 
 TORCHRUN = Path(__file__).parent / "fake_torchrun.sh"
 NAME = "llama3.1-8b-torchtitan-tp-perlmutter-16"

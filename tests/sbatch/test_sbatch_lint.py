@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from shell import SBATCH
+from sbatch_scripts import SBATCH
 
 TESTS = Path(__file__).parent
 SCRIPTS = sorted([*SBATCH.rglob("*.sh"), *SBATCH.rglob("*.sbatch")])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import SBATCH, environment_with
+from sbatch_scripts import SBATCH, environment_with
 
 TESTS = Path(__file__).parent
 WORKLOAD = SBATCH / "workloads" / "llama3.1-8b-torchtitan-tp-perlmutter-16"

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from memory import state_bytes
-from shell import SBATCH
+from sbatch_scripts import SBATCH
 from train_config import read_train_config
 
+from ccltui import cli
 from parsers.workload_card import read_card
 
 
@@ -111,19 +110,16 @@ def test_slurm_is_asked_for_as_many_gpus_as_the_degrees_make(name: str, expected
 
 
 @EACH
-def test_the_card_says_what_the_configuration_says(name: str, expected: Expected) -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "ccltui", "card", "lint"),
-            *(folder(name) / "workload_card.yaml", "--config", folder(name) / "train_config.toml"),
-        ],
-        check=False,
-        capture_output=True,
-        encoding="utf-8",
-    )
-    card = read_card(folder(name) / "workload_card.yaml")
+def test_the_card_says_what_the_configuration_says(
+    name: str, expected: Expected, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder(name) / "workload_card.yaml"
+    config = folder(name) / "train_config.toml"
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    status = cli.run(["card", "lint", str(path), "--config", str(config)])
+
+    assert status == 0, capsys.readouterr()
+    card = read_card(path)
     assert card.batch_size == expected.batch * expected.replicas
     assert card.total_count == expected.replicas * expected.tensor * expected.stages
 
