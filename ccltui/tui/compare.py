@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from ccltui.tui import steps
 from ccltui.tui.cursor import to_time
 from ccltui.tui.kernel import row_at_cursor
 from ccltui.tui.queries import block_query, steps_told, told, versus_query
@@ -69,16 +70,16 @@ def problem(scene: Scene) -> str:
 
 
 def here(scene: Scene) -> tuple[str, int | None] | None:
-    """The rank and the step that the cursor is in."""
+    """The rank and the step that the cursor is in; in Steps the slowest rank of the chosen one."""
     selection = scene.state.selection
+    if scene.state.pane is Pane.STEPS:
+        return steps.slowest(scene)
     if selection.rank is None or selection.rank not in scene.findings.lanes:
         return None
-    if scene.state.pane is Pane.STEPS and scene.state.step is not None:
-        return selection.rank, scene.state.step
     at = selection.time_ns
-    steps = scene.findings.steps
-    inside = [step.id for step in steps if at is not None and step.start_ns <= at < step.end_ns]
-    first = steps[0].id if steps else None
+    marked = scene.findings.steps
+    inside = [step.id for step in marked if at is not None and step.start_ns <= at < step.end_ns]
+    first = marked[0].id if marked else None
     return selection.rank, inside[0] if inside else first
 
 
@@ -153,9 +154,9 @@ def _rank(text: str, scene: Scene) -> str:
 
 
 def _step(number: int, scene: Scene) -> int:
-    steps = [step.id for step in scene.findings.steps]
-    if number not in steps:
-        there = f"there are {steps[0]} to {steps[-1]}" if steps else "the traces have no steps"
+    known = [step.id for step in scene.findings.steps]
+    if number not in known:
+        there = f"there are {known[0]} to {known[-1]}" if known else "the traces have no steps"
         raise GrammarError(f"no step {number}: {there}")
     return number
 

@@ -12,8 +12,8 @@ from ccltui.tui.viewstate import Pane
 _ABOUT = {
     Pane.SUMMARY: (
         "What most time is lost to: ! shows where, the largest first. Then every metric with its",
-        "unit; min and max name the rank, spread is between them over the mean; -- says why it is",
-        "not there. enter: a metric by rank with its definition, a remark with what to do.",
+        "unit; (by rank) in brackets shows another number, min and max name the rank, spread is",
+        "between them over the mean; -- says why it is not there. enter: a metric by rank with its definition, a remark with what to do.",
     ),
     Pane.ALIGNMENT: (
         "Rows are ranks, columns collectives of one communicator in order of time.",

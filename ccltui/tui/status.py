@@ -12,7 +12,7 @@ from ccltui.tui.lines import GAP, Line, cut, spread
 from ccltui.tui.queries import steps_told
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.search import count_text
-from ccltui.tui.summary_rows import chosen_metric
+from ccltui.tui.summary_rows import chosen_metric, fallback, leading, rank_columns
 from ccltui.tui.viewstate import Pane, Section
 
 _KERNEL_NAME = 30
@@ -77,8 +77,12 @@ def _definition(scene: Scene, width: int) -> tuple[Line, Line]:
     above: Line = [(f" {text[0]}", Ink.TEXT)]
     if len(text) > 1 or result is None:
         return above, [(f" {line}", Ink.TEXT) for line in text[1:]]
-    basis = GAP.join(f"{key}: {value}" for key, value in result.basis.items())
-    return above, [(f" {basis}", Ink.DIM)]
+    parts = [f"{key}: {value}" for key, value in result.basis.items()]
+    labels = tuple(scene.findings.lanes)
+    columns = rank_columns(result, labels)
+    if leading(columns, metric.headline) is None and fallback(columns) is not None:
+        parts = [f"(by rank): {fallback(columns)}", *parts]
+    return above, [(f" {GAP.join(parts)}", Ink.DIM)]
 
 
 def collective_text(scene: Scene) -> str:

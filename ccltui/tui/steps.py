@@ -53,6 +53,14 @@ def chosen(scene: Scene) -> int | None:
     return parts.steps[order(scene)[current(scene)]]
 
 
+def slowest(scene: Scene) -> tuple[str, int] | None:
+    """The rank that took longest in the chosen step, and the step; None where there is none."""
+    parts, step = steps_told(scene), chosen(scene)
+    if parts is None or step is None:
+        return None
+    return parts.labels[int(parts.slowest[parts.steps.index(step)])], step
+
+
 def why_none(scene: Scene) -> str | None:
     """What keeps a step from being chosen."""
     if not scene.findings.lanes:

@@ -146,11 +146,10 @@ def test_enter_alone_compares_with_another_rank_and_in_steps_with_the_middle_ste
     assert compare.suggestions("", found) == ["r0"]
     assert compare.parse_versus("", found).versus == Versus(("1", 0), ("0", 0))
 
-    steps = scene(pane=Pane.STEPS)
-    steps = told(steps.with_state(replace(steps.state.select(rank="5"), step=2)))
-    middle = compare.middle_step(steps, "5", 2)
+    steps = told(scene(pane=Pane.STEPS))  # the slowest step is chosen, of its slowest rank
+    middle = compare.middle_step(steps, "0", 2)
     assert middle is not None
-    assert compare.parse_versus("", steps).versus == Versus(("5", 2), ("5", middle))
+    assert compare.parse_versus("", steps).versus == Versus(("0", 2), ("0", middle))
 
 
 def test_the_drawer_keeps_what_it_shows_when_the_focus_moves() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 WIDE = 160
 _SIDE = 76
 _SPARK = 16
-_TREND = 24
+_TREND = 14
 _TITLE = 22
 _NOTES = 5
 _NOTE_LINES = 3
@@ -45,10 +45,10 @@ _COLUMNS = (
     Column("metric", widest=26),
     Column("value", "right"),
     Column("unit", widest=12),
+    Column("by rank", widest=_SPARK + 2),
     Column("min", "right"),
     Column("max", "right"),
     Column("spread", "right"),
-    Column("by rank", widest=44),
     Column("by step", widest=_TREND),
 )
 _EMPTY = [""] * (len(_COLUMNS) - 1)
@@ -186,30 +186,27 @@ def _row(scene: Scene, metric: Metric) -> _Row:
     sign = " !" if result.status == "partial" else ""
     value = numbers.quantity(result.value) + sign
     steps = spark(trend(result, metric.headline), _TREND)
-    return _Row((title, value, metric.unit, *_by_rank(scene, metric, result), steps))
+    return _Row((title, value, metric.unit, *_ranks(scene, metric, result), steps))
 
 
-def _by_rank(scene: Scene, metric: Metric, result: Result) -> tuple[str, str, str, str]:
-    """Smallest, largest, spread and picture; of another column only the picture with its name."""
+def _ranks(scene: Scene, metric: Metric, result: Result) -> tuple[str, str, str, str]:
+    """Picture, smallest, largest and spread; of another number only the picture, in brackets."""
     labels = tuple(scene.findings.lanes)
     columns = rank_columns(result, labels)
     own = leading(columns, metric.headline)
     if own is None:
         other = fallback(columns)
-        if other is None:
-            return "", "", "", ""
-        return "", "", "", f"{_picture([columns[other].get(label) for label in labels])} {other}"
+        return "" if other is None else f"({_picture(columns[other], labels)})", "", "", ""
     column = columns[own]
     ends, wide = extremes(column), spread(column)
     low, high = ("", "")
     if ends is not None:
         low, high = (f"{numbers.quantity(value)} {rank_name(label)}" for label, value in ends)
-    picture = _picture([column.get(label) for label in labels])
-    return low, high, "" if wide is None else f"{wide:.1%}", picture
+    return _picture(column, labels), low, high, "" if wide is None else f"{wide:.1%}"
 
 
-def _picture(values: Sequence[Number]) -> str:
-    return spark(values, _SPARK)
+def _picture(column: Mapping[str, Number], labels: Sequence[str]) -> str:
+    return spark([column.get(label) for label in labels], _SPARK)
 
 
 def _put_notes(planes: Planes, remarks: Sequence[NoteRow], y: int, chosen: int = -1) -> None:
