@@ -18,7 +18,9 @@ from parsers.safe_yaml import Limits, Node, Pair, Scalar, Sequence, load_yaml, r
 SCHEMA: Final = "ccltui.cluster_benchmark"
 SCHEMA_VERSION: Final = 1
 _LIMITS: Final = Limits("cluster benchmark", 1 << 24, 1_000_000)
-_VALUE: Final = re.compile(r"\s*([-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s*")
+_VALUE: Final = re.compile(
+    r"\s*([-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s*(?:\[([\w, -]+)\]\s*)?"
+)
 _DEVICES: Final = re.compile(r"\b(\d{1,7}) (?:GPUs|ranks|devices|processes)\)")
 _GPU: Final = re.compile(r"(?:(?P<host>.+?)\s+)?(?:GPU|Device) (?P<index>\d{1,4})")
 _BYTE_UNITS: Final = {"GB/s": 1 << 30, "MB/s": 1 << 20}
@@ -156,8 +158,13 @@ def _measurement(category: str, test: Pair, notes: list[Note]) -> Measurement:
         host="" if place is None else place["host"] or "",
         device=None if place is None else int(place["index"]),
         ranks=None if ranks is None else int(ranks[1]),
+        marks=() if match is None else _marks(match[3]),
         reason=text if value is None else "",
     )
+
+
+def _marks(text: str | None) -> tuple[str, ...]:
+    return tuple(mark.strip() for mark in (text or "").split(",") if mark.strip())
 
 
 def _id(category: str, test: str) -> str:
