@@ -47,6 +47,20 @@ _NO_LINK = (None, "")
 _Row = tuple[str, str, Mapping[str, float], str, tuple[float | None, str]]
 _ROWS: Final[tuple[_Row, ...]] = (
     (
+        "gb300",
+        "GB300",
+        _half(2500.0, fp8=5000.0, fp4=15000.0),
+        "NVIDIA GB300 NVL72 data sheet, a 72nd, dense",
+        _NVLINK_5,
+    ),
+    (
+        "b300",
+        "B300",
+        _half(2250.0, fp8=4500.0, fp4=13500.0),
+        "NVIDIA HGX B300 data sheet, an eighth, dense",
+        _NVLINK_5,
+    ),
+    (
         "gb200",
         "GB200",
         _half(2500.0, tf32=1250.0, fp32=90.0, fp8=5000.0, fp4=10000.0),
@@ -59,6 +73,13 @@ _ROWS: Final[tuple[_Row, ...]] = (
         _half(2250.0, tf32=1100.0, fp32=80.0, fp8=4500.0, fp4=9000.0),
         "NVIDIA Blackwell architecture brief, HGX, dense",
         _NVLINK_5,
+    ),
+    (
+        "h800",
+        "H800 SXM",
+        _half(989.0, tf32=494.5, fp8=1979.0, fp32=67.0),
+        "NVIDIA H800 data sheet, halved to dense",
+        (200.0, "NVLink 4: 400 GB/s in both directions"),
     ),
     ("g?h200", "H200", _HOPPER, "NVIDIA H200 data sheet, halved to dense", _NVLINK_4),
     (
@@ -81,7 +102,10 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("v100.*pcie", "V100 PCIe", {"fp16": 112.0, "fp32": 14.0}, "NVIDIA V100 data sheet", _NO_LINK),
     ("v100", "V100 SXM", {"fp16": 125.0, "fp32": 15.7}, "NVIDIA V100 data sheet", _NVLINK_2),
     ("l40s", "L40S", _half(362.0, fp8=733.0, fp32=91.6), "NVIDIA L40S data sheet", _NO_LINK),
-    ("a10g?", "A10", _half(125.0, fp32=31.2), "NVIDIA A10 data sheet, dense", _NO_LINK),
+    ("l40", "L40", _half(181.0, fp8=362.0, fp32=90.5), "NVIDIA L40 data sheet", _NO_LINK),
+    ("l4", "L4", _half(121.0, fp8=242.5, fp32=30.3), "NVIDIA L4 data sheet, halved", _NO_LINK),
+    ("a10g", "A10G", _half(70.0, tf32=35.0, fp32=35.0), "NVIDIA A10G data sheet, dense", _NO_LINK),
+    ("a10", "A10", _half(125.0, tf32=62.5, fp32=31.2), "NVIDIA A10 data sheet, dense", _NO_LINK),
     ("t4", "T4", {"fp16": 65.0, "fp32": 8.1}, "NVIDIA T4 data sheet", _NO_LINK),
     (
         "mi355x?",
@@ -103,6 +127,13 @@ _ROWS: Final[tuple[_Row, ...]] = (
         _half(1300.0, tf32=653.7, fp32=163.4, fp8=2614.9),
         "AMD Instinct MI300X data sheet (1307.4), rounded as TorchTitan does",
         _XGMI_3,
+    ),
+    (
+        "mi300a",
+        "MI300A",
+        _half(980.6, tf32=490.3, fp32=122.6, fp8=1961.2),
+        "AMD Instinct MI300A data sheet",
+        _NO_LINK,
     ),
     (
         "mi250x?",

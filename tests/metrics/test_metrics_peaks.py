@@ -25,6 +25,15 @@ from metrics.peaks import DEVICES, PRECISIONS, find_device, precision_of
         ("AMD Instinct MI250X", "MI250X die", 191.5),
         ("AMD Instinct MI355X", "MI355X", 2500.0),
         ("tpu_v6e", "TPU v6e", 918.0),
+        ("NVIDIA A10G", "A10G", 70.0),
+        ("NVIDIA A10", "A10", 125.0),
+        ("NVIDIA L4", "L4", 121.0),
+        ("NVIDIA L40", "L40", 181.0),
+        ("NVIDIA L40S", "L40S", 362.0),
+        ("NVIDIA H800", "H800 SXM", 989.0),
+        ("NVIDIA B300", "B300", 2250.0),
+        ("AMD Instinct MI300A", "MI300A", 980.6),
+        ("AMD Instinct MI325X", "MI300X", 1300.0),
     ],
 )
 def test_devices(name: str, found: str, bf16: float) -> None:
