@@ -13,7 +13,8 @@ _ABOUT = {
     Pane.SUMMARY: (
         "What most time is lost to: ! shows where, the largest first. Then every metric with its",
         "unit; (by rank) in brackets shows another number, min and max name the rank, spread is",
-        "between them over the mean; -- says why it is not there. enter: a metric by rank with its definition, a remark with what to do.",
+        "between them over the mean; -- says why it is not there. enter: a metric by rank with its",
+        "definition, a remark with what to do.",
     ),
     Pane.ALIGNMENT: (
         "Rows are ranks, columns collectives of one communicator in order of time.",
@@ -24,9 +25,10 @@ _ABOUT = {
     Pane.TIMELINE: (
         "Per rank one row of compute and one of network, on corrected clocks. A network",
         "cell is exposed, or hidden under compute, by majority. A height is the share of",
-        "busy time, rounded up: any activity shows. The last row, where there is room, is the",
-        "whole window: network time of all ranks, and what of it is in view. R: the kernels from",
-        "this one to its next occurrence, over all repetitions; V: against another rank or step.",
+        "busy time, rounded up: any activity shows. The last rows, where there is room, are the",
+        "whole window: network and compute time of all ranks, and what of it is in view. R: the",
+        "kernels from this one to its next occurrence, over all repetitions; V: this rank and step",
+        "against another.",
     ),
     Pane.STEPS: (
         "Steps, the slowest first: length on the slowest rank, and what the time of the device",
