@@ -87,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
         )
     if options.metric or options.fail_if:
         return _print_metrics(options)
-    return _explore(options)
+    return _explore(options, arguments)
 
 
 def parser() -> args.Parser:
@@ -150,7 +150,7 @@ def _print_metrics(options: argparse.Namespace) -> int:
     )
 
 
-def _explore(options: argparse.Namespace) -> int:
+def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     headless = {
         "--format": options.format is not None,
         "--output": options.output is not None,
@@ -160,6 +160,8 @@ def _explore(options: argparse.Namespace) -> int:
         if given:
             raise GrammarError(f"{name} needs --metric NAME: the explorer prints nothing")
     _check_exists(options.trace)
+    if options.serve is not None:
+        return explore.serve(options, arguments)
     if not explore.has_terminal():
         raise GrammarError(
             "the explorer needs a terminal; for numbers without one add --metric NAME, "

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from typing import cast
+from collections.abc import Sequence
+from typing import Final, cast
 
+from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, cache_directory, name_nsys, rank_map_of
 from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
 from ccltui.report.envelope import Selection
 from parsers.errors import GrammarError
+
+
+_PORT: Final = 8790
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--replay", metavar="FILE", help="do what was recorded, then go on")
     group.add_argument(
+        "--serve",
+        nargs="?",
+        type=args.grammar(_port),
+        const=_PORT,
+        metavar="PORT",
+        help=f"show it in a browser of this machine only; default port: {_PORT}; needs the extra "
+        "ccltui[serve]",
+    )
+    group.add_argument(
         "--config",
         metavar="FILE",
         help="settings: keys, theme, ...; default: ~/.config/ccltui/config.toml",
@@ -54,7 +69,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def has_terminal() -> bool:
     """Whether both input and output are a terminal."""
+    if in_browser():
+        return True
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def in_browser() -> bool:
+    """Whether textual-serve started this process: then its pipes are the terminal."""
+    return os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")
+
+
+def serve(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Show the explorer to browsers of this machine until interrupted; the exit status."""
+    # textual is imported nowhere else on the way to here.
+    from ccltui.tui.serve import serve as serve_explorer  # noqa: PLC0415
+
+    return serve_explorer(arguments, options.serve)
+
+
+def _port(text: str) -> int:
+    """A port that needs no privileges."""
+    if not text.isdecimal() or not 1024 <= int(text) <= 65535:
+        raise GrammarError(f"{text!r} is not a port from 1024 to 65535")
+    return int(text)
 
 
 def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection) -> int:

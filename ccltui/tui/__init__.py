@@ -56,7 +56,7 @@ def prepare_environment(options: ExplorerOptions) -> None:
 
 def _driver(options: ExplorerOptions) -> type[Driver] | None:
     """The slim driver, or None for Textual's own."""
-    if options.driver == "plain" or sys.platform == "win32":
+    if options.driver == "plain" or sys.platform == "win32" or "TEXTUAL_DRIVER" in os.environ:
         return None
     from ccltui.tui.driver import SlimDriver  # noqa: PLC0415
 

@@ -1,0 +1,128 @@
+"""The explorer in a browser: on this machine only, and only for pages of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from ccltui.tui.serve import command_of, is_ours
+from parsers.errors import NotFoundError
+
+
+def test_visitors_get_the_same_command_without_the_server() -> None:
+    command = command_of(["my run", "--serve", "8999", "--theme", "light"])
+
+    assert shlex.split(command) == [
+        *(sys.executable, "-m", "ccltui", "my run", "--theme", "light"),
+    ]
+    assert shlex.split(command_of(["--serve", "run"]))[3:] == ["run"]
+    assert shlex.split(command_of(["run", "--serve=9000"]))[3:] == ["run"]
+    assert shlex.split(command_of(["a;b", "--serve"]))[3:] == ["a;b"]
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "ours"),
+    [
+        ("127.0.0.1:8790", None, True),
+        ("localhost:8790", "http://localhost:8790", True),
+        ("localhost:8790", "http://evil.example", False),
+        ("evil.example:8790", None, False),
+        ("evil.example:8790", "http://evil.example:8790", False),
+        ("127.0.0.1:80", None, False),
+        ("localhost:8790", "null", False),
+    ],
+)
+def test_who_may_ask(host: str, origin: str | None, ours: bool) -> None:
+    assert is_ours(host, origin, 8790) is ours
+
+
+def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ccltui.tui.serve import serve
+
+    monkeypatch.setitem(sys.modules, "textual_serve.server", None)
+
+    with pytest.raises(NotFoundError, match=re.escape("pip install 'ccltui[serve]'")):
+        serve(["run"], 8790)
+
+
+@pytest.fixture
+def port() -> int:
+    """One that is free now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture
+def served(port: int, tmp_path: Path) -> Iterator[int]:
+    """The command as a server of an empty directory."""
+    (tmp_path / "run").mkdir()
+    words = [sys.executable, "-m", "ccltui", str(tmp_path / "run"), "--serve", str(port)]
+    process = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while True:
+            with socket.socket() as one:
+                if one.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield port
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(10)
+
+
+async def shown(url: str, text: bytes, **headers: str) -> bytes:
+    """What the explorer sends to a page, until a text is in it."""
+    got = b""
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.ws_connect(url) as page,
+        asyncio.timeout(20),
+    ):
+        await page.send_str(json.dumps(["resize", {"width": 80, "height": 24}]))
+        async for message in page:
+            got += message.data if isinstance(message.data, bytes) else b""
+            if text in got:
+                break
+    return got
+
+
+async def test_a_page_of_its_own_shows_the_explorer_and_others_are_refused(served: int) -> None:
+    base = f"http://127.0.0.1:{served}"
+    async with aiohttp.ClientSession() as session:
+        async with session.get(base) as page:
+            assert page.status == 200
+        async with session.get(base, headers={"Host": "evil.example"}) as page:
+            assert page.status == 403
+            assert await page.text() == "ccltui serves this machine only"
+    with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
+        await shown(f"{base}/ws", b"ccltui", Origin="http://evil.example")
+
+    got = await shown(f"{base}/ws?width=80&height=24", b"No trace")
+
+    assert b"Traceback" not in got
+
+
+def test_only_the_loopback_address_is_listened_on(served: int) -> None:
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    listening = [line.split()[1] for line in lines if line.split()[3] == "0A"]
+    mine = [place for place in listening if int(place.rpartition(":")[2], 16) == served]
+
+    assert mine == [f"0100007F:{served:04X}"]
