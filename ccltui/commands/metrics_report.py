@@ -138,6 +138,11 @@ def _row(task: Task, future: Any) -> Row:
     except BrokenProcessPool:
         path = task.loading.path
         return Row(path, problem=f"{path}: the measuring process was killed (out of memory?)")
+    except GrammarError:
+        raise
+    except Exception as error:  # one directory must not take the others with it
+        problem = f"{task.loading.path}: internal error: {type(error).__name__}: {error}"
+        return Row(task.loading.path, problem=problem)
     return row
 
 
@@ -187,6 +192,7 @@ def _facts(job: Job) -> dict[str, Any]:
         "ranks": len(job.ranks),
         "world_size": job.world_size,
         "capture": job.capture.name or None,
+        "card_problem": job.card_problem,
     }
 
 

@@ -30,7 +30,7 @@ FACTS: Final = (
     "ep",
 )
 """Fields of the workload card that tell workloads apart."""
-TRACE_FACTS: Final = ("ranks", "world_size", "capture")
+TRACE_FACTS: Final = ("ranks", "world_size", "capture", "card_problem")
 
 _BETTER: Final = {True: "↑", False: "↓", None: ""}
 
