@@ -57,8 +57,15 @@ def implausible(
         found += _against_memory(one, benchmark, peak)
         found += _against_network(one, benchmark, card_gbps)
         found += _against_others(one, benchmark)
-        found += [Implausible(one, "suspect", _MARKS[mark]) for mark in one.marks if mark in _MARKS]
+        found += _by_its_marks(one)
     return tuple(found)
+
+
+def _by_its_marks(one: Measurement) -> Iterator[Implausible]:
+    """What the benchmark says of its own value; inside a host only a network is out of place."""
+    for mark in one.marks:
+        if mark in _MARKS and (mark != "same_node" or one.id.startswith("network_")):
+            yield Implausible(one, "suspect", _MARKS[mark])
 
 
 def _against_device(one: Measurement, peak: DevicePeak | None) -> Iterator[Implausible]:

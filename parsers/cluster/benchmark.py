@@ -21,6 +21,7 @@ _LIMITS: Final = Limits("cluster benchmark", 1 << 24, 1_000_000)
 _VALUE: Final = re.compile(
     r"\s*([-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s*(?:\[([\w, -]+)\]\s*)?"
 )
+_NOT_MEASURED: Final = "not measured: "
 _DEVICES: Final = re.compile(r"\b(\d{1,7}) (?:GPUs|ranks|devices|processes)\)")
 _GPU: Final = re.compile(r"(?:(?P<host>.+?)\s+)?(?:GPU|Device) (?P<index>\d{1,4})")
 _BYTE_UNITS: Final = {"GB/s": 1 << 30, "MB/s": 1 << 20}
@@ -114,7 +115,8 @@ def read_cluster_benchmark(path: Path, *, shown_path: str) -> ClusterBenchmark:
     if results is None:
         raise CardError("no cluster benchmark: `results:` holds nothing", path=shown_path, line=1)
     notes: list[Note] = []
-    listed = tuple(_listed(results, notes))
+    of_results: list[Note] = []
+    listed = tuple(_listed(results, of_results))
     benchmark = ClusterBenchmark(
         path=shown_path,
         measurements=listed,
@@ -122,7 +124,9 @@ def read_cluster_benchmark(path: Path, *, shown_path: str) -> ClusterBenchmark:
         hostname=_text(root, "hostname"),
         total_time_s=_seconds(_text(root, "total_time")),
     )
-    return replace(_with_block(benchmark, root, notes), notes=tuple(notes))
+    found = _with_block(benchmark, root, notes)
+    # What is printed beside a versioned block is for people only.
+    return replace(found, notes=tuple(notes if found.versioned else [*of_results, *notes]))
 
 
 def _listed(results: safe_yaml.Mapping, notes: list[Note]) -> Iterator[Measurement]:
@@ -144,7 +148,8 @@ def _measurement(category: str, test: Pair, notes: list[Note]) -> Measurement:
     match = _VALUE.fullmatch(text)
     value = None if match is None else finite(match[1].replace(",", ""))
     unit = "" if match is None or match[2] is None else match[2]
-    if value is None and name:
+    reason = text.removeprefix(_NOT_MEASURED)
+    if value is None and name and reason == text:
         where = f"line {test.mark.line}: {shown(test.key[:60])}"
         notes.append(Note("bad_value", f"{where} is {shown(text[:40])!r}, not a number and a unit"))
     return Measurement(
@@ -159,7 +164,7 @@ def _measurement(category: str, test: Pair, notes: list[Note]) -> Measurement:
         device=None if place is None else int(place["index"]),
         ranks=None if ranks is None else int(ranks[1]),
         marks=() if match is None else _marks(match[3]),
-        reason=text if value is None else "",
+        reason=reason if value is None else "",
     )
 
 

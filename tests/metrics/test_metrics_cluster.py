@@ -188,6 +188,7 @@ def doubts(one: Measurement, *others: Measurement, device: str = "H200") -> list
         (value("storage_sequential_read", 5.0, "MB/s", marks=("cached",)), "page cache"),
         (value("network_bandwidth", 5.0, "GB/s", marks=("same_node",)), "this is no network"),
         (value("network_bandwidth", 5.0, "GB/s", marks=("cpu",)), None),
+        (value("allreduce", 5.0, "GB/s", marks=("same_node",)), None),
     ],
 )
 def test_limits(one: Measurement, message: str | None) -> None:

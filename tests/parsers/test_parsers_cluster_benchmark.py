@@ -27,7 +27,8 @@ results:
     Random IOPS (4K blocks): 8882.67 ops/s
     Sequential Read: n/a
   CPU:
-    Sorting (NumPy): 75.15 M elements/s
+    Sorting (NumPy): 75.15 M elements/s [cpu, cached]
+    Matrix multiply (NumPy): "not measured: too slow"
     Something new: 5 widgets
 """
 
@@ -53,7 +54,10 @@ def test_values_as_they_are_printed(tmp_path: Path) -> None:
     assert (other.id, other.host, other.device) == ("matmul_bf16", "node-b", 1)
     network = by_test["Inter-Node Network", "Bandwidth (ping-pong, 24 GPUs)"]
     assert (network.id, network.ranks) == ("network_bandwidth", 24)
-    assert by_test["CPU", "Sorting (NumPy)"].unit == "M elements/s"
+    sorting = by_test["CPU", "Sorting (NumPy)"]
+    assert (sorting.unit, sorting.marks) == ("M elements/s", ("cpu", "cached"))
+    absent = by_test["CPU", "Matrix multiply (NumPy)"]
+    assert (absent.value, absent.reason) == (None, "too slow")
     assert by_test["CPU", "Something new"].id == ""
     assert (found.hostname, found.total_time_s) == ("worker-3", 172.49)
     assert found.timestamp == "2026-01-01T10:20:36.520830"

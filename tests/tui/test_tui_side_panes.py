@@ -45,12 +45,9 @@ def killed(folder: Path) -> Path:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Four runs: two alike, one profiled, one killed."""
+    """Three runs: two alike, and one that was killed."""
     root = tmp_path / "runs"
     pair(root)
-    metrics = document(EPOCH, "ba034200094e")
-    profiled = put_run(root / "nsys80", metrics, switches={"NSYS": "1", "NCCL_LOGS": "0"})
-    with_capture(profiled, CAPTURE_B)
     killed(root / "killed")
     return root
 
@@ -144,12 +141,25 @@ async def test_a_directory_of_runs_opens_in_runs(opened: Open, runs: Path) -> No
         assert pane(app) is Pane.RUNS
         rows = side_tables.runs(app.scene)
         assert rows is not None
-        assert [row.name for row in rows] == ["accum2_300", "bucket200_300", "killed", "nsys80"]
+        assert [row.name for row in rows] == ["accum2_300", "bucket200_300", "killed"]
         text = screen(app)
         assert "29,971" in text
         assert "77.41 !" in text  # six samples
         assert "x incomplete" in text
         assert "rest on 6 of 300 micro-steps" in text
+
+
+async def test_a_profiled_run_shows_its_calls(opened: Open, tmp_path: Path) -> None:
+    metrics = document(EPOCH, "ba034200094e")
+    run = put_run(tmp_path / "nsys80", metrics, switches={"NSYS": "1", "NCCL_LOGS": "0"})
+    with_capture(run, CAPTURE_B)
+    app = opened(tmp_path)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await ready(pilot)
+
+        text = screen(app)
+        assert "1.625" in text
+        assert "nsys was recording: its throughput is no evidence" in text
 
 
 async def test_a_killed_run_says_what_is_missing(opened: Open, runs: Path) -> None:

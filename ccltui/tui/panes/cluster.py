@@ -93,12 +93,13 @@ def _cells(pair: tuple[ClusterRow, str], width: int) -> tuple[str, ...]:
     row, section = pair
     wide = width >= _WIDE
     text = clean(row.text) if row.value is None else ""
-    why = clean(row.message) if width > _WITHOUT_WHY and row.mark else ""
+    said = row.message if row.mark else row.text if row.unit else ""
+    why = clean(said) if width > _WITHOUT_WHY else ""
     return (
         _SIGNS[row.mark][:1],
         fit_middle(clean(section), _WIDE_SECTION if wide else _SECTION).rstrip(),
         fit_middle(clean(row.what), _WIDE_WHAT if wide else _WHAT).rstrip(),
-        numbers.quantity(row.value) if row.value is not None else "",
+        numbers.quantity(row.value) if row.value is not None or row.unit else "",
         row.unit or text,
         _SIGNS[row.mark],
         why,
