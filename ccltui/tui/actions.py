@@ -235,6 +235,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
            why_not=side_tables.why_no_runs),
     Action("pane.cluster", ("8",), "Cluster", "panes", moves.open_pane(Pane.CLUSTER),
            why_not=side_tables.why_no_cluster),
+    Action("pane.reports", ("9",), "Reports", "panes", moves.open_pane(Pane.REPORTS),
+           why_not=side_tables.why_no_reports),
     Action("pane.next", ("tab",), "next pane; drawer", "panes", moves.tab,
            twin="pane.previous", both="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", moves.next_pane(-1)),

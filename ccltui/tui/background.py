@@ -17,7 +17,7 @@ from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.queries import Answered, Query, side_answer
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Session
-from ccltui.tui.side_tables import ClusterQuery, RunsQuery
+from ccltui.tui.side_tables import SideQuery
 
 if TYPE_CHECKING:
     from ccltui.tui.analysis import Analyst
@@ -108,7 +108,7 @@ class Background:
 
     def _answer(self, scene: Scene, query: Query) -> None:
         worker, analyst = get_current_worker(), self._analyst
-        if isinstance(query, RunsQuery | ClusterQuery):
+        if isinstance(query, SideQuery):
             found: Answered | None = side_answer(scene, query, lambda: worker.is_cancelled)
         else:
             found = None if analyst is None else analyst.answer(scene, query)

@@ -14,6 +14,8 @@ from parsers.window import Window, format_ranks, format_steps, format_window
 
 def command_line(scene: Scene, options: ExplorerOptions) -> str:
     """What to type for the numbers behind the view."""
+    if scene.state.pane is Pane.REPORTS:
+        return shlex.join(["ccltui", "stats", scene.session.path, "--alltoall"])
     words = ["ccltui", scene.session.path, "--metric", _metric(scene)]
     chosen, window = scene.session.filter, _window(scene)
     if window is not None:

@@ -72,6 +72,7 @@ class Display:
             detail,
             events,
             files,
+            reports,
             runs,
             steps,
             summary,
@@ -87,6 +88,7 @@ class Display:
         self._canvas(Pane.STEPS).paint_with(steps.paint)
         self._canvas(Pane.RUNS).paint_with(runs.paint)
         self._canvas(Pane.CLUSTER).paint_with(cluster.paint)
+        self._canvas(Pane.REPORTS).paint_with(reports.paint)
         self._drawer.paint_with(detail.paint)
 
     def _canvas(self, pane: Pane) -> CellCanvas:

@@ -45,6 +45,11 @@ _ABOUT = {
         "from the median of the other devices; impossible: above what the hardware can do, or at",
         "odds with another value of the same file; suspect: probably not what its name says.",
     ),
+    Pane.REPORTS: (
+        "What files of nsys say: for each node how long its all-to-all exchanges waited for the",
+        "last device (p50, p95, the whole distribution) and where device time went, shares below",
+        "1 % added up; then the tables of every text of nsys stats. ccltui stats prints them.",
+    ),
     Pane.FILES: (
         "What lies in the directory: captures to switch to, then every file and its state.",
         "x: cannot be read, and why; !: read in part, and what is missing.",

@@ -19,7 +19,7 @@ from ccltui.tui.messages import (
 from ccltui.tui.options import ExplorerOptions
 
 if TYPE_CHECKING:
-    from parsers.job import ProfileMode
+    from parsers.job import Job, ProfileMode
     from parsers.pool import WorkerPool
 
 Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bool]], None]
@@ -44,7 +44,7 @@ def run_load(
     # numpy and the readers take longer to import than the first screen takes to paint.
     from parsers.errors import TraceError  # noqa: PLC0415
     from parsers.ingest import Failed, Loaded, load  # noqa: PLC0415
-    from parsers.job import start_job  # noqa: PLC0415
+    from parsers.job import fallback_of, start_job  # noqa: PLC0415
 
     try:
         job = start_job(
@@ -73,7 +73,33 @@ def run_load(
             post(RankFailed(job, event.path, event.error))
         else:
             progress.add(event.path, event.done_bytes)
+    other = None if cancelled() else fallback_of(job)
+    if other is not None:
+        _give_way(other, cache, options, post, cancelled)
     post(LoadEnded(stopped=cancelled()))
+
+
+def _give_way(
+    job: Job,
+    cache: Path | None,
+    options: ExplorerOptions,
+    post: Callable[[Fact], object],
+    cancelled: Callable[[], bool],
+) -> None:
+    """Show the files of nsys in place of traces without device work, if those have some."""
+    from parsers.ingest import Failed, Loaded, load  # noqa: PLC0415
+    from parsers.job import has_device_work  # noqa: PLC0415
+
+    opened, facts = JobOpened(job), list[Fact]()
+    for event in load(job.capture, cache_dir=cache, jobs=options.jobs, cancelled=cancelled):
+        job = job.with_event(event)
+        if isinstance(event, Loaded):
+            facts.append(RankLoaded(job, event.path))
+        elif isinstance(event, Failed):
+            facts.append(RankFailed(job, event.path, event.error))
+    if has_device_work(job) and not cancelled():
+        for fact in (opened, *facts):
+            post(fact)
 
 
 class HeadStart:

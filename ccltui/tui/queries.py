@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ccltui.tui import side_tables
 from ccltui.tui.scene import Scene
-from ccltui.tui.side_tables import ClusterQuery, RunsQuery
+from ccltui.tui.side_tables import ClusterQuery, ReportsQuery, RunsQuery, SideQuery
 from ccltui.tui.viewstate import Listing, Pane, Shown, Versus
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ Query = (
     | VersusQuery
     | RunsQuery
     | ClusterQuery
+    | ReportsQuery
 )
 
 
@@ -250,7 +251,7 @@ def steps_told(scene: Scene) -> StepParts | None:
 
 
 def side_answer(
-    scene: Scene, query: RunsQuery | ClusterQuery, cancelled: Callable[[], bool]
+    scene: Scene, query: SideQuery, cancelled: Callable[[], bool]
 ) -> Answered | None:
     """Rows of what lies beside the traces; runs in a worker, and needs no trace."""
     job = scene.session.job

@@ -30,7 +30,7 @@ def count(scene: Scene) -> int:
             return 0 if scene.events is None else len(scene.events)
         case Pane.FILES:
             return len(file_rows(scene))
-        case Pane.RUNS | Pane.CLUSTER:
+        case Pane.RUNS | Pane.CLUSTER | Pane.REPORTS:
             return side_tables.count(scene)
         case _:
             return len(_labels(scene))

@@ -56,6 +56,7 @@ class Session:
     generation: int = 0
     has_runs: bool = False  # whether a folder is a run
     has_cluster: bool = False  # whether a file tells of machines
+    has_reports: bool = False  # whether a file is one of nsys that reports are made of
     since: int = 0
 
     def accepts(self, generation: int) -> bool:
@@ -112,6 +113,7 @@ class Session:
             phase="loading",
             has_runs=has_runs(found),
             has_cluster=has_cluster(found),
+            has_reports=any(file.kind in ("nsys_text", "nsys_sqlite") for file in found),
         )
 
     def progressed(self, done_bytes: Mapping[str, int]) -> Session:

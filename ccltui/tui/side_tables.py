@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ccltui.tui.viewstate import Pane
 
 if TYPE_CHECKING:
+    from ccltui.report.nsys_overview import OverviewLine
     from ccltui.tui.scene import Scene
     from ccltui.tui.viewstate import ViewState
     from metrics.cluster.table import ClusterRow
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
     from metrics.runs.table import RunRow
     from parsers.job import Job
 
-    Rows = Sequence[RunRow] | Sequence[ClusterRow]
+    Rows = Sequence[RunRow] | Sequence[ClusterRow] | Sequence[OverviewLine]
 
 _TEXTS: Final = ("training_log", "log", "step_log", "nccl_log", "nccl_tests", "nsys_text")
 _SHORT_BYTES: Final = 1_000_000
 """So much text is read in the time of a frame or two; more must not hold up the keys."""
 _CATEGORIES: Final = frozenset({"runs", "cluster"})
-PANES: Final = frozenset({Pane.RUNS, Pane.CLUSTER})
+PANES: Final = frozenset({Pane.RUNS, Pane.CLUSTER, Pane.REPORTS})
+NO_REPORTS: Final = "nothing of nsys here: no text of nsys stats, no export with all-to-all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,14 @@ class ClusterQuery:
     device: str
 
 
-SideQuery = RunsQuery | ClusterQuery
+@dataclass(frozen=True, slots=True)
+class ReportsQuery:
+    """What the files of nsys below what is open say."""
+
+    path: str
+
+
+SideQuery = RunsQuery | ClusterQuery | ReportsQuery
 
 
 def of_traces() -> dict[str, Metric]:
@@ -61,6 +70,8 @@ def wanted(scene: Scene) -> SideQuery | None:
     if scene.state.pane is Pane.CLUSTER:
         device = "" if job.card is None else job.card.gpu_model or ""
         return ClusterQuery(scene.session.path, device)
+    if scene.state.pane is Pane.REPORTS:
+        return ReportsQuery(scene.session.path)
     return None
 
 
@@ -74,12 +85,16 @@ def rows_of(job: Job, query: SideQuery, cancelled: Callable[[], bool]) -> Rows:
     from metrics.runs.table import run_table  # noqa: PLC0415
 
     make: Callable[[], Rows]
-    if isinstance(query, RunsQuery):
+    if isinstance(query, ReportsQuery):
+        from ccltui.report.nsys_overview import nsys_overview  # noqa: PLC0415
+
+        make = partial(nsys_overview, query.path)
+    elif isinstance(query, RunsQuery):
         make = partial(run_table, job.discovery)
     else:
         make = partial(cluster_table, job.discovery, query.device)
     text = sum(file.size_bytes for file in job.discovery.files if file.kind in _TEXTS)
-    if text <= _SHORT_BYTES:
+    if text <= _SHORT_BYTES and not isinstance(query, ReportsQuery):
         return make()
     from ccltui.tui.elsewhere import made_elsewhere  # noqa: PLC0415
 
@@ -98,6 +113,12 @@ def machines(scene: Scene) -> Sequence[ClusterRow] | None:
     return None if found is None else cast("Sequence[ClusterRow]", found.answer)
 
 
+def reports(scene: Scene) -> Sequence[OverviewLine] | None:
+    """Lines about the files of nsys, None as long as they are being read."""
+    found = scene.told.get(ReportsQuery.__name__)
+    return None if found is None else cast("Sequence[OverviewLine]", found.answer)
+
+
 def panes(scene: Scene) -> list[Pane]:
     """The panes that there is something for: those of traces always, and the one in view."""
     absent = set()
@@ -105,6 +126,8 @@ def panes(scene: Scene) -> list[Pane]:
         absent.add(Pane.RUNS)
     if not scene.session.has_cluster:
         absent.add(Pane.CLUSTER)
+    if not scene.session.has_reports:
+        absent.add(Pane.REPORTS)
     return [pane for pane in Pane if pane not in absent or pane is scene.state.pane]
 
 
@@ -117,6 +140,8 @@ def opened(scene: Scene) -> Scene:
         return scene.with_state(replace(scene.state, pane=Pane.RUNS))
     if session.has_cluster:
         return scene.with_state(replace(scene.state, pane=Pane.CLUSTER))
+    if session.has_reports:
+        return scene.with_state(replace(scene.state, pane=Pane.REPORTS))
     return scene
 
 
@@ -134,6 +159,11 @@ def why_no_cluster(scene: Scene) -> str | None:
     return "nothing about machines here: no benchmark, log of NCCL, topology or ibstat"
 
 
+def why_no_reports(scene: Scene) -> str | None:
+    """Why there is nothing to see in Reports."""
+    return None if scene.session.has_reports else NO_REPORTS
+
+
 def count(scene: Scene) -> int:
     """Rows of the pane in view, 0 in another pane."""
     if scene.state.pane not in PANES:
@@ -141,12 +171,16 @@ def count(scene: Scene) -> int:
     return len(_rows(scene) or ())
 
 
-def _rows(scene: Scene) -> Sequence[RunRow] | Sequence[ClusterRow] | None:
+def _rows(scene: Scene) -> Rows | None:
+    if scene.state.pane is Pane.REPORTS:
+        return reports(scene)
     return runs(scene) if scene.state.pane is Pane.RUNS else machines(scene)
 
 
 def row(state: ViewState) -> int:
     """The selected row of the pane in view."""
+    if state.pane is Pane.REPORTS:
+        return state.report
     return state.run if state.pane is Pane.RUNS else state.machine
 
 
@@ -154,11 +188,17 @@ def to_row(state: ViewState, place: int) -> ViewState:
     """Select a row."""
     if state.pane is Pane.RUNS:
         return replace(state, run=place)
+    if state.pane is Pane.REPORTS:
+        return replace(state, report=place)
     return replace(state, machine=place)
 
 
 def legend(scene: Scene, *, narrow: bool) -> str:
-    """How many rows are in doubt."""
+    """How many rows are in doubt, of Reports where the cursor is."""
+    if scene.state.pane is Pane.REPORTS:
+        found_lines = reports(scene) or ()
+        at = min(scene.state.report, max(len(found_lines) - 1, 0))
+        return "" if narrow or not found_lines else f"line {at + 1} of {len(found_lines)} "
     if scene.state.pane is Pane.RUNS:
         found = runs(scene) or ()
         lacking = sum(one.completeness.state == "incomplete" for one in found)
@@ -173,6 +213,8 @@ def legend(scene: Scene, *, narrow: bool) -> str:
 
 def definition(scene: Scene) -> str:
     """What the numbers of the pane in view are."""
+    if scene.state.pane is Pane.REPORTS:
+        return "delay: longest less shortest kernel of an exchange, over the devices"
     if scene.state.pane is Pane.RUNS:
         return "tokens/s: of all ranks, over training wall time; p50, p95: of micro-steps timed"
     return "outlier: beyond 3.5 scaled MADs and 5 % of the median of the same test"

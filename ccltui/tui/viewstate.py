@@ -20,6 +20,7 @@ class Pane(Enum):
     STEPS = "6"
     RUNS = "7"
     CLUSTER = "8"
+    REPORTS = "9"
 
     @property
     def title(self) -> str:
@@ -29,7 +30,8 @@ class Pane(Enum):
     @property
     def short_title(self) -> str:
         """Name where there is little room."""
-        return {"1": "Sum", "2": "Align", "3": "Time", "8": "Clu"}.get(self.value, self.title)
+        short = {"1": "Sum", "2": "Align", "3": "Time", "8": "Clu", "9": "Rep"}
+        return short.get(self.value, self.title)
 
 
 class Order(Enum):
@@ -188,6 +190,7 @@ class ViewState:
     file: int = 0  # row of Files
     run: int = 0  # row of Runs
     machine: int = 0  # row of Cluster
+    report: int = 0  # line of Reports
     step: int | None = None  # chosen in Steps, by its id
     steps_in_order: bool = False  # rows of Steps: in order of time, else the slowest first
     listing: Listing = field(default_factory=Listing)

@@ -35,6 +35,7 @@ BEFORE: dict[str, tuple[str, ...]] = {
 ELSEWHERE: dict[str, str] = {
     "pane.runs": "test_tui_side_panes.py::test_a_directory_of_runs_opens_in_runs",
     "pane.cluster": "test_tui_side_panes.py::test_a_directory_with_both_offers_both",
+    "pane.reports": "test_tui_reports_pane.py::test_reports_stand_beside_the_panes_of_traces",
     "open.capture": "test_tui_files.py::test_enter_opens_another_capture",
     "filter.clear": "test_tui_app.py::test_a_window_filters_every_pane_without_a_reload",
 }

@@ -1,0 +1,110 @@
+"""What the files of nsys below a folder say, as text: all-to-all studies, then every report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from ccltui.alltoall import studies_of
+from ccltui.report.alltoall_writers import DEFINITION, write_column
+from ccltui.report.layout import clean, count_text, table
+from ccltui.report.nsys_cells import cells, header, is_text
+from metrics.nsys_reports import Report
+from metrics.nsys_reports.from_text import report_of_section
+from parsers.discover import discover
+from parsers.errors import TraceError
+from parsers.found import FoundFile
+from parsers.nsys.text import read_stats_text
+from parsers.nsys.text_table import Section
+
+Role = Literal["heading", "text", "problem"]
+
+CUTOFF_PERCENT: Final = 1.0
+_MOST_ROWS: Final = 200
+"""Of one report: a trace of a long capture is for a file, not for a screen."""
+_LEFT_OUT: Final = frozenset(
+    {
+        *("Avg", "Min", "StdDev", "CorrId", "GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ"),
+        *("Reg/Trd", "StcSMem", "DymSMem", "SrcMemKd", "DstMemKd", "Ctx", "GreenCtx", "PID"),
+        *("TID", "Pid", "Tid", "RangeId", "ParentId", "RangeStack"),
+    }
+)
+"""Columns that a screen has no room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewLine:
+    """One line, without escapes; ``source``: the file that it is of."""
+
+    source: str
+    text: str
+    role: Role = "text"
+
+
+def nsys_overview(path: str) -> tuple[OverviewLine, ...]:
+    """Lines about all files of nsys below ``path``. Raises TraceError where it cannot be opened."""
+    return (*_studies(path), *_reports(path))
+
+
+def _studies(path: str) -> Iterator[OverviewLine]:
+    found = studies_of(path)
+    for node in found.nodes:
+        source = clean(node.source)
+        yield OverviewLine(source, f"Delays of all-to-all: {source}", "heading")
+        yield OverviewLine(source, f"{DEFINITION}.")
+        one = type(found)((node,))
+        lines = write_column(one, CUTOFF_PERCENT).decode().splitlines()
+        yield from (OverviewLine(source, line) for line in lines)
+    for problem in found.problems:
+        yield OverviewLine("", clean(problem), "problem")
+
+
+def _reports(path: str) -> Iterator[OverviewLine]:
+    for file in discover(path).files:
+        if file.kind == "nsys_text" and file.duplicate_of is None:
+            yield from _of_file(file)
+
+
+def _of_file(file: FoundFile) -> Iterator[OverviewLine]:
+    source = clean(file.path)
+    try:
+        stats = read_stats_text(Path(file.real_path), shown=file.path)
+    except TraceError:  # told with the studies, which read the same files
+        return
+    for note in stats.notes:
+        yield OverviewLine(source, f"{source}: {clean(note.message)}", "problem")
+    for section in stats.sections:
+        yield from _of_section(source, section)
+
+
+def _of_section(source: str, section: Section) -> Iterator[OverviewLine]:
+    try:
+        report = report_of_section(section)
+    except TraceError as error:
+        yield OverviewLine(source, f"{source}: {clean(str(error))}", "problem")
+        return
+    if not report.columns:
+        yield OverviewLine(source, f"{source}: {report.name} is absent: {report.absent}", "problem")
+        return
+    yield OverviewLine(source, f"{clean(report.title)}: {source}", "heading")
+    for note in report.notes:
+        yield OverviewLine(source, clean(note), "problem")
+    yield from (OverviewLine(source, line) for line in _lines_of(report))
+    if len(report) > _MOST_ROWS:
+        rest = count_text(len(report) - _MOST_ROWS, "row")
+        yield OverviewLine(source, f" … {rest} more: ccltui stats prints them")
+    yield OverviewLine(source, "")
+
+
+def _lines_of(report: Report) -> list[str]:
+    """The first rows of a report, names last, without columns that say nothing."""
+    columns = [one for one in report.columns if one.name not in _LEFT_OUT]
+    printed = [(one, cells(one, "us")[:_MOST_ROWS]) for one in columns]
+    told = sorted((pair for pair in printed if any(pair[1])), key=lambda pair: is_text(pair[0]))
+    return table(
+        [header(column, "us") for column, _ in told],
+        list(zip(*([clean(cell) for cell in texts] for _, texts in told), strict=True)),
+        align=["left" if is_text(column) else "right" for column, _ in told],
+    )

@@ -1,0 +1,167 @@
+"""Reports: a folder of texts of nsys opens with its studies and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from explorers import Start
+from nsys_exports import Export
+from textual.pilot import Pilot
+
+from ccltui.tui import side_tables
+from ccltui.tui.app import Explorer
+from ccltui.tui.commandline import command_line
+from ccltui.tui.loader import run_load
+from ccltui.tui.queries import is_waiting
+from ccltui.tui.viewstate import Pane
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+KERNEL = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm *, unsigned long, ncclWork *)"
+Compare = Callable[..., bool]
+Open = Callable[[Path], Explorer]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Twenty exchanges of two devices, of which the second joins 1 to 20 us late; the summary."""
+    root = tmp_path / "study"
+    root.mkdir()
+    rows, total = [], 0
+    for index in range(20):
+        begin, late = 1_000 * index, index + 1
+        for device, (start, length) in enumerate(((begin, 100 + late), (begin + late, 100))):
+            rows.append(f"{start}.000,{length}.000,1,8,NVIDIA A100 ({device}),{KERNEL!r}")
+            total += length
+    lines = "\n".join(row.replace("'", '"') for row in rows)
+    (root / "moe_cuda_gpu_trace.csv").write_text(
+        f"Start (us),Duration (us),CorrId,GrdX,Device,Name\n{lines}\n"
+    )
+    (root / "moe_cuda_gpu_sum.csv").write_text(
+        "Time (%),Total Time (us),Instances,Avg (us),Med (us),Min (us),Max (us),StdDev (us),"
+        "Category,Operation\n"
+        f'75.0,{total}.000,40,0.0,0.0,0.000,120.000,0.0,CUDA_KERNEL,"{KERNEL}"\n'
+        "24.5,1370.000,20,0.0,0.0,0.000,90.000,0.0,CUDA_KERNEL,ampere_sgemm_128x64\n"
+        "0.5,30.000,2,0.0,0.0,0.000,20.000,0.0,MEMORY_OPER,[CUDA memset]\n"
+    )
+    return root
+
+
+@pytest.fixture
+def opened(start: Start) -> Open:
+    """Explorers of real directories."""
+    return lambda path: start(run_load, "256", str(path))
+
+
+async def ready(pilot: Pilot[int]) -> None:
+    """Wait until the directory was looked at and the lines are there."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for _ in range(1500):
+        await pilot.pause(0.01)
+        if app.scene.session.phase == "ready" and not is_waiting(app.scene):
+            await pilot.pause()
+            return
+    raise AssertionError("the lines never came")
+
+
+def pane(app: Explorer) -> Pane:
+    """The pane in view."""
+    return app.scene.state.pane
+
+
+def screen(app: Explorer) -> str:
+    """Text of the pane in view."""
+    canvas = app.screen.query_one(f"#{app.scene.state.pane.name.lower()}")
+    return "\n".join(strip.text for strip in canvas.render_lines(canvas.size.region))
+
+
+async def test_a_folder_of_texts_opens_with_its_study(opened: Open, folder: Path) -> None:
+    app = opened(folder)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+
+        assert pane(app) is Pane.REPORTS
+        lines = [line.text for line in side_tables.reports(app.scene) or ()]
+        (delay,) = [line for line in lines if line.startswith("delay ")]
+        assert delay.split() == ["delay", "10.500", "10.500", "19.000", "20.000"]
+        assert any("20 of 20 exchanges have a kernel on each of 2 devices" in x for x in lines)
+        assert any("sums equal those of moe_cuda_gpu_sum.csv" in line for line in lines)
+        assert any(line.split()[:2] == ["75.0", "4,210.000"] for line in lines)
+        assert any(line.endswith("below 1 %") for line in lines)
+        assert "CUDA GPU Trace: moe_cuda_gpu_trace.csv" in lines
+        assert "100 %" in screen(app)  # the distribution
+        assert command_line(app.scene, app._options) == f"ccltui stats {folder} --alltoall"
+
+
+async def test_reports_stand_beside_the_panes_of_traces(opened: Open, folder: Path) -> None:
+    export = Export()
+    export.process(100).kernel("gemm", 50, 90)
+    export.write(folder / "a.sqlite")
+    app = opened(folder)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        assert pane(app) is Pane.SUMMARY
+        await pilot.press("9")
+        await ready(pilot)
+
+        assert pane(app) is Pane.REPORTS
+        assert "Delays of all-to-all" in screen(app)
+
+
+async def test_a_cut_line_is_whole_below(opened: Open, folder: Path) -> None:
+    app = opened(folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        await pilot.press("G", "k", "k", "k")
+        await pilot.pause()
+
+        text = screen(app).splitlines()
+        (chosen,) = [line for line in text if line.startswith("▶")]
+        assert chosen.rstrip().endswith("…")
+        assert "ncclWork *)" in "\n".join(text[-3:])
+
+
+async def test_a_folder_without_anything_of_nsys_has_no_such_pane(
+    opened: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("nothing\n")
+    app = opened(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("9")
+
+        assert Pane.REPORTS not in side_tables.panes(app.scene)
+        assert app.scene.notice == side_tables.NO_REPORTS
+
+
+async def test_a_broken_file_is_one_line(opened: Open, folder: Path) -> None:
+    text = (folder / "moe_cuda_gpu_sum.csv").read_text()
+    (folder / "broken_cuda_gpu_sum.csv").write_text(text.replace("1370.000", "many"))
+    app = opened(folder)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await ready(pilot)
+        await pilot.press("9")
+        await ready(pilot)
+
+        problems = [x.text for x in side_tables.reports(app.scene) or () if x.role == "problem"]
+        assert any("broken_cuda_gpu_sum.csv" in text for text in problems)
+
+
+def after(*keys: str) -> Callable[[Pilot[int]], object]:
+    """Wait for the lines, type, wait."""
+
+    async def run(pilot: Pilot[int]) -> None:
+        await ready(pilot)
+        await pilot.press(*keys)
+        await ready(pilot)
+
+    return run
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_picture_of_a_study(
+    snap_compare: Compare, opened: Open, folder: Path, size: tuple[int, int]
+) -> None:
+    assert snap_compare(opened(folder), terminal_size=size, run_before=after("j", "j"))
