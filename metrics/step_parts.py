@@ -38,11 +38,13 @@ class StepParts:
     @property
     def longest_ns(self) -> I64:
         """Length of each step on the rank that took longest, int64 [s]."""
-        return np.asarray(self.length_ns.max(axis=1))
+        return np.asarray(self.length_ns.max(axis=1, initial=0))
 
     @property
     def slowest(self) -> I64:
         """Column of the rank that took longest in each step, int64 [s]."""
+        if not self.labels:
+            return np.empty(0, np.int64)
         return np.asarray(self.length_ns.argmax(axis=1))
 
     @property

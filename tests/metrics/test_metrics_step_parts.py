@@ -52,3 +52,5 @@ def test_without_steps_or_a_device_there_are_none(trace: RankTrace) -> None:
 
     assert len(found) == 0
     assert found.parts_ns.shape[1] == 0
+    assert found.slowest_first.tolist() == found.slowest.tolist() == []
+    assert found.median_ns == 0
