@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from metrics.result import Result
 from metrics.runs.completeness import completeness
 from metrics.runs.figures import loss, rate_curve, step_times, throughput
 from metrics.runs.run import Run, read_runs
+from metrics.runs.table import run_table
 from parsers.discover import discover
 
 
@@ -300,3 +302,38 @@ def test_a_selection_of_steps_does_not_touch_runs(tmp_path: Path) -> None:
     view = view_of(tmp_path).with_options(steps=(1, 2))
 
     assert find("run_throughput").run(view).value == 29971.22824616126
+
+
+@pytest.mark.shared
+def test_the_published_capture_of_the_baseline(shared: Path, tmp_path: Path) -> None:
+    run = put_run(tmp_path, document(BASELINE, COMMIT_A, grad_accum_steps=1))
+    (run / "profiles").mkdir()
+    text = (shared / "nsys" / "gpt2-deepspeed" / "nsys_stats_gn-0011.txt").read_bytes()
+    (run / "profiles" / "nsys_stats_gn-0011.txt").write_bytes(text)
+
+    details = measure(tmp_path, "run_nccl_calls").details
+
+    assert (details["num_backward"], details["instances"]["AllReduce"]) == (14244, 42748)
+    assert details["allreduce_per_backward"] == pytest.approx(3.00, abs=0.005)
+    assert details["per_backward"]["AllGather"] == pytest.approx(14212 / 14244)
+
+
+def test_any_damage_leaves_a_table(tmp_path: Path) -> None:
+    pair(tmp_path)
+    with_capture(tmp_path / "accum2_300", CAPTURE_A)
+    (tmp_path / "accum2_300" / "training_steps.jsonl").write_text(steps_text(30))
+    (tmp_path / "bucket200_300" / "train.log").write_text(TITAN)
+    whole = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    chance = random.Random(3)
+
+    for _ in range(25):
+        for path, data in whole.items():
+            cut = bytearray(data[: chance.randrange(len(data) + 1)])
+            for _ in range(chance.randrange(4)):
+                place = chance.randrange(len(cut) + 1)
+                cut[place : place + 1] = bytes([chance.randrange(256)]) * 3
+            path.write_bytes(bytes(cut))
+        rows = run_table(discover(tmp_path))
+        said = [text for row in rows for text in (*row.remarks, row.completeness.sentence)]
+        assert {row.name for row in rows} == {"accum2_300", "bucket200_300"}
+        assert not any("\n" in text for text in said)
