@@ -285,8 +285,24 @@ CHECKS: Final[Sequence[Check]] = (
 
 
 def check(job: Job) -> tuple[Finding, ...]:
-    """All findings of a job in which at least one rank is loaded."""
+    """All findings of a job; one, where there is no trace at all."""
+    if not job.ranks and not job.failures:
+        fix = (
+            "let training reach the first window of its profiler, behind the steps that it waits "
+            "and warms up, and look into the log"
+        )
+        others = {file.kind for file in job.discovery.files} & _ANSWER_WITHOUT_TRACES
+        state: State = "warning" if others else "problem"
+        return (Finding("files", state, "no trace that can be opened", fix),)
     return tuple(one(job) for one in CHECKS)
+
+
+_ANSWER_WITHOUT_TRACES: Final = frozenset(
+    {
+        *("serving_results", "expert_stats", "training_metrics", "training_log", "step_log"),
+        *("cluster_benchmark", "nccl_tests", "nccl_log", "timing_stats", "nsys_text"),
+    }
+)
 
 
 def _span(time_ns: int) -> str:

@@ -60,7 +60,8 @@ def run(arguments: Sequence[str]) -> int:
     if problem is not None:
         raise GrammarError(problem)
     loaded = _load(options)
-    findings = _findings(loaded)
+    nothing_yet = not loaded.complete and not loaded.job.ranks  # not read, or stopped at once
+    findings = () if nothing_yet else _findings(loaded.job)
     write = _json if options.format == "json" else _table
     write_report(write(loaded, findings), options.output)
     if not loaded.complete and not options.files_only:
@@ -84,12 +85,10 @@ def _load(options: argparse.Namespace) -> LoadedJob:
     return load_job(loading)
 
 
-def _findings(loaded: LoadedJob) -> tuple[Finding, ...]:
-    if not loaded.job.ranks and not loaded.job.failures:
-        return ()
+def _findings(job: Job) -> tuple[Finding, ...]:
     from ccltui import checks  # noqa: PLC0415  (numpy)
 
-    return checks.check(loaded.job)
+    return checks.check(job)
 
 
 def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:

@@ -84,7 +84,17 @@ def test_nothing_to_look_at(tmp_path: Path) -> None:
     empty = run(CCLTUI, "doctor", tmp_path)
     assert empty.returncode == 1
     assert "notes.txt" in empty.stdout
+    assert "files  problem  no trace that can be opened" in empty.stdout
+    assert "let training reach the first window of its profiler" in empty.stdout
     assert empty.stderr.startswith(f"ccltui: no Kineto trace in {tmp_path}; found notes.txt: ")
+
+
+def test_a_directory_that_answers_without_traces_is_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "gate_logs_0.json").write_text('{"expert_loads": [[1, 2], [3, 4]]}')
+
+    checks = json.loads(run(CCLTUI, "doctor", tmp_path, "--format", "json").stdout)["checks"]
+
+    assert [(check["check"], check["state"]) for check in checks] == [("files", "warning")]
 
 
 def test_notes_say_how_often_and_where(tmp_path: Path) -> None:
