@@ -337,6 +337,7 @@ def _confidence(segments: Segments, cause: I8, share: F64) -> I8:
     confidence[np.isin(cause, vague)] = np.minimum(confidence[np.isin(cause, vague)], MEDIUM)
     few = segments.start.punctual.sum(axis=1) < 2
     confidence[few & np.isin(cause, vague)] = LOW
-    confidence[segments.by_clocks] = np.minimum(confidence[segments.by_clocks], MEDIUM)
+    # what was launched before the first event of a file runs on unrecorded
+    confidence[segments.by_clocks] = LOW
     confidence[cause == CAUSES.index(UNKNOWN)] = LOW
     return confidence.astype(np.int8)

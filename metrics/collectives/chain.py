@@ -25,8 +25,6 @@ SLOW_TRANSFER: Final = "slow_transfer"
 LONGEST: Final = 16
 WAITED: Final = 0.3
 """Below this share of what kept a rank, waiting did not: its transfers took longer."""
-TOLD: Final = 0.5
-"""Unless the other ranks are known in so much of the time, waiting cannot be told from moving."""
 ITS_OWN: Final = 0.25
 """A sender less behind the other senders than this share of the wait sent when it was its turn."""
 
@@ -55,6 +53,14 @@ class Link:
     found: Verdicts | None = None  # what the cause was told from
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A cause that ends a chain, and how sure it can be at most."""
+
+    cause: str
+    limit: int
+
+
 def chain_of(causes: Causes, number: int, row: int) -> tuple[Link, ...]:
     """From one instance (of a matched group, eligible) to the root: the last link's cause.
 
@@ -77,9 +83,9 @@ def chain_of(causes: Causes, number: int, row: int) -> tuple[Link, ...]:
     seen = {(first.label, number)}
     while links[-1].cause == OTHER_COLLECTIVE and len(links) < LONGEST:
         step = _follow(causes, labels, links[-1])
-        if isinstance(step, str):
-            sure = LOW if step == UNKNOWN else min(links[-1].confidence, MEDIUM)
-            links[-1] = replace(links[-1], cause=step, confidence=sure)
+        if isinstance(step, _End):
+            sure = min(links[-1].confidence, step.limit)
+            links[-1] = replace(links[-1], cause=step.cause, confidence=sure)
             break
         labels, link = step
         if (link.label, link.number) in seen:
@@ -92,24 +98,26 @@ def chain_of(causes: Causes, number: int, row: int) -> tuple[Link, ...]:
 
 def _follow(
     causes: Causes, labels: tuple[str, ...], link: Link
-) -> tuple[tuple[str, ...], Link] | str:
+) -> tuple[tuple[str, ...], Link] | _End:
     """The link after this one, or the cause that ends the chain here."""
     waits = None if link.found is None else waits_of(causes, labels, link.found)
-    if waits is None or (waits.told < TOLD and waits.waited_ns < WAITED * waits.more_ns):
-        return UNKNOWN
+    if waits is None:
+        return _End(UNKNOWN, LOW)
     if waits.waited_ns < WAITED * waits.more_ns:
-        return SLOW_TRANSFER
+        if waits.waited_ns + waits.untold_ns >= WAITED * waits.more_ns:
+            return _End(UNKNOWN, LOW)
+        return _End(SLOW_TRANSFER, MEDIUM if waits.is_sure else LOW)
     if waits.number >= 0:
         return _to_last(causes, waits)
     return _to_partner(causes, waits)
 
 
-def _to_last(causes: Causes, waits: Waits) -> tuple[tuple[str, ...], Link] | str:
+def _to_last(causes: Causes, waits: Waits) -> tuple[tuple[str, ...], Link] | _End:
     """To the rank that came last at the collectives that were waited in."""
     arrived = causes.arrivals.groups[waits.number]
     rows = np.unique(waits.rows[arrived.eligible[waits.rows]])
     if not len(rows):
-        return UNKNOWN
+        return _End(UNKNOWN, LOW)
     found = causes.verdicts(waits.number, rows)
     worst = int(rows[arrived.lag_ns[rows].argmax()])
     link = _link(
@@ -125,7 +133,7 @@ def _to_last(causes: Causes, waits: Waits) -> tuple[tuple[str, ...], Link] | str
     return arrived.labels, link
 
 
-def _to_partner(causes: Causes, waits: Waits) -> tuple[tuple[str, ...], Link] | str:
+def _to_partner(causes: Causes, waits: Waits) -> tuple[tuple[str, ...], Link]:
     """To the other side of the transfers, beside those that did the same for the peers."""
     calls = causes.inputs[waits.partner].calls
     row = int(waits.rows[waits.worst])

@@ -29,6 +29,8 @@ MAX_DRIFT: Final = 500e-6
 """Clocks of computers drift by some ten parts in a million."""
 USUAL: Final = 0.8
 """Share of the calls of a stream that must end together with calls of the other."""
+RESOLUTION_NS: Final = 1_000
+"""Times are told no better than that on all ranks together."""
 SAMPLES: Final = 256
 MAX_LINKS: Final = 6
 """So many ranks of known clock are asked for that of another."""
@@ -274,7 +276,7 @@ def _components(queues: Sequence[_Queue], distance: F64) -> list[list[_Queue]]:
     apart = distance[ones, others]
     number = np.array([len(queue.rows) for queue in queues], np.int64)
     alike = ALIKE + CHANCE / np.sqrt(np.minimum(number[ones], number[others]))
-    usual = _usual(distance)
+    usual = max(_usual(distance), RESOLUTION_NS)
     for edge in np.argsort(apart, kind="stable").tolist():
         pair_of = part[int(ones[edge])], part[int(others[edge])]
         one, other = pair_of

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics.collectives.causes import Causes, Verdicts
+from metrics.collectives.member import STEP
 from metrics.collectives.sync_points import SyncPoints
 from metrics.intervals import Intervals, union
 from parsers.columns import I64, MISSING, Bool
@@ -25,7 +26,8 @@ class Waits:
     the matched group in which it did and ``rows`` its instances; or -1 and ``rows`` the calls of
     ``partner`` on the other side of transfers. ``worst`` indexes ``rows``. ``beside`` holds the
     labels and call rows [k, m] of those that did for the peers what ``partner`` (the first) did.
-    ``told`` is the share of its time in those collectives of which the other ranks are known.
+    ``untold_ns`` is its time in those of which the other ranks are not known. ``is_sure`` where
+    all are numbered by the library: of those lined up otherwise members may be missing.
     """
 
     partner: str
@@ -35,7 +37,8 @@ class Waits:
     waited_ns: int
     more_ns: int
     beside: tuple[tuple[str, ...], I64] | None = None
-    told: float = 1.0
+    untold_ns: int = 0
+    is_sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +131,36 @@ def _blamed(
     for key, waited in zip(keys, mine.waited_ns.tolist(), strict=True):
         if key[0] not in ("", label):
             total[key] = total.get(key, 0) + waited
-    told = float(mine.exposed_ns[(number >= 0) | (across >= 0)].sum() / mine.exposed_ns.sum())
+    untold_ns = int(mine.exposed_ns[(number < 0) & (across < 0)].sum())
+    sure = all(
+        causes.arrivals.groups[n].match.level[i] < STEP
+        for n, i in zip(number.tolist(), instance.tolist(), strict=True)
+        if n >= 0
+    )
     if not total:
-        return Waits("", MISSING, mine.row, 0, 0, more_ns, told=told)
+        return Waits("", MISSING, mine.row, 0, 0, more_ns, untold_ns=untold_ns, is_sure=sure)
     best = max(total, key=lambda key: total[key])
     chosen = np.flatnonzero([key == best for key in keys])
     waited = mine.waited_ns[chosen]
     if best[1] >= 0:
         rows = instance[chosen]
-        return Waits(best[0], best[1], rows, int(waited.argmax()), total[best], more_ns)
+        worst = int(waited.argmax())
+        return Waits(
+            best[0],
+            best[1],
+            rows,
+            worst,
+            total[best],
+            more_ns,
+            untold_ns=untold_ns,
+            is_sure=sure,
+        )
     notable = chosen[waited >= NOTABLE * waited.max()]
     rows = partners.other_row[mine.row[notable]]
     worst = int(mine.waited_ns[notable].argmax())
     places = notable - len(mine.row)  # from the end, where windows close together
     beside = _beside(causes, best[0], rows, places, theirs)
-    return Waits(best[0], MISSING, rows, worst, total[best], more_ns, beside)
+    return Waits(best[0], MISSING, rows, worst, total[best], more_ns, beside, untold_ns)
 
 
 def _last(causes: Causes, number: int, instance: int) -> str:

@@ -1,0 +1,178 @@
+"""How often planted culprits and causes are named: jobs drawn at random, written and read back.
+
+python -m bench.culprits [--jobs N] [--first SEED] [--metadata full | names_only]
+
+A job is drawn from its seed: 2 to 16 ranks in several groups, pipelines, hosts whose clocks are up
+to a second apart and drift by up to 50 ppm, kernels that vary, collectives that end unevenly,
+windows that open late, files that are cut off, and one rank that is late for one reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, write_job
+from metrics.collectives.causes import UNKNOWN
+from metrics.collectives.chain import PIPELINE, Link, chain_of
+from metrics.collectives.match import MEDIUM
+from metrics.view import View
+from parsers.job import open_job
+
+VERDICTS: Final = {
+    "compute": "compute",
+    "kernel": "compute",
+    "more_kernels": "more_kernels",
+    "copies": "copies",
+    "data_loading": "data_loading",
+    "checkpoint": "checkpoint",
+    "garbage_collection": "garbage_collection",
+    "allocation": "allocation",
+    "synchronisation": "synchronisation",
+    "operator": "host_blocked",
+    "host": "host_stall",
+}
+"""What each planted cause is to be called."""
+
+NOTABLE: Final = 0.25
+"""Lags below this share of the planted one are those of chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether anybody waited for the culprit, whether it was named with its cause, and errors.
+
+    ``wrong`` are roots that are named with medium or high confidence, and are not the planted one.
+    """
+
+    seen: bool
+    named: bool
+    wrong: tuple[str, ...]
+
+
+def drawn(seed: int, metadata: str = "full") -> tuple[Straggler, Spec]:
+    """A job and whom it lets be late; the same ones for the same seed."""
+    chance = random.Random(seed)
+    shape = {"tp": 1, "pp": 1, "dp_replicate": 1, "dp_shard": 1}
+    for _ in range(chance.choice((1, 2, 2, 3, 3, 4))):
+        shape[chance.choice(list(shape))] *= 2
+    ranks = shape["tp"] * shape["pp"] * shape["dp_replicate"] * shape["dp_shard"]
+    per_node = chance.choice((4, 8))
+    hosts = -(-ranks // per_node)
+    cause: Any = chance.choice(list(VERDICTS))
+    late = Straggler(
+        chance.randrange(ranks),
+        cause,
+        chance.randint(1_000_000, 5_000_000),
+        chance.choice((None, (2,))),
+    )
+    more: dict[str, Any] = {}
+    if chance.random() < 0.3:
+        more["late_starts"] = (LateStart(chance.randrange(ranks), chance.randint(1, 9)),)
+    if chance.random() < 0.2:
+        more["cuts"] = (Cut(chance.randrange(ranks), chance.uniform(0.8, 0.98)),)
+    spec = Spec.quiet(
+        **shape,
+        experts=shape["dp_shard"] > 1 and chance.random() < 0.3,
+        gpus_per_node=per_node,
+        steps=5,
+        layers=shape["pp"] * chance.randint(1, 2),
+        micro_batches=chance.randint(2, 4),
+        pipeline=chance.choice(("1f1b", "gpipe")),
+        sequence_parallel=chance.random() < 0.3,
+        overlap_dp=chance.random() < 0.7,
+        sync_each_step=chance.random() < 0.8,
+        world_allreduce=chance.random() < 0.8,
+        gemm_ns=71_017,
+        attention_ns=57_011,
+        grad_norm_ns=30_011,
+        optimizer_ns=140_009,
+        hidden=1024,
+        seq_len=512,
+        jitter_ns=chance.choice((1_000, 3_000, 10_000)),
+        end_skew_ns=chance.choice((0, 3_000, 8_000)),
+        stragglers=(late,),
+        clock_offsets_ns=tuple(chance.randint(-(10**9), 10**9) for _ in range(hosts)),
+        clock_drifts_ppb=tuple(chance.randint(-50_000, 50_000) for _ in range(hosts)),
+        metadata=metadata,
+        with_python=chance.random() < 0.3,
+        seed=seed,
+        **more,
+    )
+    return late, spec
+
+
+def outcome(directory: Path, late: Straggler, spec: Spec) -> Outcome:
+    """Write the job, read it back, and set what is named against what was planted."""
+    truth = write_job(directory, spec)
+    view = View(open_job(directory, cache_dir=directory.with_name("cache")))
+    wanted = str(late.rank), VERDICTS[late.cause]
+    blamed: Counter[tuple[str, str]] = Counter()
+    wrong: Counter[tuple[str, str]] = Counter()
+    for lag_ns, root in _roots(view, NOTABLE * late.extra_ns):
+        key = root.label, root.cause
+        if root.cause in (PIPELINE, UNKNOWN):
+            continue
+        blamed[key] += lag_ns
+        if key != wanted and root.confidence >= MEDIUM:
+            wrong[key] += lag_ns
+    worst = max(blamed, key=lambda key: blamed[key], default=None)
+    texts = tuple(f"rank {label}: {cause}" for label, cause in wrong)
+    return Outcome(_waited_for(truth, late), worst == wanted, texts)
+
+
+def _roots(view: View, least_ns: float) -> list[tuple[int, Link]]:
+    """Lag and root of every collective whose lag is notable."""
+    causes = view.facts.causes
+    return [
+        (int(group.lag_ns[row]), chain_of(causes, number, int(row))[-1])
+        for number, group in enumerate(view.arrivals.groups)
+        for row in np.flatnonzero((group.last >= 0) & (group.lag_ns >= least_ns))
+    ]
+
+
+def _waited_for(truth: Truth, late: Straggler) -> bool:
+    """Whether any collective in the files waited for the culprit alone, for a notable time."""
+    return any(
+        call.complete
+        and call.last == (late.rank,)
+        and call.lag_ns >= NOTABLE * late.extra_ns
+        and call.type not in ("Send", "Recv")
+        for call in truth.collectives
+    )
+
+
+def main() -> int:
+    """Print one line a job that went wrong, and the rates."""
+    parser = argparse.ArgumentParser(
+        prog="bench.culprits", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first job")
+    parser.add_argument("--metadata", default="full", choices=("full", "no_seq", "names_only"))
+    options = parser.parse_args()
+    seen = named = wrong = 0
+    for seed in range(options.first, options.first + options.jobs):
+        late, spec = drawn(seed, options.metadata)
+        with tempfile.TemporaryDirectory() as folder:
+            found = outcome(Path(folder) / "job", late, spec)
+        seen += found.seen
+        named += found.seen and found.named
+        wrong += bool(found.wrong)
+        if (found.seen and not found.named) or found.wrong:
+            sys.stderr.write(f"seed {seed}: rank {late.rank}, {late.cause}: {found}\n")
+    print(f"{options.metadata}: {named} of {seen} culprits named with their cause, ", end="")
+    print(f"{options.jobs - seen} kept nobody waiting, {wrong} jobs with a confident error")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
