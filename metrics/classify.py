@@ -43,6 +43,8 @@ _COLLECTIVE = re.compile(
     | \bmultimem_ | \b(?:one|two)_shot_all_reduce       # symmetric memory
     | \bmscclpp | \bMSCCL | \bnvshmemx?_
     | \bdeep_ep::(?:\w+::)*\w*(?:dispatch|combine|notify)
+    | ^(?:all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all  # XLA
+        |collective-permute|collective-broadcast)(?:-start|-done)?[.\d]*$
     """,
     re.VERBOSE,
 )
@@ -89,6 +91,7 @@ _OPERATIONS: Final = {
     "broadcast": "Broadcast",
     "alltoall": "AllToAll",
     "sendrecv": "SendRecv",
+    "collectivepermute": "SendRecv",  # XLA
     "barrier": "Barrier",
     "scatter": "Scatter",
     "gather": "Gather",

@@ -85,7 +85,7 @@ def require_traces(view: View) -> None:
             raise refuse("mode_mismatch", f"{asked}{_of_other(view)}")
         profiles = [f.path for f in view.job.discovery.files if f.kind == "tpu_trace"]
         if profiles:
-            text = f"profiles of TPUs ({_named(profiles)}); only GPUs and CPUs are measured"
+            text = f"profiles of TPUs ({_named(profiles)}) without a trace.json.gz that is readable"
             raise refuse("mode_mismatch", text)
         found = found_instead(view.job.discovery.files)
         raise refuse("no_trace", f"no Kineto trace in {view.job.path}; found {found}")

@@ -47,7 +47,7 @@ class Marker:
     number: Callable[[re.Match[str]], int | None]
     at_least: int = 1
     among_operators: bool = False
-    of_nsys: bool = False  # ranges that users name themselves, only in files of nsys
+    only_in: str = ""  # the format of files where the name means a step
 
 
 def _stated(match: re.Match[str]) -> int | None:
@@ -70,8 +70,11 @@ MARKERS: Final = (
     ),
     Marker("execute_context", re.compile(r"execute_(?:\d+_)?context_\d.*"), _counted, at_least=2),
     Marker("run_batch", re.compile(r"run_batch\b.*"), _counted, at_least=2),  # SGLang
-    Marker("NVTX step", re.compile(f"{_NVTX_STEP}[ _#:=-]*([0-9]{{1,9}})"), _stated, of_nsys=True),
-    Marker("NVTX step", re.compile(_NVTX_STEP + "()"), _counted, at_least=2, of_nsys=True),
+    Marker(
+        "NVTX step", re.compile(f"{_NVTX_STEP}[ _#:=-]*([0-9]{{1,9}})"), _stated, only_in="nsys"
+    ),
+    Marker("NVTX step", re.compile(_NVTX_STEP + "()"), _counted, at_least=2, only_in="nsys"),
+    Marker("XLA step", re.compile(r"(\d{1,18})"), _stated, only_in="xla"),
 )
 
 
@@ -82,7 +85,7 @@ def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
     two markers with one number the longer counts: a step marked on two threads is one step.
     """
     for marker in MARKERS:
-        if marker.of_nsys and trace.source.format != "nsys":
+        if marker.only_in not in ("", trace.source.format):
             continue
         for group in ("annotations", "cpu_ops") if marker.among_operators else ("annotations",):
             steps = _marked(trace, trace.group(group), marker)

@@ -27,6 +27,7 @@ __all__ = ["Capture", "Discovery", "FoundFile", "Kind", "discover", "parse_rank_
 
 _JUST_WRITTEN_NS = 120 * 10**9
 _NSYS_KINDS: frozenset[Kind] = frozenset({"nsys_sqlite", "nsys_report"})
+_TRACES: frozenset[Kind] = frozenset({"kineto", "tpu_trace"})
 _TRACE_SUFFIXES = (".json", ".gz", ".zst")
 _NAMED_BY_RANK: frozenset[Kind] = frozenset(
     {"kineto", "execution_trace", "nsys_sqlite", "nsys_report", "memory_snapshot", "expert_stats"}
@@ -48,7 +49,7 @@ class _Candidate:
 
     @property
     def is_trace(self) -> bool:
-        return self.sniffed.kind == "kineto" and self.sniffed.problem is None
+        return self.sniffed.kind in _TRACES and self.sniffed.problem is None
 
 
 def discover(
@@ -85,7 +86,7 @@ def discover(
 
 
 def _is_used(file: FoundFile) -> bool:
-    return file.kind == "kineto" and file.problem is None and file.duplicate_of is None
+    return file.kind in _TRACES and file.problem is None and file.duplicate_of is None
 
 
 def _is_used_of_nsys(file: FoundFile) -> bool:

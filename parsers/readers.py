@@ -18,7 +18,7 @@ Report = Callable[[int], None]
 
 def version_of(kind: Kind) -> int:
     """Version of the columns that a file of this kind gives."""
-    if kind == "kineto":
+    if kind in ("kineto", "tpu_trace"):
         return PARSER_VERSION
     from parsers.nsys.reader import NSYS_VERSION  # noqa: PLC0415
 
@@ -45,6 +45,10 @@ def read_file(
     if kind == "kineto":
         trace = read_kineto(path, shown=shown, progress=progress, cancelled=cancelled)
         return (trace if beside is None else _described(trace, beside),)
+    if kind == "tpu_trace":
+        from parsers.kineto.xla import read_xla  # noqa: PLC0415
+
+        return read_xla(path, shown=shown, progress=progress, cancelled=cancelled)
     if kind == "nsys_report":
         from parsers.nsys.report import read_report  # noqa: PLC0415
 

@@ -192,8 +192,14 @@ def _track(kind: str, pid: Scalar, tid: Scalar, labels: dict[tuple[str, str], st
         tid=str(tid),
         device=_small(pid) if stream else MISSING,
         stream=_small(tid) if stream else MISSING,
-        label=labels.get((str(pid), str(tid)), ""),
+        label=_label(str(pid), str(tid), labels),
     )
+
+
+def _label(pid: str, tid: str, labels: dict[tuple[str, str], str]) -> str:
+    """Name of a thread; of one that stands for a device, behind the device's name."""
+    process, thread = labels.get((pid, ""), ""), labels.get((pid, tid), "")
+    return f"{process} {thread}".rstrip() if process.startswith("/device:") else thread
 
 
 def _track_order(track: TrackKey) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ def classify_opaque(name: str) -> tuple[Kind, str | None]:
             "an nsys report, which only nsys reads: run `nsys export -t sqlite` on it"
         )
     if lower.endswith(".xplane.pb"):
-        return "tpu_trace", "a TPU profile; only traces of GPUs and CPUs are read"
+        return "tpu_trace", "a TPU profile in protocol buffers: its trace.json.gz is read"
     if lower.endswith(_SNAPSHOT_SUFFIXES):
         return "memory_snapshot", _PICKLE
     return "unknown", "binary data in no format known here"

@@ -100,7 +100,7 @@ def _trace(data: bytes, shape: Shape, trace: Member, *, whole: bool) -> Document
     if opening not in (b"[", b""):
         return Document("unknown", "its traceEvents is not a list")
     if _TPU_PROCESS.search(data):
-        return Document("tpu_trace", "a TPU profile; only traces of GPUs and CPUs are read")
+        return Document("tpu_trace")
     info = distributed_info(data, shape.find("distributedInfo"))
     if info.rank is None and whole:
         info = info_at_end(data)
@@ -130,9 +130,7 @@ def _classify_list(data: bytes, start: int, *, whole: bool) -> Document:
         shape = object_shape(data, position)
         keys = shape.keys
         if "ph" in keys or {"name", "ts"} <= keys:
-            tpu = _TPU_PROCESS.search(data) is not None
-            problem = "a TPU profile; only traces of GPUs and CPUs are read" if tpu else None
-            return Document("tpu_trace" if tpu else "kineto", problem)
+            return Document("tpu_trace" if _TPU_PROCESS.search(data) else "kineto")
         if sum(_NSYS_COLUMNS.fullmatch(key) is not None for key in keys) >= 2:
             return Document("nsys_text")
         undecided = not whole and shape.state == "cut"

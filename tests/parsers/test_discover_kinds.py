@@ -143,12 +143,6 @@ def test_what_is_of_use(tmp_path: Path, name: str, content: bytes | str, kind: K
         ("a.json.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\3\xff\xff", "unknown", "gzip data is damaged"),
         ("a.json.bz2", bz2.compress(TRACE), "archive", "bzip2"),
         ("a.json.xz", lzma.compress(TRACE), "archive", "xz"),
-        (
-            "a.json",
-            b'{"traceEvents":[{"ph":"M","name":"process_name","args":{"name":"/device:TPU:0"}}]}',
-            "tpu_trace",
-            "only traces of GPUs and CPUs are read",
-        ),
     ],
 )
 def test_what_is_not_is_listed_with_the_reason(
