@@ -84,6 +84,28 @@ def test_slurm_would_take_every_workload(accounting: Cluster, tmp_path: Path, na
         assert " to start at " in done.stderr
 
 
+@pytest.mark.parametrize("place", [f"sbatch/workloads/{WORKLOADS[0]}", "sbatch", "."])
+def test_a_batch_script_finds_its_library_from_where_it_was_submitted(
+    cluster: Cluster, tmp_path: Path, place: str
+) -> None:
+    """Slurm runs a copy of it, which lies beside nothing."""
+    environment = {
+        "CCLTUI_SITE": "generic",
+        "SITE_SCRATCH": str(tmp_path),
+        "VENV_DIR": str(tmp_path / "absent"),
+        "SBATCH_ACCOUNT": "m1234",
+    }
+    batch = ROOT / "sbatch" / "workloads" / WORKLOADS[0] / "run.sbatch"
+    options = ("--parsable", "--constraint=gpu", f"--output={tmp_path}/out.log")
+
+    done = cluster.run("sbatch", *options, batch, cwd=ROOT / place, env=environment)
+
+    assert done.returncode == 0, done.stderr
+    assert wait_for_end(cluster, done.stdout.strip()).exit_code == 1
+    log = (tmp_path / "out.log").read_text()
+    assert f"error: no Python environment in {tmp_path}/absent\n" in log
+
+
 @pytest.mark.parametrize(("chain", "second"), [("afterok", "stuck"), ("afterany", "FAILED")])
 def test_a_chain_of_workloads_stops_at_a_failure_or_goes_on(
     cluster: Cluster, tmp_path: Path, chain: str, second: str
