@@ -17,6 +17,7 @@ import orjson
 from bench import growth, peers
 from bench.compare import Comparison, compare
 from bench.inputs import LAYOUTS, Inputs, RankSet
+from bench.keys import KeyRun, key_run
 from bench.measure import Command, RunError, Spread, run
 from bench.nsys import first_metric
 from bench.plot import svg
@@ -24,8 +25,9 @@ from bench.results import FirstSight, Results
 from bench.tables import text_of
 from parsers.resources import allowed_cpus
 
-PARTS = ("compare", "events", "ranks", "reopen", "kernels", "screen", "nsys")
+PARTS = ("compare", "events", "ranks", "reopen", "kernels", "screen", "keys", "nsys")
 _INTERVALS = 5_000_000
+_SCREENS = ((120, 40), (200, 50))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,10 +41,12 @@ class _Sizes:
     events_a_small_rank: int
     rounds: int
     nsys_megabytes: int = 2000
+    events_a_key_rank: int = 1_250_000
+    events_a_key_many: int = 300_000
 
 
 _FULL = _Sizes(500, 150, 250, 1_000_000, 20_000, 5)
-_SMALL = _Sizes(20, 10, 10, 40_000, 2_000, 2, 20)
+_SMALL = _Sizes(20, 10, 10, 40_000, 2_000, 2, 20, 40_000, 2_000)
 
 
 def main() -> int:
@@ -110,6 +114,10 @@ class _Bench:
         if "nsys" in self._parts:
             found_nsys = first_metric(self._folder, sizes.nsys_megabytes, rounds, say=_say)
             results = dataclasses.replace(results, nsys=found_nsys)
+        if "keys" in self._parts:
+            said = run(Command.child("heat", 1024, 5000, *_SCREENS[0])).said
+            heat = Spread.of(said["frames_ms"])
+            results = dataclasses.replace(results, sessions=self._sessions(), heat=heat)
         if "reopen" in self._parts:
             found = self._inputs.ranks(8, sizes.events_a_rank)
             with self._store() as store:
@@ -142,6 +150,20 @@ class _Bench:
                 for family in self._inputs.families()
                 for layout in LAYOUTS
             )
+
+    def _sessions(self) -> dict[str, KeyRun]:
+        """Keys in an explorer of 8 large ranks and of 64, in two sizes of terminal."""
+        sizes, runs = self._sizes, {}
+        large = self._inputs.ranks(8, sizes.events_a_key_rank)
+        many = self._inputs.ranks(64, sizes.events_a_key_many)
+        for found in (large, many):
+            with self._store() as store:
+                for width, height in _SCREENS:
+                    name = f"{found.directory.name}, {width}×{height}"
+                    _say(f"  keys: {name}")
+                    words = (found.directory, store, found.ranks, found.counts.events)
+                    runs[name] = key_run(run(Command.child("keys", *words, f"{width}x{height}")).said)
+        return runs
 
     def _screens(self, found: RankSet) -> dict[str, FirstSight]:
         """First and second opening of ranks in the explorer; the median run of each."""
@@ -179,6 +201,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--events-a-rank", type=int, help="of the eight ranks; default: 1000000")
     add("--events-a-small-rank", type=int, help="of the sixty-four ranks; default: 20000")
     add("--nsys-megabytes", type=int, help="size of the nsys export; default: 2000")
+    add("--events-a-key-rank", type=int, help="of eight, under keys; default: 1250000")
+    add("--events-a-key-many", type=int, help="of sixty-four, under keys; default: 300000")
     add("--jobs", type=int, help="worker processes for many ranks; default: the CPUs allowed")
     add("--peers", action="store_true", help="install the peers that are absent")
     add("--peer-python", type=Path, help="an interpreter that has traceinsight already")

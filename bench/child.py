@@ -153,6 +153,22 @@ def _nsys_metric(path: str, metric: str, cache: str) -> Said:
     return {"value": result["value"]}
 
 
+def _keys(
+    directory: str, cache: str, ranks: str, events: str, width: str, height: str
+) -> Said:
+    from bench.keys import drive
+
+    size = int(width), int(height)
+    return dataclasses.asdict(drive(Path(directory), Path(cache), int(ranks), int(events), (width, height)))
+
+
+def _heat(ranks: str, collectives: str, width: str, height: str) -> Said:
+    from bench.keys import heat_frame_ms
+
+    size = int(width), int(height)
+    return {"frames_ms": heat_frame_ms(int(ranks), int(collectives), size)}
+
+
 def _machine() -> Said:
     from bench.machine import facts
 
@@ -180,6 +196,8 @@ TASKS: dict[str, Callable[..., Said]] = {
     "job": _job,
     "kernels": _kernels,
     "screen": _screen,
+    "keys": _keys,
+    "heat": _heat,
     "machine": _machine,
     "make_trace": _make_trace,
     "make_nsys": _make_nsys,

@@ -8,6 +8,7 @@ from typing import Literal
 
 from bench.compare import GENERAL, JSON, ORJSON, OURS, PEER, Comparison
 from bench.growth import Opening, Point, bound_mib
+from bench.keys import KeyRun
 from bench.measure import Spread
 from bench.nsys import FirstMetric
 
@@ -27,6 +28,11 @@ _FASTER = {JSON: (10.0, 6.0), ORJSON: (5.0, 3.0), PEER: (25.0, 10.0), GENERAL: (
 _KERNEL_S = 0.15
 _SECOND_OPENING_CPU_S = 0.3
 _FIRST_METRIC_S = 1.0
+_WIDE = 200
+_BYTES = {"lanes: pan": (8e3, 12e3), "lanes: zoom": (20e3, 45e3), "heat: zoom": (20e3, 45e3)}
+_STEP_BYTES, _WORST_BYTES, _HELD_BYTES = 500, 4e3, 100e3
+_SPLASH_MS, _PAINT_MS, _P50_MS, _P95_MS, _LOADING_MS, _SETTLED_MS = 50, 300, 30, 60, 80, 100
+_BYTES_AN_EVENT, _HEAT_MS = 12, 10
 _NSYS_METRIC_S = 5.0
 _NSYS_PEAK_MIB = 300.0
 
@@ -43,6 +49,8 @@ class Results:
     kernels: Mapping[str, Spread] | None = None
     screens: Mapping[str, FirstSight] | None = None
     nsys: FirstMetric | None = None
+    sessions: Mapping[str, KeyRun] | None = None
+    heat: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,11 @@ def verdicts(results: Results) -> Iterator[Verdict]:
             yield Verdict("second opening of 8 ranks", goal, opening.cpu_s.median, "CPU-s", "less")
     for name, spread in (results.kernels or {}).items():
         yield Verdict(f"{name} of 5 M intervals", _KERNEL_S, spread.median, "CPU-s", "less")
+    for name, session in (results.sessions or {}).items():
+        yield from _of_session(name, session)
+    if results.heat is not None:
+        subject = "heat of 1024 × 5,000, a frame"
+        yield Verdict(subject, _HEAT_MS, results.heat.median, "CPU-ms", "less")
     for name, sight in (results.screens or {}).items():
         yield Verdict(f"first metric, {name}", _FIRST_METRIC_S, sight.metric_s, "s", "less")
     if results.nsys is not None:
@@ -83,6 +96,30 @@ def verdicts(results: Results) -> Iterator[Verdict]:
         wall, peak = results.nsys.wall_s.median, results.nsys.peak_mib.median
         yield Verdict(f"{subject}: first metric", _NSYS_METRIC_S, wall, "s", "less")
         yield Verdict(f"{subject}: peak memory", _NSYS_PEAK_MIB, peak, "MiB", "less")
+
+
+def _of_session(name: str, run: KeyRun) -> Iterator[Verdict]:
+    """The budgets of the explorer; those of latency are for the normal size."""
+    wide = run.columns >= _WIDE
+    for kind, goals in _BYTES.items():
+        most = run.keys[kind].bytes_most
+        yield Verdict(f"{name}: {kind}", goals[wide] / 1e3, most / 1e3, "KB", "less")
+    for kind, goal in (("cursor step", _STEP_BYTES), ("next worst", _WORST_BYTES)):
+        most = max(run.keys[f"{chart}: {kind}"].bytes_most for chart in ("heat", "lanes"))
+        yield Verdict(f"{name}: {kind}", goal / 1e3, most / 1e3, "KB", "less")
+    yield Verdict(f"{name}: idle", 0, run.idle_bytes, "B", "less")
+    if wide:
+        return
+    pan = run.keys["lanes: pan"]
+    yield Verdict(f"{name}: splash", _SPLASH_MS, run.splash_cpu_ms, "CPU-ms", "less")
+    yield Verdict(f"{name}: first paint", _PAINT_MS, run.paint_cpu_ms, "CPU-ms", "less")
+    yield Verdict(f"{name}: pan, p50", _P50_MS, pan.p50_ms, "ms", "less")
+    yield Verdict(f"{name}: pan, p95", _P95_MS, pan.p95_ms, "ms", "less")
+    yield Verdict(f"{name}: while loading, p95", _LOADING_MS, run.loading.p95_ms, "ms", "less")
+    yield Verdict(f"{name}: held key", _HELD_BYTES / 1e3, run.held_bytes / 1e3, "KB", "less")
+    yield Verdict(f"{name}: held key, settled", _SETTLED_MS, run.held_settled_ms, "ms", "less")
+    an_event = run.resident_mib * 2**20 / max(run.events, 1)
+    yield Verdict(f"{name}: memory an event", _BYTES_AN_EVENT, an_event, "B", "less")
 
 
 def _of_comparison(comparison: Comparison) -> Iterator[Verdict]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from bench.compare import Comparison, Row
 from bench.growth import Opening, Point
+from bench.keys import KeyRun
 from bench.measure import Spread
 from bench.nsys import METRIC, FirstMetric
 from bench.results import Results, Verdict, verdicts
@@ -35,6 +36,8 @@ def text_of(results: Results) -> str:
         parts.append(_titled("seconds from the start of the explorer", head, sights))
     if results.nsys is not None:
         parts.append(_nsys(results.nsys))
+    for name, session in (results.sessions or {}).items():
+        parts.append(_session(name, session))
     judged = list(verdicts(results))
     if judged:
         parts.append(_verdicts(judged))
@@ -99,6 +102,23 @@ def _points(title: str, size: str, points: Sequence[Point]) -> str:
     ]
     head = (size, "CPU-s", "wall s", "CPU an event, first = 1", "peak MiB", "bound MiB")
     return _titled(title, head, rows)
+
+
+def _session(name: str, run: KeyRun) -> str:
+    rows = [
+        (
+            kind,
+            f"{cost.bytes_median:.0f}",
+            f"{cost.bytes_most}",
+            f"{cost.p50_ms:.0f}",
+            f"{cost.p95_ms:.0f}",
+            f"{cost.cpu_ms:.0f}",
+        )
+        for kind, cost in {"while loading": run.loading, **run.keys}.items()
+    ]
+    head = ("key", "bytes", "most", "p50 ms", "p95 ms", "CPU ms")
+    memory = f"{run.resident_mib:.0f} MiB resident, {run.of_files_mib:.0f} of it pages of files"
+    return "\n".join([_titled(f"explorer, {name}", head, rows), memory])
 
 
 def _openings(openings: Sequence[Opening]) -> str:

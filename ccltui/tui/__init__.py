@@ -18,6 +18,8 @@ _ENVIRONMENT: Final = {
     "TEXTUAL_SMOOTH_SCROLL": "0",
     "TEXTUAL_FPS": "30",
 }
+_SWITCH_S: Final = 0.001
+"""A key waits so long for each of the threads that compute, instead of Python's 5 ms."""
 _COLOR_SYSTEMS: Final = {"truecolor": "truecolor", "256": "256", "16": "standard"}
 
 
@@ -32,6 +34,7 @@ def run(path: str, *, options: ExplorerOptions) -> int:
     head_start = HeadStart(options)
     from ccltui.tui.app import Explorer  # noqa: PLC0415  (slow: processes start meanwhile)
 
+    sys.setswitchinterval(_SWITCH_S)
     try:
         app = Explorer(path, options, _driver(options), head_start.load)
         code = app.run(mouse=options.mouse)

@@ -1,0 +1,242 @@
+"""The explorer under keys: bytes and milliseconds of each, memory, silence; in a real terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import statistics
+import struct
+import sys
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyte
+
+_LONGEST_S = 240.0
+_QUIET_S = 0.12
+_FRAME_S = 0.033
+_PRIVATE = re.compile(rb"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p|\x1bP[^\x1b]*\x1b\\")
+
+
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """What keys of one kind cost, until their last byte; CPU is that of the whole process."""
+
+    bytes_median: float
+    bytes_most: int
+    p50_ms: float
+    p95_ms: float
+    cpu_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRun:
+    """One session of the explorer over one job, in one size of terminal."""
+
+    columns: int
+    events: int
+
+    splash_cpu_ms: float
+    paint_cpu_ms: float
+    loading: Pressed
+    keys: dict[str, Pressed]
+    held_bytes: int
+    held_settled_ms: float
+    idle_bytes: int
+    resident_mib: float
+    of_files_mib: float  # of these, pages of the mapped columns, which the kernel may drop
+
+
+def key_run(said: Mapping[str, Any]) -> KeyRun:
+    """A session from the JSON of a child process."""
+    keys = {name: Pressed(**cost) for name, cost in said["keys"].items()}
+    return KeyRun(**{**said, "keys": keys, "loading": Pressed(**said["loading"])})
+
+
+class _Screen:
+    """A child in a terminal, and what it shows."""
+
+    def __init__(self, command: Sequence[str], width: int, height: int) -> None:
+        self.started = time.perf_counter()
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            _become(command)
+        size = struct.pack("HHHH", height, width, 0, 0)
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, size)
+        self._screen = pyte.Screen(width, height)
+        self._stream = pyte.ByteStream(self._screen)
+
+    def rows(self) -> list[str]:
+        return list(self._screen.display)
+
+    def read(self, quiet_s: float = _QUIET_S) -> tuple[int, float]:
+        """Bytes until it has been quiet for so long, and when the last of them came."""
+        parts, last = [], time.perf_counter()
+        while select.select([self.descriptor], [], [], quiet_s)[0]:
+            try:
+                parts.append(os.read(self.descriptor, 1 << 20))
+            except OSError:
+                break
+            last = time.perf_counter()
+        data = b"".join(parts)
+        self._stream.feed(_PRIVATE.sub(b"", data))
+        return len(data), last
+
+    def wait_until(self, holds: Callable[[list[str]], bool]) -> None:
+        """Read until something holds of the rows of the screen."""
+        while not holds(self.rows()):
+            if time.perf_counter() - self.started > _LONGEST_S:
+                raise TimeoutError("\n".join(self.rows()))
+            self.read(0.02)
+
+    def press(self, key: str) -> tuple[int, float, float]:
+        """Bytes, milliseconds to the last of them, and milliseconds of CPU time."""
+        cpu, before = self.cpu_ms(), time.perf_counter()
+        os.write(self.descriptor, key.encode())
+        size, last = self.read()
+        return size, (last - before) * 1e3, self.cpu_ms() - cpu
+
+    def cpu_ms(self) -> float:
+        """CPU time of all threads of the process that draws, but for its ended ones."""
+        total = 0
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                total += int((task / "schedstat").read_text().split()[0])
+        return total / 1e6
+
+    def resident_mib(self) -> tuple[float, float]:
+        """Resident memory, and the part of it that is pages of files."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = dict(re.findall(r"^(Rss\w+|VmRSS):\s+(\d+) kB", status, re.MULTILINE))
+        return int(found["VmRSS"]) / 1024, int(found["RssFile"]) / 1024
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        os.close(self.descriptor)
+        os.waitpid(self.pid, 0)
+
+
+KINDS: tuple[tuple[str, str, str], ...] = (
+    ("pane switch", "", "2323"),
+    ("heat: next worst", "2", "]]]]]]]["),
+    ("heat: cursor step", "", "llllllhhhh"),
+    ("heat: rank", "", "jjjkkk"),
+    ("heat: zoom", "0", "wwwsss"),
+    ("heat: pan", "www", "ddddaaaa"),
+    ("lanes: zoom", "30", "wwwwwwsss"),
+    ("lanes: pan", "0wwww", "ddddddddaaaaaaaa"),
+    ("lanes: cursor step", "f", "llllllhhhh"),
+    ("lanes: rank", "", "jjjkkk"),
+    ("lanes: next worst", "", "]]]]"),
+)
+"""Name, keys that lead there, keys that are measured."""
+
+
+def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int, int]) -> KeyRun:
+    """Open a job, press keys while it loads and afterwards; raises TimeoutError with the screen."""
+    width, height = size
+    command = [sys.executable, "-m", "ccltui", str(directory), "--cache-dir", str(cache)]
+    screen = _Screen(command, width, height)
+    try:
+        screen.wait_until(lambda rows: "opening" in rows[0])
+        splash = screen.cpu_ms()
+        screen.wait_until(lambda rows: "opening" not in rows[0] or "looking" in rows[2])
+        paint = screen.cpu_ms()
+        loading = _while_loading(screen, f"{ranks}/{ranks}")
+        screen.wait_until(lambda rows: not any(row.endswith("computing ") for row in rows))
+        screen.read(1.0)
+        keys = {}
+        for name, before, measured in KINDS:
+            for key in before:
+                screen.press(key)
+            keys[name] = _cost([screen.press(key) for key in measured])
+        held = _held(screen)
+        resident, of_files = screen.resident_mib()
+        screen.read(0.5)
+        idle, _ = screen.read(5.0)
+        return KeyRun(
+            *(width, events, splash, paint, loading, keys, *held, idle, resident, of_files)
+        )
+    finally:
+        screen.close()
+
+
+def heat_frame_ms(ranks: int, collectives: int, size: tuple[int, int]) -> list[float]:
+    """CPU milliseconds of frames of a heat map of random lags, each at another zoom or place."""
+    import numpy as np  # noqa: PLC0415  (the driving process stays small)
+
+    from ccltui.draw.align import Columns, Heat, align  # noqa: PLC0415
+
+    late = np.random.default_rng(1).exponential(1e5, (ranks, collectives)).astype(np.int64)
+    heat, labels = Heat(late), [f"r{rank}" for rank in range(ranks)]
+    found = []
+    for per_cell in (1, 2, 8, 32, 64):
+        for first in range(0, collectives // 2, max(collectives // 10, 1)):
+            begun = time.process_time()
+            align(
+                heat,
+                labels,
+                Columns(first // per_cell * per_cell, per_cell),
+                height=size[1] - 6,
+                width=size[0],
+                gutter=12,
+                floor_ns=100_000,
+                selected=(3, first),
+            )
+            found.append((time.process_time() - begun) * 1e3)
+    return found
+
+
+def _while_loading(screen: _Screen, loaded: str) -> Pressed:
+    """Keys that show another pane, one after another until every rank is there."""
+    presses: list[tuple[int, float, float]] = []
+    while not any(loaded in row for row in screen.rows()):
+        overdue = time.perf_counter() - screen.started > _LONGEST_S
+        if overdue or "nothing to show" in screen.rows()[0]:
+            raise TimeoutError("\n".join(screen.rows()))
+        before = time.perf_counter()
+        os.write(screen.descriptor, b"21"[len(presses) % 2 :][:1])
+        select.select([screen.descriptor], [], [], 5.0)
+        first_ms = (time.perf_counter() - before) * 1e3
+        size, _ = screen.read(0.05)
+        presses.append((size, first_ms, 0.0))
+    return _cost(presses or [(0, 0.0, 0.0)])
+
+
+def _held(screen: _Screen) -> tuple[int, float]:
+    """Thirty pans at thirty a second: bytes, and how long after the last one it went on."""
+    size = 0
+    for index in range(30):
+        before = time.perf_counter()
+        os.write(screen.descriptor, b"d" if index % 20 < 10 else b"a")
+        while (left := before + _FRAME_S - time.perf_counter()) > 0:
+            size += screen.read(left)[0]
+    ended = time.perf_counter()
+    rest, last = screen.read()
+    return size + rest, max(last - ended, 0.0) * 1e3
+
+
+def _cost(presses: Sequence[tuple[int, float, float]]) -> Pressed:
+    sizes, times, cpu = zip(*presses, strict=True)
+    ordered = sorted(times)
+    p95 = ordered[min(int(len(ordered) * 0.95), len(ordered) - 1)]
+    return Pressed(
+        statistics.median(sizes), max(sizes), statistics.median(times), p95, statistics.median(cpu)
+    )
+
+
+def _become(command: Sequence[str]) -> None:
+    os.environ.update(TERM="xterm-256color", COLORTERM="")
+    for name in ("NO_COLOR", "COLUMNS", "LINES", "TMUX"):
+        os.environ.pop(name, None)
+    os.execv(command[0], list(command))

@@ -1,0 +1,64 @@
+"""Budgets of the explorer, from sessions as they are written down."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from bench.keys import KINDS, KeyRun, Pressed, heat_frame_ms, key_run
+from bench.measure import Spread
+from bench.results import Results, verdicts
+from bench.tables import text_of
+
+CHEAP = Pressed(120, 400, 12.0, 20.0, 5.0)
+RUN = KeyRun(
+    columns=120,
+    events=10_000_000,
+    splash_cpu_ms=40,
+    paint_cpu_ms=290,
+    loading=CHEAP,
+    keys=dict.fromkeys((name for name, _, _ in KINDS), CHEAP),
+    held_bytes=90_000,
+    held_settled_ms=50,
+    idle_bytes=0,
+    resident_mib=114,
+    of_files_mib=20,
+)
+
+
+def test_a_session_comes_back_from_what_a_child_prints() -> None:
+    assert key_run(dataclasses.asdict(RUN)) == RUN
+
+
+def test_what_meets_every_budget() -> None:
+    results = Results(machine={}, sessions={"8": RUN}, heat=Spread(3, 2, 4))
+
+    found = {verdict.subject: verdict for verdict in verdicts(results)}
+
+    assert all(verdict.met for verdict in found.values())
+    assert len(found) == 15
+    assert round(found["8: memory an event"].measured, 3) == 11.954
+    assert found["8: lanes: pan"].measured == 0.4
+    assert found["heat of 1024 × 5,000, a frame"].goal == 10
+
+
+def test_what_misses_and_what_a_wide_screen_may_cost() -> None:
+    dear = dataclasses.replace(CHEAP, bytes_most=9_000)
+    run = dataclasses.replace(RUN, keys={**RUN.keys, "lanes: pan": dear}, idle_bytes=1)
+    wide = dataclasses.replace(run, columns=200)
+    results = Results(machine={}, sessions={"8": run, "wide": wide})
+
+    missed = {verdict.subject for verdict in verdicts(results) if not verdict.met}
+
+    assert missed == {"8: lanes: pan", "8: idle", "wide: idle"}
+
+
+def test_the_table_names_keys_and_memory() -> None:
+    text = text_of(Results(machine={}, sessions={"8": RUN}))
+
+    assert "explorer, 8" in text
+    assert "114 MiB resident, 20 of it pages of files" in text
+    assert "heat: next worst" in text
+
+
+def test_frames_of_heat_are_timed_at_several_zooms() -> None:
+    assert len(heat_frame_ms(8, 200, (80, 24))) == 25
