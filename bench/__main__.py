@@ -162,7 +162,9 @@ class _Bench:
                     name = f"{found.directory.name}, {width}×{height}"
                     _say(f"  keys: {name}")
                     words = (found.directory, store, found.ranks, found.counts.events)
-                    runs[name] = key_run(run(Command.child("keys", *words, f"{width}x{height}")).said)
+                    runs[name] = key_run(
+                        run(Command.child("keys", *words, f"{width}x{height}")).said
+                    )
         return runs
 
     def _screens(self, found: RankSet) -> dict[str, FirstSight]:

@@ -153,13 +153,13 @@ def _nsys_metric(path: str, metric: str, cache: str) -> Said:
     return {"value": result["value"]}
 
 
-def _keys(
-    directory: str, cache: str, ranks: str, events: str, width: str, height: str
-) -> Said:
+def _keys(directory: str, cache: str, ranks: str, events: str, size: str) -> Said:
     from bench.keys import drive
 
-    size = int(width), int(height)
-    return dataclasses.asdict(drive(Path(directory), Path(cache), int(ranks), int(events), (width, height)))
+    width, height = map(int, size.split("x"))
+    return dataclasses.asdict(
+        drive(Path(directory), Path(cache), int(ranks), int(events), (width, height))
+    )
 
 
 def _heat(ranks: str, collectives: str, width: str, height: str) -> Said:
