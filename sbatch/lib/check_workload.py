@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from memory import check_memory
-from plan_checks import Problem, check_model, check_plan
+from plan_checks import Problem, check_model, check_plan, check_recording
 from torchtitan_arguments import is_classic
 from train_config import ConfigError, TrainConfig, read_train_config
 
@@ -70,6 +70,7 @@ def main() -> int:
         print(f"{name}={config.values[key]}")
     problems = [
         *check_plan(config, world_size=size.ranks, torch_profiler=options.profile != "nsys"),
+        *_of_nsys(config, options),
         *_of_torchtitan(config, options.train_program, torchtitan),
         *_memory(config, options, size.ranks),
         *_card_of_file(overrides),
@@ -104,6 +105,11 @@ def _torchtitan() -> str:
         return version("torchtitan")
     except PackageNotFoundError:
         return os.environ.get("TORCHTITAN_VERSION", "0.2.2")
+
+
+def _of_nsys(config: TrainConfig, options: argparse.Namespace) -> Iterator[Problem]:
+    if options.profile != "torch" and options.device == "cuda":
+        yield from check_recording(config, os.environ.get("NSYS_STEPS", "none"))
 
 
 def _of_torchtitan(config: TrainConfig, program: str, version: str) -> Iterator[Problem]:

@@ -3,12 +3,13 @@
 
 need_training_python() {
     [[ -x $VENV_DIR/bin/python ]] || fail "$FAILED" "no Python environment in $VENV_DIR" \
-        "run $CCLTUI_SBATCH/perlmutter/setup_env.sh once on a login node, or set VENV_DIR"
+        "run $CCLTUI_SBATCH/setup_env.sh once on a login node, or set VENV_DIR"
     export PYTHON=$VENV_DIR/bin/python
 }
 
-set_train_program() {
-    export TRAIN_PROGRAM=${CCLTUI_TRAIN_PROGRAM:-torchtitan.train}
+# set_program: what trains, and which of its steps nsys records.
+set_program() {
+    export TRAIN_PROGRAM=${CCLTUI_TRAIN_PROGRAM:-torchtitan.train} NSYS_STEPS=${NSYS_STEPS:-11-15}
 }
 
 # need_program: what is to be trained can be started.
@@ -20,7 +21,7 @@ need_program() {
     fi
     "$PYTHON" -c 'import importlib.util as i, sys; sys.exit(i.find_spec(sys.argv[1].split(".")[0]) is None)' \
         "$TRAIN_PROGRAM" || fail "$FAILED" "$PYTHON has no module $TRAIN_PROGRAM" \
-        "run $CCLTUI_SBATCH/perlmutter/setup_env.sh, or give --train-program another"
+        "run $CCLTUI_SBATCH/setup_env.sh, or give --train-program another"
 }
 
 need_nsys() {
@@ -35,7 +36,7 @@ need_assets() {
     [[ $TRAIN_PROGRAM == torchtitan.* || -n ${CCLTUI_ASSETS:-} ]] || return 0
     ASSETS=${CCLTUI_ASSETS:-$HF_ASSETS_ROOT/${FACTS[assets]##*/}}
     [[ -r $ASSETS/tokenizer.json ]] || fail "$FAILED" "no tokenizer in $ASSETS" \
-        "run $CCLTUI_SBATCH/perlmutter/setup_env.sh --with-models, or set HF_ASSETS_ROOT"
+        "run $CCLTUI_SBATCH/setup_env.sh --with-models, or set HF_ASSETS_ROOT"
 }
 
 # check_workload [ARGUMENT OF THE TRAINING PROGRAM...]: sets FACTS, and NODES and GPUS_PER_NODE

@@ -32,7 +32,7 @@ run_workload() {
     [[ -z ${SLURM_JOB_ID:-} || -n ${SLURM_JOB_ACCOUNT:-} ]] || need_account
     set_paths
     set_caches
-    set_train_program
+    set_program
     load_modules
     need_training_python
     set_distributed

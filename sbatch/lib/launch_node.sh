@@ -27,8 +27,10 @@ launcher=(
 )
 if [[ $PROFILER == nsys ]]; then
     # Whole steps, opened by the training itself; without a GPU there is no cudaProfilerApi.
-    if [[ $SITE_DEVICE == cuda && ${NSYS_STEPS=11-15} == *-* ]]; then
-        export NSYS_STEPS NSYS_CAPTURE_RANGE=cudaProfilerApi
+    if [[ $SITE_DEVICE == cuda && $NSYS_STEPS != none ]]; then
+        export NSYS_CAPTURE_RANGE=cudaProfilerApi
+    else
+        unset NSYS_STEPS
     fi
     launcher=("$CCLTUI_SBATCH/nsys/profile.sh" --output "$TRACE_DIR/$RUN_NAME" -- "${launcher[@]}")
 fi

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from recorded_steps import parse_steps
 from train_config import TrainConfig
 
 # Those whose get_train_spec() has a pipelining_fn in torchtitan 0.2.2.
@@ -83,7 +84,7 @@ def check_model(config: TrainConfig, version: str) -> Iterator[Problem]:
             "error",
             f"torchtitan {version} does not pipeline {name}",
             "use torchtitan 0.3 or newer in an environment of its own: "
-            "VENV_DIR=… TORCHTITAN_VERSION=0.3.0 sbatch/perlmutter/setup_env.sh",
+            "VENV_DIR=… TORCHTITAN_VERSION=0.3.0 sbatch/setup_env.sh",
         )
     replicas = config.number("parallelism.data_parallel_replicate_degree")
     shards = config.number("parallelism.data_parallel_shard_degree")
@@ -93,6 +94,24 @@ def check_model(config: TrainConfig, version: str) -> Iterator[Problem]:
             f"torchtitan {version} replicates llama3 only where nothing else is parallel",
             f"shard instead: data_parallel_shard_degree = {replicas}, "
             "data_parallel_replicate_degree = 1",
+        )
+
+
+def check_recording(config: TrainConfig, steps: str) -> Iterator[Problem]:
+    """Whether the steps that nsys is to record are ones that the job makes."""
+    if steps == "none":
+        return
+    try:
+        recorded = parse_steps(steps)
+    except ValueError as error:
+        yield Problem("error", str(error), "or set it to none: a window in seconds")
+        return
+    last = config.number("training.steps")
+    if recorded.last > last:
+        yield Problem(
+            "error",
+            f"nsys is to record steps {steps}, the job ends at step {last}",
+            "set NSYS_STEPS to earlier ones, or give more --steps",
         )
 
 

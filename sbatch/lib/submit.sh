@@ -45,7 +45,7 @@ main() {
     set_paths
     name=${WORKLOAD_DIR##*/}
     TRACE_DIR=${TRACE_DIR:-$TRACE_BASE/$name}
-    set_train_program
+    set_program
     find_python
     DEFAULT_NODES=$(directive nodes)
     if [[ -n $PYTHON ]]; then

@@ -204,6 +204,17 @@ def test_on_gpus_nsys_waits_for_whole_steps(job: Job) -> None:
     assert [line.split()[1] for line in job.lines("launches")] == ["0"]
 
 
+def test_by_the_clock_no_steps_are_counted(job: Job) -> None:
+    stand_in(job.folder / "bin", "nsys", 'printf "%s\\n" "${NSYS_STEPS-} $*" >>"$RECORD/nsys"')
+
+    job.run(env={"PROFILE_MODE": "nsys", "SITE_DEVICE": "cuda", "NSYS_STEPS": "none"})
+
+    for recorded in job.lines("nsys"):
+        assert recorded.startswith(" profile ")
+        assert "--delay=120 --duration=15" in recorded
+    assert len(job.lines("nsys")) == 2
+
+
 def test_a_failing_rank_ends_the_job_with_its_status(job: Job) -> None:
     done = job.run(env={"TRAINING": "failing", "PROFILE_MODE": "torch"})
 
@@ -274,6 +285,10 @@ def test_a_folder_that_another_job_writes_to_is_refused(job: Job) -> None:
         ({"CCLTUI_SITE": "nowhere"}, 2, "no site profile", "perlmutter"),
         ({"PROFILE_MODE": "kineto"}, 2, "PROFILE_MODE is 'kineto'", "torch nsys both"),
         ({"PROFILE_MODE": "nsys", "PATH": ""}, 1, "needs nsys", "--profile torch"),
+        (
+            {"PROFILE_MODE": "both", "SITE_DEVICE": "cuda", "NSYS_STEPS": "90-95"},
+            *(2, "this workload would not run", "see above"),
+        ),
         ({"SLURM_NNODES": "3"}, 2, "this workload would not run", "see above"),
         ({"SITE_ACCOUNT_NEEDED": "yes"}, 2, "no account to charge on generic", "--account"),
         ({"CCLTUI_TRAIN_PROGRAM": "/absent.py"}, 1, "no training program", "--train-program"),

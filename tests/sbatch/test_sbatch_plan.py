@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from memory import check_memory, state_bytes
-from plan_checks import Problem, check_model, check_plan
+from plan_checks import Problem, check_model, check_plan, check_recording
 from train_config import TrainConfig, read_train_config
 
 PROFILED = "[profiling]\nenable_profiling = true\n"
@@ -84,6 +84,26 @@ def test_micro_batches_fill_the_stages(
 
     assert [problem.level for problem in problems(found, world_size=4)] == (
         [level] if level else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "refused"),
+    [
+        ("11-15", None),
+        ("1-20", None),
+        ("none", None),
+        ("16-21", "nsys is to record steps 16-21, the job ends at step 20"),
+        ("soon", "NSYS_STEPS is 'soon', not FIRST-LAST as in 11-15"),
+    ],
+)
+def test_nsys_records_steps_that_the_job_makes(
+    tmp_path: Path, steps: str, refused: str | None
+) -> None:
+    found = list(check_recording(config(tmp_path, rest="[training]\nsteps = 20\n"), steps))
+
+    assert [(problem.level, problem.what) for problem in found] == (
+        [("error", refused)] if refused else []
     )
 
 
