@@ -61,12 +61,13 @@ def run(arguments: Sequence[str]) -> int:
         raise GrammarError(problem)
     loaded = _load(options)
     nothing_yet = not loaded.complete and not loaded.job.ranks  # not read, or stopped at once
-    findings = () if nothing_yet else _findings(loaded.job)
+    beside = () if options.files_only else _side_findings(loaded.job)
+    findings = (*(() if nothing_yet else _findings(loaded.job)), *beside)
     write = _json if options.format == "json" else _table
     write_report(write(loaded, findings), options.output)
     if not loaded.complete and not options.files_only:
         return exit_codes.INTERRUPTED
-    if not loaded.job.discovery.captures:
+    if not loaded.job.discovery.captures and not beside:
         _tell_nothing(loaded.job)
         return exit_codes.INPUT
     return exit_codes.OK
@@ -89,6 +90,12 @@ def _findings(job: Job) -> tuple[Finding, ...]:
     from ccltui import checks  # noqa: PLC0415  (numpy)
 
     return checks.check(job)
+
+
+def _side_findings(job: Job) -> tuple[Finding, ...]:
+    from ccltui import side_checks  # noqa: PLC0415  (numpy)
+
+    return side_checks.side_findings(job)
 
 
 def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:

@@ -131,6 +131,25 @@ def test_metrics_of_runs_without_any_trace(tmp_path: Path) -> None:
     assert (steps["status"], steps["reason"]) == ("partial", "sampled_steps")
 
 
+def test_doctor_counts_what_is_in_doubt(tmp_path: Path) -> None:
+    pair(tmp_path)
+    put_run(tmp_path / "killed", None, complete=False)
+    (tmp_path / "ibstat.txt").write_text(
+        "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n"
+    )
+
+    done = run(CCLTUI, "doctor", tmp_path, "--format", "json")
+
+    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
+    assert (done.returncode, done.stderr) == (0, "")
+    assert checks["files"]["message"] == "no trace that can be opened"
+    assert (checks["runs"]["state"], checks["runs"]["message"]) == (
+        "warning",
+        "3 runs; incomplete: killed; with remarks: accum2_300 and bucket200_300",
+    )
+    assert checks["machines"]["message"] == "of 1 fact: 1 problem"
+
+
 def test_doctor_names_every_file_of_a_run(tmp_path: Path) -> None:
     folder = put_run(tmp_path, document(BASELINE, COMMIT_A))
     with_capture(folder, CAPTURE_A)
