@@ -124,10 +124,10 @@ def pair(root: Path) -> tuple[Path, Path]:
     return a, b
 
 
-def nvtx_text(rows: Mapping[str, int]) -> str:
+def nvtx_text(rows: Mapping[str, int], capture: str = "a") -> str:
     """A table of ranges as ``nsys stats`` prints it, digits grouped the Indian way."""
     lines = [
-        "Processing [a.sqlite] with [/opt/nsys/reports/nvtx_sum.py]... ",
+        f"Processing [{capture}.sqlite] with [/opt/nsys/reports/nvtx_sum.py]... ",
         "",
         " ** NVTX Range Summary (nvtx_sum):",
         "",
@@ -156,10 +156,12 @@ CAPTURE_B = {
 }
 
 
-def with_capture(folder: Path, rows: Mapping[str, int], host: str = "node-13") -> Path:
+def with_capture(
+    folder: Path, rows: Mapping[str, int], host: str = "node-13", capture: str = "a"
+) -> Path:
     """Add the text of a profiler to a run."""
     (folder / "profiles").mkdir(exist_ok=True)
-    (folder / "profiles" / f"nsys_stats_{host}.txt").write_text(nvtx_text(rows))
+    (folder / "profiles" / f"nsys_stats_{host}.txt").write_text(nvtx_text(rows, capture))
     return folder
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,45 +22,82 @@ _SETUP: Final = re.compile(r"Comm|Group|GetUniqueId|MemAlloc|RedOp")
 
 @dataclass(frozen=True, slots=True)
 class NcclCalls:
-    """Ranges of one run, all texts added up; ``instances`` by operation, such as AllReduce."""
+    """Ranges of one run, all captures added up; ``instances`` by operation, such as AllReduce.
+
+    ``exhaustive``: an operation that is not in them was not called.
+    """
 
     instances: dict[str, int]
     backward: int
     backward_range: str
     files: tuple[str, ...]
+    exhaustive: bool
 
     def per_backward(self, operation: str) -> float | None:
-        """Calls of an operation for each backward pass, None without any backward pass."""
-        return self.instances.get(operation, 0) / self.backward if self.backward else None
+        """Calls of an operation for each backward pass, None where it is not told."""
+        if operation not in self.instances and not self.exhaustive:
+            return None
+        return self.instances.get(operation, 0) / self.backward
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    path: str
+    counts: dict[str, int]
+    exhaustive: bool
+
+    @property
+    def calls(self) -> dict[str, int]:
+        """Instances of operations of NCCL; setting up and grouping are none."""
+        found = {m[1]: n for name, n in self.counts.items() if (m := _NCCL.search(name))}
+        return {op: n for op, n in found.items() if not _SETUP.search(op)}
+
+    @property
+    def backward(self) -> tuple[str, int]:
+        """The range of a backward pass and its instances, ("", 0) where there is none."""
+        for key in _BACKWARD:
+            count = max((n for name, n in self.counts.items() if name.endswith(key)), default=0)
+            if count:
+                return key, count
+        return "", 0
 
 
 def nccl_calls(run: Run) -> NcclCalls | None:
-    """What the texts of a run say, None where none lists ranges of NCCL and of backward passes."""
-    instances: Counter[str] = Counter()
-    backward: Counter[str] = Counter()
-    files: list[str] = []
+    """What the texts of a run say, or the summary where there are none.
+
+    None where neither lists ranges of NCCL and of backward passes.
+    """
     captures: set[str] = set()
-    for text in run.stats:
-        counts = _ranges(text, captures)
-        calls = {m[1]: n for name, n in counts.items() if (m := _NCCL.search(name))}
-        if not calls:
-            continue
-        files.append(text.path)
-        instances.update({op: n for op, n in calls.items() if not _SETUP.search(op)})
-        backward.update({key: _of_range(counts, key) for key in _BACKWARD})
-    name = next((key for key in _BACKWARD if backward[key]), "")
-    if not files or not name:
+    sources = [_of_text(text, captures) for text in run.stats]
+    if not sources and run.summary is not None:
+        counts = {one.name: one.instances for one in run.summary.ranges if one.instances}
+        sources = [_Source("profile_summary.json", counts, exhaustive=False)]
+    return _calls(sources)
+
+
+def _calls(sources: Sequence[_Source]) -> NcclCalls | None:
+    """Captures that count backward passes by one range, added up."""
+    counting = [source for source in sources if source.calls and source.backward[1]]
+    if not counting:
         return None
-    return NcclCalls(dict(instances.most_common()), backward[name], name, tuple(files))
+    name = counting[0].backward[0]
+    alike = [source for source in counting if source.backward[0] == name]
+    instances: Counter[str] = Counter()
+    for source in alike:
+        instances.update(source.calls)
+    return NcclCalls(
+        instances=dict(instances.most_common()),
+        backward=sum(source.backward[1] for source in alike),
+        backward_range=name,
+        files=tuple(source.path for source in alike),
+        exhaustive=all(source.exhaustive for source in alike),
+    )
 
 
-def _of_range(counts: dict[str, int], key: str) -> int:
-    return max((n for name, n in counts.items() if name.endswith(key)), default=0)
-
-
-def _ranges(text: StatsText, captures: set[str]) -> dict[str, int]:
+def _of_text(text: StatsText, captures: set[str]) -> _Source:
     """Instances of every range that is known exactly, of captures that were not met before."""
     found: dict[str, int] = {}
+    exhaustive = True
     for section in text.sections:
         if section.report.partition(":")[0] not in ("nvtx_sum", "nvtxsum", "nvtx_pushpop_sum"):
             continue
@@ -67,8 +105,10 @@ def _ranges(text: StatsText, captures: set[str]) -> dict[str, int]:
         if capture and capture in captures:
             continue
         captures.add(capture)
-        found.update(_rows(section))
-    return found
+        rows = _rows(section)
+        exhaustive &= len(rows) == len(section) and not section.provenance.command
+        found.update(rows)
+    return _Source(text.path, found, exhaustive)
 
 
 def _rows(section: Section) -> dict[str, int]:

@@ -15,6 +15,7 @@ from parsers.nsys.text import read_stats_text
 from parsers.nsys.text_table import StatsText
 from parsers.runs.directories import RunFolder, run_folders
 from parsers.runs.marks import Completion, Launch, read_completion, read_launch
+from parsers.runs.profile_summary import ProfileSummary, read_profile_summary
 from parsers.runs.step_log import StepLog, read_step_log
 from parsers.runs.training_log import TrainingLog, read_training_log
 from parsers.runs.training_metrics import Configuration, TrainingMetrics, read_training_metrics
@@ -41,6 +42,7 @@ class Run:
     launch: Launch | None = None
     completion: Completion | None = None
     stats: tuple[StatsText, ...] = ()
+    summary: ProfileSummary | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -100,8 +102,9 @@ class _Reading:
         launch = self._first("launcher_metadata", read_launch)
         completion = self._first("run_complete", read_completion)
         stats = [self._one(file, read_stats_text) for file in self.folder.of("nsys_text")]
+        summary = self._first("profile_summary", read_profile_summary)
         log = self._log()
-        for part in (metrics, steps, launch, log):
+        for part in (metrics, steps, launch, log, summary):
             if part is not None:
                 self._note(part.notes)
         return Run(
@@ -113,6 +116,7 @@ class _Reading:
             launch=launch,
             completion=completion,
             stats=tuple(one for one in stats if one is not None),
+            summary=summary,
             problems=tuple(dict.fromkeys(self.problems)),
             notes=tuple(self.notes),
         )

@@ -24,6 +24,7 @@ from metrics.registry import find
 from metrics.result import Result
 from metrics.runs.completeness import completeness
 from metrics.runs.figures import loss, rate_curve, step_times, throughput
+from metrics.runs.nccl_calls import nccl_calls
 from metrics.runs.run import Run, read_runs
 from metrics.runs.table import run_table
 from parsers.discover import discover
@@ -158,6 +159,51 @@ def test_calls_per_backward_and_not_calls(tmp_path: Path) -> None:
     assert one.details["instances"] == {"AllReduce": 42748, "AllGather": 14212}
     # one exchange in two backward passes: per update there are not fewer
     assert other.details["allreduce_per_optimizer_step"] == 3.25
+
+
+def summary_row(name: str, count: str, total: str = "27,65,96,75,62,725") -> dict[str, Any]:
+    """An entry as it is made from a printed row."""
+    nanoseconds = total.replace(",", "")
+    raw = f"     53.9  {total}     {count}  19,41,84,748.9  12,36,84,299.5  PushPop  {name}   "
+    return {
+        "kind": "nvtx",
+        "name": name,
+        "time_percent": 53.9,
+        "total_time": f"{nanoseconds} ns",
+        "raw": raw,
+    }
+
+
+def test_without_the_text_the_summary_counts(tmp_path: Path) -> None:
+    run = put_run(tmp_path, document(BASELINE, COMMIT_A))
+    rows = [
+        summary_row(":DeepSpeedEngine.backward", "14,244"),
+        summary_row("NCCL:ncclAllReduce", "42,748"),
+        {**summary_row("NCCL:ncclAllGather", "14,212"), "total_time": "5 ns"},  # another row's
+        {"name": 5},
+    ]
+    (run / "profile_summary.json").write_text(json.dumps({"nvtx_top5": rows, "inputs": []}))
+
+    details = measure(tmp_path, "run_nccl_calls").details
+
+    assert details["allreduce_per_backward"] == pytest.approx(42748 / 14244)
+    assert details["instances"] == {"AllReduce": 42748}
+    assert details["files"] == ["profile_summary.json"]
+    calls = nccl_calls(only(tmp_path))
+    assert calls is not None
+    assert calls.per_backward("AllGather") is None  # not among the largest: not told
+
+
+def test_captures_without_backward_passes_do_not_count(tmp_path: Path) -> None:
+    run = put_run(tmp_path, document(BASELINE, COMMIT_A))
+    with_capture(run, {"NCCL:ncclAllReduce": 7_000_000}, "node-12", "b")
+    with_capture(run, CAPTURE_B, "node-13")
+
+    calls = nccl_calls(only(tmp_path))
+
+    assert calls is not None
+    assert calls.per_backward("AllReduce") == 1.625
+    assert calls.per_backward("Broadcast") == 0.0  # the whole text does not list it
 
 
 def test_one_capture_in_two_texts_counts_once(tmp_path: Path) -> None:
