@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from metrics.directory import metric_cal as metric_cal_of
@@ -15,11 +16,13 @@ from metrics.registry import Metric
 from metrics.result import Result
 from metrics.throughput_tokens import compute as throughput_of
 from metrics.throughput_tokens import data_parallel
+from parsers.train_config import ConfigError, read_train_config
 
 if TYPE_CHECKING:
     from metrics.view import View
 
 PEAK_OVERRIDE: Final = "peak_tflops"
+CONFIG_NAME: Final = "train_config.toml"
 _FIELDS: Final = (
     "num_params",
     "num_params_active",
@@ -118,7 +121,8 @@ def _training(view: View, model: Model) -> Result:
     devices, peak = _devices(view), peak_of(view)
     flops = model.train_flops(int(throughput.details["seq_len"]))
     share = flops * tokens_per_s / (peak.tflops * 1e12 * devices)
-    again = _recomputed(view)
+    mode, said = _checkpointing(view)
+    again = _RECOMPUTED.get(mode.lower())
     details: dict[str, Any] = {
         "mfu_pct": 100 * share,
         "hfu_pct": None if again is None else 100 * share * again,
@@ -131,7 +135,11 @@ def _training(view: View, model: Model) -> Result:
         "prefill_mfu_pct": None,
         "decode_mfu_pct": None,
         "formula": _TRAINING,
-        "provenance": {**throughput.details["provenance"], **view.card.provenance(*_FIELDS)},
+        "provenance": {
+            **throughput.details["provenance"],
+            **view.card.provenance(*_FIELDS),
+            **({"activation_checkpoint": said} if said else {}),
+        },
     }
     common, known = common_reasons(view), common_warnings(view)
     return answer(
@@ -145,14 +153,21 @@ def _training(view: View, model: Model) -> Result:
     )
 
 
-def _recomputed(view: View) -> float | None:
-    """FLOPs of the hardware over those of the model, None where recomputation is not known.
+_RECOMPUTED: Final = {"none": 1.0, "off": 1.0, "full": 8 / 6}
+"""FLOPs of the hardware over those of the model: full checkpointing runs forward once more."""
 
-    Full checkpointing runs the forward pass once more: 8 in place of 6.
-    """
-    return {"none": 1.0, "off": 1.0, "full": 8 / 6}.get(
-        view.card.text("activation_checkpoint").lower()
-    )
+
+def _checkpointing(view: View) -> tuple[str, str]:
+    """Mode of activation checkpointing and who states it: the user, else the configuration."""
+    given = view.card.text("activation_checkpoint")
+    if given:
+        return given, "override"
+    path = Path(view.job.path) / CONFIG_NAME
+    try:
+        mode = read_train_config(path).text("activation_checkpoint.mode") if path.is_file() else ""
+    except (ConfigError, OSError):
+        return "", ""  # other commands tell what is wrong with it
+    return (mode, CONFIG_NAME) if mode else ("", "")
 
 
 def _inference(view: View, model: Model) -> Result:
@@ -264,7 +279,8 @@ METRIC = Metric(
     category="throughput",
     parameters={
         PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS",
-        "activation_checkpoint": "full or none: then hfu_pct is known too",
+        "activation_checkpoint": "full or none: then hfu_pct is known too; else as in the "
+        f"{CONFIG_NAME} of the directory",
         "tied_embeddings": "true where embedding and output head share their weights",
     },
 )

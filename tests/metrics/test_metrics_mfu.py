@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
 import pytest
-from factories import Event, card, launch, rank_trace, step
+from factories import Event, card, job, launch, rank_trace, step
 from worked import measure
 
+from metrics.registry import find
+from metrics.view import View
 from parsers.card import Card
 from parsers.columns import Device, RankTrace
 
@@ -84,6 +90,29 @@ def test_recomputation_where_it_is_known() -> None:
         ).details
         expected = None if factor is None else pytest.approx(details["mfu_pct"] * factor)
         assert details["hfu_pct"] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "factor", "said"),
+    [
+        ('[activation_checkpoint]\nmode = "full"', 8 / 6, "train_config.toml"),
+        ('[activation_checkpoint]\nmode = "selective"', None, "train_config.toml"),
+        ("[training]\nsteps = 8", None, None),
+        ("[activation_checkpoint]\nmode = 3", None, None),
+        ("not TOML", None, None),
+    ],
+)
+def test_recomputation_of_the_configuration(
+    tmp_path: Path, text: str, factor: float | None, said: str | None
+) -> None:
+    (tmp_path / "train_config.toml").write_text(text)
+    of_folder = replace(cast(Any, job(trained(), card=card(**TRAINING))), path=str(tmp_path))
+
+    details = find("mfu").run(View(of_folder)).details
+
+    expected = None if factor is None else pytest.approx(details["mfu_pct"] * factor)
+    assert details["hfu_pct"] == expected
+    assert details["provenance"].get("activation_checkpoint") == said
 
 
 def test_the_peak_follows_the_precision() -> None:
