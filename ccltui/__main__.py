@@ -22,7 +22,8 @@ def main() -> int:
     with SPLASH.shown(arguments):
         from ccltui import cli, process  # noqa: PLC0415  (slow: the frame of the screen is first)
 
-        return process.run(SPLASH.behind(cli.run), arguments)
+        status = process.run(SPLASH.behind(cli.run), arguments)
+    return process.leave(status) if SPLASH.explored else status
 
 
 def main_metrics() -> int:

@@ -23,7 +23,7 @@ Attributes = list[int | list[bytes | int]]
 
 PANES: Final = ("Summary", "Alignment", "Timeline", "Events", "Files", "Steps")
 PANES_SHORT: Final = ("Sum", "Align", "Time", "Events", "Files", "Steps")
-VERBS: Final = ("card", "demo", "doctor", "metrics-report", "stats")
+VERBS: Final = ("analyse", "card", "demo", "diff", "doctor", "metrics-report", "stats")
 NARROW: Final = 100
 _HEADLESS: Final = (
     *("--metric", "--fail-if", "--format", "--output", "-o", "--detail", "--list-metrics"),
@@ -40,6 +40,8 @@ class Splash:
     def __init__(self) -> None:
         self._attributes: Attributes | None = None
         self._shown = False
+        self.explored = False
+        """Whether the explorer has been on the terminal."""
 
     @contextmanager
     def shown(self, arguments: Sequence[str]) -> Iterator[None]:
@@ -65,6 +67,7 @@ class Splash:
     def hand_over(self) -> None:
         """The explorer has the terminal from here on, and gives it back."""
         self._shown = False
+        self.explored = True
 
     def _start(self, arguments: Sequence[str]) -> None:
         try:

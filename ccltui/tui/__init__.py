@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from typing import TYPE_CHECKING, Final
@@ -37,7 +38,10 @@ def run(path: str, *, options: ExplorerOptions) -> int:
     sys.setswitchinterval(_SWITCH_S)
     try:
         app = Explorer(path, options, _driver(options), head_start.load)
-        code = app.run(mouse=options.mouse)
+        # A loop of our own: asyncio.run waits for threads, and these compute what nobody sees.
+        loop = asyncio.new_event_loop()
+        code = app.run(mouse=options.mouse, loop=loop)
+        loop.close()
         app.tape.close()
     finally:
         head_start.close()

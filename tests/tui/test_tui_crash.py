@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,27 @@ def test_suspended_it_gives_the_terminal_back_and_takes_it_again() -> None:
         assert program.terminal.text() == before
         program.press("2]")
         assert any("#40" in row for row in program.terminal.text())
+
+
+def test_leaving_does_not_wait_for_what_is_computed(tmp_path: Path) -> None:
+    code = """
+import os, sys, time
+os.chdir({folder!r})
+sys.argv = ["ccltui", "run"]
+from ccltui import __main__
+from ccltui.tui import loader
+def endless(*_, **__):
+    time.sleep(300)
+loader.HeadStart.load = endless
+sys.exit(__main__.main())
+"""
+    (tmp_path / "run").mkdir()
+    with running(["-c", code.format(folder=str(tmp_path))], 80, 24) as program:
+        program.wait_for("looking for traces")
+        os.write(program.descriptor, b"q")
+        after = end_of(program)
+        begun = time.monotonic()
+
+        assert program.exit_code() == 0
+    assert time.monotonic() - begun < 60
+    assert after.strip() == ""

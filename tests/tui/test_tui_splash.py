@@ -16,7 +16,8 @@ from test_tui_app import screen
 
 from ccltui import cli, splash
 from ccltui.splash import frame, frame_lines, opens_explorer
-from ccltui.tui.viewstate import Pane
+from ccltui.tui import side_tables
+from ccltui.tui.session import Session
 
 
 class Tty:
@@ -54,8 +55,9 @@ def test_without_a_terminal_there_is_none(tmp_path: Path) -> None:
 
 def test_it_knows_every_verb_and_every_pane() -> None:
     assert set(cli.VERBS) <= set(splash.VERBS)
-    assert tuple(pane.title for pane in Pane) == splash.PANES
-    assert tuple(pane.short_title for pane in Pane) == splash.PANES_SHORT
+    panes = side_tables.panes(Session("run"))
+    assert tuple(pane.title for pane in panes) == splash.PANES
+    assert tuple(pane.short_title for pane in panes) == splash.PANES_SHORT
 
 
 def test_names_are_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
