@@ -7,6 +7,7 @@ so that two equal sets have equal arrays and every length below is exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from parsers.columns import I64, Bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Intervals:
     """A set of time, as sorted and disjoint half-open intervals.
 
@@ -101,12 +102,17 @@ class Intervals:
         times = np.asarray(times_ns, np.int64)
         if not len(self):
             return np.zeros(times.shape, np.int64)
-        measure = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(self.end_ns - self.start_ns, out=measure[1:])
         begun = np.searchsorted(self.start_ns, times, side="right")
         remaining = np.maximum(self.end_ns[np.maximum(begun - 1, 0)] - times, 0)
-        covered: I64 = np.where(begun > 0, measure[begun] - remaining, 0)
+        covered: I64 = np.where(begun > 0, self._measure[begun] - remaining, 0)
         return covered
+
+    @cached_property
+    def _measure(self) -> I64:
+        """Nanoseconds in the first 0, 1, … intervals."""
+        measure = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.end_ns - self.start_ns, out=measure[1:])
+        return measure
 
     def coverage(self, edges_ns: npt.ArrayLike) -> I64:
         """Nanoseconds covered in each cell between consecutive, ascending ``edges_ns``.

@@ -131,14 +131,22 @@ class Activity:
 
         "" where none did, or where a piece of computation ended later.
         """
-        kinds = np.where(self._foreign(groups), self.sorts, OWN)
-        order = np.argsort(self.calls.end_ns, kind="stable")
-        latest, place = _latest(self.calls.end_ns[order], times_ns)
+        order, ends_ns = self._by_end
+        latest, place = _latest(ends_ns, times_ns)
         computed, _ = _latest(self._computed_ns, times_ns)
         right = (times_ns - latest <= RIGHT_AFTER_NS) & (latest > computed)
-        found = np.full(times_ns.shape, "", kinds.dtype)
-        found[right] = kinds[order[place[right]]]
+        found = np.full(times_ns.shape, "", self.sorts.dtype)
+        rows = order[place[right]]
+        foreign = ~np.isin(self.calls.group[rows], list(groups))
+        found[right] = np.where(foreign, self.sorts[rows], OWN)
         return found
+
+    @cached_property
+    def _by_end(self) -> tuple[I64, I64]:
+        """Calls in the order in which they ended, and when."""
+        ends_ns = self.calls.end_ns
+        order = np.argsort(ends_ns, kind="stable")
+        return order, ends_ns[order]
 
     @cached_property
     def _computed_ns(self) -> I64:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -136,7 +137,7 @@ class HostWork:
         still = self.standing_still
         return {**found, HOST_BLOCKED: work & still, HOST_WORK: work - still}
 
-    @property
+    @cached_property
     def standing_still(self) -> Intervals:
         """Where for long no operator or call begins or ends on any thread."""
         edges = np.sort(np.concatenate((self.operations.start_ns, self.operations.end_ns)))
