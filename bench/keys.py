@@ -29,7 +29,11 @@ _PRIVATE = re.compile(rb"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p|\x1bP[^\x1b
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
-    """What keys of one kind cost, until their last byte; CPU is that of the whole process."""
+    """What keys of one kind cost, until their last byte; CPU is that of the whole process.
+
+    Milliseconds are on the clock, without those in which the thread that draws could have run but
+    had no CPU: others may use the machine.
+    """
 
     bytes_median: float
     bytes_most: int
@@ -101,9 +105,15 @@ class _Screen:
     def press(self, key: str) -> tuple[int, float, float]:
         """Bytes, milliseconds to the last of them, and milliseconds of CPU time."""
         cpu, before = self.cpu_ms(), time.perf_counter()
+        waited = self.waited_ms()
         os.write(self.descriptor, key.encode())
         size, last = self.read()
-        return size, (last - before) * 1e3, self.cpu_ms() - cpu
+        took = (last - before) * 1e3 - (self.waited_ms() - waited)
+        return size, max(took, 0.0), self.cpu_ms() - cpu
+
+    def waited_ms(self) -> float:
+        """How long the thread that draws has waited for a CPU."""
+        return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e6
 
     def cpu_ms(self) -> float:
         """CPU time of all threads of the process that draws, but for its ended ones."""
@@ -204,12 +214,12 @@ def _while_loading(screen: _Screen, loaded: str) -> Pressed:
         overdue = time.perf_counter() - screen.started > _LONGEST_S
         if overdue or "nothing to show" in screen.rows()[0]:
             raise TimeoutError("\n".join(screen.rows()))
-        before = time.perf_counter()
+        before, waited = time.perf_counter(), screen.waited_ms()
         os.write(screen.descriptor, b"21"[len(presses) % 2 :][:1])
         select.select([screen.descriptor], [], [], 5.0)
-        first_ms = (time.perf_counter() - before) * 1e3
+        first_ms = (time.perf_counter() - before) * 1e3 - (screen.waited_ms() - waited)
         size, _ = screen.read(0.05)
-        presses.append((size, first_ms, 0.0))
+        presses.append((size, max(first_ms, 0.0), 0.0))
     return _cost(presses or [(0, 0.0, 0.0)])
 
 

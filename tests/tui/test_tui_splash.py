@@ -17,6 +17,7 @@ from test_tui_app import screen
 from ccltui import cli, splash
 from ccltui.splash import frame, frame_lines, opens_explorer
 from ccltui.tui import side_tables
+from ccltui.tui.scene import Scene
 from ccltui.tui.session import Session
 
 
@@ -55,7 +56,7 @@ def test_without_a_terminal_there_is_none(tmp_path: Path) -> None:
 
 def test_it_knows_every_verb_and_every_pane() -> None:
     assert set(cli.VERBS) <= set(splash.VERBS)
-    panes = side_tables.panes(Session("run"))
+    panes = side_tables.panes(Scene(Session("run")))
     assert tuple(pane.title for pane in panes) == splash.PANES
     assert tuple(pane.short_title for pane in panes) == splash.PANES_SHORT
 
