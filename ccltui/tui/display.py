@@ -127,7 +127,10 @@ class Display:
         """Lay out the panes, and tell the state how many cells they have."""
         visible = tuple(self._visible(scene))
         for pane in Pane:
-            self._canvas(pane).display = pane in visible
+            canvas = self._canvas(pane)
+            canvas.display = pane in visible
+            if not canvas.display:
+                canvas.rest()
         beside = self._place_drawer(scene)
         width = self._app.size.width - beside
         side = len(visible) > 1 and scene.state.layout is Layout.SIDE

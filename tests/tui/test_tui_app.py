@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -463,3 +465,19 @@ async def test_an_area_becomes_the_window(start: Start, settle: Settle) -> None:
         await settle(pilot)
         assert app.scene.session.filter.window is not None
         assert app.scene.state.area is None
+
+
+async def test_hidden_panes_keep_no_findings_of_before(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "2")
+        old = weakref.ref(app.scene.findings.communicators[0])  # type: ignore[index]
+        await press(pilot, "1")
+        app._clear_window()
+        await settle(pilot)
+        await pilot.pause()
+        gc.collect()
+
+        assert app.scene.findings.communicators is not None
+        assert old() is None

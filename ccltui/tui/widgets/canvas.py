@@ -65,6 +65,10 @@ class CellCanvas(Widget):
         """What is shown, None before anything is."""
         return self._planes
 
+    def rest(self) -> None:
+        """Keep the picture while it is hidden, but not the scene: it holds all that was found."""
+        self._scene = self._painted = None
+
     def on_resize(self) -> None:
         """Draw for the new size."""
         if self._scene is not None:
