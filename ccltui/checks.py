@@ -23,7 +23,7 @@ from parsers.names import listed, shown
 
 State = Literal["ok", "warning", "problem", "unknown"]
 
-_NSYS_KINDS = ("nsys_sqlite", "nsys_report", "nsys_text")
+_NSYS_KINDS = ("nsys_sqlite", "nsys_tables", "nsys_report", "nsys_text")
 _METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 

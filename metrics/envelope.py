@@ -100,7 +100,7 @@ def require_traces(view: View) -> None:
 
 
 _FORMATS: Final = {"torch": "kineto", "nsys": "nsys"}
-_KINDS: Final = ("kineto", "nsys_sqlite", "nsys_report", "nsys_text")
+_KINDS: Final = ("kineto", "nsys_sqlite", "nsys_tables", "nsys_report", "nsys_text")
 
 
 def _of_other(view: View) -> str:

@@ -26,7 +26,7 @@ from parsers.walk import Entry, Walk, entry_of, walk
 __all__ = ["Capture", "Discovery", "FoundFile", "Kind", "discover", "parse_rank_map"]
 
 _JUST_WRITTEN_NS = 120 * 10**9
-_NSYS_KINDS: frozenset[Kind] = frozenset({"nsys_sqlite", "nsys_report"})
+_NSYS_KINDS: frozenset[Kind] = frozenset({"nsys_sqlite", "nsys_tables", "nsys_report"})
 _TRACES: frozenset[Kind] = frozenset({"kineto", "tpu_trace"})
 _TRACE_SUFFIXES = (".json", ".gz", ".zst")
 _NAMED_BY_RANK: frozenset[Kind] = frozenset(
@@ -91,7 +91,7 @@ def _is_used(file: FoundFile) -> bool:
 
 def _is_used_of_nsys(file: FoundFile) -> bool:
     """Exports, and reports: what stands against a report is that nsys itself must export it."""
-    readable = file.kind == "nsys_sqlite" and file.problem is None
+    readable = file.kind in ("nsys_sqlite", "nsys_tables") and file.problem is None
     return (readable or file.kind == "nsys_report") and file.duplicate_of is None
 
 

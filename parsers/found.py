@@ -17,6 +17,7 @@ Kind = Literal[
     "kineto",  # a Chrome trace of PyTorch: object with traceEvents, or a bare list of events
     "execution_trace",  # schema and nodes: shapes and dependencies, no times
     "nsys_sqlite",
+    "nsys_tables",  # Parquet or Arrow tables of an export; one file stands for all
     "nsys_report",  # .nsys-rep, .qdrep: only nsys itself reads it
     "nsys_text",  # output of nsys stats in any of its formats
     "workload_card",

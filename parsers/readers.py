@@ -55,6 +55,12 @@ def read_file(
         return read_report(
             path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
         )
+    if kind == "nsys_tables":
+        from parsers.nsys.arrow import read_tables  # noqa: PLC0415
+
+        return read_tables(
+            path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
+        )
     from parsers.nsys.reader import read_nsys  # noqa: PLC0415
 
     directory = next((one for one in scratch if os.access(one, os.W_OK)), None)

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ccltui.commands.loading import LoadOptions, load_job, look_at, name_nsys
 from ccltui.report.output import say
@@ -30,6 +31,7 @@ DEFAULT_SET = (
 )
 """What is printed when no report is named: nsys's own set, as far as it is computed here."""
 
+_CAPTURES: Final[frozenset[Kind]] = frozenset({"nsys_sqlite", "nsys_tables", "nsys_report"})
 _NEVER_NAMES = frozenset({"gpu_kern_summary", "gpu_kernel_summary", "kernel_sum"})
 _KERNEL_NAMES = {"": "demangledName", "base": "shortName", "mangled": "mangledName"}
 
@@ -72,7 +74,7 @@ def reports_of(loading: LoadOptions, choice: Choice) -> list[Report]:
     )
     if kind == "nsys_text":
         return _of_text(path, choice)
-    if kind in ("nsys_sqlite", "nsys_report"):
+    if kind in _CAPTURES:
         return _of_capture(path, kind, loading, choice)
     return _of_directory(loading, choice)
 
@@ -101,13 +103,17 @@ def _of_capture(path: Path, kind: Kind, loading: LoadOptions, choice: Choice) ->
     name_nsys(loading)
     with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
         target = Path(scratch) / "export.sqlite"
+        if kind == "nsys_tables":
+            from parsers.nsys.arrow import sqlite_of  # noqa: PLC0415  (and pyarrow)
+
+            return _of_export(sqlite_of(path, target, shown=str(path)), choice, shown=str(path))
         return _of_export(export_report(path, target, shown=str(path)), choice, shown=str(path))
 
 
 def _of_directory(loading: LoadOptions, choice: Choice) -> list[Report]:
     """Reports of all ranks of a job, or of the one file of nsys in a directory."""
     files = look_at(loading).capture.files
-    of_nsys = [found for found in files if found.kind in ("nsys_sqlite", "nsys_report")]
+    of_nsys = [found for found in files if found.kind in _CAPTURES]
     if len(of_nsys) == 1:
         return _of_capture(Path(of_nsys[0].real_path), of_nsys[0].kind, loading, choice)
     if of_nsys:

@@ -18,7 +18,7 @@ from parsers.nsys.database import Database
 Content = str | int | bytes
 """A text, the id of a string, or bytes."""
 
-_SCHEMAS: Final = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
+SCHEMAS: Final = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
 _HEAD: Final = struct.Struct("<4Q")
 _FIRST_OWN_TYPE: Final = 1 << 24  # enumerations and nested schemas that a program registers
 # Entry types of nvToolsExtPayload.h on 64-bit Linux: char to size_t.
@@ -39,7 +39,7 @@ class PayloadSchemas:
         """The schemas of a file; processes that registered the same one wrote it alike."""
         entries: dict[int, dict[str, tuple[int, str]]] = {}
         columns = ("schemaId", "name", "type", "offset", "arrayOrUnionDetail")
-        for schema, name, kind, offset, detail in database.rows(_SCHEMAS, columns):
+        for schema, name, kind, offset, detail in database.rows(SCHEMAS, columns):
             is_own = isinstance(kind, int) and kind >= _FIRST_OWN_TYPE
             form = "i" if is_own else _FORMATS.get(kind)
             if isinstance(name, str) and isinstance(schema, int) and form and not detail:

@@ -60,7 +60,7 @@ def read_report(
         if progress is not None:
             progress(half + (status.st_size - half) * done // max(total, 1))
 
-    with _scratch_directory(scratch) as directory:
+    with scratch_directory(scratch) as directory:
         export = export_report(
             path, directory / EXPORT_NAME, shown=shown, progress=exporting, cancelled=cancelled
         )
@@ -157,7 +157,8 @@ def _failed(status: int, said: str) -> str:
 
 
 @contextlib.contextmanager
-def _scratch_directory(wanted: Sequence[Path]) -> Iterator[Path]:
+def scratch_directory(wanted: Sequence[Path]) -> Iterator[Path]:
+    """A folder in the first of the ``wanted`` directories that takes one, else a temporary one."""
     for directory in wanted:
         with contextlib.suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)

@@ -34,6 +34,7 @@ _LISTING_ERRORS: tuple[type[Exception], ...] = (
     EOFError,
     ValueError,
 )
+_STANDS_FOR_ALL = ("StringIds.parquet", "StringIds.arrow")
 _UNPACK = "unpack it first"
 _MAGIC: tuple[tuple[bytes, Kind, str], ...] = (
     (b"PK\x03\x04", "archive", f"a zip archive or PyTorch checkpoint; an archive: {_UNPACK}"),
@@ -43,14 +44,21 @@ _MAGIC: tuple[tuple[bytes, Kind, str], ...] = (
     (b"7z\xbc\xaf\x27\x1c", "archive", f"a 7z archive: {_UNPACK}"),
     (b"\x1f\x8b", "archive", f"compressed twice: {_UNPACK}"),
     (b"\x28\xb5\x2f\xfd", "archive", f"compressed twice: {_UNPACK}"),
-    (b"PAR1", "unknown", "a Parquet file: export the nsys report to sqlite instead"),
-    (b"ARROW1", "unknown", "an Arrow file: export the nsys report to sqlite instead"),
+    (b"PAR1", "unknown", "a Parquet file; of an nsys export StringIds.parquet stands for all"),
+    (b"ARROW1", "unknown", "an Arrow file; of an nsys export StringIds.arrow stands for all"),
+    (b"\xff\xff\xff\xff", "unknown", "an Arrow stream; of an nsys export StringIds.arrow stands"),
     (b"\x89HDF", "unknown", "an HDF5 file: export the nsys report to sqlite instead"),
     (b"\x89PNG", "unknown", "an image"),
     (b"\xff\xd8\xff", "unknown", "an image"),
     (b"%PDF", "unknown", "a PDF document"),
     (b"\x7fELF", "unknown", "a program or library"),
 )
+
+
+def is_tables_export(name: str, raw: bytes) -> bool:
+    """Whether a file stands for an nsys export in tables: its strings, or all in one stream."""
+    is_tables = raw.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"))
+    return is_tables and (name in _STANDS_FOR_ALL or name.endswith(".arrows"))
 
 
 def classify_binary(raw: bytes) -> tuple[Kind, str | None] | None:
