@@ -119,7 +119,9 @@ class Ranks(Sequence[RankTrace]):
             self._communicators,
             RankTables(tables.ranges.rows, tables.calls, tables.kernels, threads, streams),
         )
-        tracks, events = self._events(streams, threads, args)
+        devices = self._devices[index]
+        sms = devices[0].num_sms if devices else MISSING
+        tracks, events = self._events(streams, threads, args, sms)
         name = part_names(self._parts)[index] if parts > 1 else ""
         return RankTrace(
             source=msgspec.structs.replace(self._source, part=index, parts=parts, part_name=name),
@@ -130,7 +132,7 @@ class Ranks(Sequence[RankTrace]):
             collective_args=self._communicators.finish(args.table, self._known),
             tracks=tuple(_track(key) for key in tracks),
             process_groups=self._communicators.groups(self._known),
-            devices=self._devices[index],
+            devices=devices,
             world_size=identity.world_size,
             backend="nccl" if self._communicators.members or args.table else "",
             host=tables.session.host,
@@ -152,7 +154,7 @@ class Ranks(Sequence[RankTrace]):
         return {owner for owner, home in self._home.items() if home == index}
 
     def _events(
-        self, streams: set[Owner] | None, threads: set[Owner] | None, args: RankArgs
+        self, streams: set[Owner] | None, threads: set[Owner] | None, args: RankArgs, sms: int
     ) -> tuple[list[TrackKey], dict[Group, Events]]:
         """The tracks of a rank and its events by group."""
         tables, base_ns = self._tables, self._tables.session.start_ns or 0
@@ -188,7 +190,7 @@ class Ranks(Sequence[RankTrace]):
             ],
         }
         events: dict[Group, Events] = {
-            group: SpilledEvents(segments, base_ns)
+            group: SpilledEvents(segments, base_ns, sms)
             for group, segments in groups.items()
             if any(one.count for one in segments)
         }

@@ -65,7 +65,7 @@ class Segment:
         return column if self.chosen is None else column[self.chosen]
 
 
-_DTYPES: Final[dict[str, type]] = dict(Events.COLUMNS)
+_DTYPES: Final[dict[str, type]] = {**dict(Events.COLUMNS), "blocks": np.int64}
 
 
 class _Source:
@@ -75,6 +75,10 @@ class _Source:
         self._segments = segments
         self._base_ns = base_ns
         self.count = sum(segment.count for segment in segments)
+
+    def has(self, name: str) -> bool:
+        """Whether any table has the column."""
+        return any(name in segment.table.spill.dtypes for segment in self._segments)
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column of all rows, in order."""
@@ -99,12 +103,14 @@ class _Source:
 class SpilledEvents(Events):
     """Columns of a group, each read whenever it is asked for: only one is in memory at a time."""
 
-    __slots__ = ("_source",)
+    __slots__ = ("_sms", "_source")
     _source: _Source
+    _sms: int
 
-    def __init__(self, segments: Sequence[Segment], base_ns: int) -> None:
+    def __init__(self, segments: Sequence[Segment], base_ns: int, sms: int = MISSING) -> None:
         some = [segment for segment in segments if segment.count]
         object.__setattr__(self, "_source", _Source(some, base_ns))
+        object.__setattr__(self, "_sms", sms)
 
     def __len__(self) -> int:
         return self._source.count
@@ -113,6 +119,10 @@ class SpilledEvents(Events):
         """A column: the fields of these events are never filled."""
         if name in _DTYPES:
             return self._source.column(name)
+        if name == "blocks_per_sm" and self._sms > 0 and self._source.has("blocks"):
+            blocks = self._source.column("blocks")
+            shares = np.where(blocks >= 0, blocks / self._sms, MISSING).astype(np.float32)
+            return shares if (blocks >= 0).any() else shares[:0]
         if name in dict(Events.SPARSE):
             return np.empty(0, dict(Events.SPARSE)[name])
         raise AttributeError(name)

@@ -18,7 +18,7 @@ from parsers.nsys.nvtx import Ranges, read_ranges
 from parsers.nsys.rows import TableRows, read_table
 from parsers.nsys.samples import CounterRows, read_counters
 
-NSYS_VERSION = 2
+NSYS_VERSION = 3
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
 _THREADS = 2

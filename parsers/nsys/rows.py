@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -132,13 +132,15 @@ def read_table(
         **({"correlation": np.int64} if source.correlation else {}),
         **({"bytes": np.int64} if source.bytes else {}),
         **({"driver": np.int8} if source.name and source.kind else {}),
+        **({"blocks": np.int64} if source.grid else {}),
     }
     table = TableRows(Spill(directory, spilled))
     names, kinds, streams, threads = new_numbers(), new_numbers(), _StreamIds(), ThreadIds()
     fields = ("process", "device", "stream", "name", "kind", "correlation", "bytes")
     listed = [database.first_of(source.table, getattr(source, name)) for name in fields]
+    listed += [database.first_of(source.table, (name,)) for name in source.grid]
     for numbers in database.numbers(source.table, ["start", "end", *listed], only=source.only):
-        start, end, process, device, stream, name, kind, correlation, size = numbers
+        start, end, process, device, stream, name, kind, correlation, size, *grid = numbers
         of_stream = source.stream != ()
         ids = streams.of(process, device, stream) if of_stream else threads.of(process)
         table.append(
@@ -150,6 +152,7 @@ def read_table(
             correlation=np.where(correlation == 0, MISSING, correlation),
             bytes=size,
             driver=kind == DRIVER,
+            **({"blocks": _blocks(grid)} if grid else {}),
         )
         table.any_driver |= "driver" in spilled and bool((kind == DRIVER).any())
         progress(len(start))
@@ -159,6 +162,13 @@ def read_table(
     table.tracks = streams.tracks() if source.stream else threads.tracks()
     table.owners = streams.owners() if source.stream else threads.owners()
     return table
+
+
+def _blocks(grid: Sequence[I64]) -> I64:
+    """Product of the sides of a grid, -1 where one is missing or cannot be."""
+    known = np.all([(side > 0) & (side < 1 << 31) for side in grid], axis=0)
+    blocks: I64 = np.prod(np.where(known, grid, 1), axis=0, dtype=np.int64)
+    return np.where(known & (blocks > 0), blocks, MISSING)
 
 
 def by_start(start: I64, dur: I64) -> npt.NDArray[np.intp] | None:

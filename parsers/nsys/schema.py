@@ -79,6 +79,7 @@ class Source:
     stream: tuple[str, ...] = ()
     process: tuple[str, ...] = ("globalPid",)
     correlation: tuple[str, ...] = ("correlationId",)
+    grid: tuple[str, ...] = ()  # all of them together are the blocks of a launch
     label: Callable[[int], str] = str
     only: tuple[str, tuple[int, ...]] | None = None  # column and the values that rows must have
 
@@ -91,6 +92,7 @@ KERNEL_ROWS: Final = Source(
     name=("demangledName", "shortName", "mangledName"),
     device=_DEVICE,
     stream=_STREAM,
+    grid=("gridX", "gridY", "gridZ"),
 )
 COPY_ROWS: Final = Source(
     COPIES, kind=("copyKind",), bytes=("bytes",), device=_DEVICE, stream=_STREAM, label=copy_name
