@@ -15,7 +15,6 @@ from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
 from ccltui.report.envelope import Selection
 from parsers.errors import GrammarError
 
-
 _PORT: Final = 8790
 
 
