@@ -51,9 +51,10 @@ def header(scene: Scene, width: int) -> Line:
     name = PurePath(session.path).name or session.path
     left: Line = [(" ccltui ", Ink.HEADER_DIM), (fit_middle(name, width // 3), Ink.HEADER)]
     if session.job is not None:
+        size = numbers.decimal_size(session.total_bytes)
         facts = [
-            f"{session.ranks_expected} ranks",
-            numbers.decimal_size(session.total_bytes),
+            f"{session.ranks_expected} ranks" if session.files else "no traces",
+            size if session.files else "",
             fit_middle(session.job.capture.name, width // 4),
             describe(session.filter),
         ]
@@ -66,6 +67,8 @@ def _loaded(session: Session) -> str:
         return " opening "
     if session.phase == "failed":
         return " nothing to show "
+    if session.job is not None and not session.files:
+        return ""
     stopped = " stopped" if session.phase == "stopped" else ""
     return f" {session.ranks_loaded}/{session.ranks_expected}{stopped} "
 
