@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MAX_REPLAY_ERROR: Final = 0.05
 """Share of the mean step by which the unchanged replay may miss any step."""
 MAX_RANKS: Final = 8
+MAX_REPLAYED: Final = 500_000
+"""So many calls are replayed for ranks one at a time, but one rank at least."""
 MAX_UNLINKED: Final = 0.1
 
 
@@ -86,7 +88,7 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
             "ideal": "between two calls every rank takes the median of those that run its program",
             "replay": "collectives end as long after the last arrival as they did",
             "not_replayed": "the host: where it is ahead of the device, it stays so",
-            "ranks": f"the {MAX_RANKS} that caused most waiting",
+            "ranks": f"at most {MAX_RANKS} that caused most waiting; of long jobs the first alone",
         },
         reasons=_reasons(view, what_if),
         warnings=warnings,
@@ -174,7 +176,9 @@ def _suspects(view: View, what_if: WhatIf) -> list[str]:
         return []
     order = np.argsort(-found.caused_wait_ns, kind="stable")
     labels = [view.ranks[i].label for i in order if found.caused_wait_ns[i] > 0]
-    return [label for label in labels if label not in alone][:MAX_RANKS]
+    calls = sum(len(item.calls) for item in view.match_inputs)
+    count = min(MAX_RANKS, max(1, MAX_REPLAYED // max(calls, 1)))
+    return [label for label in labels if label not in alone][:count]
 
 
 METRIC = Metric(
@@ -182,7 +186,8 @@ METRIC = Metric(
     unit="ratio",
     definition=(
         "Step time over the step time without stragglers: collectives and transfers replayed with "
-        "every rank taking, between two calls, the median of the ranks that run the same program."
+        "every rank taking, between two calls, the median of the ranks that run the same program. "
+        "Launches are not replayed: a host that keeps its device waiting keeps it so."
     ),
     needs=("GPU kernels of all ranks", "step markers", "2 ranks that run the same program"),
     keys=(

@@ -151,7 +151,7 @@ class Activity:
     @cached_property
     def _computed_ns(self) -> I64:
         start, dur, _ = self.work
-        return np.sort(start + dur)
+        return np.sort(start + dur, kind="stable")
 
     def _foreign(self, groups: Groups) -> Bool:
         return ~np.isin(self.calls.group, list(groups))

@@ -140,7 +140,8 @@ class HostWork:
     @cached_property
     def standing_still(self) -> Intervals:
         """Where for long no operator or call begins or ends on any thread."""
-        edges = np.sort(np.concatenate((self.operations.start_ns, self.operations.end_ns)))
+        both = np.concatenate((self.operations.start_ns, self.operations.end_ns))
+        edges = np.sort(both, kind="stable")  # two runs that are nearly in order
         long = np.flatnonzero(np.diff(edges) >= STILL_NS)
         return Intervals.of(edges[long], edges[long + 1])
 
