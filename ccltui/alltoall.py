@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,9 +61,10 @@ class _Text:
     section: Section
 
 
-def studies_of(path: str | Path) -> Studies:
+def studies_of(path: str | Path, *, largest_bytes: int = sys.maxsize) -> Studies:
     """One study a trace with all-to-all kernels below ``path``.
 
+    Exports above ``largest_bytes`` are only told: a screen must not wait for them.
     Summaries are found by what their banners say (same database, same window), else by their
     names. Raises TraceError where ``path`` cannot be opened.
     """
@@ -74,6 +76,8 @@ def studies_of(path: str | Path) -> Studies:
         try:
             if found.kind == "nsys_text":
                 texts += _tables_of(found)
+            elif found.kind == "nsys_sqlite" and found.size_bytes > largest_bytes:
+                problems.append(f"{found.path}: a large export: ccltui stats --alltoall reads it")
             elif found.kind == "nsys_sqlite":
                 nodes += _of_export(found)
         except TraceError as error:

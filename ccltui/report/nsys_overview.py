@@ -24,6 +24,7 @@ Role = Literal["heading", "text", "problem"]
 CUTOFF_PERCENT: Final = 1.0
 _MOST_ROWS: Final = 200
 """Of one report: a trace of a long capture is for a file, not for a screen."""
+_LARGEST_EXPORT_BYTES: Final = 300_000_000
 _LEFT_OUT: Final = frozenset(
     {
         *("Avg", "Min", "StdDev", "CorrId", "GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ"),
@@ -49,7 +50,7 @@ def nsys_overview(path: str) -> tuple[OverviewLine, ...]:
 
 
 def _studies(path: str) -> Iterator[OverviewLine]:
-    found = studies_of(path)
+    found = studies_of(path, largest_bytes=_LARGEST_EXPORT_BYTES)
     for node in found.nodes:
         source = clean(node.source)
         yield OverviewLine(source, f"Delays of all-to-all: {source}", "heading")

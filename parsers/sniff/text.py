@@ -78,7 +78,8 @@ def classify_text(text: str, name: str) -> tuple[Kind, str | None]:
         return "unknown", "an HTML page, perhaps a failed download"
     if start.startswith("version https://git-lfs.github.com/spec/"):
         return "unknown", "a Git LFS pointer: run `git lfs pull` to get the file itself"
-    if _NSYS_BANNER.search(text) or _NSYS_HEADER.search(text):
+    is_recipe = text.startswith("Name,Time,Total Time,Instances,Avg,")  # the csv of `nsys recipe`
+    if is_recipe or _NSYS_BANNER.search(text) or _NSYS_HEADER.search(text):
         return "nsys_text", None
     lower = name.lower()
     if lower.endswith((".yaml", ".yml")):

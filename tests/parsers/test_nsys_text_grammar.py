@@ -10,6 +10,7 @@ from parsers.errors import NotFoundError, TraceError
 from parsers.nsys.text import parse_stats_text, read_stats_text
 from parsers.nsys.text_names import report_name, report_of_file
 from parsers.nsys.text_table import CUT, EXACT, MISSING, UNKNOWN, NumberColumn, Section
+from parsers.sniff import sniff
 from parsers.window import Window
 
 BANNER = "Processing [x.sqlite] with [/opt/nsight-systems-2023.2.3/reports/{}.py]{}... "
@@ -321,3 +322,23 @@ def test_other_output_is_no_report() -> None:
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no such file"):
         read_stats_text(tmp_path / "none.txt")
+
+
+def test_the_csv_of_a_recipe_is_in_ns(tmp_path: Path) -> None:
+    path = tmp_path / "all_stats.csv"
+    path.write_text(
+        "Name,Time,Total Time,Instances,Avg,Q1,Med,Q3,Min,Max,StdDev,Min File,Max File\n"
+        "gemm,75.0,3000,3,1000.0,900.0,1000.0,1100.0,900,1100,100.0,a,b\n"
+        '"ncclDevKernel_AllReduce(x, y)",25.0,1000,1,1e3,1e3,1e3,1e3,1000,1000,0.0,a,a\n'.replace(
+            "1e3", "1000.0"
+        )
+    )
+
+    (section,) = read_stats_text(path).tables
+
+    assert sniff(str(path), path.name, path.stat().st_size).kind == "nsys_text"
+    assert section.report == "cuda_gpu_kern_sum"
+    assert section.text("Name").values == ("gemm", "ncclDevKernel_AllReduce(x, y)")
+    assert section.number("Total Time").ns().tolist() == [3000, 1000]
+    assert section.number("Time").unit == "%"
+    assert section.number("Q3").unit == "ns"

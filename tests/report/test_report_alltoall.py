@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -147,3 +149,14 @@ def test_the_published_folder(shared: Path) -> None:
     text = write_column(studies_of(shared / "nsys" / "aristos"), 4.0).decode()
     assert "delay     278.384    186.369    642.774  3,220.920" in text
     assert "window 3s730ms/12s500ms" in text
+
+
+def test_a_large_export_is_only_told_to_a_screen(folder: Path) -> None:
+    with closing(sqlite3.connect(folder / "a.sqlite")) as database, database:
+        database.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+        database.execute("CREATE TABLE NVTX_EVENTS (start INTEGER)")
+
+    found = studies_of(folder, largest_bytes=1000)
+
+    assert found.problems == ("a.sqlite: a large export: ccltui stats --alltoall reads it",)
+    assert studies_of(folder).problems == ()
