@@ -90,7 +90,7 @@ class Comparison:
         parts += [check.sentence for check in self.comparability.stated]
         if self.comparability.unknown:
             names = ", ".join(check.name for check in self.comparability.unknown)
-            parts.append(f"not told by both: {names}")
+            parts.append(f"told by one of them or none: {names}")
         parts += self.remarks
         return "; ".join(part for part in parts if part)
 
