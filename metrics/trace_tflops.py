@@ -24,6 +24,7 @@ from parsers.execution.reader import ExecutionTrace, read_execution_trace
 if TYPE_CHECKING:
     from metrics.rank_view import RankView
     from metrics.view import View
+    from parsers.columns import I64, Bool
     from parsers.found import Beside
 
 _LISTED: Final = 20
@@ -134,7 +135,7 @@ def _text(rank: RankView, pair: int) -> str:
     return rank.trace.text(pair % len(rank.trace.strings))
 
 
-def _in_steps(rank: RankView, rows: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+def _in_steps(rank: RankView, rows: I64) -> Bool:
     """Which operators ran inside a marker: the others' work is not in the measured time."""
     starts = rank.trace.group("cpu_ops").start_ns[rows]
     inside = np.zeros(len(rows), np.bool_)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 from factories import Event, card, kernel, launch, rank_trace, step
 from worked import cpu_only, measure
 
+from metrics.registry import find
+from metrics.view import View
 from parsers.columns import Device, RankTrace
+from parsers.job import open_job
 
 MM = "[[1000, 100], [100, 500]]"  # 100 MFLOP
 FLOPS = 100_000_000
@@ -95,3 +102,51 @@ def test_what_it_needs() -> None:
 
     assert (refused.status, refused.reason) == ("unavailable", "not_applicable")
     assert "record_shapes=True" in refused.reasons[0].message
+
+
+NODES = [
+    {"name": "ProfilerStep#1", "id": 3, "rf_id": 1, "parent": 2},
+    {"name": "aten::mm", "id": 4, "rf_id": 2, "parent": 3, "input_shapes": [[8, 4], [4, 2]]},
+    {"name": "ProfilerStep#2", "id": 5, "rf_id": 3, "parent": 2},
+    {"name": "aten::mm", "id": 6, "rf_id": 4, "parent": 5, "input_shapes": [[8, 4], [4, 4]]},
+    {"name": "aten::mm", "id": 7, "rf_id": 5, "parent": 5, "input_shapes": [[8, 4], [4, 4]]},
+]
+
+
+def without_shapes(folder: Path, *, steps: bool = True, nodes: str | None = None) -> View:
+    """A Kineto trace that records no shapes, and the execution trace of the same rank."""
+    marks = [(1, 0, 100), (2, 100, 100)] if steps else []
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "ts": ts, "dur": dur}
+        for n, ts, dur in marks
+    ]
+    work = {"ph": "X", "cat": "kernel", "name": "gemm", "dur": 100}
+    events += [{**work, "ts": ts} for ts in (0, 100)]
+    document = {"distributedInfo": {"rank": 0}, "traceEvents": events}
+    (folder / "kineto_trace_0.json").write_text(json.dumps(document))
+    text = json.dumps({"schema": "1.0.1", "nodes": NODES}) if nodes is None else nodes
+    (folder / "torch_et_0.json").write_text(text)
+    return View(open_job(folder, cache_dir=folder / "cache", jobs=1))
+
+
+def test_execution_traces_tell_shapes_step_by_step(tmp_path: Path) -> None:
+    view = without_shapes(tmp_path)
+    metric = find("trace_tflops")
+
+    whole = metric.run(view).details
+    assert (whole["total_flops"], whole["num_products"]) == (128 + 2 * 256, 3)
+    assert metric.run(view).value == pytest.approx(640 / 200e-6 / 1e12)
+    # of a part of the job an execution trace, which has no times, tells nothing
+    assert metric.run(view.with_options(steps=(2, 2))).reason == "not_applicable"
+
+
+def test_an_execution_trace_of_steps_says_nothing_of_a_trace_without(tmp_path: Path) -> None:
+    view = without_shapes(tmp_path, steps=False)
+
+    assert find("trace_tflops").run(view).reason == "not_applicable"
+
+
+def test_a_broken_execution_trace_says_nothing(tmp_path: Path) -> None:
+    view = without_shapes(tmp_path, nodes='{"schema":"1.0.1","nodes":[7]}')
+
+    assert find("trace_tflops").run(view).reason == "not_applicable"
