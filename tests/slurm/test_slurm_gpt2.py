@@ -74,6 +74,25 @@ def test_a_run_leaves_its_story_and_a_killed_one_what_it_had(
         "train.log",
         "training_steps.jsonl",
     ]
+    check_opens(tmp_path / "runs")
+
+
+def check_opens(runs: Path) -> None:
+    """The reader tells the two apart, and what the killed one lacks."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ccltui", runs, "--metric", "run_completeness", "--format", "json"],
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)["results"]
+    told = {run["run"]: (run["state"], run["missing"]) for run in result["details"]["runs"]}
+    assert told == {
+        "cut": ("incomplete", ["training_metrics.json", "RUN_COMPLETE.txt"]),
+        "whole": ("complete", []),
+    }
 
 
 def check_whole(run_dir: Path, job: str) -> None:
