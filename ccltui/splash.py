@@ -7,6 +7,7 @@ terminal back. No colours: nothing is known of the terminal yet.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -68,6 +69,8 @@ class Splash:
         """The explorer has the terminal from here on, and gives it back."""
         self._shown = False
         self.explored = True
+        gc.freeze()  # what was imported stays: no collection has to walk it again
+        gc.enable()
 
     def _start(self, arguments: Sequence[str]) -> None:
         try:
@@ -81,12 +84,14 @@ class Splash:
         for number in _ENDING:
             signal.signal(number, _leave)
         self._shown = True
+        gc.disable()  # imports make a hundred thousand objects, and all of them stay
         sys.stdout.write(_ENTER + frame(arguments, width, height))
         sys.stdout.flush()
 
     def _stop(self) -> None:
         if self._shown:
             self._shown = False
+            gc.enable()
             sys.stdout.write(_LEAVE)
             sys.stdout.flush()
         if self._attributes is not None:
