@@ -186,6 +186,16 @@ def _counted(counts: Mapping[str, int]) -> Said:
     return {"events": sum(counts.values()), "timed": timed - counts.get("X:Trace", 0)}
 
 
+def _collectives(ranks: str, count: str, numbered: str) -> Said:
+    """Draw collectives of many ranks, match, align and rank them."""
+    from bench.collectives import draw, ranked
+
+    is_numbered = numbered == "1"
+    dropped = 0.0 if is_numbered else 0.002
+    found = ranked(*draw(int(ranks), int(count), numbered=is_numbered, dropped=dropped))
+    return dataclasses.asdict(found)
+
+
 TASKS: dict[str, Callable[..., Said]] = {
     "columns": _columns,
     "json": _json,
@@ -195,6 +205,7 @@ TASKS: dict[str, Callable[..., Said]] = {
     "ranks": _ranks,
     "job": _job,
     "kernels": _kernels,
+    "collectives": _collectives,
     "screen": _screen,
     "keys": _keys,
     "heat": _heat,
