@@ -109,7 +109,9 @@ install_packages() {
 }
 
 show_versions() {
-    "$VENV_DIR/bin/python" - <<'PYTHON' || fail "$FAILED" "the environment does not work" "see above, or use --recreate"
+    local said
+    said=$(
+        "$VENV_DIR/bin/python" - <<'PYTHON'
 from importlib.metadata import version
 
 import torch
@@ -118,6 +120,10 @@ print("torch", torch.__version__, "with CUDA", torch.version.cuda)
 print("torchtitan", version("torchtitan"))
 print("ccltui", version("ccltui"))
 PYTHON
+    ) || fail "$FAILED" "the environment does not work" "see above, or use --recreate"
+    printf '%s\n' "$said"
+    [[ $SITE_DEVICE == cpu || $said != *"with CUDA None"* ]] ||
+        warn "this PyTorch has no CUDA, but $SITE_NAME trains on GPUs: see TORCH_INDEX in --help"
 }
 
 # fetch_tokenizers: of the models that the workload cards name.

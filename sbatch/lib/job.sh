@@ -46,10 +46,12 @@ run_workload() {
     start_trace_dir
     cp -- "$WORKLOAD_DIR/train_config.toml" "$WORKLOAD_DIR/workload_card.yaml" "$TRACE_DIR/"
     describe_job
+    SECONDS=0
     case $PROFILE_MODE in
     both) { train torch "$@" && train nsys "$@"; } || status=$? ;;
     *) train "$PROFILE_MODE" "$@" || status=$? ;;
     esac
+    ((status)) || mark_complete
     finish "$status"
 }
 
@@ -84,6 +86,12 @@ describe_job() {
     log "workload $WORKLOAD_DIR, site $SITE_NAME, profile mode $PROFILE_MODE"
     log "writing to $TRACE_DIR"
     "$PYTHON" "$CCLTUI_SBATCH/lib/launcher_metadata.py" >"$TRACE_DIR/launcher_metadata.json"
+}
+
+# mark_complete: training ended well, by its own account. Tokens a second it does not tell.
+mark_complete() {
+    printf 'RUN_COMPLETE world_size=%s total_wall_time_sec=%s timestamp_utc=%s\n' \
+        "$WORLD_SIZE" "$SECONDS" "$(date -u +%FT%TZ)" >"$TRACE_DIR/RUN_COMPLETE.txt"
 }
 
 # finish STATUS: links, the check of what is there, and the status of the job.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -165,6 +166,10 @@ def test_what_describes_the_job_lies_beside_the_traces(job: Job) -> None:
     }
     assert known["env"] == {"MASTER_ADDR": "nid0", "MASTER_PORT": "29542"}
     assert len(list(job.traces.glob(f"{NAME}_*_torch.log"))) == 1
+    mark = (job.traces / "RUN_COMPLETE.txt").read_text()
+    assert re.fullmatch(
+        r"RUN_COMPLETE world_size=4 total_wall_time_sec=\d+ timestamp_utc=\d{4}-\S+Z\n", mark
+    )
 
 
 def test_both_are_two_runs_and_never_share_one(job: Job) -> None:
@@ -219,6 +224,7 @@ def test_a_failing_rank_ends_the_job_with_its_status(job: Job) -> None:
     done = job.run(env={"TRAINING": "failing", "PROFILE_MODE": "torch"})
 
     assert done.status == 3
+    assert not (job.traces / "RUN_COMPLETE.txt").exists()
     assert "error: training ended with status 3" in done.talk
     assert len(job.lines("launches")) == 1
 
