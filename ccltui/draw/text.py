@@ -16,7 +16,7 @@ _UNKNOWN = "?"
 ELLIPSIS = "…"
 
 ASCII: Final = str.maketrans(
-    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓▴░▒▓•",
+    " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓▴░▒▓•·",
     " ..::==##|||||##||^v'><~-|~x<^>v^:=%*",
 )
 """Translation for terminals that cannot show the above."""

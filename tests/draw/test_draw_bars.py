@@ -5,6 +5,7 @@ from __future__ import annotations
 from ccltui.draw.bars import put_bar, put_scale
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
+from ccltui.draw.text import ASCII
 
 PARTS = (40, 20, 10, 10, 20)  # computing, exposed, overlapped, copies, idle
 
@@ -45,3 +46,10 @@ def test_the_scale_begins_at_zero() -> None:
     put_scale(planes, 0, 4, 3_000_000)
 
     assert planes.row_text(0) == "    ╷0                  ╷2ms      "
+
+
+def test_shades_have_their_letters_where_only_ascii_is_shown() -> None:
+    planes = Planes.blank(1, 10, Ink.TEXT)
+    put_bar(planes, 0, 0, PARTS, 100, colour=False)
+
+    assert planes.row_text(0).translate(ASCII) == "####=::%.."
