@@ -17,7 +17,7 @@ ELLIPSIS = "…"
 
 ASCII: Final = str.maketrans(
     " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓▴░▒▓•·",
-    " ..::==##|||||##||^v'><~-|~x<^>v^:=%*",
+    " ..::==##|||||##||^v'><~-|~x<^>v^:=%*.",
 )
 """Translation for terminals that cannot show the above."""
 
