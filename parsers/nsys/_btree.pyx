@@ -15,6 +15,9 @@ from libc.string cimport memchr, memcmp, memcpy
 
 import numpy as np
 
+cdef extern from "endian.h" nogil:
+    uint64_t be64toh(uint64_t value)
+
 cdef extern from "unistd.h" nogil:
     Py_ssize_t pread(int fd, void *buffer, size_t count, int64_t offset)
 
@@ -24,7 +27,12 @@ cdef enum:
     DEPTH = 24             # of a tree; real ones have four levels
     COLUMNS = 32           # of a row that are asked for
     CHUNK = 1 << 17        # bytes read at once
+    SLACK = 8              # behind a buffer: numbers are read eight bytes at a time
     MAX_ROW = 1 << 26
+
+
+cdef int[12] SIZES
+SIZES[:] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, -1, -1]  # bytes by serial type
 
 
 cdef struct Level:
@@ -74,6 +82,9 @@ cdef inline int varint(Bytes text, Bytes end, int64_t *value) noexcept nogil:
     """Bytes of a variable-length number, 0 where it does not end."""
     cdef uint64_t found = 0
     cdef int place
+    if text < end and text[0] < 0x80:  # nearly all of them
+        value[0] = text[0]
+        return 1
     for place in range(8):
         if text + place >= end:
             return 0
@@ -89,25 +100,18 @@ cdef inline int varint(Bytes text, Bytes end, int64_t *value) noexcept nogil:
 
 cdef inline int64_t size_of(int64_t serial) noexcept nogil:
     """Bytes of a value by its serial type; -1 where there is no such type."""
-    if serial < 0 or serial == 10 or serial == 11:
-        return -1
-    if serial < 5:
-        return serial
-    if serial < 8:
-        return 6 if serial == 5 else 8
-    return 0 if serial < 10 else (serial - 12) >> 1
+    if serial >= 12:
+        return (serial - 12) >> 1
+    return SIZES[serial] if serial >= 0 else -1
 
 
 cdef inline int64_t integer(Bytes text, int64_t serial, int64_t length) noexcept nogil:
-    """A signed big-endian number, or one that its type states."""
+    """A signed big-endian number, or one that its type states. Reads up to 8 bytes."""
     cdef uint64_t value
-    cdef int64_t place
     if serial >= 8:
         return serial - 8
-    value = <uint64_t><int64_t><signed char>text[0]
-    for place in range(1, length):
-        value = value << 8 | text[place]
-    return <int64_t>value
+    memcpy(&value, text, 8)
+    return <int64_t>be64toh(value) >> (64 - 8 * length)
 
 
 cdef inline int64_t end_before(Bytes text, int64_t length, Bytes mark, int64_t mark_length) noexcept nogil:
@@ -374,7 +378,7 @@ cdef class Scan:
             self.places[index] = places[index]
             self.texts[index] = NULL if texts[index] is None else <void *>texts[index]
         self.interior = <uint8_t *>malloc(DEPTH * page_bytes)
-        self.chunk = <uint8_t *>malloc(CHUNK)
+        self.chunk = <uint8_t *>malloc(CHUNK + SLACK)
         if self.interior == NULL or self.chunk == NULL:
             raise MemoryError
         self._enter(root)
@@ -526,7 +530,7 @@ cdef class Scan:
         if length > MAX_ROW or local + 4 > end - text:
             return NULL
         if self.payload_room < length:
-            grown = <uint8_t *>realloc(self.payload, length)
+            grown = <uint8_t *>realloc(self.payload, length + SLACK)
             if grown == NULL:
                 return NULL
             self.payload, self.payload_room = grown, length
