@@ -136,6 +136,8 @@ class JobFacts:
     def forget_details(self) -> None:
         """Drop what can be computed again from calls, matches and the traces."""
         self.__dict__.pop("causes", None)
+        for facts in self.ranks.values():
+            facts.forget_details()
 
     @cached_property
     def causes(self) -> Causes:

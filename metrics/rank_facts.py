@@ -65,6 +65,11 @@ class RankFacts:
         """When each row of ``gpu`` was launched, the lowest int64 where that is not known."""
         return launch_times(self.trace, self.launch_row)
 
+    def forget_details(self) -> None:
+        """Drop what has a value for each row of ``gpu``; it is computed again when asked for."""
+        for name in ("launch_row", "work", "device_work", "named_compute"):
+            self.__dict__.pop(name, None)
+
     @property
     def has_device(self) -> bool:
         """Whether any device work was recorded."""
