@@ -5,7 +5,6 @@ The dispatcher, the help screen, the key line and the documentation all read thi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
@@ -16,13 +15,14 @@ from ccltui.tui import (
     drawer,
     fix_first,
     moves,
+    reasons,
     rows,
     search,
     side_tables,
     steps,
 )
-from ccltui.tui.file_rows import file_rows
 from ccltui.tui.moves import Move
+from ccltui.tui.reasons import WhyNot
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Pane, ViewState
 
@@ -38,8 +38,6 @@ COLLECTIVES: Final = CHARTS | EVENTS
 WITH_DRAWER: Final = COLLECTIVES | STEPS
 
 GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out", "app")
-
-WhyNot = Callable[[Scene], str | None]
 
 
 class Effect(Enum):
@@ -99,129 +97,10 @@ class Action:
     both: str = ""
 
 
-def no_collectives(scene: Scene) -> str | None:
-    """Whether there are collectives to move between."""
-    communicators = scene.findings.communicators
-    if communicators is None:
-        return "the collectives are not matched yet" if scene.session.busy else "still matching"
-    if not communicators:
-        result = scene.findings.results.get("straggler_lag")
-        reason = result.reasons[0].message if result is not None and result.reasons else ""
-        return f"no collective is matched across ranks{': ' if reason else ''}{reason}"
-    communicator = scene.communicator
-    if communicator is not None and not len(communicator):
-        return "no collective in the window: ctrl+t clears it"
-    return None
-
-
-def _no_time(scene: Scene) -> str | None:
-    return None if scene.findings.span is not None else "no rank is loaded yet"
-
-
-def _nothing_to_write(scene: Scene) -> str | None:
-    return None if side_tables.count(scene) else _no_time(scene)
-
-
-def _chart_is_empty(scene: Scene) -> str | None:
-    return _no_time(scene) if scene.state.pane is Pane.TIMELINE else no_collectives(scene)
-
-
-def _no_rows(scene: Scene) -> str | None:
-    if scene.state.pane is Pane.EVENTS and scene.findings.lanes and scene.events is None:
-        return "still listing"
-    if rows.count(scene):
-        return None
-    listed = scene.state.pane is Pane.EVENTS and scene.findings.lanes
-    return "no event is listed: F changes the filter" if listed else "nothing is loaded yet"
-
-
-def _no_worst(scene: Scene) -> str | None:
-    communicator = scene.communicator
-    if communicator is None or not len(communicator):
-        return no_collectives(scene)
-    if scene.disproved:
-        return f"nobody can be blamed: {scene.disproved}"
-    if not len(communicator.by_harm):
-        return f"no rank is late by more than the clocks are sure of in {communicator.name}"
-    return None
-
-
-def _no_other_communicator(scene: Scene) -> str | None:
-    communicators = scene.findings.communicators
-    if communicators is not None and len(communicators) == 1:
-        return f"{communicators[0].name} is the only communicator"
-    return None if communicators else no_collectives(scene)
-
-
-def _none_over_floor(direction: int) -> WhyNot:
-    def why_not(scene: Scene) -> str | None:
-        empty = no_collectives(scene)
-        if empty is None and scene.disproved:
-            return f"nobody can be blamed: {scene.disproved}"
-        if empty is not None or moves.next_over_floor(scene, direction) is not None:
-            return empty
-        return f"no {'later' if direction > 0 else 'earlier'} lag over the floor: < lowers it"
-
-    return why_not
-
-
-def _no_event(direction: int) -> WhyNot:
-    def why_not(scene: Scene) -> str | None:
-        empty = no_collectives(scene)
-        if empty is not None or moves.has_event(scene, direction):
-            return empty
-        return f"no {'later' if direction > 0 else 'earlier'} matched collective on this rank"
-
-    return why_not
-
-
-def _no_iteration(direction: int) -> WhyNot:
-    def why_not(scene: Scene) -> str | None:
-        if not scene.findings.steps:
-            return "the traces have no step markers"
-        if moves.next_iteration(scene, direction) is None:
-            return f"no {'later' if direction > 0 else 'earlier'} iteration"
-        return None
-
-    return why_not
-
-
-def _no_window(scene: Scene) -> str | None:
-    return None if scene.session.filter.limits_time else "no window is set: t sets one"
-
-
-def _no_view_before(scene: Scene) -> str | None:
-    return None if scene.history.before else "no view before this one"
-
-
-def _no_view_after(scene: Scene) -> str | None:
-    return None if scene.history.after else "no view after this one: backspace goes back"
-
-
 def _measure(scene: Scene) -> ViewState:
     from ccltui.tui import area  # noqa: PLC0415  (numpy: the screen paints before)
 
     return area.measure(scene)
-
-
-def _no_window_here(scene: Scene) -> str | None:
-    from ccltui.tui import area  # noqa: PLC0415
-
-    return area.why_no_window(scene)
-
-
-def _no_capture(scene: Scene) -> str | None:
-    rows = file_rows(scene)
-    if not rows:
-        return "nothing is found yet"
-    chosen = rows[min(scene.state.file, len(rows) - 1)]
-    return None if chosen.capture is not None else "this is not in another capture to open"
-
-
-def _nothing_to_go_back(scene: Scene) -> str | None:
-    if moves.is_open(scene) or scene.session.busy:
-        return None
-    return "nothing is open: q quits"
 
 
 ACTIONS: Final[tuple[Action, ...]] = (
@@ -241,73 +120,74 @@ ACTIONS: Final[tuple[Action, ...]] = (
            twin="pane.previous", both="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", moves.next_pane(-1)),
     Action("open.ranks", ("enter",), "evidence; ranks; advice", "panes", moves.open_row,
-           SUMMARY, _no_rows, hint="open"),
+           SUMMARY, reasons.no_rows, hint="open"),
     Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
            STEPS, steps.why_none, hint="this step alone"),
     Action("open.detail", ("enter",), "why late; follow the blame", "panes", drawer.enter,
            COLLECTIVES, drawer.why_not_enter, hint="why"),
     Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,
-           FILES, _no_capture, hint="open"),
+           FILES, reasons.no_capture, hint="open"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
-           why_not=_nothing_to_go_back),
+           why_not=reasons.nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", moves.worst(1),
-           why_not=_no_worst, hint="worst", twin="stragglers.previous",
+           why_not=reasons.no_worst, hint="worst", twin="stragglers.previous",
            both="next, previous worst"),
     Action("stragglers.previous", ("[",), "previous worst", "stragglers", moves.worst(-1),
-           why_not=_no_worst),
+           why_not=reasons.no_worst),
     Action("stragglers.next_over", ("}",), "next over the floor", "stragglers",
-           moves.over_floor(1), why_not=_none_over_floor(1), twin="stragglers.previous_over",
+           moves.over_floor(1), why_not=reasons.none_over_floor(1), twin="stragglers.previous_over",
            both="next, previous over floor"),
     Action("stragglers.previous_over", ("{",), "previous over the floor", "stragglers",
-           moves.over_floor(-1), why_not=_none_over_floor(-1)),
+           moves.over_floor(-1), why_not=reasons.none_over_floor(-1)),
     Action("stragglers.raise_floor", (">",), "floor x2", "stragglers", moves.floor(higher=True),
            COLLECTIVES, twin="stragglers.lower_floor", both="floor x2, /2"),
     Action("stragglers.lower_floor", ("<",), "floor /2", "stragglers",
            moves.floor(higher=False), COLLECTIVES),
     Action("move.left", ("h", "left"), "one cell or collective left", "move", moves.across(-1),
-           CHARTS, _chart_is_empty, twin="move.right", both="cell or collective"),
+           CHARTS, reasons.chart_is_empty, twin="move.right", both="cell or collective"),
     Action("move.right", ("l", "right"), "one cell or collective right", "move",
-           moves.across(1), CHARTS, _chart_is_empty),
+           moves.across(1), CHARTS, reasons.chart_is_empty),
     Action("move.down", ("j", "down"), "one row down", "move", rows.down(1),
-           why_not=_no_rows, twin="move.up", both="row"),
-    Action("move.up", ("k", "up"), "one row up", "move", rows.down(-1), why_not=_no_rows),
+           why_not=reasons.no_rows, twin="move.up", both="row"),
+    Action("move.up", ("k", "up"), "one row up", "move", rows.down(-1), why_not=reasons.no_rows),
     Action("move.page_left", ("H", "shift+left"), "a page left", "move", moves.page_across(-1),
-           CHARTS, _chart_is_empty, twin="move.page_right", both="page across"),
+           CHARTS, reasons.chart_is_empty, twin="move.page_right", both="page across"),
     Action("move.page_right", ("L", "shift+right"), "a page right", "move",
-           moves.page_across(1), CHARTS, _chart_is_empty),
+           moves.page_across(1), CHARTS, reasons.chart_is_empty),
     Action("move.page_down", ("J", "pagedown", "shift+down"), "a page of rows down", "move",
-           rows.page_down(1), why_not=_no_rows, twin="move.page_up", both="page of rows"),
+           rows.page_down(1), why_not=reasons.no_rows, twin="move.page_up", both="page of rows"),
     Action("move.page_up", ("K", "pageup", "shift+up"), "a page of rows up", "move",
-           rows.page_down(-1), why_not=_no_rows),
+           rows.page_down(-1), why_not=reasons.no_rows),
     Action("move.first_row", ("g g", "home"), "first row", "move", rows.first_row,
-           why_not=_no_rows, twin="move.last_row", both="first, last row"),
+           why_not=reasons.no_rows, twin="move.last_row", both="first, last row"),
     Action("move.last_row", ("G", "end"), "last row", "move", rows.last_row,
-           why_not=_no_rows),
+           why_not=reasons.no_rows),
     Action("move.pan_left", ("a",), "pan 10 % left", "move", moves.pan(-1), CHARTS,
-           _chart_is_empty, hint="pan", twin="move.pan_right", both="pan 10 %"),
+           reasons.chart_is_empty, hint="pan", twin="move.pan_right", both="pan 10 %"),
     Action("move.pan_right", ("d",), "pan 10 % right", "move", moves.pan(1), CHARTS,
-           _chart_is_empty),
+           reasons.chart_is_empty),
     Action("move.pan_page_left", ("A",), "pan 90 % left", "move", moves.pan(-9), CHARTS,
-           _chart_is_empty, twin="move.pan_page_right", both="pan 90 %"),
+           reasons.chart_is_empty, twin="move.pan_page_right", both="pan 90 %"),
     Action("move.pan_page_right", ("D",), "pan 90 % right", "move", moves.pan(9), CHARTS,
-           _chart_is_empty),
+           reasons.chart_is_empty),
     Action("events.next", (".",), "next collective", "move", moves.event(1), CHARTS,
-           _no_event(1), hint="step", twin="events.previous", both="collective of this rank"),
+           reasons.no_event(1), hint="step", twin="events.previous",
+           both="collective of this rank"),
     Action("events.previous", (",",), "previous collective", "move", moves.event(-1), CHARTS,
-           _no_event(-1)),
+           reasons.no_event(-1)),
     Action("events.next_iteration", ("i",), "next iteration", "move", moves.iteration(1),
-           CHARTS, _no_iteration(1), twin="events.previous_iteration", both="iteration"),
+           CHARTS, reasons.no_iteration(1), twin="events.previous_iteration", both="iteration"),
     Action("events.previous_iteration", ("I",), "previous iteration", "move",
-           moves.iteration(-1), CHARTS, _no_iteration(-1)),
+           moves.iteration(-1), CHARTS, reasons.no_iteration(-1)),
     Action("zoom.in", ("w", "+", "="), "zoom in at the cursor", "view",
-           moves.zoom(inwards=True), CHARTS, _chart_is_empty, hint="zoom", twin="zoom.out",
+           moves.zoom(inwards=True), CHARTS, reasons.chart_is_empty, hint="zoom", twin="zoom.out",
            both="zoom in, out at the cursor"),
     Action("zoom.out", ("s", "-"), "zoom out", "view", moves.zoom(inwards=False), CHARTS,
-           _chart_is_empty),
-    Action("zoom.fit", ("0",), "the whole window", "view", moves.fit, CHARTS, _chart_is_empty,
-           hint="all"),
+           reasons.chart_is_empty),
+    Action("zoom.fit", ("0",), "the whole window", "view", moves.fit, CHARTS,
+           reasons.chart_is_empty, hint="all"),
     Action("zoom.centre", ("f",), "centre; again: fit what is selected", "view",
-           chart_moves.centre, CHARTS, _chart_is_empty),
+           chart_moves.centre, CHARTS, reasons.chart_is_empty),
     Action("rows.in", ("ctrl+w",), "fewer ranks, more room each", "view",
            chart_moves.zoom_rows(inwards=True), CHARTS,
            chart_moves.why_not_zoom_rows(inwards=True), twin="rows.out",
@@ -316,7 +196,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
            chart_moves.zoom_rows(inwards=False), CHARTS,
            chart_moves.why_not_zoom_rows(inwards=False)),
     Action("view.order", ("o",), "by rank, harm, node, group", "view", chart_moves.order, CHARTS,
-           _chart_is_empty),
+           reasons.chart_is_empty),
     Action("view.pin", ("p",), "keep this rank on top", "view", chart_moves.pin, CHARTS,
            chart_moves.no_rank),
     Action("view.scale", ("z",), "colours by factors or steps", "view", chart_moves.scale,
@@ -327,30 +207,30 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("steps.order", ("o",), "slowest first, or in order", "view", steps.other_order, STEPS,
            steps.why_none, hint="order"),
     Action("events.sort", ("o",), "sort by time, duration, ...", "view", moves.sort, EVENTS,
-           _no_time, hint="sort"),
+           reasons.no_time, hint="sort"),
     Action("events.switch", ("C",), "collectives, or all device work", "view",
-           moves.switch_list, EVENTS, _no_time, hint="what"),
+           moves.switch_list, EVENTS, reasons.no_time, hint="what"),
     Action("events.next_rank", ("l", "right"), "next rank", "move", moves.other_rank(1), EVENTS,
-           _no_time, hint="rank", twin="events.previous_rank", both="next, previous rank"),
+           reasons.no_time, hint="rank", twin="events.previous_rank", both="next, previous rank"),
     Action("events.previous_rank", ("h", "left"), "previous rank", "move",
-           moves.other_rank(-1), EVENTS, _no_time),
+           moves.other_rank(-1), EVENTS, reasons.no_time),
     Action("view.merge", ("b",), "one row a rank, or two", "view", chart_moves.merge, TIMELINE),
     Action("filter.kernels", ("C",), "one kind of kernels", "filter", Effect.PROMPT_KERNELS,
-           TIMELINE, _no_time),
+           TIMELINE, reasons.no_time),
     Action("filter.window", ("t",), "window of time or steps", "filter", Effect.PROMPT_WINDOW,
-           why_not=_no_time, hint="window"),
+           why_not=reasons.no_time, hint="window"),
     Action("filter.here", ("T",), "window = area or view", "filter", Effect.WINDOW_HERE, CHARTS,
-           _no_window_here),
+           reasons.no_window_here),
     Action("filter.clear", ("ctrl+t",), "clear the window", "filter", Effect.CLEAR_WINDOW,
-           why_not=_no_window),
+           why_not=reasons.no_window),
     Action("filter.events", ("F",), "rows whose name matches", "filter", Effect.PROMPT_FILTER,
-           EVENTS, _no_time, hint="filter"),
+           EVENTS, reasons.no_time, hint="filter"),
     Action("filter.communicator", ("c",), "communicator", "filter",
-           Effect.PROMPT_COMMUNICATOR, COLLECTIVES, _no_other_communicator, hint="comm"),
+           Effect.PROMPT_COMMUNICATOR, COLLECTIVES, reasons.no_other_communicator, hint="comm"),
     Action("filter.ranks", ("r",), "ranks 0-7,16", "filter", Effect.PROMPT_RANKS,
-           why_not=_no_time),
+           why_not=reasons.no_time),
     Action("find.search", ("/",), "search names", "find", Effect.PROMPT_SEARCH, COLLECTIVES,
-           _no_time, hint="find"),
+           reasons.no_time, hint="find"),
     Action("find.next", ("n",), "next hit", "find", search.next_hit(1), COLLECTIVES,
            search.why_not_next, twin="find.previous", both="next, previous hit"),
     Action("find.previous", ("N",), "previous hit", "find", search.next_hit(-1), COLLECTIVES,
@@ -358,17 +238,17 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("find.like_this", ("#",), "names like this one", "find", search.like_this,
            COLLECTIVES, search.why_not_like_this),
     Action("find.goto", ("g",), "go to k 4705, r16, it 42, 12.5s", "find", Effect.PROMPT_GOTO,
-           COLLECTIVES, _no_time, hint="goto"),
+           COLLECTIVES, reasons.no_time, hint="goto"),
     Action("find.mark", ("m",), "set a bookmark: ma", "find", Effect.PROMPT_MARK,
-           why_not=_no_time, twin="find.return", both="set, go to a bookmark"),
+           why_not=reasons.no_time, twin="find.return", both="set, go to a bookmark"),
     Action("find.return", ("'",), "go to a bookmark: 'a; '': back", "find",
-           Effect.PROMPT_RETURN, why_not=_no_time),
+           Effect.PROMPT_RETURN, why_not=reasons.no_time),
     Action("find.back", ("backspace",), "the view before", "find", Effect.VIEW_BACK,
-           why_not=_no_view_before, twin="find.forward", both="view back, forward"),
+           why_not=reasons.no_view_before, twin="find.forward", both="view back, forward"),
     Action("find.forward", ("ctrl+r",), "the view after", "find", Effect.VIEW_FORWARD,
-           why_not=_no_view_after),
+           why_not=reasons.no_view_after),
     Action("measure.area", ("v",), "measure: begin, end", "view", _measure, TIMELINE,
-           _no_time, hint="measure"),
+           reasons.no_time, hint="measure"),
     Action("view.unfold", ("u",), "streams of this rank", "view", chart_moves.unfold, TIMELINE,
            chart_moves.no_streams, hint="streams"),
     Action("compare.block", ("R",), "repeating block of a kernel", "view", compare.show_block,
@@ -380,10 +260,10 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("open.loss", ("!",), "next largest loss of time", "stragglers", fix_first.show_next,
            why_not=fix_first.why_no_evidence, hint="fix first"),
     Action("out.export", ("e",), "write csv or json", "out", Effect.PROMPT_EXPORT,
-           why_not=_nothing_to_write, hint="export"),
+           why_not=reasons.nothing_to_write, hint="export"),
     Action("out.copy", ("y",), "copy as a command line", "out", Effect.COPY, hint="copy"),
     Action("out.rows", ("Y",), "copy the rows in view", "out", Effect.COPY_ROWS,
-           why_not=_nothing_to_write),
+           why_not=reasons.nothing_to_write),
     Action("out.picture", ("S",), "picture of the screen (SVG)", "out", Effect.SCREENSHOT),
     Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),
     Action("app.commands", (":", "ctrl+p"), "command by name; place", "app", Effect.COMMANDS,

@@ -14,9 +14,9 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_hits
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
-from ccltui.tui.actions import no_collectives
 from ccltui.tui.panes.gutter import gutter
 from ccltui.tui.queries import hit_query
+from ccltui.tui.reasons import no_collectives
 from ccltui.tui.scene import Scene, rank_name
 
 if TYPE_CHECKING:
