@@ -10,6 +10,7 @@ windows that open late, files that are cut off, and one rank that is late for on
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import random
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from typing import Any, Final
 import numpy as np
 
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, write_job
+from ccltui.demo.job import build
+from ccltui.demo.truth import CallTruth
 from metrics.collectives.causes import UNKNOWN
 from metrics.collectives.chain import PIPELINE, Link, chain_of
 from metrics.collectives.match import MEDIUM
@@ -140,14 +143,37 @@ def _roots(view: View, least_ns: float) -> list[tuple[int, Link]]:
 
 
 def _waited_for(truth: Truth, late: Straggler) -> bool:
-    """Whether any collective in the files waited for the culprit alone, for a notable time."""
-    return any(
-        call.complete
-        and call.last == (late.rank,)
-        and call.lag_ns >= NOTABLE * late.extra_ns
-        and call.type not in ("Send", "Recv")
-        for call in truth.collectives
-    )
+    """Whether the files can show that any collective waited for the culprit alone.
+
+    It waited notably longer than in the same job without it, and its ranks are seen to have met
+    before: what they did since is in the files.
+    """
+    usual = {key: call.lag_ns for key, call in _keyed(build(_without(truth.spec)).truth)}
+    met: set[tuple[int, ...]] = set()
+    for key, call in _keyed(truth):
+        longer = call.lag_ns - usual.get(key, 0) if call.complete else 0
+        alone = call.complete and call.last == (late.rank,) and call.group_ranks in met
+        if alone and longer >= NOTABLE * late.extra_ns:
+            return True
+        if call.complete:
+            met.add(call.group_ranks)
+    return False
+
+
+def _without(spec: Spec) -> Spec:
+    return dataclasses.replace(spec, stragglers=(), late_starts=(), cuts=())
+
+
+def _keyed(truth: Truth) -> list[tuple[tuple[tuple[int, ...], int], CallTruth]]:
+    """Collectives in order, each by its group and its place among those of the group."""
+    counts: Counter[tuple[int, ...]] = Counter()
+    found = []
+    for call in truth.collectives:
+        if call.type in ("Send", "Recv"):
+            continue
+        found.append(((call.group_ranks, counts[call.group_ranks]), call))
+        counts[call.group_ranks] += 1
+    return found
 
 
 def main() -> int:

@@ -1,0 +1,32 @@
+"""Planted culprits and causes over a fixed set of drawn jobs: rates, and no confident error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.culprits import Outcome, drawn, outcome
+
+
+def outcomes(directory: Path, metadata: str, seeds: range) -> list[Outcome]:
+    found = []
+    for seed in seeds:
+        late, spec = drawn(seed, metadata)
+        found.append(outcome(directory / str(seed) / "job", late, spec))
+    return found
+
+
+@pytest.mark.parametrize(("metadata", "seeds"), [("full", range(8)), ("names_only", range(6))])
+def test_culprits_are_named_and_nobody_else(tmp_path: Path, metadata: str, seeds: range) -> None:
+    found = outcomes(tmp_path, metadata, seeds)
+
+    seen = [one for one in found if one.seen]
+    assert len(seen) >= len(found) / 2
+    assert sum(one.named for one in seen) >= 0.98 * len(seen)
+    assert [one.wrong for one in found] == [()] * len(found)
+
+
+def test_a_job_is_drawn_from_its_seed() -> None:
+    assert drawn(3) == drawn(3)
+    assert drawn(3) != drawn(4)
