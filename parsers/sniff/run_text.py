@@ -10,8 +10,8 @@ from parsers.found import Kind
 ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 _RUN_COMPLETE = re.compile(
-    r"\bRUN_COMPLETE [^\n]*\bworld_size="
-    r"|\bworld_size=\d+.*\b(?:tokens_per_sec|total_wall_time_sec)=",
+    r"(?:\[Rank \d+\] )?RUN_COMPLETE [^\n]*\bworld_size="
+    r"|world_size=\d+.*\b(?:tokens_per_sec|total_wall_time_sec)=",
     re.DOTALL,
 )
 _NCCL_LINE = re.compile(r"\bNCCL (?:INFO|WARN|TRACE)\b")
@@ -40,7 +40,7 @@ _BY_NAME: Final[tuple[tuple[str, Kind], ...]] = (
 def classify_run_text(text: str, name: str) -> Kind | None:
     """What the beginning of a text that lies beside a run is, None when it is nothing known."""
     plain = ANSI.sub("", text) if "\x1b" in text else text
-    if _RUN_COMPLETE.search(plain[:4096]):
+    if _RUN_COMPLETE.match(plain[:4096].lstrip()):  # a log of the run may end with the same line
         return "run_complete"
     if _XML_SYSTEM.match(plain[:8192]):
         return "nccl_topology"

@@ -68,6 +68,11 @@ def only(root: Path, name: str, content: bytes | str) -> FoundFile:
             "run_complete",
         ),
         ("RUN_COMPLETE.txt", "world_size=2\ntokens_per_sec=1.5\n", "run_complete"),
+        (  # a short log that ends with the same line
+            "train.log",
+            "step: 2  loss: 5.5\n[Rank 0] RUN_COMPLETE checkpoint_path=/c world_size=8\n",
+            "training_log",
+        ),
         ("topo.txt", "\x1b[4mGPU0\x1b[0m\tGPU1\n", "gpu_topology"),
         ("t", "\t\x1b[4mGPU0\tGPU1\x1b[0m\nGPU0\t X \tNV2\nGPU1\tNV2\t X \n", "gpu_topology"),
         ("topo.txt", "nothing to see", "gpu_topology"),
