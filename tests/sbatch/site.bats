@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# shellcheck disable=SC2034,SC2317
+# shellcheck disable=SC2016,SC2034,SC2317
 # Sites: which profile is read, what it must say, what wins over it.
 
 setup() {
@@ -121,4 +121,13 @@ cudatoolkit/12.9 " ]
     run bash -c 'CCLTUI_SITE=nowhere source "$CCLTUI_SBATCH/activate.sh"; echo "alive ${VENV_DIR:-unchanged}"'
     [ "$status" -eq 0 ]
     [[ $output == *"nothing was changed"*"alive unchanged"* ]]
+}
+
+@test "a batch script of one's own has what every run.sbatch has" {
+    run env -u CCLTUI_SBATCH SLURM_SUBMIT_DIR="$CCLTUI_SBATCH/.." bash -euo pipefail -c '
+        source "$SLURM_SUBMIT_DIR/sbatch/perlmutter/common.sh"
+        load_site
+        echo "$SITE_NAME $(declare -F run_workload set_distributed link_traces | tr "\n" " ")"'
+    [ "$status" -eq 0 ]
+    [ "$output" = "perlmutter run_workload set_distributed link_traces " ]
 }
