@@ -1,0 +1,91 @@
+"""Every pane on a light ground, without colour and in ASCII, at three sizes: what each cell shows.
+
+The pictures of ``test_tui_snapshots`` are dark ones. Here one session shows all panes, and a golden
+text holds their characters, and below each row its styles as runs of letters. Written anew by
+``CCLTUI_UPDATE_GOLDEN=1 pytest tests/tui/test_tui_looks.py``.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from explorers import Settle, Start
+from rich.style import Style
+from test_tui_snapshots import KEYS, SIZES, after
+
+from ccltui.tui.app import Explorer
+from ccltui.tui.options import ExplorerOptions
+
+GOLDEN = Path(__file__).parent / "golden"
+LOOKS = {
+    "light": ExplorerOptions(color="256", theme="light"),
+    "colourless": ExplorerOptions(color="never"),
+    "ascii": ExplorerOptions(color="256", ascii=True),
+}
+
+
+class Letters:
+    """Short names of styles in order of their first use."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def of(self, style: Style | None) -> str:
+        return self._known.setdefault(str(style), _name(len(self._known)))
+
+    def legend(self) -> list[str]:
+        return [f"{name} = {style}" for style, name in self._known.items()]
+
+
+def _name(number: int) -> str:
+    return chr(97 + number) if number < 26 else _name(number // 26 - 1) + chr(97 + number % 26)
+
+
+def rows_of(app: Explorer, letters: Letters) -> list[str]:
+    """Characters of every row, and its styles below."""
+    lines = []
+    for strip in app.screen._compositor.render_strips():
+        cells = [(char, part.style) for part in strip for char in part.text]
+        runs = groupby(letters.of(style) for _, style in cells)
+        lines.append("".join(char for char, _ in cells).rstrip())
+        lines.append("\\ " + " ".join(f"{name}{len(list(run))}" for name, run in runs))
+    return lines
+
+
+def reset(app: Explorer, base: object) -> None:
+    """As it was opened."""
+    app.scene = base  # type: ignore[assignment]
+    app._asked.clear()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("look", LOOKS)
+async def test_every_pane(
+    start: Start, settle: Settle, look: str, size: tuple[int, int], tmp_path: Path
+) -> None:
+    options = LOOKS[look]
+    app = start(color=options.color, theme=options.theme, ascii=options.ascii)
+    letters = Letters()
+    pages: list[str] = []
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        base = app.scene
+        for pane, keys in KEYS.items():
+            reset(app, base)
+            await after(settle, *keys)(pilot)  # type: ignore[misc]
+            pages += [f"== {pane}: {' '.join(keys)}", *rows_of(app, letters)]
+
+    text = "\n".join([*pages, "== styles", *letters.legend()]) + "\n"
+    if look == "ascii":
+        assert text.replace("== ", "").isascii()
+    if look == "colourless":
+        assert not any(sign in line for line in letters.legend() for sign in ("#", "color("))
+    golden = GOLDEN / f"{look}-{size[0]}x{size[1]}.txt"
+    if os.environ.get("CCLTUI_UPDATE_GOLDEN"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(text)
+    (tmp_path / golden.name).write_text(text)
+    assert text.splitlines() == golden.read_text().splitlines(), f"see {tmp_path / golden.name}"
