@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -108,11 +108,13 @@ def find_metric(name: str) -> Metric:
         raise GrammarError(str(error)) from None
 
 
-def check_overrides(names: Iterable[str]) -> None:
+def check_overrides(names: Collection[str]) -> None:
     """Refuse what is neither a field of the card nor a parameter of any metric.
 
     Raises GrammarError with near names.
     """
+    if not names:  # the parameters of all metrics are known once all are imported
+        return
     from metrics import registry  # noqa: PLC0415
     from parsers.card_keys import FIELDS  # noqa: PLC0415
 
