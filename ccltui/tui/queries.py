@@ -250,9 +250,7 @@ def steps_told(scene: Scene) -> StepParts | None:
     return None if known is None else cast("StepParts | None", known.answer)
 
 
-def side_answer(
-    scene: Scene, query: SideQuery, cancelled: Callable[[], bool]
-) -> Answered | None:
+def side_answer(scene: Scene, query: SideQuery, cancelled: Callable[[], bool]) -> Answered | None:
     """Rows of what lies beside the traces; runs in a worker, and needs no trace."""
     job = scene.session.job
     return None if job is None else Answered(query, side_tables.rows_of(job, query, cancelled))

@@ -16,7 +16,6 @@ from parsers.nsys.text_banners import is_progress
 from parsers.nsys.text_sections import SectionReader
 from parsers.nsys.text_table import StatsText
 
-
 RECIPE_HEADER: Final = "Name,Time,Total Time,Instances,Avg,"
 """How ``all_stats.csv`` and ``rank_stats.csv`` of ``nsys recipe`` begin."""
 _RECIPE_TIMES: Final = ("Total Time", "Avg", "Q1", "Med", "Q3", "Min", "Max", "StdDev")

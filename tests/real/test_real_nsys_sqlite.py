@@ -18,7 +18,7 @@ BEFORE = "nsys/nsys-ai/mfu_2gpu_before.sqlite"
 
 @pytest.fixture(scope="module")
 def ddp53(shared: Path) -> tuple[RankTrace, ...]:
-    return read_nsys(shared / DDP53)
+    return tuple(read_nsys(shared / DDP53))
 
 
 def sums(traces: tuple[RankTrace, ...], group: Group) -> dict[str, tuple[int, int]]:
