@@ -88,7 +88,17 @@ def _other_rank(ranks: tuple[int, ...], rank: int | None) -> int:
 
 
 class _Side(Member):
-    """The transfers of one direction between two ranks, on one of them."""
+    """The transfers of one direction between two ranks, on one of them.
+
+    Mostly they end on both at once, as collectives do that every rank waits for: lined up by time
+    where that pairs more of them than order does.
+    """
+
+    def column(self, name: str) -> I64:
+        """One column; the type is that of a collective whose ends meet."""
+        if name == "kind":
+            return np.full(len(self.rows), TYPES.index("AllReduce"), np.int64)
+        return super().column(name)
 
     @cached_property
     def tokens(self) -> I64:
