@@ -45,6 +45,7 @@ class DrawnJob:
     truth: dict[str, list[int]]
     complete: set[int]
     offsets_ns: npt.NDArray[np.int64]
+    streams: dict[str, npt.NDArray[np.int64]]  # of each call: one a kind of group
 
     def score(self, matches: Matches) -> tuple[int, list[int]]:
         """Right ones of the complete collectives, and wrong ones by confidence."""
@@ -70,10 +71,11 @@ def draw(family: Family, seed: int) -> DrawnJob:
     drifts = rng.uniform(-family.drift, family.drift, family.ranks)
     offsets[0], drifts[0] = 0, 0.0
     calls = _performed(family, groups, rng)
-    inputs, truth = [], {}
+    inputs, truth, streams = [], {}, {}
     for rank in range(family.ranks):
         kept = _recorded(family, calls[rank], rng)
         truth[str(rank)] = [call[7] for call in kept]
+        streams[str(rank)] = np.array([_stream(family, call[4]) for call in kept], np.int64)
         columns = _columns(family, kept, int(offsets[rank]), float(drifts[rank]))
         inputs.append(MatchInput(str(rank), rank, "", columns))
     held: dict[int, int] = {}
@@ -86,7 +88,12 @@ def draw(family: Family, seed: int) -> DrawnJob:
         CommGroup(ranks, str(index), "", label=str(index), size=len(ranks))
         for index, ranks in enumerate(groups)
     ]
-    return DrawnJob(inputs, known if family.sized else [], truth, complete, offsets)
+    return DrawnJob(inputs, known if family.sized else [], truth, complete, offsets, streams)
+
+
+def _stream(family: Family, group: int) -> int:
+    """All ranks have one for the group of all, one for pairs and one for every other rank."""
+    return 20 + (group > 0) + (group > family.ranks // 2)
 
 
 def _groups(family: Family) -> list[tuple[int, ...]]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from synthetic_calls import Family, draw
 
+from metrics.collectives.implied import implied_groups
 from metrics.collectives.match import LOW, match_calls
 from metrics.collectives.rematch import match_and_clock
 
@@ -53,6 +54,23 @@ def test_with_metadata(name: str) -> None:
 @pytest.mark.parametrize("name", BARE)
 def test_without_metadata(name: str) -> None:
     right, whole, wrong = scored(BARE[name], range(12))
+
+    assert right >= 0.99 * whole
+    assert wrong[1:] == [0, 0]
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.01])
+def test_several_groups_that_only_streams_tell(dropped: float) -> None:
+    right, whole, wrong = 0, 0, [0, 0, 0]
+    for seed in range(8):
+        ranks = (*SIZES, 32)[seed % 5]
+        family = Family(ranks, sized=False, dropped=dropped, per_step=100 if ranks < 32 else 600)
+        job = draw(family, seed)
+        told = implied_groups(job.inputs, job.streams)
+        inputs, groups = told.applied(job.inputs, []) if told else (job.inputs, [])
+        found, errors = job.score(match_and_clock(inputs, groups)[0])
+        right, whole = right + found, whole + len(job.complete)
+        wrong = [a + b for a, b in zip(wrong, errors, strict=True)]
 
     assert right >= 0.99 * whole
     assert wrong[1:] == [0, 0]
