@@ -13,7 +13,8 @@
 # VENV_DIR is where it is made. TORCHTITAN_VERSION is 0.2.2, the last release that reads
 # train_config.toml; the scripts start newer ones too, in an environment of their own:
 #     VENV_DIR=$SCRATCH/titan-0.3 TORCHTITAN_VERSION=0.3.0 setup_env.sh
-# TORCH_INDEX is PyTorch's index for CUDA 12.9, TORCH_VERSION the newest that it has.
+# TORCH_BACKEND is cu129: CUDA 12.9, which uv knows where to find. Without uv, TORCH_INDEX has to name
+# PyTorch's own package index for it (pytorch.org, «Get Started»). TORCH_VERSION is the newest there.
 set -euo pipefail
 
 export PROGRAM=setup_env
@@ -28,7 +29,7 @@ source "$CCLTUI_SBATCH/lib/site.sh"
 # shellcheck source=lib/paths.sh
 source "$CCLTUI_SBATCH/lib/paths.sh"
 
-TORCH_INDEX=${TORCH_INDEX:-https://download.pytorch.org/whl/cu129}
+TORCH_BACKEND=${TORCH_BACKEND:-cu129}
 TORCHTITAN_VERSION=${TORCHTITAN_VERSION:-0.2.2}
 
 main() {
@@ -95,15 +96,28 @@ make_environment() {
         "set VENV_DIR to a folder that you can write to"
 }
 
+# find_torch: TORCH_FROM, where PyTorch comes from.
+find_torch() {
+    if [[ -n ${TORCH_INDEX:-} ]]; then
+        TORCH_FROM=(--index-url "$TORCH_INDEX")
+    elif command -v uv >/dev/null; then
+        TORCH_FROM=(--torch-backend "$TORCH_BACKEND")
+    else
+        fail "$FAILED" "pip does not know where PyTorch for $TORCH_BACKEND is" \
+            "install uv, which does, or set TORCH_INDEX (see --help)"
+    fi
+}
+
 install_packages() {
     local pip=("$VENV_DIR/bin/python" -m pip install)
     if command -v uv >/dev/null; then
         pip=(uv pip install --python "$VENV_DIR/bin/python")
     fi
-    # torch first and from its own index: torchtitan would take the one of PyPI, of another CUDA.
-    run "${pip[@]}" --index-url "$TORCH_INDEX" "torch${TORCH_VERSION:+==$TORCH_VERSION}" ||
-        fail "$FAILED" "PyTorch could not be installed from $TORCH_INDEX" \
-            "see above; TORCH_INDEX and TORCH_VERSION choose another build"
+    find_torch
+    # torch first and from its own index: torchtitan would take another one, of another CUDA.
+    run "${pip[@]}" "${TORCH_FROM[@]}" "torch${TORCH_VERSION:+==$TORCH_VERSION}" ||
+        fail "$FAILED" "PyTorch could not be installed (${TORCH_FROM[*]})" \
+            "see above; TORCH_BACKEND, TORCH_INDEX and TORCH_VERSION choose another build"
     run "${pip[@]}" "torchtitan==$TORCHTITAN_VERSION" "$CCL_BENCH_HOME" ||
         fail "$FAILED" "torchtitan $TORCHTITAN_VERSION or ccltui could not be installed" "see above"
 }
@@ -123,7 +137,7 @@ PYTHON
     ) || fail "$FAILED" "the environment does not work" "see above, or use --recreate"
     printf '%s\n' "$said"
     [[ $SITE_DEVICE == cpu || $said != *"with CUDA None"* ]] ||
-        warn "this PyTorch has no CUDA, but $SITE_NAME trains on GPUs: see TORCH_INDEX in --help"
+        warn "this PyTorch has no CUDA, but $SITE_NAME trains on GPUs: see TORCH_BACKEND in --help"
 }
 
 # fetch_tokenizers: of the models that the workload cards name.

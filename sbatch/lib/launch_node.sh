@@ -10,21 +10,14 @@ source "$CCLTUI_SBATCH/lib/log.sh"
 source "$CCLTUI_SBATCH/lib/options.sh"
 # shellcheck source=site.sh
 source "$CCLTUI_SBATCH/lib/site.sh"
+# shellcheck source=torchrun.sh
+source "$CCLTUI_SBATCH/lib/torchrun.sh"
 
 load_site
 site_environment
 
-node=${SLURM_NODEID:-0}
-is_host=false
-((node != 0)) || is_host=true
-launcher=(
-    "$PYTHON" -m torch.distributed.run
-    --nnodes="$NODES" --nproc-per-node="$GPUS_PER_NODE"
-    --rdzv-id="${SLURM_JOB_ID:-$$}.$PROFILER" --rdzv-backend=c10d
-    --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" --rdzv-conf="is_host=$is_host"
-    --local-addr="${SLURMD_NODENAME:-$MASTER_ADDR}"
-    "$CCLTUI_SBATCH/lib/train_with_traces.py" "$TRAIN_PROGRAM"
-)
+set_torchrun "$PROFILER"
+launcher=("${TORCHRUN[@]}" "$CCLTUI_SBATCH/lib/train_with_traces.py" "$TRAIN_PROGRAM")
 if [[ $PROFILER == nsys ]]; then
     # Whole steps, opened by the training itself; without a GPU there is no cudaProfilerApi.
     if [[ $SITE_DEVICE == cuda && $NSYS_STEPS != none ]]; then
@@ -34,5 +27,5 @@ if [[ $PROFILER == nsys ]]; then
     fi
     launcher=("$CCLTUI_SBATCH/nsys/profile.sh" --output "$TRACE_DIR/$RUN_NAME" -- "${launcher[@]}")
 fi
-log "node $node (${SLURMD_NODENAME:-$(hostname)}): $(shell_words "${launcher[@]}" "$@")"
+log "node ${SLURM_NODEID:-0} (${SLURMD_NODENAME:-$(hostname)}): $(shell_words "${launcher[@]}" "$@")"
 exec "${launcher[@]}" "$@"

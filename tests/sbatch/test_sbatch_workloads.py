@@ -174,5 +174,5 @@ def test_all_of_them_are_one_workspace() -> None:
         for name in WORKLOADS
     }
     assert len(names) == 7
-    (index,) = workspace["tool"]["uv"]["index"]
-    assert index["url"] in setup
+    backend = workspace["tool"]["uv"]["pip"]["torch-backend"]
+    assert f"TORCH_BACKEND=${{TORCH_BACKEND:-{backend}}}" in setup
