@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from cluster import Cluster
 from jobs import wait_for_end
+
 from workloads import ROOT
 
 FOLDER = ROOT / "sbatch" / "fsdp_benchmark"
