@@ -20,6 +20,7 @@ MAX_DIFFERENCES: Final = 3_000
 class TooDifferentError(ValueError):
     """More than the allowed number of differences."""
 
+
 _NOWHERE: Final = np.iinfo(np.int64).min // 2
 """In place of an end of a diagonal that lies outside of the sequences."""
 
