@@ -12,6 +12,7 @@ import signal
 import statistics
 import struct
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +58,8 @@ class KeyRun:
     held_settled_ms: float
     idle_bytes: int
     resident_mib: float
-    of_files_mib: float  # of these, pages of the mapped columns, which the kernel may drop
+    of_files_mib: float  # of these, pages of files, which the kernel may drop
+    empty_mib: float  # resident without any trace
 
 
 def key_run(said: Mapping[str, Any]) -> KeyRun:
@@ -175,10 +177,23 @@ def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int
         screen.read(0.5)
         idle, _ = screen.read(5.0)
         return KeyRun(
-            *(width, events, splash, paint, loading, keys, *held, idle, resident, of_files)
+            *(width, events, splash, paint, loading, keys, *held, idle, resident, of_files),
+            _empty_mib(size),
         )
     finally:
         screen.close()
+
+
+def _empty_mib(size: tuple[int, int]) -> float:
+    """Resident memory of the explorer of an empty directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        screen = _Screen([sys.executable, "-m", "ccltui", folder], *size)
+        try:
+            screen.wait_until(lambda rows: any("No trace" in row for row in rows))
+            screen.read(1.0)
+            return screen.resident_mib()[0]
+        finally:
+            screen.close()
 
 
 def heat_frame_ms(ranks: int, collectives: int, size: tuple[int, int]) -> list[float]:

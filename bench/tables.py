@@ -117,7 +117,10 @@ def _session(name: str, run: KeyRun) -> str:
         for kind, cost in {"while loading": run.loading, **run.keys}.items()
     ]
     head = ("key", "bytes", "most", "p50 ms", "p95 ms", "CPU ms")
-    memory = f"{run.resident_mib:.0f} MiB resident, {run.of_files_mib:.0f} of it pages of files"
+    memory = (
+        f"{run.resident_mib:.0f} MiB resident, {run.of_files_mib:.0f} of it pages of files; "
+        f"{run.empty_mib:.0f} MiB without a trace"
+    )
     return "\n".join([_titled(f"explorer, {name}", head, rows), memory])
 
 

@@ -20,8 +20,9 @@ RUN = KeyRun(
     held_bytes=90_000,
     held_settled_ms=50,
     idle_bytes=0,
-    resident_mib=114,
+    resident_mib=194,
     of_files_mib=20,
+    empty_mib=80,
 )
 
 
@@ -52,11 +53,19 @@ def test_what_misses_and_what_a_wide_screen_may_cost() -> None:
     assert missed == {"8: lanes: pan", "8: idle", "wide: idle"}
 
 
+def test_few_events_do_not_tell_what_an_event_takes() -> None:
+    few = dataclasses.replace(RUN, events=999_999)
+
+    found = [verdict.subject for verdict in verdicts(Results(machine={}, sessions={"8": few}))]
+
+    assert "8: memory an event" not in found
+
+
 def test_the_table_names_keys_and_memory() -> None:
     text = text_of(Results(machine={}, sessions={"8": RUN}))
 
     assert "explorer, 8" in text
-    assert "114 MiB resident, 20 of it pages of files" in text
+    assert "194 MiB resident, 20 of it pages of files; 80 MiB without a trace" in text
     assert "heat: next worst" in text
 
 
