@@ -55,6 +55,9 @@ def compute(view: View) -> Result:
         "num_unknown": sum(int((one.verdicts.cause == _UNKNOWN).sum()) for one in blamed),
         "blamed_lag_ms": milliseconds(lag),
         "explained_lag_ms": milliseconds(explained),
+        "other_stages_lag_ms": milliseconds(
+            sum(int(one.lag_ns[~one.verdicts.alike].sum()) for one in blamed)
+        ),
         "causes": _causes(blamed),
         "per_rank": _per_rank(blamed),
         "by_group": _by_group(view, blamed),
@@ -75,6 +78,8 @@ def compute(view: View) -> Result:
             "peers": "median of the ranks less late than half of the lag",
             "since": "the last time the ranks waited for each other",
             "named": "the cause that explains at least half of the lateness",
+            "other_stages_lag_ms": "lag against ranks of other pipeline stages alone, who do other "
+            "work: the order of stages may bring it; blame_chain follows it",
         },
         reasons=match_reasons(view, match),
         warnings=[*warnings, *match_warnings(view, match)],
@@ -205,6 +210,7 @@ METRIC = Metric(
         "num_unknown",
         "blamed_lag_ms",
         "explained_lag_ms",
+        "other_stages_lag_ms",
         "causes",
         "per_rank",
         "by_group",

@@ -97,7 +97,9 @@ class Verdicts:
     """Causes of n late arrivals.
 
     ``cause`` indexes ``CAUSES``; ``share`` is the part of the lateness it explains, 0 where
-    unknown; ``confidence`` LOW, MEDIUM or HIGH. The rest is as in `Segments`.
+    unknown; ``confidence`` LOW, MEDIUM or HIGH. ``alike`` marks those that a rank of the same
+    stage of the pipeline came before: the others are late against other work, as their turn may
+    have it. The rest is as in `Segments`.
     """
 
     targets: Targets
@@ -105,6 +107,7 @@ class Verdicts:
     cause: I8
     share: F64
     confidence: I8
+    alike: Bool
 
     def __len__(self) -> int:
         return len(self.cause)
@@ -257,9 +260,9 @@ class Causes:
         sure = _confidence(segments, cause, share)
         if limit is not None:
             sure = np.minimum(sure, limit).astype(np.int8)
-        strangers = ~self._has_like_peer(labels, targets, segments) & np.isin(cause, _OWN_WORK)
-        sure[strangers] = LOW
-        return Verdicts(targets, segments, cause, share, sure)
+        alike = self._has_like_peer(labels, targets, segments)
+        sure[~alike & np.isin(cause, _OWN_WORK)] = LOW
+        return Verdicts(targets, segments, cause, share, sure, alike)
 
     def _has_like_peer(self, labels: tuple[str, ...], targets: Targets, segments: Segments) -> Bool:
         """Whether a punctual peer is in the late rank's stage: others do other work."""

@@ -202,3 +202,11 @@ def test_the_causes_of_the_demo(tmp_path: Path) -> None:
     assert ("1", "compute") in blamed
     assert ("6", "data_loading") in blamed
     assert blamed <= {("1", "compute"), ("6", "data_loading")}
+
+
+def test_lag_of_other_stages_is_counted_apart(tmp_path: Path) -> None:
+    # the first stage ends last, as the schedule has it; nobody is late among its like
+    found = recover(tmp_path, quick(tp=1, pp=2, dp_shard=2)).metric("straggler_cause").details
+
+    assert found["blamed_lag_ms"] > 0
+    assert found["other_stages_lag_ms"] == pytest.approx(found["blamed_lag_ms"])
