@@ -8,14 +8,14 @@ never a step.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from metrics.classify import any_name, distinct
-from parsers.columns import I32, I64, MISSING, Bool, Events, RankTrace
+from parsers.columns import I32, I64, MISSING, Bool, Events, Group, RankTrace
 
 OUTSIDE: Final = MISSING
 """Step of an event that no marker covers."""
@@ -84,19 +84,29 @@ def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
     Markers are annotations; files of 2020 to 2022 write the profiler's among the operators. Of
     two markers with one number the longer counts: a step marked on two threads is one step.
     """
+    names: dict[Group, dict[int, str]] = {}
     for marker in MARKERS:
         if marker.only_in not in ("", trace.source.format):
             continue
-        for group in ("annotations", "cpu_ops") if marker.among_operators else ("annotations",):
-            steps = _marked(trace, trace.group(group), marker)
+        for group in _GROUPS if marker.among_operators else _GROUPS[:1]:
+            events = trace.group(group)
+            if group not in names:
+                names[group] = {i: trace.text(i) for i in distinct(events.name)}
+            steps = _marked(trace, events, names[group], marker)
             if steps:
                 return steps, marker.name
     return (), None
 
 
-def _marked(trace: RankTrace, events: Events, marker: Marker) -> tuple[Step, ...]:
-    names = {i: trace.text(i) for i in distinct(events.name)}
+_GROUPS: Final[tuple[Group, ...]] = ("annotations", "cpu_ops")
+
+
+def _marked(
+    trace: RankTrace, events: Events, names: Mapping[int, str], marker: Marker
+) -> tuple[Step, ...]:
     matched = {i: m for i, text in names.items() if (m := marker.pattern.fullmatch(text))}
+    if not matched:
+        return ()
     rows = np.flatnonzero(any_name(trace.strings, events.name, list(matched)) & (events.dur_ns > 0))
     if len(rows) < marker.at_least:
         return ()
