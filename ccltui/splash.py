@@ -75,6 +75,8 @@ class Splash:
     def _start(self, arguments: Sequence[str]) -> None:
         try:
             width, height = os.get_terminal_size(1)
+            if not width:  # a terminal that was never told its size
+                return
             self._attributes = termios.tcgetattr(0)
             quiet = termios.tcgetattr(0)
             quiet[3] &= ~termios.ECHO
