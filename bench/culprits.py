@@ -79,7 +79,7 @@ def drawn(seed: int, metadata: str = "full") -> tuple[Straggler, Spec]:
     )
     more: dict[str, Any] = {}
     if chance.random() < 0.3:
-        more["late_starts"] = (LateStart(chance.randrange(ranks), chance.randint(1, 9)),)
+        more["late_starts"] = (LateStart(chance.randrange(ranks), chance.randint(1, 4)),)
     if chance.random() < 0.2:
         more["cuts"] = (Cut(chance.randrange(ranks), chance.uniform(0.8, 0.98)),)
     spec = Spec.quiet(
