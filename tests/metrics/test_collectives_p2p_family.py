@@ -29,9 +29,9 @@ def drawn(
                 end = now + float(rng.uniform(0, 200))
                 for kind, own in (("Send", rank), ("Recv", peer)):
                     start = end - float(rng.uniform(20, 150))
-                    moment = [time * (1 + drift[own]) + offsets[own] for time in (start, end)]
+                    first, last = (t * (1 + drift[own]) + offsets[own] for t in (start, end))
                     call = Call(
-                        *moment, kind, elems=size, out_elems=size, step=step, src=rank, dst=peer
+                        first, last, kind, elems=size, out_elems=size, step=step, src=rank, dst=peer
                     )
                     calls[own].append((call, number))
                 number += 1
