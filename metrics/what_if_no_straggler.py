@@ -9,7 +9,7 @@ import numpy as np
 
 from metrics.collectives.blame import tally
 from metrics.collectives.lag_tables import match_table
-from metrics.collectives.replay import StuckError
+from metrics.collectives.schedule import StuckError
 from metrics.collectives.selection import chosen_of, parts_of, require_ranks
 from metrics.collectives.trust import match_reasons
 from metrics.collectives.what_if import StepEnds, WhatIf

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from metrics.collectives.links import Links, link
 from metrics.collectives.main_line import MainLine, main_line
-from metrics.collectives.replay import Links, link, replay
+from metrics.collectives.replay import replay
 from metrics.collectives.roles import Stretch, stretched, stretches
+from metrics.collectives.schedule import Schedule, schedule_of
 from parsers.columns import I64
 
 if TYPE_CHECKING:
@@ -65,6 +67,10 @@ class WhatIf:
     def _links(self) -> Links:
         view = self._view
         return link(self._inputs, view.matches, view.pairs, view.clocks)
+
+    @cached_property
+    def _schedule(self) -> Schedule:
+        return schedule_of(self._lines, self._links)
 
     @property
     def unlinked_share(self) -> float:
@@ -135,7 +141,7 @@ class WhatIf:
         ]
 
     def _replayed(self, progress: Sequence[F64]) -> StepEnds:
-        return self._ends(replay(self._lines, self._links, self._begin_ns, progress))
+        return self._ends(replay(self._schedule, self._begin_ns, progress))
 
     def _ends(self, marks: Sequence[Mapping[int, float]]) -> StepEnds:
         """The last end of each step that all ranks have; of those that are known to be ranks."""

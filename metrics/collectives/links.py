@@ -1,0 +1,65 @@
+"""Calls of all ranks numbered through, and linked to the collectives and transfers they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.collectives.clocks import ClockModel
+from metrics.collectives.match import MEDIUM, Matches, MatchInput
+from metrics.collectives.p2p import Pairs
+from parsers.columns import I64, MISSING
+
+APART_NS: Final = 20_000
+"""A member that ended this long before the last one began did not wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The calls of all ranks, numbered through: int64 arrays of one length.
+
+    ``first`` is the number of each rank's first call. ``instance`` is what each call is a part
+    of, -1 for nothing. A call that ``waits`` ends ``after_ns`` after the last start of its
+    instance; any other after its own.
+    """
+
+    first: tuple[int, ...]
+    instance: I64
+    size: I64  # of each instance
+    after_ns: I64
+    waits: npt.NDArray[np.bool_]
+
+
+def link(inputs: Sequence[MatchInput], matches: Matches, pairs: Pairs, clocks: ClockModel) -> Links:
+    """Number the calls of ``inputs`` and link those that are one collective or transfer."""
+    first = np.concatenate(([0], np.cumsum([len(item.calls) for item in inputs])))
+    start = np.concatenate([clocks.corrected(i.label, i.calls.start_ns) for i in inputs])
+    end = np.concatenate([clocks.corrected(i.label, i.calls.end_ns) for i in inputs])
+    own = np.concatenate([item.calls.dur_ns for item in inputs])
+    instance = np.full(len(start), MISSING, np.int64)
+    index = {item.label: number for number, item in enumerate(inputs)}
+    sizes: list[I64] = []
+    count = 0
+    for match in matches.groups:
+        rows = match.rows[match.usable & (match.confidence >= MEDIUM)]
+        for member, label in enumerate(match.labels):
+            instance[first[index[label]] + rows[:, member]] = count + np.arange(len(rows))
+        sizes.append(np.full(len(rows), len(match.labels)))
+        count += len(rows)
+    for side, row in ((pairs.sender, pairs.send_row), (pairs.receiver, pairs.recv_row)):
+        instance[first[side] + row] = count + np.arange(len(pairs))
+    sizes.append(np.full(len(pairs), 2))
+    size = np.concatenate(sizes).astype(np.int64)
+    part = np.flatnonzero(instance >= 0)
+    latest = np.full(len(size), np.iinfo(np.int64).min)
+    np.maximum.at(latest, instance[part], start[part])
+    after = own.copy()
+    after[part] = end[part] - latest[instance[part]]
+    waits = np.zeros(len(start), np.bool_)
+    waits[part] = after[part] > -APART_NS
+    after = np.where(waits, np.maximum(after, 0), own)
+    return Links(tuple(first[:-1].tolist()), instance, size, after, waits)
