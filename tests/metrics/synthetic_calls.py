@@ -46,6 +46,7 @@ class DrawnJob:
     complete: set[int]
     offsets_ns: npt.NDArray[np.int64]
     streams: dict[str, npt.NDArray[np.int64]]  # of each call: one a kind of group
+    drifts: npt.NDArray[np.float64]  # of each rank's clock, a share of time
 
     def score(self, matches: Matches) -> tuple[int, list[int]]:
         """Right ones of the complete collectives, and wrong ones by confidence."""
@@ -88,7 +89,9 @@ def draw(family: Family, seed: int) -> DrawnJob:
         CommGroup(ranks, str(index), "", label=str(index), size=len(ranks))
         for index, ranks in enumerate(groups)
     ]
-    return DrawnJob(inputs, known if family.sized else [], truth, complete, offsets, streams)
+    return DrawnJob(
+        inputs, known if family.sized else [], truth, complete, offsets, streams, drifts
+    )
 
 
 def _stream(family: Family, group: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from calls_by_hand import EPOCH_NS
 from synthetic_calls import Family, draw
 
 from metrics.collectives.implied import implied_groups
@@ -96,6 +97,29 @@ def test_offsets_lie_within_their_error_bar(name: str) -> None:
                 error = abs(clock.offset_ns - int(job.offsets_ns[item.rank]))
                 inside += error <= clock.residual_p95_ns
     assert told
+    assert inside >= 0.95 * told
+
+
+@pytest.mark.parametrize("name", ["sequence numbers, calls dropped", "names alone"])
+def test_drifting_clocks_are_told_within_their_error_bar(name: str) -> None:
+    """At the beginning, in the middle and at the end: 50 ppm are 200 us over such a job."""
+    family = (TOLD | BARE)[name]
+    inside = told = 0
+    for seed in range(8):
+        ranks = (2, 4, 8)[seed % 3]
+        job = draw(Family(**{**vars(family), "ranks": ranks, "steps": 200}), seed)
+        _, clocks = match_and_clock(job.inputs, job.groups)
+        for item in job.inputs:
+            clock = clocks.clocks[item.label]
+            if not clock.known or clock.residual_p95_ns is None or item.rank is None:
+                continue
+            own = item.calls.end_ns[[0, len(item.calls) // 2, -1]]
+            since = own - EPOCH_NS - job.offsets_ns[item.rank]
+            true = EPOCH_NS + since / (1 + job.drifts[item.rank])
+            error = np.abs(clocks.corrected(item.label, own) - true)
+            told += len(own)
+            inside += int((error <= clock.residual_p95_ns).sum())
+    assert told >= 3 * 16
     assert inside >= 0.95 * told
 
 
