@@ -1,10 +1,11 @@
 """How often planted culprits and causes are named: jobs drawn at random, written and read back.
 
-python -m bench.culprits [--jobs N] [--first SEED] [--metadata full | names_only]
+python -m bench.culprits [--jobs N] [--first SEED] [--metadata full | names_only] [--large]
 
-A job is drawn from its seed: 2 to 16 ranks in several groups, pipelines, hosts whose clocks are up
-to a second apart and drift by up to 50 ppm, kernels that vary, collectives that end unevenly,
-windows that open late, files that are cut off, and one rank that is late for one reason.
+A job is drawn from its seed: 2 to 16 ranks (32 or 64 with --large) in several groups, pipelines,
+hosts whose clocks are up to a second apart and drift by up to 50 ppm, kernels that vary,
+collectives that end unevenly, windows that open late, files that are cut off, and one rank that
+is late for one reason.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -61,11 +63,20 @@ class Outcome:
     wrong: tuple[str, ...]
 
 
-def drawn(seed: int, metadata: str = "full") -> tuple[Straggler, Spec]:
-    """A job and whom it lets be late; the same ones for the same seed."""
+SMALL: Final = (1, 2, 2, 3, 3, 4)
+LARGE: Final = (5, 6)
+
+
+def drawn(
+    seed: int, metadata: str = "full", doublings: Sequence[int] = SMALL
+) -> tuple[Straggler, Spec]:
+    """A job and whom it lets be late; the same ones for the same seed.
+
+    ``doublings`` are the powers of two that its number of ranks may have.
+    """
     chance = random.Random(seed)
     shape = {"tp": 1, "pp": 1, "dp_replicate": 1, "dp_shard": 1}
-    for _ in range(chance.choice((1, 2, 2, 3, 3, 4))):
+    for _ in range(chance.choice(doublings)):
         shape[chance.choice(list(shape))] *= 2
     ranks = shape["tp"] * shape["pp"] * shape["dp_replicate"] * shape["dp_shard"]
     per_node = chance.choice((4, 8))
@@ -184,10 +195,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="seed of the first job")
     parser.add_argument("--metadata", default="full", choices=("full", "no_seq", "names_only"))
+    parser.add_argument("--large", action="store_true", help="32 or 64 ranks")
     options = parser.parse_args()
     seen = named = wrong = 0
     for seed in range(options.first, options.first + options.jobs):
-        late, spec = drawn(seed, options.metadata)
+        late, spec = drawn(seed, options.metadata, LARGE if options.large else SMALL)
         with tempfile.TemporaryDirectory() as folder:
             found = outcome(Path(folder) / "job", late, spec)
         seen += found.seen
