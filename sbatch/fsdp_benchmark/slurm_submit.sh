@@ -23,4 +23,5 @@ done
 source "$CCLTUI_SBATCH/fsdp_benchmark/lib.sh"
 prepare
 run_benchmark || warn "the benchmark failed; what it measured is in logs/"
+next_port
 run_training --checkpoints "${CHECKPOINT_DIR:-checkpoints/${SLURM_JOB_ID:-local}}" "$@"

@@ -30,3 +30,9 @@ on_every_node() {
         "$@"
     fi
 }
+
+# next_port: for a second run of the same job. The first may hold its port a moment longer, and the
+# second would meet there what is about to go away.
+next_port() {
+    export MASTER_PORT=$((MASTER_PORT + 1))
+}

@@ -48,7 +48,7 @@ run_workload() {
     describe_job
     SECONDS=0
     case $PROFILE_MODE in
-    both) { train torch "$@" && train nsys "$@"; } || status=$? ;;
+    both) { train torch "$@" && next_port && train nsys "$@"; } || status=$? ;;
     *) train "$PROFILE_MODE" "$@" || status=$? ;;
     esac
     ((status)) || mark_complete
