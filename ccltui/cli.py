@@ -8,25 +8,14 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands import (
-    analyse,
-    card,
-    demo,
-    diff,
-    doctor,
-    explore,
-    list_metrics,
-    metrics_report,
-    print_metrics,
-    stats,
-)
+from ccltui.commands import explore, print_metrics
 from ccltui.commands.loading import LoadOptions
 from ccltui.config import read_config
 from ccltui.report.envelope import Selection
@@ -56,27 +45,17 @@ _EPILOG = "\n".join(
     ]
 )
 
-Verb = Callable[[Sequence[str]], int]
-VERBS: Final[Mapping[str, Verb]] = MappingProxyType(
-    {
-        "analyse": analyse.run,
-        "card": card.run,
-        "demo": demo.run,
-        "diff": diff.run,
-        "doctor": doctor.run,
-        "metrics-report": metrics_report.run,
-        "stats": stats.run,
-    }
-)
+VERBS: Final = ("analyse", "card", "demo", "diff", "doctor", "metrics-report", "stats")
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui`` with its command-line arguments; the exit status."""
-    verb = VERBS.get(arguments[0]) if arguments else None
-    if verb is not None:
-        return verb(arguments[1:])
+    if arguments and arguments[0] in VERBS:
+        return _verb(arguments[0])(arguments[1:])
     options = parser().parse_args(arguments)
     if options.list_metrics:
+        from ccltui.commands import list_metrics  # noqa: PLC0415
+
         return list_metrics.run()
     if options.keys:
         return explore.print_keys(read_config(options.config))
@@ -88,6 +67,13 @@ def run(arguments: Sequence[str]) -> int:
     if options.metric or options.fail_if:
         return _print_metrics(options)
     return _explore(options, arguments)
+
+
+def _verb(name: str) -> Callable[[Sequence[str]], int]:
+    """What a verb runs. The others are not imported: the explorer needs none of them."""
+    module = importlib.import_module(f"ccltui.commands.{name.replace('-', '_')}")
+    run_verb: Callable[[Sequence[str]], int] = module.run
+    return run_verb
 
 
 def parser() -> args.Parser:
