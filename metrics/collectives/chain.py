@@ -22,7 +22,8 @@ from parsers.columns import I64, MISSING
 PIPELINE: Final = "pipeline"
 SLOW_TRANSFER: Final = "slow_transfer"
 
-LONGEST: Final = 16
+LONGEST: Final = 256
+"""A pipeline of many stages hands lateness on as often as it has stages, there and back."""
 WAITED: Final = 0.3
 """Below this share of what kept a rank, waiting did not: its transfers took longer."""
 ITS_OWN: Final = 0.25
@@ -61,6 +62,9 @@ class _End:
     limit: int
 
 
+_CUT_OFF: Final = _End(UNKNOWN, LOW)
+
+
 def chain_of(causes: Causes, number: int, row: int) -> tuple[Link, ...]:
     """From one instance (of a matched group, eligible) to the root: the last link's cause.
 
@@ -81,8 +85,8 @@ def chain_of(causes: Causes, number: int, row: int) -> tuple[Link, ...]:
     links = [first]
     labels = arrived.labels
     seen = {(first.label, number)}
-    while links[-1].cause == OTHER_COLLECTIVE and len(links) < LONGEST:
-        step = _follow(causes, labels, links[-1])
+    while links[-1].cause == OTHER_COLLECTIVE:
+        step = _follow(causes, labels, links[-1]) if len(links) < LONGEST else _CUT_OFF
         if isinstance(step, _End):
             sure = min(links[-1].confidence, step.limit)
             links[-1] = replace(links[-1], cause=step.cause, confidence=sure)

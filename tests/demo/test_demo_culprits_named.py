@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.culprits import Outcome, drawn, outcome
+from bench.culprits import LARGE, Outcome, drawn, outcome
 
 
 def outcomes(directory: Path, metadata: str, seeds: range) -> list[Outcome]:
@@ -25,6 +25,13 @@ def test_culprits_are_named_and_nobody_else(tmp_path: Path, metadata: str, seeds
     assert len(seen) >= len(found) / 2
     assert sum(one.named for one in seen) >= 0.98 * len(seen)
     assert [one.wrong for one in found] == [()] * len(found)
+
+
+def test_a_culprit_behind_many_stages_of_a_pipeline_is_followed_to_the_end(tmp_path: Path) -> None:
+    late, spec = drawn(13, doublings=LARGE)
+    assert (spec.pp, late.rank) == (32, 27)
+
+    assert outcome(tmp_path / "job", late, spec) == Outcome(seen=True, named=True, wrong=())
 
 
 def test_a_job_is_drawn_from_its_seed() -> None:
