@@ -33,7 +33,7 @@ from metrics.classify import TYPES
 from metrics.collectives.stragglers import GroupArrivals
 from metrics.intervals import Intervals, union
 from metrics.rank_facts import RankFacts
-from metrics.registry import Metric
+from metrics.registry import Metric, find
 from metrics.view import ProfileMode, View, ViewOptions
 from metrics.view import Span as Measured
 from parsers.columns import I64, Bool
@@ -57,9 +57,11 @@ class Analyst:
         self,
         options: ExplorerOptions,
         found: Callable[[], Mapping[str, Metric]] = of_traces,
+        first: Callable[[], Metric | None] = lambda: find(FIRST),
     ) -> None:
         self._options = options
         self._found = found
+        self._first = first
         self._lock = threading.Lock()
         self._view: View | None = None
         self._findings = Findings()
@@ -85,9 +87,7 @@ class Analyst:
             self._ready = session.generation, self._view
             start = replace(self._findings, generation=session.generation, complete=False)
             owed = not start.results  # a first number is told even if more ranks come meanwhile
-            for findings in stages(
-                self._view, session.filter, start, tuple(self._found().values())
-            ):
+            for findings in self._stages(session, start):
                 self._findings = findings
                 if findings.complete:
                     self._view.forget_details()
@@ -96,6 +96,15 @@ class Analyst:
                     return
                 post(FindingsReady(findings))
                 owed = owed and not findings.results
+
+    def _stages(self, session: Session, findings: Findings) -> Iterator[Findings]:
+        """A first number before all other metrics are even imported, then everything."""
+        assert self._view is not None
+        first = None if findings.results else self._first()
+        if first is not None:
+            findings = _with_result(replace(findings, metrics=(first,)), first, self._view)
+            yield findings
+        yield from stages(self._view, session.filter, findings, tuple(self._found().values()))
 
     def _chosen(self, chosen: Filter) -> ViewOptions:
         return ViewOptions(
@@ -112,14 +121,10 @@ class Analyst:
 def stages(
     view: View, chosen: Filter, findings: Findings, found: tuple[Metric, ...]
 ) -> Iterator[Findings]:
-    """Findings growing: a first number, lanes, collectives, then one metric after another."""
+    """Findings growing: lanes, then collectives, then one metric after another."""
     findings = replace(findings, metrics=found)
     urgent = {FIRST: 0, TRUST: 1, LOSSES: 2}
     ordered = sorted(found, key=lambda metric: urgent.get(metric.name, len(urgent)))
-    early = 1 if ordered and ordered[0].name == FIRST else 0
-    for metric in ordered[:early]:
-        findings = _with_result(findings, metric, view)
-        yield findings
     steps, lanes = steps_of_job(view), lanes_of(view)
     findings = replace(
         findings,
@@ -142,7 +147,7 @@ def stages(
         groups=groups_by_size(communicators),
     )
     yield findings
-    for metric in ordered[early:]:
+    for metric in ordered:
         findings = _with_result(findings, metric, view)
         yield findings
     yield replace(findings, complete=True)

@@ -153,7 +153,8 @@ class Background:
 
 
 def _prepare() -> None:
-    """Import what the analysis needs while the first rank is still being read."""
-    from metrics.registry import metrics  # noqa: PLC0415
+    """Import what the first number needs while the first rank is still being read."""
+    from ccltui.tui.analysis import FIRST  # noqa: PLC0415
+    from metrics.registry import find  # noqa: PLC0415
 
-    metrics()
+    find(FIRST)

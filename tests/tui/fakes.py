@@ -299,7 +299,7 @@ def literal_metrics() -> dict[str, Metric]:
 
 def literal_analyst(options: ExplorerOptions) -> Analyst:
     """Everything from the fake job's columns, but for the metrics."""
-    return Analyst(options, literal_metrics)
+    return Analyst(options, literal_metrics, first=lambda: None)
 
 
 def full_job(plan: Plan) -> Job:

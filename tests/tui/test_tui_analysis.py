@@ -19,7 +19,7 @@ SESSION = Session("run").opened(JOB).with_job(JOB, "rank0.json")
 
 def told(session: Session, cancelled: Callable[[], bool]) -> list[Findings]:
     facts: list[Fact] = []
-    analyst = Analyst(ExplorerOptions(), lambda: {**literal_metrics(), CALLS.name: CALLS})
+    analyst = Analyst(ExplorerOptions(), literal_metrics, first=lambda: CALLS)
     analyst.run(session, facts.append, cancelled)
     return [fact.findings for fact in facts if isinstance(fact, FindingsReady)]
 
