@@ -66,6 +66,7 @@ class Analyst:
         self._view: View | None = None
         self._findings = Findings()
         self._ready: tuple[int, View] | None = None
+        self._began = False
 
     def answer(self, scene: Scene, query: Query) -> Answered | None:
         """What a pane asks about the scene; None when the scene is no longer the newest."""
@@ -76,35 +77,41 @@ class Analyst:
 
     def run(
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
-    ) -> None:
-        """Tell the findings of a session as they come, until they are complete or stale."""
+    ) -> bool:
+        """Tell the findings of a session as they come, until they are complete or stale.
+
+        False where only the first number is told: ranks that come at once are drawn at once.
+        """
         with self._lock:  # a run that is being cancelled ends first: never two at a time
             if session.job is None or cancelled():
-                return
+                return True
             if self._view is not None and self._view.job.capture != session.job.capture:
-                self._findings = Findings()  # nothing of another capture is to be seen
+                self._findings, self._began = Findings(), False  # nothing of another is to be seen
             self._view = View(session.job, self._chosen(session.filter), previous=self._view)
             self._ready = session.generation, self._view
             start = replace(self._findings, generation=session.generation, complete=False)
-            owed = not start.results  # a first number is told even if more ranks come meanwhile
-            for findings in self._stages(session, start):
+            began, self._began = self._began, True
+            if not began and session.ranks_loaded < session.ranks_expected:
+                self._tell_first(start, post)
+                return False
+            found = tuple(self._found().values())
+            for findings in stages(self._view, session.filter, start, found):
                 self._findings = findings
                 if findings.complete:
                     self._view.forget_details()
                 memory.give_back(session.job, heap=findings.complete)
-                if cancelled() and not owed:
-                    return
+                if cancelled():
+                    return True
                 post(FindingsReady(findings))
-                owed = owed and not findings.results
+        return True
 
-    def _stages(self, session: Session, findings: Findings) -> Iterator[Findings]:
-        """A first number before all other metrics are even imported, then everything."""
-        assert self._view is not None
-        first = None if findings.results else self._first()
-        if first is not None:
+    def _tell_first(self, findings: Findings, post: Callable[[Fact], object]) -> None:
+        """A first number, before all other metrics are even imported."""
+        first = self._first()
+        if first is not None and self._view is not None:
             findings = _with_result(replace(findings, metrics=(first,)), first, self._view)
-            yield findings
-        yield from stages(self._view, session.filter, findings, tuple(self._found().values()))
+            self._findings = findings
+            post(FindingsReady(findings))
 
     def _chosen(self, chosen: Filter) -> ViewOptions:
         return ViewOptions(

@@ -170,9 +170,16 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
             self._background.analyse(lambda: self.scene.session)
 
     def _adopt(self, findings: Findings) -> None:
-        if self.scene.session.accepts(findings.generation):
+        """Take what is new; of fewer ranks than are there by now only the numbers."""
+        session = self.scene.session
+        if findings.generation == session.generation:
             self.scene = adopt(self.scene, findings)
-            self._show()
+        elif session.accepts(findings.generation):
+            told = replace(self.scene.findings, metrics=findings.metrics, results=findings.results)
+            self.scene = replace(self.scene, findings=told)
+        else:
+            return
+        self._show()
 
     # Keys
 

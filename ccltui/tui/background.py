@@ -94,7 +94,7 @@ class Background:
             self._settling = True
             pouring = session().busy and self._analyst is not None
             delay = max(_SETTLE_S, _REST * self._last_s) if pouring else _AT_ONCE_S
-            self._app.set_timer(delay, lambda: self._start_analysis(session()))
+            self._app.set_timer(delay, lambda: self._start_analysis(session))
 
     def ask(self, scene: Scene, query: Query) -> None:
         """Find out something about a scene; a newer question of its kind replaces an older."""
@@ -131,25 +131,28 @@ class Background:
         else:
             self._post(Exported(f"{count:,} rows in {path}"))
 
-    def _start_analysis(self, session: Session) -> None:
+    def _start_analysis(self, session: Callable[[], Session]) -> None:
         self._settling = False
+        now = session()
         self._app.run_worker(
-            lambda: self._run_analysis(session),
+            lambda: self._run_analysis(now, session),
             thread=True,
             exclusive=True,
             group="analysis",
             exit_on_error=False,
         )
 
-    def _run_analysis(self, session: Session) -> None:
+    def _run_analysis(self, session: Session, newest: Callable[[], Session]) -> None:
         from ccltui.tui.analysis import Analyst  # noqa: PLC0415  (the screen paints before)
 
         worker = get_current_worker()
         if self._analyst is None:
             self._analyst = (self._make_analyst or Analyst)(self._options)
         started = time.perf_counter()
-        self._analyst.run(session, self._post, lambda: worker.is_cancelled)
+        finished = self._analyst.run(session, self._post, lambda: worker.is_cancelled)
         self._last_s = time.perf_counter() - started
+        if not finished:
+            self._app.call_from_thread(self.analyse, newest)
 
 
 def _prepare() -> None:

@@ -48,11 +48,15 @@ def settle() -> Settle:
     async def wait(pilot: Pilot[int]) -> None:
         app = pilot.app
         assert isinstance(app, Explorer)
+        quiet = 0
         for _ in range(1000):
             await pilot.pause(0.01)
             session, findings = app.scene.session, app.scene.findings
             current = findings.generation == session.generation and findings.complete
-            if session.phase == "failed" or (not session.busy and current):
+            done = session.phase == "failed" or (not session.busy and current)
+            # An answer that has come may be what the next question is about.
+            quiet = quiet + 1 if done and all(one.is_finished for one in app.workers) else 0
+            if quiet == 2:
                 await pilot.pause()
                 return
         raise AssertionError(f"never settled: {app.scene.session.phase}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from fakes import Plan, full_job, literal_metrics
 
@@ -13,36 +14,55 @@ from ccltui.tui.scene import Findings
 from ccltui.tui.session import Session
 from metrics.coll_call_num import METRIC as CALLS
 
-JOB = full_job(Plan(ranks=2))
-SESSION = Session("run").opened(JOB).with_job(JOB, "rank0.json")
+WHOLE = full_job(Plan(ranks=2))
+ONE_RANK = replace(WHOLE, ranks=WHOLE.ranks[:1])
+LOADING = Session("run").opened(WHOLE).with_job(ONE_RANK, "rank0.json")
+LOADED = LOADING.with_job(WHOLE, "rank1.json").finished(stopped=False)
 
 
-def told(session: Session, cancelled: Callable[[], bool]) -> list[Findings]:
+def analyst() -> Analyst:
+    return Analyst(ExplorerOptions(), literal_metrics, first=lambda: CALLS)
+
+
+def told(
+    by: Analyst, session: Session, cancelled: Callable[[], bool] = lambda: False
+) -> tuple[list[Findings], bool]:
     facts: list[Fact] = []
-    analyst = Analyst(ExplorerOptions(), literal_metrics, first=lambda: CALLS)
-    analyst.run(session, facts.append, cancelled)
-    return [fact.findings for fact in facts if isinstance(fact, FindingsReady)]
+    finished = by.run(session, facts.append, cancelled)
+    return [one.findings for one in facts if isinstance(one, FindingsReady)], finished
 
 
-def test_a_number_comes_before_anything_is_drawn() -> None:
-    first, second, *_, last = told(SESSION, lambda: False)
+def test_while_ranks_come_in_a_number_is_told_before_anything_is_drawn() -> None:
+    (only,), finished = told(analyst(), LOADING)
 
-    assert (list(first.results), dict(first.lanes), first.communicators) == (
-        ["coll_call_num"],
-        {},
-        None,
-    )
-    assert sorted(second.lanes) == ["0", "1"]
+    assert not finished
+    assert [metric.name for metric in only.metrics] == list(only.results) == ["coll_call_num"]
+    assert (dict(only.lanes), only.communicators) == ({}, None)
+
+
+def test_what_is_there_is_drawn_next_though_more_may_come() -> None:
+    by = analyst()
+    told(by, LOADING)
+
+    (first, *_, last), finished = told(by, LOADING)
+
+    assert finished
+    assert sorted(first.lanes) == ["0"]
     assert last.complete
 
 
-def test_the_first_number_is_told_though_more_ranks_have_come_in() -> None:
-    calls = iter([False])
+def test_a_job_that_is_whole_is_drawn_at_once() -> None:
+    (first, *_, last), finished = told(analyst(), LOADED)
 
-    found = told(SESSION, lambda: next(calls, True))
+    assert finished
+    assert sorted(first.lanes) == ["0", "1"]
+    assert last.complete
 
-    assert [list(findings.results) for findings in found] == [["coll_call_num"]]
 
+def test_an_analysis_that_is_cancelled_tells_no_more() -> None:
+    calls = iter([False, False])
 
-def test_a_job_whose_analysis_is_cancelled_before_it_began_tells_nothing() -> None:
-    assert told(SESSION, lambda: True) == []
+    found, _ = told(analyst(), LOADED, lambda: next(calls, True))
+
+    assert len(found) == 1
+    assert told(analyst(), LOADED, lambda: True) == ([], True)

@@ -32,15 +32,16 @@ KEYS = {
 
 
 def after(settle: Settle, *keys: str) -> Callable[[Pilot[int]], object]:
-    """Wait, type, wait."""
+    """Wait, type, wait after each key: what a key does may depend on the answer to the last."""
 
     async def run(pilot: Pilot[int]) -> None:
         await settle(pilot)
-        await pilot.press(*keys)
-        await pilot.pause()
-        while is_waiting(pilot.app.scene):  # type: ignore[attr-defined]
-            await pilot.pause(0.01)
-        await pilot.pause()
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause()
+            while is_waiting(pilot.app.scene):  # type: ignore[attr-defined]
+                await pilot.pause(0.01)
+        await settle(pilot)
 
     return run
 
