@@ -91,9 +91,10 @@ class Analyst:
             self._ready = session.generation, self._view
             start = replace(self._findings, generation=session.generation, complete=False)
             began, self._began = self._began, True
-            if not began and session.ranks_loaded < session.ranks_expected:
-                self._tell_first(start, post)
-                return False
+            if not began:
+                start = self._tell_first(start, post)
+                if session.ranks_loaded < session.ranks_expected:
+                    return False
             found = tuple(self._found().values())
             for findings in stages(self._view, session.filter, start, found):
                 self._findings = findings
@@ -105,13 +106,14 @@ class Analyst:
                 post(FindingsReady(findings))
         return True
 
-    def _tell_first(self, findings: Findings, post: Callable[[Fact], object]) -> None:
+    def _tell_first(self, findings: Findings, post: Callable[[Fact], object]) -> Findings:
         """A first number, before all other metrics are even imported."""
         first = self._first()
         if first is not None and self._view is not None:
             findings = _with_result(replace(findings, metrics=(first,)), first, self._view)
             self._findings = findings
             post(FindingsReady(findings))
+        return findings
 
     def _chosen(self, chosen: Filter) -> ViewOptions:
         return ViewOptions(

@@ -51,10 +51,11 @@ def test_what_is_there_is_drawn_next_though_more_may_come() -> None:
     assert last.complete
 
 
-def test_a_job_that_is_whole_is_drawn_at_once() -> None:
-    (first, *_, last), finished = told(analyst(), LOADED)
+def test_a_job_that_is_whole_is_drawn_right_behind_the_number() -> None:
+    (number, first, *_, last), finished = told(analyst(), LOADED)
 
     assert finished
+    assert list(number.results) == ["coll_call_num"]
     assert sorted(first.lanes) == ["0", "1"]
     assert last.complete
 
@@ -64,5 +65,5 @@ def test_an_analysis_that_is_cancelled_tells_no_more() -> None:
 
     found, _ = told(analyst(), LOADED, lambda: next(calls, True))
 
-    assert len(found) == 1
+    assert [len(one.results) for one in found] == [1, 1]
     assert told(analyst(), LOADED, lambda: True) == ([], True)

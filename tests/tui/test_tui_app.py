@@ -269,7 +269,10 @@ async def test_a_small_terminal_says_what_is_needed(
         assert not shows(app, "collective calls")
 
         await pilot.resize_terminal(80, 24)
-        await pilot.pause()
+        for _ in range(100):  # the layout follows a moment after the size
+            await pilot.pause(0.01)
+            if shows(app, "collective calls"):
+                break
         assert shows(app, "collective calls")
 
 
