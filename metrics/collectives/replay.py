@@ -19,32 +19,34 @@ from metrics.collectives.schedule import BEGIN, END, Schedule
 F64 = npt.NDArray[np.float64]
 
 
-def replay(
-    schedule: Schedule, begin_ns: Sequence[int], progress: Sequence[F64]
-) -> list[Mapping[int, float]]:
-    """When each rank's work of each step ends, in ns, by step id; by rank.
+class Replay:
+    """A schedule made ready to be replayed, as often as other times are to be tried."""
 
-    ``begin_ns`` is when each line begins on one clock that counts from near 0, so that floats
-    are exact; ``progress`` the progress at each of its operations: that of the line, or a changed
-    one.
-    """
-    longer = np.concatenate([np.diff(one, prepend=0.0) for one in progress])
-    # Operations on no line (place -1) advance nobody: what they pick here is not used.
-    lines = _Columns.of(schedule)
-    advance = np.append(longer, 0.0)[schedule.operation].tolist()
-    return _run(schedule, lines, [float(begin) for begin in begin_ns], advance)
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._columns = _Columns.of(schedule)
+
+    def run(self, begin_ns: Sequence[int], progress: Sequence[F64]) -> list[Mapping[int, float]]:
+        """When each rank's work of each step ends, in ns, by step id; by rank.
+
+        ``begin_ns`` is when each line begins on one clock that counts from near 0, so that floats
+        are exact; ``progress`` the progress at each of its operations: that of the line, or a
+        changed one.
+        """
+        longer = np.concatenate([np.diff(one, prepend=0.0) for one in progress])
+        # Operations on no line (place -1) advance nobody: what they pick here is not used.
+        advance = np.append(longer, 0.0)[self._schedule.operation].tolist()
+        now = [float(begin) for begin in begin_ns]
+        return _run(self._schedule, self._columns, now, advance)
 
 
 def _run(
     schedule: Schedule, columns: _Columns, now: list[float], advance: list[float]
 ) -> list[Mapping[int, float]]:
     """One pass along the schedule; the hot loop of every replay, so nothing in it is a call."""
-    links = schedule.links
-    after, instance = links.after_ns.tolist(), links.instance.tolist()
-    waits = links.waits.tolist()
+    after, instance, waits = columns.after, columns.instance, columns.waits
     end, ready = [0.0] * len(after), [0.0] * len(after)
-    latest = [float("-inf")] * len(links.size)
-    marks: list[Mapping[int, float]] = []
+    latest = [float("-inf")] * len(schedule.links.size)
     ended: list[dict[int, float]] = [{} for _ in now]
     for kind, rank, which, passed, delay, behind, gap in zip(
         columns.kind,
@@ -82,13 +84,15 @@ def _run(
             end[which] = time + after[which]
         if number >= 0 and time > latest[number]:
             latest[number] = time
-    marks.extend(ended)
-    return marks
+    return list(ended)
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The schedule as lists, with what its calls need: a Python loop reads lists fastest."""
+    """The schedule as lists, with what its calls need: a Python loop reads lists fastest.
+
+    The last three are by call, the others by place in the schedule.
+    """
 
     kind: list[int]
     rank: list[int]
@@ -96,6 +100,9 @@ class _Columns:
     delay: list[float]
     behind: list[int]
     gap: list[float]
+    after: list[int]
+    instance: list[int]
+    waits: list[bool]
 
     @classmethod
     def of(cls, schedule: Schedule) -> _Columns:
@@ -128,4 +135,7 @@ class _Columns:
             delay.tolist(),
             behind.tolist(),
             gap.tolist(),
+            schedule.links.after_ns.tolist(),
+            schedule.links.instance.tolist(),
+            schedule.links.waits.tolist(),
         )

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from metrics.collectives.links import Links, link
 from metrics.collectives.main_line import MainLine, main_line
-from metrics.collectives.replay import replay
+from metrics.collectives.replay import Replay
 from metrics.collectives.roles import Stretch, stretched, stretches
-from metrics.collectives.schedule import Schedule, schedule_of
+from metrics.collectives.schedule import schedule_of
 from parsers.columns import I64
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class WhatIf:
         return link(self._inputs, view.matches, view.pairs, view.clocks)
 
     @cached_property
-    def _schedule(self) -> Schedule:
-        return schedule_of(self._lines, self._links)
+    def _replay(self) -> Replay:
+        return Replay(schedule_of(self._lines, self._links))
 
     @property
     def unlinked_share(self) -> float:
@@ -141,7 +141,7 @@ class WhatIf:
         ]
 
     def _replayed(self, progress: Sequence[F64]) -> StepEnds:
-        return self._ends(replay(self._schedule, self._begin_ns, progress))
+        return self._ends(self._replay.run(self._begin_ns, progress))
 
     def _ends(self, marks: Sequence[Mapping[int, float]]) -> StepEnds:
         """The last end of each step that all ranks have; of those that are known to be ranks."""
