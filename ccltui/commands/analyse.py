@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
+from ccltui.cli import selection_of
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import (
     ALL_METRICS,
@@ -88,8 +89,6 @@ def parser() -> args.Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui analyse`` with its arguments; the exit status."""
-    from ccltui.cli import selection_of  # noqa: PLC0415  (that module names this one as a verb)
-
     options = parser().parse_args(arguments)
     named = options.metric or [ALL_METRICS]
     metrics = choose_metrics([*named, *(gate.metric for gate in options.fail_if)])

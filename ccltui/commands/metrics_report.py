@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
+from ccltui.cli import selection_of
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
 from ccltui.report.catalogue import FACTS, WRITERS, Catalogue, Outcome, Row, Shown
@@ -70,8 +71,6 @@ def parser() -> args.Parser:
 
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui metrics-report`` with its arguments; the exit status."""
-    from ccltui.cli import selection_of  # noqa: PLC0415  (that module names this one as a verb)
-
     options = parser().parse_args(arguments)
     metrics = choose_metrics(options.metric or [ALL_METRICS])
     selection = selection_of(options)

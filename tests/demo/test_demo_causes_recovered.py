@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from recovery import Recovered, quick, recover
 
+from bench.culprits import VERDICTS as EXPECTED
 from ccltui.demo import SlowLink, Straggler, names
 from metrics.collectives.chain import PIPELINE, Link, chain_of
 from metrics.collectives.instance import describe
@@ -21,19 +22,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "three dimensions": {},
     "hybrid sharding": {"tp": 2, "pp": 1, "dp_shard": 2, "dp_replicate": 2},
     "experts": {"experts": True},
-}
-EXPECTED = {
-    "compute": "compute",
-    "kernel": "compute",
-    "more_kernels": "more_kernels",
-    "copies": "copies",
-    "data_loading": "data_loading",
-    "checkpoint": "checkpoint",
-    "garbage_collection": "garbage_collection",
-    "allocation": "allocation",
-    "synchronisation": "synchronisation",
-    "operator": "host_blocked",
-    "host": "host_stall",
 }
 COMBINED = [
     *(("hybrid sharding", cause) for cause in EXPECTED),
