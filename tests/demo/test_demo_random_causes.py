@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from recovery import quick, recover
-from test_demo_causes_recovered import EXPECTED, chains
+from test_demo_causes_recovered import chains
 
+from bench.culprits import VERDICTS as EXPECTED
 from ccltui.demo import Spec, Straggler
 from metrics.collectives.chain import PIPELINE
 from metrics.collectives.match import MEDIUM
