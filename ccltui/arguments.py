@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from ccltui import __version__
+from ccltui.report.gates import parse_gate
 from parsers.errors import GrammarError
 from parsers.window import parse_ranks, parse_steps, parse_window
 
@@ -103,6 +104,23 @@ def add_general(parser: argparse.ArgumentParser) -> None:
         action="version",
         version=f"%(prog)s {__version__}",
         help="print the version and leave",
+    )
+
+
+def add_metric(parser: argparse._ActionsContainer, told: str) -> None:
+    """``--metric``, with what it does in this command."""
+    parser.add_argument("--metric", action="append", default=[], metavar="NAME", help=told)
+
+
+def add_gate(parser: argparse._ActionsContainer, told: str) -> None:
+    """``--fail-if``, with what it does in this command."""
+    parser.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        type=grammar(parse_gate),
+        metavar="EXPR",
+        help=told,
     )
 
 

@@ -19,7 +19,7 @@ from ccltui.commands import explore, print_metrics
 from ccltui.commands.loading import LoadOptions
 from ccltui.config import read_config
 from ccltui.report.envelope import Selection
-from ccltui.report.gates import parse_gate
+from ccltui.splash import VERBS
 from parsers.errors import GrammarError, NotFoundError
 
 PROG: Final = "ccltui"
@@ -44,8 +44,6 @@ _EPILOG = "\n".join(
         *(f"{code:>5}  {meaning}" for code, meaning in exit_codes.MEANINGS),
     ]
 )
-
-VERBS: Final = ("analyse", "card", "demo", "diff", "doctor", "metrics-report", "stats")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -94,13 +92,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--list-metrics", action="store_true", help="print name, unit, definition and needs"
     )
-    group.add_argument(
-        "--metric",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="compute and print this metric; may be repeated; all: every metric",
-    )
+    args.add_metric(group, "compute and print this metric; may be repeated; all: every metric")
     group.add_argument(
         "--format", choices=print_metrics.FORMATS, help="of what is printed; default: table"
     )
@@ -110,13 +102,9 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="rows per rank, type, group and step in table and csv too (JSON always has them)",
     )
-    group.add_argument(
-        "--fail-if",
-        action="append",
-        default=[],
-        type=args.grammar(parse_gate),
-        metavar="EXPR",
-        help='exit with 4 if it holds: "straggler_lag.mean_lag_us > 500"; without a key the '
+    args.add_gate(
+        group,
+        'exit with 4 if it holds: "straggler_lag.mean_lag_us > 500"; without a key the '
         "metric's headline is meant; may be repeated",
     )
 

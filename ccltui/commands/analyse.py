@@ -25,7 +25,7 @@ from ccltui.commands.measure import (
 )
 from ccltui.commands.print_metrics import gate_status, judged, tell_gates
 from ccltui.report.envelope import Entry, Report, Selection
-from ccltui.report.gates import Verdict, parse_gate
+from ccltui.report.gates import Verdict
 from ccltui.report.layout import table
 from ccltui.report.output import say, write_file, write_report
 from parsers.errors import GrammarError
@@ -59,21 +59,8 @@ def parser() -> args.Parser:
     """The arguments of ``ccltui analyse``."""
     result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
     result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories")
-    result.add_argument(
-        "--metric",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="only this metric; may be repeated; default: all",
-    )
-    result.add_argument(
-        "--fail-if",
-        action="append",
-        default=[],
-        type=args.grammar(parse_gate),
-        metavar="EXPR",
-        help="exit with 4 if it holds in any of the directories; may be repeated",
-    )
+    args.add_metric(result, "only this metric; may be repeated; default: all")
+    args.add_gate(result, "exit with 4 if it holds in any of the directories; may be repeated")
     result.add_argument(
         "--output-dir",
         type=Path,

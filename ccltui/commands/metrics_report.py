@@ -48,13 +48,7 @@ def parser() -> args.Parser:
     """The arguments of ``ccltui metrics-report``."""
     result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
     result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories, or files")
-    result.add_argument(
-        "--metric",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="only this metric; may be repeated; default: all",
-    )
+    args.add_metric(result, "only this metric; may be repeated; default: all")
     result.add_argument(
         "--format",
         choices=tuple(WRITERS),

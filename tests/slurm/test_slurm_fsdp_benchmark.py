@@ -12,7 +12,7 @@ import yaml
 from cluster import Cluster
 from jobs import wait_for_end
 
-from workloads import ROOT
+from workloads import ROOT, submit_script
 
 FOLDER = ROOT / "sbatch" / "fsdp_benchmark"
 TINY = ("--n-embd", "16", "--n-layer", "2", "--n-head", "2", "--seq-length", "16")
@@ -21,26 +21,11 @@ TINY = ("--n-embd", "16", "--n-layer", "2", "--n-head", "2", "--seq-length", "16
 def submitted(cluster: Cluster, directory: Path) -> str:
     """Id of the job that measures, then trains on the project's own licence."""
     (directory / "logs").mkdir()
-    environment = {
-        "CCLTUI_SBATCH": str(ROOT / "sbatch"),
-        "CCLTUI_SITE": "generic",
-        "SITE_DEVICE": "cpu",
-        "SITE_SCRATCH": str(directory / "scratch"),
-        "VENV_DIR": sys.prefix,
-        "GPUS_PER_NODE": "2",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "BENCHMARK_ARGUMENTS": "--message-mib 1 --storage-mib 8 --storage-workers 2",
-    }
-    done = cluster.run(
-        *("sbatch", "--parsable", "--account=m1234", "--constraint=gpu", "--nodes=2"),
-        *("--gpus-per-node=2", "--cpus-per-task=2", FOLDER / "slurm_submit.sh"),
-        *("--text", ROOT / "LICENSE", *TINY, "--max-steps", "4", "--profile-steps", "1"),
-        cwd=directory,
-        env=environment,
+    return submit_script(
+        *(cluster, directory, FOLDER / "slurm_submit.sh", "--text", ROOT / "LICENSE", *TINY),
+        *("--max-steps", "4", "--profile-steps", "1"),
+        BENCHMARK_ARGUMENTS="--message-mib 1 --storage-mib 8 --storage-workers 2",
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 def test_two_nodes_are_measured_and_then_train(

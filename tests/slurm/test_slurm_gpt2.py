@@ -11,7 +11,7 @@ from cluster import Cluster
 from daemons import await_true
 from jobs import wait_for_end
 
-from workloads import ROOT
+from workloads import ROOT, submit_script
 
 FOLDER = ROOT / "sbatch" / "gpt2_deepspeed"
 TINY = "--plain_ddp --n_layer 2 --n_head 2 --n_embd 16 --seq_len 32 --max_val_steps 2"
@@ -28,27 +28,12 @@ def prepared(directory: Path) -> None:
 
 
 def submitted(cluster: Cluster, directory: Path, run_dir: Path, *words: str) -> str:
-    environment = {
-        "CCLTUI_SBATCH": str(ROOT / "sbatch"),
-        "CCLTUI_SITE": "generic",
-        "SITE_DEVICE": "cpu",
-        "SITE_SCRATCH": str(directory / "scratch"),
-        "VENV_DIR": sys.prefix,
-        "GPUS_PER_NODE": "2",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "RUN_DIR": str(run_dir),
-        "DATA_DIR": str(directory),
-        "GPT2_EXTRA_ARGS": " ".join((TINY, *words)),
-    }
-    done = cluster.run(
-        *("sbatch", "--parsable", "--account=m1234", "--constraint=gpu", "--nodes=2"),
-        *("--gpus-per-node=2", "--cpus-per-task=2", FOLDER / "run_2node_8gpu.sbatch"),
-        cwd=directory,
-        env=environment,
+    return submit_script(
+        *(cluster, directory, FOLDER / "run_2node_8gpu.sbatch"),
+        RUN_DIR=str(run_dir),
+        DATA_DIR=str(directory),
+        GPT2_EXTRA_ARGS=" ".join((TINY, *words)),
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 def test_a_run_leaves_its_story_and_a_killed_one_what_it_had(

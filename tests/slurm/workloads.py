@@ -58,16 +58,11 @@ def tiny_workload(directory: Path, **variables: str) -> Workload:
     shutil.copytree(HERE / "tiny_workload", folder)
     shutil.copy(TWO_NODES / "run.sbatch", folder)
     environment = {
-        "CCLTUI_SITE": "generic",
-        "SITE_DEVICE": "cpu",
+        **on_processors(directory),
         "SITE_ACCOUNT": "m1234",
         "SITE_GPUS_PER_NODE": "2",
         "SITE_CPUS_PER_TASK": "2",
-        "SITE_SCRATCH": str(directory / "scratch"),
-        "VENV_DIR": sys.prefix,
         "CCLTUI_TRAIN_PROGRAM": str(HERE / "tiny_train.py"),
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
         # Another test run's cluster may have a job of the same number, hence the same port.
         "MASTER_PORT": str(free_ports(1)[0]),
         "PYTHONPATH": str(ROOT),
@@ -88,6 +83,38 @@ def submitted(
     done = cluster.run(*command, "--parsable", *options, env=workload.environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def submit_script(
+    cluster: Cluster, directory: Path, script: Path, *words: str | Path, **variables: str
+) -> str:
+    """Id of a batch script that is submitted as it is, from ``directory``, for two nodes."""
+    environment = {
+        **on_processors(directory),
+        "CCLTUI_SBATCH": str(ROOT / "sbatch"),
+        "GPUS_PER_NODE": "2",
+        **variables,
+    }
+    done = cluster.run(
+        *("sbatch", "--parsable", "--account=m1234", "--constraint=gpu", "--nodes=2"),
+        *("--gpus-per-node=2", "--cpus-per-task=2", script, *words),
+        cwd=directory,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def on_processors(directory: Path) -> dict[str, str]:
+    """The variables with which every script of the project trains on CPUs, in this environment."""
+    return {
+        "CCLTUI_SITE": "generic",
+        "SITE_DEVICE": "cpu",
+        "SITE_SCRATCH": str(directory / "scratch"),
+        "VENV_DIR": sys.prefix,
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 def log_of(workload: Workload, job: str) -> str:

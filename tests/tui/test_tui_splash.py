@@ -14,7 +14,7 @@ from explorers import Start
 from ptys import Program, running
 from test_tui_app import screen
 
-from ccltui import cli, splash
+from ccltui import splash
 from ccltui.splash import frame, frame_lines, opens_explorer
 from ccltui.tui import side_tables
 from ccltui.tui.scene import Scene
@@ -54,8 +54,7 @@ def test_without_a_terminal_there_is_none(tmp_path: Path) -> None:
     assert not opens_explorer([str(tmp_path)])
 
 
-def test_it_knows_every_verb_and_every_pane() -> None:
-    assert set(cli.VERBS) <= set(splash.VERBS)
+def test_it_knows_every_pane() -> None:
     panes = side_tables.panes(Scene(Session("run")))
     assert tuple(pane.title for pane in panes) == splash.PANES
     assert tuple(pane.short_title for pane in panes) == splash.PANES_SHORT
