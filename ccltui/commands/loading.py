@@ -81,9 +81,11 @@ def name_nsys(options: LoadOptions) -> None:
 
 def rank_map_of(options: LoadOptions) -> Mapping[str, int] | None:
     """The ranks that the user gives to files. Raises GrammarError."""
-    from parsers.discover import parse_rank_map  # noqa: PLC0415
+    if options.rank_map is None:
+        return None
+    from parsers.discover import parse_rank_map  # noqa: PLC0415  (it reads with numpy)
 
-    return None if options.rank_map is None else parse_rank_map(options.rank_map)
+    return parse_rank_map(options.rank_map)
 
 
 def load_job(options: LoadOptions) -> LoadedJob:
