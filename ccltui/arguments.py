@@ -8,13 +8,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from ccltui import __version__
-from ccltui.report.gates import parse_gate
 from parsers.errors import GrammarError
 from parsers.window import parse_ranks, parse_steps, parse_window
 
+if TYPE_CHECKING:
+    from ccltui.report.gates import Gate
+
+FORMATS: Final = ("table", "json", "jsonl", "csv")
+"""How reports of metrics are printed."""
 PROFILE_MODES: Final = ("auto", "torch", "nsys")
 SPANS: Final = ("steps", "inner", "trace")
 _HELP_WIDTH = 92
@@ -112,13 +116,20 @@ def add_metric(parser: argparse._ActionsContainer, told: str) -> None:
     parser.add_argument("--metric", action="append", default=[], metavar="NAME", help=told)
 
 
+def gate(text: str) -> Gate:
+    """A condition of ``--fail-if``. Raises GrammarError."""
+    from ccltui.report.gates import parse_gate  # noqa: PLC0415  (most command lines have none)
+
+    return parse_gate(text)
+
+
 def add_gate(parser: argparse._ActionsContainer, told: str) -> None:
     """``--fail-if``, with what it does in this command."""
     parser.add_argument(
         "--fail-if",
         action="append",
         default=[],
-        type=grammar(parse_gate),
+        type=grammar(gate),
         metavar="EXPR",
         help=told,
     )

@@ -15,10 +15,10 @@ from typing import Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands import explore, print_metrics
+from ccltui.commands import explore
 from ccltui.commands.loading import LoadOptions
 from ccltui.config import read_config
-from ccltui.report.envelope import Selection
+from ccltui.report.selection import Selection
 from ccltui.splash import VERBS
 from parsers.errors import GrammarError, NotFoundError
 
@@ -93,9 +93,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
         "--list-metrics", action="store_true", help="print name, unit, definition and needs"
     )
     args.add_metric(group, "compute and print this metric; may be repeated; all: every metric")
-    group.add_argument(
-        "--format", choices=print_metrics.FORMATS, help="of what is printed; default: table"
-    )
+    group.add_argument("--format", choices=args.FORMATS, help="of what is printed; default: table")
     group.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
     group.add_argument(
         "--detail",
@@ -110,6 +108,8 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 
 
 def _print_metrics(options: argparse.Namespace) -> int:
+    from ccltui.commands import print_metrics  # noqa: PLC0415
+
     return print_metrics.run(
         print_metrics.PrintOptions(
             metrics=options.metric,

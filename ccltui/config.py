@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +73,8 @@ def read_config(given: str | None = None) -> Config:
         return Config()
     if len(data) > _MOST_BYTES:
         raise GrammarError(f"{path}: larger than 1 MiB, so it holds no settings")
+    import tomllib  # noqa: PLC0415  (most users have no such file)
+
     try:
         return parse_config(data.decode("utf-8"), str(path))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -84,6 +85,8 @@ def read_config(given: str | None = None) -> Config:
 
 def parse_config(text: str, path: str = "") -> Config:
     """Settings from the text of a file. Raises GrammarError and tomllib.TOMLDecodeError."""
+    import tomllib  # noqa: PLC0415
+
     document = tomllib.loads(text)
     _known(document, ("keys", "screen"), "table")
     keys = {name: _keys(name, value) for name, value in _table(document, "keys").items()}

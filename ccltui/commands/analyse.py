@@ -24,10 +24,11 @@ from ccltui.commands.measure import (
     required_of,
 )
 from ccltui.commands.print_metrics import gate_status, judged, tell_gates
-from ccltui.report.envelope import Entry, Report, Selection
+from ccltui.report.envelope import Entry, Report
 from ccltui.report.gates import Verdict
 from ccltui.report.layout import table
 from ccltui.report.output import say, write_file, write_report
+from ccltui.report.selection import Selection
 from parsers.errors import GrammarError
 from parsers.names import shown
 

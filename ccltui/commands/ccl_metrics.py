@@ -14,8 +14,8 @@ from ccltui.arguments import PROFILE_MODES, Parser, add_general
 from ccltui.commands import list_metrics
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import Measured, choose_metrics, measure, required_of
-from ccltui.report.envelope import Selection
 from ccltui.report.output import write_report
+from ccltui.report.selection import Selection
 from parsers.errors import GrammarError
 
 PROG = "ccl-metrics"

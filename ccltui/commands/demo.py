@@ -12,8 +12,8 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import explore
 from ccltui.commands.loading import LoadOptions
-from ccltui.report.envelope import Selection
 from ccltui.report.output import say
+from ccltui.report.selection import Selection
 from parsers.errors import GrammarError
 
 PROG = "ccltui demo"

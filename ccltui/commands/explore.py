@@ -12,7 +12,7 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, cache_directory, name_nsys, rank_map_of
 from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
-from ccltui.report.envelope import Selection
+from ccltui.report.selection import Selection
 from parsers.errors import GrammarError
 
 _PORT: Final = 8790
@@ -96,7 +96,6 @@ def _port(text: str) -> int:
 def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection) -> int:
     """Open the explorer; the exit status. Raises GrammarError for what only numbers heed."""
     # textual and rich are imported nowhere else on the way to here.
-    from ccltui.report.keys import checked  # noqa: PLC0415
     from ccltui.tui import run as run_explorer  # noqa: PLC0415
     from ccltui.tui.options import ColorName, DriverName, ExplorerOptions, ThemeName  # noqa: PLC0415
 
@@ -122,13 +121,22 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
                 mouse=_first(options.mouse, config.mouse, default=True),
                 record=options.record,
                 replay=options.replay,
-                keys=checked(config),
+                keys=_keys_of(config),
                 profile_mode=selection.profile_mode,
                 raw_clocks=selection.raw_clocks,
                 span=selection.span,
                 overrides=selection.overrides,
             ),
         )
+
+
+def _keys_of(config: Config) -> dict[str, tuple[str, ...]]:
+    """The keys that the settings change. Raises GrammarError with the name of their file."""
+    if not config.keys:
+        return {}
+    from ccltui.report.keys import checked  # noqa: PLC0415  (the registry of actions)
+
+    return checked(config)
 
 
 def _first(asked: bool | None, set_: bool | None, *, default: bool) -> bool:

@@ -7,16 +7,14 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
-from ccltui.report.progress import Meter, ProgressLine, Silent
-
 if TYPE_CHECKING:
+    from ccltui.report.progress import Meter
     from parsers.ingest import LoadEvent
     from parsers.job import Job, ProfileMode
 
@@ -110,6 +108,8 @@ def load_job(options: LoadOptions) -> LoadedJob:
 def _load(
     job: Job, cache_dir: Path | None, jobs: int | None, watched: bool, stopped: Callable[[], bool]
 ) -> LoadedJob:
+    from ccltui.report.progress import ProgressLine, Silent  # noqa: PLC0415
+
     sizes = {found.path: found.size_bytes for found in job.capture.files}
     meter: Meter = ProgressLine(sys.stderr, sizes) if watched else Silent()
     try:
@@ -146,6 +146,8 @@ def cache_directory(options: LoadOptions) -> Iterator[Path | None]:
     if not options.no_cache:
         yield options.cache_dir
         return
+    import tempfile  # noqa: PLC0415  (the explorer has a cache, as a rule, and starts fast)
+
     with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
         yield Path(scratch)
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
-from ccltui.report.envelope import Selection, TraceSummary
+from ccltui.report.envelope import TraceSummary
 from ccltui.report.output import say
+from ccltui.report.selection import Selection
 from metrics.result import Reason, Result
 from parsers.errors import GrammarError, TraceError
 from parsers.names import listed

@@ -17,8 +17,8 @@ from ccltui.cli import selection_of
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
 from ccltui.report.catalogue import FACTS, WRITERS, Catalogue, Outcome, Row, Shown
-from ccltui.report.envelope import Selection
 from ccltui.report.output import check_target, say, write_report
+from ccltui.report.selection import Selection
 from parsers.errors import GrammarError, TraceError
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ from ccltui.commands.measure import (
     measure,
     required_of,
 )
-from ccltui.report.envelope import Entry, Report, Selection
+from ccltui.report.envelope import Entry, Report
 from ccltui.report.gates import Gate, Verdict, judge
 from ccltui.report.output import check_target, say, write_report
+from ccltui.report.selection import Selection
 from parsers.errors import GrammarError
-
-FORMATS = ("table", "json", "jsonl", "csv")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ccltui.report.gates import Verdict
+from ccltui.report.selection import Selection
 from metrics.result import Result
-from parsers.window import Window, format_ranks, format_steps, format_window
+from parsers.window import Window, format_window
 
 SCHEMA_VERSION: Final = 1
 
@@ -37,32 +38,6 @@ class TraceSummary:
             "missing_ranks": list(self.missing_ranks),
             "failures": [{"path": path, "error": error} for path, error in self.failures],
             "complete": self.complete,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What the numbers are restricted to; the default is everything."""
-
-    window: Window | None = None
-    steps: tuple[int, int] | None = None
-    ranks: frozenset[int] | None = None
-    group: str | None = None
-    span: str = "steps"
-    profile_mode: str = "auto"
-    raw_clocks: bool = False
-    overrides: Mapping[str, object] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form, grammars as their shortest text."""
-        return {
-            "steps": None if self.steps is None else format_steps(self.steps),
-            "ranks": None if self.ranks is None else format_ranks(self.ranks),
-            "group": self.group,
-            "span": self.span,
-            "profile_mode": self.profile_mode,
-            "raw_clocks": self.raw_clocks,
-            "overrides": dict(self.overrides),
         }
 
 
