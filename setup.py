@@ -13,5 +13,6 @@ SCANNER = Extension(
     **_OPTIONS,
 )
 TABLES = Extension("parsers.nsys._btree", ["parsers/nsys/_btree.pyx"], **_OPTIONS)
+PASSES = Extension("metrics.collectives._passes", ["metrics/collectives/_passes.pyx"], **_OPTIONS)
 
-setup(ext_modules=cythonize([SCANNER, TABLES]))
+setup(ext_modules=cythonize([SCANNER, TABLES, PASSES]))

@@ -24,7 +24,8 @@ class Links:
 
     ``first`` is the number of each rank's first call. ``instance`` is what each call is a part
     of, -1 for nothing. A call that ``waits`` ends ``after_ns`` after the last start of its
-    instance; any other after its own.
+    instance; any other after its own. Those of instance i that wait are
+    ``waiting[first_waiting[i]:first_waiting[i + 1]]``.
     """
 
     first: tuple[int, ...]
@@ -32,6 +33,23 @@ class Links:
     size: I64  # of each instance
     after_ns: I64
     waits: npt.NDArray[np.bool_]
+    first_waiting: I64
+    waiting: I64
+
+    @classmethod
+    def of(
+        cls,
+        first: tuple[int, ...],
+        instance: I64,
+        size: I64,
+        after_ns: I64,
+        waits: npt.NDArray[np.bool_],
+    ) -> Links:
+        """With the calls of each instance that wait for it; those of no instance wait for none."""
+        waiting = np.flatnonzero(waits)
+        waiting = waiting[np.argsort(instance[waiting], kind="stable")]
+        edges = np.searchsorted(instance[waiting], np.arange(len(size) + 1))
+        return cls(first, instance, size, after_ns, waits, edges, waiting)
 
 
 def link(inputs: Sequence[MatchInput], matches: Matches, pairs: Pairs, clocks: ClockModel) -> Links:
@@ -62,4 +80,4 @@ def link(inputs: Sequence[MatchInput], matches: Matches, pairs: Pairs, clocks: C
     waits = np.zeros(len(start), np.bool_)
     waits[part] = after[part] > -APART_NS
     after = np.where(waits, np.maximum(after, 0), own)
-    return Links(tuple(first[:-1].tolist()), instance, size, after, waits)
+    return Links.of(tuple(first[:-1].tolist()), instance, size, after, waits)

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from metrics.collectives.compiled import available
 from metrics.collectives.main_line import MARK, POST, WAIT
 from metrics.collectives.schedule import BEGIN, END, Schedule
+from parsers.columns import I64
 
 F64 = npt.NDArray[np.float64]
 
@@ -24,7 +26,14 @@ class Replay:
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self._columns = _Columns.of(schedule)
+        self._posts = _Posts.of(schedule)
+        marks = schedule.kind == MARK
+        self._marks = [
+            (rank, schedule.operations.steps[rank][step])
+            for rank, step in zip(
+                schedule.rank[marks].tolist(), schedule.which[marks].tolist(), strict=True
+            )
+        ]
 
     def run(self, begin_ns: Sequence[int], progress: Sequence[F64]) -> list[Mapping[int, float]]:
         """When each rank's work of each step ends, in ns, by step id; by rank.
@@ -35,107 +44,101 @@ class Replay:
         """
         longer = np.concatenate([np.diff(one, prepend=0.0) for one in progress])
         # Operations on no line (place -1) advance nobody: what they pick here is not used.
-        advance = np.append(longer, 0.0)[self._schedule.operation].tolist()
-        now = [float(begin) for begin in begin_ns]
-        return _run(self._schedule, self._columns, now, advance)
+        advance = np.append(longer, 0.0)[self._schedule.operation]
+        run = _compiled if available() else _run
+        times = run(self._schedule, self._posts, np.array(begin_ns, np.float64), advance)
+        ended: list[dict[int, float]] = [{} for _ in begin_ns]
+        for (rank, step), time in zip(self._marks, times.tolist(), strict=True):
+            ended[rank][step] = time
+        return list(ended)
 
 
-def _run(
-    schedule: Schedule, columns: _Columns, now: list[float], advance: list[float]
-) -> list[Mapping[int, float]]:
-    """One pass along the schedule; the hot loop of every replay, so nothing in it is a call."""
-    after, instance, waits = columns.after, columns.instance, columns.waits
-    end, ready = [0.0] * len(after), [0.0] * len(after)
-    latest = [float("-inf")] * len(schedule.links.size)
-    ended: list[dict[int, float]] = [{} for _ in now]
-    for kind, rank, which, passed, delay, behind, gap in zip(
-        columns.kind,
-        columns.rank,
-        columns.which,
+@dataclass(frozen=True, slots=True)
+class _Posts:
+    """What the post of each call says: int64 arrays by call, as in `MainLine`."""
+
+    delay_ns: I64
+    behind: I64
+    gap_ns: I64
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> _Posts:
+        operations = schedule.operations
+        posts = operations.kind == POST
+        columns = []
+        for values in (operations.delay_ns, operations.behind, operations.gap_ns):
+            column = np.zeros(len(schedule.links.instance), np.int64)
+            column[operations.which[posts]] = values[posts]
+            columns.append(column)
+        return cls(*columns)
+
+
+def _compiled(schedule: Schedule, posts: _Posts, now: F64, advance: F64) -> F64:
+    """What `_run` gives."""
+    from metrics.collectives import _passes  # noqa: PLC0415
+
+    links = schedule.links
+    ended: F64 = _passes.replay(
+        schedule.kind,
+        schedule.rank,
+        schedule.which,
         advance,
-        columns.delay,
-        columns.behind,
-        columns.gap,
+        posts.delay_ns,
+        posts.behind,
+        posts.gap_ns,
+        links.after_ns,
+        links.instance,
+        links.waits.view(np.uint8),
+        links.first_waiting,
+        links.waiting,
+        now,
+    )
+    return ended
+
+
+def _run(schedule: Schedule, posts: _Posts, begin: F64, advance: F64) -> F64:
+    """When each step ends, in the order of their marks: one pass along the schedule.
+
+    The hot loop of every replay, so it reads lists and nothing in it is a call.
+    """
+    links, now = schedule.links, begin.tolist()
+    delay, behind, gap = posts.delay_ns.tolist(), posts.behind.tolist(), posts.gap_ns.tolist()
+    after, instance, waits = links.after_ns.tolist(), links.instance.tolist(), links.waits.tolist()
+    first_waiting, waiting = links.first_waiting.tolist(), links.waiting.tolist()
+    end, ready = [0.0] * len(after), [0.0] * len(after)
+    latest = [float("-inf")] * len(links.size)
+    ended: list[float] = []
+    for kind, rank, which, passed in zip(
+        schedule.kind.tolist(),
+        schedule.rank.tolist(),
+        schedule.which.tolist(),
+        advance.tolist(),
         strict=True,
     ):
         if kind == END:
             last = latest[which]
-            for member in schedule.members[which]:
+            for member in waiting[first_waiting[which] : first_waiting[which + 1]]:
                 end[member] = last + after[member]
             continue
         if kind == BEGIN:
-            time = max(ready[which], end[behind] + gap)
+            time = max(ready[which], end[behind[which]] + gap[which])
         else:
             now[rank] += passed
             if kind == WAIT:
                 now[rank] = max(now[rank], end[which])
                 continue
             if kind == MARK:
-                ended[rank][schedule.lines[rank].steps[which]] = now[rank]
+                ended.append(now[rank])
                 continue
-            time = now[rank] + delay
+            time = now[rank] + delay[which]
             if kind != POST:
                 ready[which] = time
                 continue
-            if behind >= 0:
-                time = max(time, end[behind] + gap)
+            if behind[which] >= 0:
+                time = max(time, end[behind[which]] + gap[which])
         number = instance[which]
         if number < 0 or not waits[which]:
             end[which] = time + after[which]
         if number >= 0 and time > latest[number]:
             latest[number] = time
-    return list(ended)
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """The schedule as lists, with what its calls need: a Python loop reads lists fastest.
-
-    The last three are by call, the others by place in the schedule.
-    """
-
-    kind: list[int]
-    rank: list[int]
-    which: list[int]
-    delay: list[float]
-    behind: list[int]
-    gap: list[float]
-    after: list[int]
-    instance: list[int]
-    waits: list[bool]
-
-    @classmethod
-    def of(cls, schedule: Schedule) -> _Columns:
-        """``delay``, ``behind`` and ``gap`` of the post of each call."""
-        lines, first = schedule.lines, schedule.links.first
-        kinds = np.concatenate([line.kind for line in lines])
-        calls = np.concatenate([line.which + at for line, at in zip(lines, first, strict=True)])
-        posts = kinds == POST
-        count = len(schedule.links.instance)
-        placed = []
-        for values in (
-            np.concatenate([line.delay_ns for line in lines]),
-            np.concatenate(
-                [
-                    np.where(line.behind >= 0, line.behind + at, -1)
-                    for line, at in zip(lines, first, strict=True)
-                ]
-            ),
-            np.concatenate([line.gap_ns for line in lines]),
-        ):
-            column = np.zeros(count, np.int64)
-            column[calls[posts]] = values[posts]
-            of_call = (schedule.kind != MARK) & (schedule.kind != END)
-            placed.append(column[np.where(of_call, schedule.which, 0)] if count else column)
-        delay, behind, gap = placed
-        return cls(
-            schedule.kind.tolist(),
-            schedule.rank.tolist(),
-            schedule.which.tolist(),
-            delay.tolist(),
-            behind.tolist(),
-            gap.tolist(),
-            schedule.links.after_ns.tolist(),
-            schedule.links.instance.tolist(),
-            schedule.links.waits.tolist(),
-        )
+    return np.array(ended, np.float64)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metrics.collectives.compiled import available
 from metrics.collectives.links import Links
 from metrics.collectives.main_line import MARK, POST, WAIT, MainLine
 from parsers.columns import I64
@@ -26,75 +27,129 @@ class StuckError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Operations:
+    """The operations of all lines end to end, int64 arrays; those of rank r from ``first[r]`` on.
+
+    As in `MainLine`, but that calls are numbered through the job. ``steps`` are the ids of the
+    steps of each rank.
+    """
+
+    first: I64
+    kind: I64
+    which: I64
+    behind: I64
+    delay_ns: I64
+    gap_ns: I64
+    steps: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, lines: Sequence[MainLine], links: Links) -> Operations:
+        """``links`` number the calls."""
+        counts = [len(line.kind) for line in lines]
+        shift = np.repeat(np.array(links.first, np.int64), counts)
+        columns = ((li.kind, li.which, li.behind, li.delay_ns, li.gap_ns) for li in lines)
+        kind, which, behind, delay, gap = map(np.concatenate, zip(*columns, strict=True))
+        return cls(
+            first=np.concatenate(([0], np.cumsum(counts))),
+            kind=kind,
+            which=np.where(kind == MARK, which, which + shift),
+            behind=np.where(behind >= 0, behind + shift, -1),
+            delay_ns=delay,
+            gap_ns=gap,
+            steps=tuple(line.steps for line in lines),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
-    """What happens, in order: arrays of one length (int64 but for ``members``).
+    """What happens, in order: ``kind``, ``rank``, ``operation`` and ``which``, int64 of one length.
 
     ``kind`` is WAIT, POST, MARK, PUT_OFF, BEGIN or END. ``operation`` is the place of it among
     the operations of all lines end to end, -1 for BEGIN and END, which are on no line. ``which``
     is the call, the step or, for END, the instance.
     """
 
-    lines: tuple[MainLine, ...]
+    operations: Operations
     links: Links
     kind: I64
     rank: I64
     operation: I64
     which: I64
-    members: dict[int, tuple[int, ...]]  # by instance: calls that end with it
 
 
 def schedule_of(lines: Sequence[MainLine], links: Links) -> Schedule:
     """The order in which everything can happen. Raises StuckError."""
-    return _Order(lines, links).found()
+    operations = Operations.of(lines, links)
+    found = _compiled(operations, links) if available() else _Order(operations, links).found()
+    if found is None:
+        raise StuckError("the ranks wait for each other")
+    kind, rank, operation, which = found
+    return Schedule(operations, links, kind, rank, operation, which)
+
+
+def _compiled(operations: Operations, links: Links) -> I64 | None:
+    """What `_Order` finds."""
+    from metrics.collectives import _passes  # noqa: PLC0415
+
+    found: I64 | None = _passes.Order(
+        operations.kind,
+        operations.which,
+        operations.behind,
+        operations.first,
+        links.instance,
+        links.waits.view(np.uint8),
+        links.size,
+        links.first_waiting,
+        links.waiting,
+    ).found()
+    return found
 
 
 class _Order:
     """Ranks run until they wait for a call whose end does not follow yet."""
 
-    def __init__(self, lines: Sequence[MainLine], links: Links) -> None:
-        self.lines, self.links = tuple(lines), links
-        self.ops = [_listed(line, first) for line, first in zip(lines, links.first, strict=True)]
-        self.offset = np.concatenate(([0], np.cumsum([len(ops) for ops in self.ops]))).tolist()
-        self.at = [0] * len(lines)
+    def __init__(self, operations: Operations, links: Links) -> None:
+        self.first = operations.first.tolist()
+        columns = (operations.kind, operations.which, operations.behind)
+        self.ops = list(zip(*(column.tolist() for column in columns), strict=True))
+        self.at = self.first[:-1]
         self.ended = [False] * len(links.instance)
         self.left = links.size.tolist()
         self.instance = links.instance.tolist()
         self.waits = links.waits.tolist()
-        self.members: dict[int, list[int]] = {}
+        self.first_waiting = links.first_waiting.tolist()
+        self.waiting = links.waiting.tolist()
         self.ranks_waiting: dict[int, list[int]] = {}
         self.calls_waiting: dict[int, list[int]] = {}
         self.told: list[tuple[int, int, int, int]] = []
 
-    def found(self) -> Schedule:
-        runnable = list(range(len(self.ops)))
+    def found(self) -> I64 | None:
+        """Kind, rank, operation and which, [4, n]; None where ranks wait for each other."""
+        runnable = list(range(len(self.at)))
         while runnable:
             runnable += self._advance(runnable.pop())
-        if any(at < len(ops) for at, ops in zip(self.at, self.ops, strict=True)):
-            raise StuckError("the ranks wait for each other")
-        kind, rank, operation, which = (
-            np.array(self.told, np.int64).reshape(-1, 4).T if self.told else np.empty((4, 0), int)
-        )
-        members = {number: tuple(calls) for number, calls in self.members.items()}
-        return Schedule(self.lines, self.links, kind, rank, operation, which, members)
+        if any(at < end for at, end in zip(self.at, self.first[1:], strict=True)):
+            return None
+        return np.array(self.told, np.int64).reshape(-1, 4).T.copy()
 
     def _advance(self, rank: int) -> list[int]:
         """Run a rank as far as it goes; the ranks that this lets run again."""
-        ops, offset, tell = self.ops[rank], self.offset[rank], self.told.append
+        ops, tell = self.ops, self.told.append
         freed: list[int] = []
-        for at in range(self.at[rank], len(ops)):
+        for at in range(self.at[rank], self.first[rank + 1]):
             kind, which, behind = ops[at]
             if kind == WAIT and not self.ended[which]:
                 self.ranks_waiting.setdefault(which, []).append(rank)
                 self.at[rank] = at
                 return freed
             if kind == POST and behind >= 0 and not self.ended[behind]:
-                tell((PUT_OFF, rank, offset + at, which))
+                tell((PUT_OFF, rank, at, which))
                 self.calls_waiting.setdefault(behind, []).append(which)
                 continue
-            tell((kind, rank, offset + at, which))
+            tell((kind, rank, at, which))
             if kind == POST:
                 freed += self._begun(which)
-        self.at[rank] = len(ops)
+        self.at[rank] = self.first[rank + 1]
         return freed
 
     def _begun(self, call: int) -> list[int]:
@@ -113,22 +168,12 @@ class _Order:
     def _ends_with(self, call: int) -> list[int]:
         """Calls whose end follows from the beginning of this one."""
         number = self.instance[call]
+        ended = [] if number >= 0 and self.waits[call] else [call]
         if number < 0:
-            return [call]
-        ended = []
-        if self.waits[call]:
-            self.members.setdefault(number, []).append(call)
-        else:
-            ended.append(call)
+            return ended
         self.left[number] -= 1
-        if self.left[number] == 0 and number in self.members:
+        members = self.waiting[self.first_waiting[number] : self.first_waiting[number + 1]]
+        if self.left[number] == 0 and members:
             self.told.append((END, -1, -1, number))
-            ended += self.members[number]
+            ended += members
         return ended
-
-
-def _listed(line: MainLine, first: int) -> list[tuple[int, int, int]]:
-    """Operations as tuples, calls numbered through the job."""
-    which = np.where(line.kind == MARK, line.which, line.which + first)
-    behind = np.where(line.behind >= 0, line.behind + first, -1)
-    return list(zip(line.kind.tolist(), which.tolist(), behind.tolist(), strict=True))

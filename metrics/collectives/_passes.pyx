@@ -1,0 +1,220 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The two passes that take the operations of all ranks one by one.
+
+``schedule.py`` and ``replay.py`` hold the same in Python, say what it means, and give the same
+numbers to the bit. What is handed over has been checked there: every index is inside.
+"""
+
+from libc.stdint cimport int64_t, uint8_t
+
+import numpy as np
+
+cdef enum:
+    WAIT = 0
+    POST = 1
+    MARK = 2
+    PUT_OFF = 3
+    BEGIN = 4
+    END = 5
+
+
+cdef class Queues:
+    """Who waits for each of a number of things, first come first; nobody waits for two."""
+
+    cdef int64_t[::1] head
+    cdef int64_t[::1] tail
+    cdef int64_t[::1] following
+
+    def __init__(self, things, waiting):
+        self.head = np.full(things + 1, -1)
+        self.tail = np.empty(things + 1, np.int64)
+        self.following = np.empty(waiting + 1, np.int64)
+
+    cdef void add(self, int64_t thing, int64_t who) noexcept nogil:
+        self.following[who] = -1
+        if self.head[thing] < 0:
+            self.head[thing] = who
+        else:
+            self.following[self.tail[thing]] = who
+        self.tail[thing] = who
+
+
+cdef class Order:
+    """See ``schedule._Order``: arrays of all ranks end to end, those of r from ``offset[r]`` on."""
+
+    cdef const int64_t[::1] kind
+    cdef const int64_t[::1] which
+    cdef const int64_t[::1] behind
+    cdef const int64_t[::1] offset
+    cdef const int64_t[::1] instance
+    cdef const uint8_t[::1] waits
+    cdef const int64_t[::1] first_member
+    cdef const int64_t[::1] member
+    cdef int64_t[::1] at
+    cdef int64_t[::1] left
+    cdef uint8_t[::1] ended
+    cdef int64_t[::1] runnable
+    cdef Py_ssize_t running
+    cdef int64_t[::1] begun
+    cdef Queues ranks_waiting
+    cdef Queues calls_waiting
+    cdef int64_t[:, ::1] told
+    cdef Py_ssize_t count
+
+    def __init__(
+        self, kind, which, behind, offset, instance, waits, size, first_member, member
+    ):
+        calls, ranks = len(instance), len(offset) - 1
+        self.kind, self.which, self.behind, self.offset = kind, which, behind, offset
+        self.instance, self.waits = instance, waits
+        self.first_member, self.member = first_member, member
+        self.at = offset.copy()
+        self.left = np.append(size, 0)
+        self.ended = np.zeros(calls + 1, np.uint8)
+        self.runnable = np.arange(ranks + 1)
+        self.running = ranks
+        self.begun = np.empty(calls + 1, np.int64)
+        self.ranks_waiting = Queues(calls, ranks)
+        self.calls_waiting = Queues(calls, calls)
+        put_off = int(((kind == POST) & (behind >= 0)).sum())
+        self.told = np.empty((4, len(kind) + put_off + len(size) + 1), np.int64)
+        self.count = 0
+
+    def found(self):
+        """Kind, rank, operation and which, int64 [4, n]; None where ranks wait for each other."""
+        cdef Py_ssize_t rank
+        with nogil:
+            while self.running:
+                self.running -= 1
+                self.advance(self.runnable[self.running])
+        for rank in range(self.offset.shape[0] - 1):
+            if self.at[rank] < self.offset[rank + 1]:
+                return None
+        return np.asarray(self.told)[:, : self.count].copy()
+
+    cdef void tell(self, int64_t kind, int64_t rank, int64_t operation, int64_t which) noexcept nogil:
+        self.told[0, self.count] = kind
+        self.told[1, self.count] = rank
+        self.told[2, self.count] = operation
+        self.told[3, self.count] = which
+        self.count += 1
+
+    cdef void advance(self, int64_t rank) noexcept nogil:
+        cdef int64_t at, kind, which, behind
+        for at in range(self.at[rank], self.offset[rank + 1]):
+            kind, which, behind = self.kind[at], self.which[at], self.behind[at]
+            if kind == WAIT and not self.ended[which]:
+                self.ranks_waiting.add(which, rank)
+                self.at[rank] = at
+                return
+            if kind == POST and behind >= 0 and not self.ended[behind]:
+                self.tell(PUT_OFF, rank, at, which)
+                self.calls_waiting.add(behind, which)
+                continue
+            self.tell(kind, rank, at, which)
+            if kind == POST:
+                self.begin(which)
+        self.at[rank] = self.offset[rank + 1]
+
+    cdef void begin(self, int64_t call) noexcept nogil:
+        cdef Py_ssize_t begun = 1
+        cdef int64_t number, place
+        cdef bint ends
+        self.begun[0] = call
+        while begun:
+            begun -= 1
+            call = self.begun[begun]
+            number = self.instance[call]
+            ends = False
+            if number >= 0:
+                self.left[number] -= 1
+                ends = (
+                    self.left[number] == 0
+                    and self.first_member[number] < self.first_member[number + 1]
+                )
+            if ends:
+                self.tell(END, -1, -1, number)
+            if number < 0 or not self.waits[call]:
+                begun = self.end(call, begun)
+            if ends:
+                for place in range(self.first_member[number], self.first_member[number + 1]):
+                    begun = self.end(self.member[place], begun)
+
+    cdef Py_ssize_t end(self, int64_t call, Py_ssize_t begun) noexcept nogil:
+        cdef int64_t who
+        self.ended[call] = True
+        who = self.ranks_waiting.head[call]
+        while who >= 0:
+            self.runnable[self.running] = who
+            self.running += 1
+            who = self.ranks_waiting.following[who]
+        who = self.calls_waiting.head[call]
+        while who >= 0:
+            self.tell(BEGIN, -1, -1, who)
+            self.begun[begun] = who
+            begun += 1
+            who = self.calls_waiting.following[who]
+        return begun
+
+
+def replay(
+    const int64_t[::1] kind,
+    const int64_t[::1] rank,
+    const int64_t[::1] which,
+    const double[::1] advance,
+    const int64_t[::1] delay,
+    const int64_t[::1] behind,
+    const int64_t[::1] gap,
+    const int64_t[::1] after,
+    const int64_t[::1] instance,
+    const uint8_t[::1] waits,
+    const int64_t[::1] first_member,
+    const int64_t[::1] member,
+    double[::1] now,
+):
+    """When each step ends, float64 in the order of their marks; see ``replay._run``.
+
+    ``now`` is when each line begins, and is written to.
+    """
+    end_array = np.zeros(len(after) + 1)
+    ended_array = np.empty(int((np.asarray(kind) == MARK).sum()) + 1)
+    cdef double[::1] end = end_array
+    cdef double[::1] ready = np.zeros(len(after) + 1)
+    cdef double[::1] latest = np.full(len(first_member), -np.inf)
+    cdef double[::1] ended = ended_array
+    cdef Py_ssize_t place, other
+    cdef Py_ssize_t marks = 0
+    cdef int64_t what, mine, call, number, before
+    cdef double time
+    with nogil:
+        for place in range(kind.shape[0]):
+            what, call = kind[place], which[place]
+            if what == END:
+                for other in range(first_member[call], first_member[call + 1]):
+                    end[member[other]] = latest[call] + after[member[other]]
+                continue
+            if what == BEGIN:
+                time = max(ready[call], end[behind[call]] + gap[call])
+            else:
+                mine = rank[place]
+                now[mine] += advance[place]
+                if what == WAIT:
+                    now[mine] = max(now[mine], end[call])
+                    continue
+                if what == MARK:
+                    ended[marks] = now[mine]
+                    marks += 1
+                    continue
+                time = now[mine] + delay[call]
+                if what != POST:
+                    ready[call] = time
+                    continue
+                before = behind[call]
+                if before >= 0:
+                    time = max(time, end[before] + gap[call])
+            number = instance[call]
+            if number < 0 or not waits[call]:
+                end[call] = time + after[call]
+            if number >= 0 and time > latest[number]:
+                latest[number] = time
+    return ended_array[:marks]

@@ -1,0 +1,19 @@
+"""Whether the passes along the operations of all ranks are compiled; in Python they are slow.
+
+They are built by the install where a compiler is. ``CCLTUI_ACCEL=0`` turns them off too.
+"""
+
+from __future__ import annotations
+
+from parsers.kineto.accelerator import wanted
+
+
+def available() -> bool:
+    """Whether they were built, and are wanted."""
+    if not wanted():
+        return False
+    try:
+        import metrics.collectives._passes  # noqa: F401, PLC0415
+    except ImportError:
+        return False
+    return True
