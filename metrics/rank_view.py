@@ -165,10 +165,18 @@ class RankView:
     @cached_property
     def selected_calls(self) -> Calls:
         """Calls of the selection: by their start, their step and their group."""
+        running = self.running_calls
+        began = running.start_ns >= self.selection.start_ns
+        return running if began.all() else running.take(began)
+
+    @cached_property
+    def running_calls(self) -> Calls:
+        """Calls of the selection, and those that run into its window from before it."""
         calls, select = self.calls, self.selection
         keep = np.full(len(calls), not self.is_empty)
         if not select.is_whole:
-            keep &= (calls.start_ns >= select.start_ns) & (calls.start_ns < select.end_ns)
+            begun = (calls.start_ns >= select.start_ns) | (calls.end_ns > select.start_ns)
+            keep &= begun & (calls.start_ns < select.end_ns)
             if not self._is_measured.all():
                 steps = self.facts.marked_steps[0]
                 left_out = [s.id for s, m in zip(steps, self._is_measured, strict=True) if not m]

@@ -42,13 +42,17 @@ class Traffic:
     ranks: set[str] = field(default_factory=set)
 
     def add(self, rank: RankView, calls: Calls, rows: Bool) -> None:
-        """Take the calls of one rank; a transfer counts its bytes where it is sent."""
-        countable = rows & counts_bytes(calls)
+        """Take the calls of one rank; a transfer counts its bytes where it is sent.
+
+        One that began before the window counts its time in it, and nothing else.
+        """
+        began = rows & (calls.start_ns >= rank.selection.start_ns)
+        countable = began & counts_bytes(calls)
         known = countable & (calls.message_bytes >= 0)
         wired = known & (calls.wire_bytes >= 0)
         busy = union(calls.start_ns[rows], calls.end_ns[rows])
         clipped = busy.clip(rank.selection.start_ns, rank.selection.end_ns)
-        self.calls += int(rows.sum())
+        self.calls += int(began.sum())
         self.countable += int(countable.sum())
         self.sized += int(known.sum())
         self.wired += int(wired.sum())
@@ -92,7 +96,7 @@ class Sums:
 
     def add(self, view: View, rank: RankView) -> None:
         """Take the selected calls of one rank."""
-        calls = rank.selected_calls
+        calls = rank.running_calls
         dims, modes = view.dims_of(calls)
         for dim in np.unique(dims):
             self.dims[DIMS[dim]].add(rank, calls, dims == dim)
@@ -128,7 +132,7 @@ def compute(view: View) -> Result:
     """Sum bytes and time by dimension over all ranks present."""
     sums = Sums()
     for rank in view.ranks:
-        if len(rank.selected_calls):
+        if len(rank.running_calls):
             sums.add(view, rank)
     if not sums.dims:
         raise refuse("no_collectives", "no collective in the selection")

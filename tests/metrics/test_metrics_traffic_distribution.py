@@ -257,5 +257,20 @@ def test_a_window_and_a_group_choose_calls() -> None:
     assert run(trace, group="mesh_tp").details["total_bytes"] == 16 * MIB
 
 
+def test_a_call_that_runs_into_a_window_counts_its_time_there_and_its_bytes_before() -> None:
+    # reduce_scatter [0, 10), all_gather [20, 30), send [40, 50), recv [60, 70)
+    trace = worked_example()
+
+    both = run(trace, window=Window(25_000, 45_000)).details
+    row = both["by_dim"]["dp"]
+    assert (row["calls"], row["message_bytes"], row["wire_bytes"]) == (0, 0, 0)
+    assert row["time_ms"] == 0.005
+    assert (both["total_bytes"], both["pp_bytes"]) == (2 * MIB, 2 * MIB)
+    assert both["time_fractions"]["dp"] == both["time_fractions"]["pp"] == 0.5
+    inside = run(trace, window=Window(22_000, 28_000))
+    assert (inside.status, inside.value) == ("ok", 0)  # a real zero: nothing was begun
+    assert inside.details["time_fractions"]["dp"] == 1.0
+
+
 def test_no_collective_is_refused() -> None:
     assert run(rank_trace(0, gpu=[kernel("gemm", 0, 1)])).reason == "no_collectives"
