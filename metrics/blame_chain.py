@@ -42,7 +42,11 @@ def compute(view: View) -> Result:
     require_possible(match)
     blamed = blamed_of(view, parts, MAX_FOLLOWED)
     worst = worst_of(blamed, MAX_FOLLOWED)
-    chains = [chain_of(view.facts.causes, number, row) for number, row in worst]
+    found = {one.part.number: one for one in blamed}
+    chains = [
+        chain_of(view.facts.causes, number, row, found[number].verdict(row))
+        for number, row in worst
+    ]
     waits = [_caused_wait(view, number, row) for number, row in worst]
     handed = [wait for wait, chain in zip(waits, chains, strict=True) if _is_handed_on(chain)]
     total = sum(one.num_blamed for one in blamed)

@@ -53,6 +53,7 @@ class Activity:
         self.sorts = sorts
         self._facts = facts
         self._layers: dict[tuple[Groups, str], Layers] = {}
+        self._foreign: dict[Groups, Bool] = {}
 
     @cached_property
     def work(self) -> tuple[I64, I64, I64]:
@@ -113,7 +114,7 @@ class Activity:
         """
         key = (groups, trigger)
         if key not in self._layers:
-            foreign = self._foreign(groups)
+            foreign = self.foreign(groups)
             awaited = ~foreign if trigger == OWN else foreign & (self.sorts == trigger)
             first = _time_of(self.calls, awaited)
             compute = self.compute - first
@@ -137,9 +138,18 @@ class Activity:
         right = (times_ns - latest <= RIGHT_AFTER_NS) & (latest > computed)
         found = np.full(times_ns.shape, "", self.sorts.dtype)
         rows = order[place[right]]
-        foreign = ~np.isin(self.calls.group[rows], list(groups))
-        found[right] = np.where(foreign, self.sorts[rows], OWN)
+        found[right] = np.where(self.foreign(groups)[rows], self.sorts[rows], OWN)
         return found
+
+    def calls_in(self, start_ns: int, end_ns: int) -> slice:
+        """Calls that may overlap [start, end): all before have ended, all after begin later."""
+        first = np.searchsorted(self._reach, start_ns, side="right")
+        return slice(int(first), int(np.searchsorted(self.calls.start_ns, end_ns)))
+
+    @cached_property
+    def _reach(self) -> I64:
+        """When all calls up to each have ended."""
+        return np.maximum.accumulate(self.calls.end_ns)
 
     @cached_property
     def _by_end(self) -> tuple[I64, I64]:
@@ -153,8 +163,11 @@ class Activity:
         start, dur, _ = self.work
         return np.sort(start + dur, kind="stable")
 
-    def _foreign(self, groups: Groups) -> Bool:
-        return ~np.isin(self.calls.group, list(groups))
+    def foreign(self, groups: Groups) -> Bool:
+        """Calls of other groups than these."""
+        if groups not in self._foreign:
+            self._foreign[groups] = ~np.isin(self.calls.group, list(groups))
+        return self._foreign[groups]
 
 
 def _latest(ends_ns: I64, times_ns: I64) -> tuple[I64, I64]:

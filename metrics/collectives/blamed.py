@@ -41,6 +41,10 @@ class Blamed:
         """The part of it that causes explain."""
         return round(float((self.lag_ns * self.verdicts.share).sum()))
 
+    def verdict(self, row: int) -> Verdicts:
+        """That of one of ``rows``."""
+        return self.verdicts.take(np.searchsorted(self.rows, [row]))
+
 
 def blamed_of(view: View, parts: Sequence[Part], limit: int) -> list[Blamed]:
     """Selected instances that a selected rank came late to, by group; at most ``limit`` in all.

@@ -112,6 +112,17 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self.cause)
 
+    def take(self, rows: I64) -> Verdicts:
+        """Some of them."""
+        return Verdicts(
+            self.targets.take(rows),
+            self.segments.take(rows),
+            self.cause[rows],
+            self.share[rows],
+            self.confidence[rows],
+            self.alike[rows],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

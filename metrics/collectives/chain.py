@@ -65,13 +65,17 @@ class _End:
 _CUT_OFF: Final = _End(UNKNOWN, LOW)
 
 
-def chain_of(causes: Causes, number: int, row: int) -> tuple[Link, ...]:
+def chain_of(
+    causes: Causes, number: int, row: int, found: Verdicts | None = None
+) -> tuple[Link, ...]:
     """From one instance (of a matched group, eligible) to the root: the last link's cause.
 
     The first link is the last rank of the instance itself; its lag is that of the instance.
+    ``found`` is the verdict on it where that is known already.
     """
     arrived = causes.arrivals.groups[number]
-    found = causes.verdicts(number, np.array([row]))
+    if found is None:
+        found = causes.verdicts(number, np.array([row]))
     late = int(found.targets.late[0])
     first = _link(
         found,

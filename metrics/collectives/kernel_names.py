@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,6 +20,8 @@ F64 = npt.NDArray[np.float64]
 MAX_COMPARED: Final = 5000
 """So many late arrivals are taken apart by kernel name; of the rest only sums are compared."""
 MAX_PEERS: Final = 4
+_MAX_CELLS: Final = 500_000
+"""So many counts, and so many kernels, are held at once."""
 
 
 class KernelNames:
@@ -58,35 +61,69 @@ def compare(
     first = np.stack([np.searchsorted(s, begin_ns[:, i]) for i, s in enumerate(starts)], axis=1)
     stop = np.stack([np.searchsorted(s, end_ns[:, i]) for i, s in enumerate(starts)], axis=1)
     size = max((int(one.work[2].max(initial=-1)) for one in activities), default=-1) + 1
-    if not size:
+    rows = np.flatnonzero(punctual[:MAX_COMPARED].any(axis=1))
+    if not size or not len(rows):
         return extra, worst
-    for row in range(min(count, MAX_COMPARED)):
-        peers = np.flatnonzero(punctual[row])[:MAX_PEERS].tolist()
-        if not peers:
-            continue
-        who = [int(late[row]), *peers]
-        tables = [_tally(activities[i], int(first[row, i]), int(stop[row, i]), size) for i in who]
-        number, total = tables[0]
-        usual_number = _middle([table[0] for table in tables[1:]])
-        usual = _middle([table[1] for table in tables[1:]])
-        each = total / np.maximum(number, 1)
-        extra[row] = float((np.maximum(number - usual_number, 0) * each).sum())
-        worst[row] = int((total - usual).argmax())
+    who = np.column_stack((late[rows], _first_marked(punctual[rows], MAX_PEERS)))
+    each = max(_MAX_CELLS // (size * who.shape[1]), 1)
+    for at in range(0, len(rows), each):
+        here = rows[at : at + each]
+        told = _tallies(activities, who[at : at + each], first[here], stop[here], size)
+        extra[here], worst[here] = _beyond(*told, who[at : at + each] >= 0)
     return extra, worst
 
 
-def _middle(rows: Sequence[I64] | Sequence[F64]) -> F64:
-    """Median over a few rows; for so few faster than the general one."""
-    if len(rows) == 1:
-        return np.asarray(rows[0], np.float64)
-    ordered = np.sort(np.stack(rows), axis=0)
-    middle = len(ordered) // 2
-    return np.asarray((ordered[(len(ordered) - 1) // 2] + ordered[middle]) / 2)
+def _first_marked(marks: Bool, most: int) -> I64:
+    """The first so many marked columns of each row, int64 [t, most]; -1 after the last."""
+    place = np.where(marks, np.cumsum(marks, axis=1) - 1, most)
+    found = np.full((len(marks), most), MISSING, np.int64)
+    rows, columns = np.nonzero(place < most)
+    found[rows, place[rows, columns]] = columns
+    return found
 
 
-def _tally(activity: Activity, first: int, stop: int, size: int) -> tuple[I64, F64]:
-    """How often each name ran, and for how many ns in all."""
-    _, dur, name = activity.work
-    here = name[first:stop]
-    number = np.bincount(here, minlength=size).astype(np.int64)
-    return number, np.bincount(here, dur[first:stop], size).astype(np.float64)
+def _tallies(
+    activities: Sequence[Activity], who: I64, first: I64, stop: I64, size: int
+) -> tuple[F64, F64]:
+    """How often each name ran, and for how many ns in all; float64 [t, w, name].
+
+    ``who`` [t, w] are members (-1: nobody), ``first`` and ``stop`` [t, m] places in their work.
+    """
+    number, total = np.zeros((2, *who.shape, size))
+    for member in np.unique(who[who >= 0]).tolist():
+        _, dur, name = activities[member].work
+        rows, slots = np.nonzero(who == member)
+        begin, length = first[rows, member], stop[rows, member] - first[rows, member]
+        for part in _portions(length):
+            many = length[part]
+            pick = np.repeat(begin[part] - (np.cumsum(many) - many), many) + np.arange(many.sum())
+            cell = np.repeat(np.arange(len(many)) * size, many) + name[pick]
+            shape = len(many), size
+            counts = np.bincount(cell, minlength=len(many) * size)
+            number[rows[part], slots[part]] = counts.reshape(shape)
+            sums = np.bincount(cell, dur[pick], len(many) * size)
+            total[rows[part], slots[part]] = sums.reshape(shape)
+    return number, total
+
+
+def _portions(length: I64) -> list[slice]:
+    """Consecutive segments that hold about as many kernels as are taken apart at once."""
+    portion = np.cumsum(length) // _MAX_CELLS
+    edges = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(length)]
+    return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def _beyond(number: F64, total: F64, there: Bool) -> tuple[F64, I64]:
+    """Extra time and the worst name by row; the first of each row beside the others ``there``."""
+    usual_number, usual = _middle(number, there), _middle(total, there)
+    each = total[:, 0] / np.maximum(number[:, 0], 1)
+    extra = (np.maximum(number[:, 0] - usual_number, 0) * each).sum(axis=1)
+    return extra, (total[:, 0] - usual).argmax(axis=1)
+
+
+def _middle(values: F64, there: Bool) -> F64:
+    """Median over the peers that are there, float64 [t, name]."""
+    ordered = np.sort(np.where(there[:, 1:, np.newaxis], values[:, 1:], np.inf), axis=1)
+    count = there[:, 1:].sum(axis=1)
+    line = np.arange(len(values))
+    return np.asarray((ordered[line, (count - 1) // 2] + ordered[line, count // 2]) / 2)

@@ -9,7 +9,7 @@ lateness they had there is still with them; the start is then moved back to wher
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
@@ -77,6 +77,10 @@ class Start:
     carried_ns: F64
     triggers: npt.NDArray[np.str_]
 
+    def take(self, rows: I64) -> Start:
+        """Some of them."""
+        return Start(*(getattr(self, field.name)[rows] for field in fields(self)))
+
 
 @dataclass(frozen=True, slots=True)
 class Segments:
@@ -98,6 +102,11 @@ class Segments:
     kernel: I64
     elements_ratio: F64
     by_clocks: Bool
+
+    def take(self, rows: I64) -> Segments:
+        """Some targets."""
+        others = (getattr(self, field.name)[rows] for field in fields(self)[1:])
+        return Segments(self.start.take(rows), *others)
 
     def summed(self, rows: Bool) -> Segments:
         """Some targets (mask) as one: what was spent on all of them."""

@@ -88,16 +88,19 @@ def _foreign(
     """Calls of a rank in other groups; of the kind ``trigger`` also what is hidden."""
     label = points.labels[member]
     activity, partners = causes.activity(label), causes.partners[label]
-    calls = activity.calls
-    open_time = activity.layers(points.groups, trigger).kept & segments
-    foreign = ~np.isin(calls.group, list(points.groups))
-    exposed = open_time.before(calls.end_ns) - open_time.before(calls.start_ns)
+    near = activity.calls_in(int(segments.start_ns[0]), int(segments.end_ns[-1]))
+    calls, foreign = activity.calls, activity.foreign(points.groups)[near]
+    start = calls.start_ns[near]
+    kept = activity.layers(points.groups, trigger).kept
+    open_time = kept.clip(int(segments.start_ns[0]), int(segments.end_ns[-1])) & segments
+    exposed = open_time.before(start + calls.dur_ns[near]) - open_time.before(start)
     row = np.flatnonzero(foreign & (exposed > 0))
+    at = near.start + row
     return _Foreign(
-        row=row,
-        sort=activity.sorts[row],
+        row=at,
+        sort=activity.sorts[at],
         exposed_ns=exposed[row],
-        waited_ns=np.minimum(exposed[row], partners.wait_ns[row]),
+        waited_ns=np.minimum(exposed[row], partners.wait_ns[at]),
     )
 
 
