@@ -70,9 +70,10 @@ def _outliers(
 
 
 def _step(times: StepTimes, index: int) -> dict[str, Any]:
-    """A step and the rank whose marker is longest in it."""
+    """A step and the rank whose marker is longest in it, the lowest of equal ones."""
     step = times.ids[index]
-    rank = max(times.per_rank, key=lambda label: times.per_rank[label][step].dur_ns)
+    in_order = sorted(times.per_rank, key=lambda label: (len(label), label))
+    rank = max(in_order, key=lambda label: times.per_rank[label][step].dur_ns)
     return {"step": step, "iter_time_ms": milliseconds(times.slowest_ns[index]), "rank": rank}
 
 

@@ -1,0 +1,197 @@
+"""What must hold of each metric when its job is cut in two, slowed down or doubled.
+
+A metric that is in none of these tables fails `test_metrics_every_property`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+Leaf = float | int | str | bool | None
+
+ADDS: Mapping[str, tuple[str, ...]] = {
+    "alltoall_imbalance": ("matrix_bytes.*", "num_exchanges", "received_bytes.*", "sent_bytes.*"),
+    "blame_chain": ("num_blamed",),
+    "busbw": ("num_collectives", "by_locality.*.message_bytes", "by_locality.*.n"),
+    "coll_call_num": ("total_calls", "calls_by_type.*", "calls_per_rank.*", "calls_per_step.*"),
+    "collective_mismatches": ("num_matched",),
+    "collective_volume": (
+        *("total_message_bytes", "total_wire_bytes", "num_collectives"),
+        *("by_type.*.*_bytes", "by_type.*.num_collectives"),
+        *("by_dim.*.*_bytes", "by_dim.*.num_collectives"),
+    ),
+    "comm_comp_overlap": (
+        *("comm_time_ms", "comp_time_ms", "overlap_time_ms", "exposed_comm_ms", "mem_time_ms"),
+        *("idle_ms", "window_ms", "comm_sum_ms", "comp_sum_ms", "num_comm_kernels"),
+        *("num_comp_kernels", "across_ranks.*_ms.mean", "by_dim.*.comm_time_ms"),
+        *("by_dim.*.exposed_comm_ms", "by_dim.*.num_comm_kernels", "by_type.*.comm_time_ms"),
+    ),
+    "communication_fraction": ("comm_time_ms", "busy_ms"),
+    "dominant_kernel": ("kernel_time_ms", "num_kernels"),
+    "exposed_communication": (
+        *("exposed_comm_ms", "comm_time_ms", "per_rank.*.exposed_comm_ms"),
+        *("by_dim.*.exposed_comm_ms", "by_type.*.exposed_comm_ms"),
+    ),
+    "fix_first": ("lost_ms", "window_ms", "per_rank.*.lost_ms"),
+    "gpu_busy": ("busy_ms", "useful_busy_ms", "window_ms"),
+    "idle_causes": ("idle_ms", "host_late_ms", "by_cause.*.ms", "per_rank.*_ms"),
+    "idle_ratio": ("idle_ms", "window_ms", "per_rank.*.idle_ms", "per_rank.*.window_ms"),
+    "iter_time": ("num_iterations", "per_rank.*.n"),
+    "kernel_categories": (
+        *("work_time_ms", "by_category.*.ms", "by_category.*.calls", "per_rank.*_ms"),
+    ),
+    "launch_bound": ("launch_bound_ms", "num_launches", "per_rank.*.launch_bound_ms"),
+    "link_utilization": ("num_collectives",),
+    "memory_transfer": (
+        *("uncovered_mem_ms", "mem_time_ms", "num_copies", "total_bytes"),
+        *("by_kind.*.bytes", "by_kind.*.count", "by_kind.*.time_ms", "per_rank.*.*mem*_ms"),
+    ),
+    "moe_fraction": ("moe_ms", "expert_comm_ms", "kernel_time_ms"),
+    "network_utilization": ("wire_bytes", "by_dim.*.wire_bytes", "by_locality.*.wire_bytes"),
+    "node_locality": (
+        *("intra_node_bytes", "intra_node_ms"),
+        *("by_dim.*.intra_node_bytes", "by_type.*.intra_node_bytes"),
+    ),
+    "pipeline_bubble": ("total_time_ms",),
+    "rank_imbalance": ("per_rank.*.comp_time_ms", "comp_time_ms.mean"),
+    "run_compare": ("num_steps",),
+    "straggler_cause": ("num_blamed", "blamed_lag_ms", "num_examined"),
+    "straggler_lag": (
+        *("num_collectives", "ties", "wait_us.*"),
+        *("blame.*.caused_wait_us", "blame.*.last_count"),
+    ),
+    "temporal_breakdown": (
+        *("window_ms", "idle_ms", "comp_only_ms", "comm_only_ms", "overlap_ms", "mem_only_ms"),
+        *("other_comm_ms", "exclusive_ms.*", "per_rank.*_ms"),
+    ),
+    "trace_proxy_latency": ("num_iterations",),
+    "trace_tflops": ("total_flops", "num_products"),
+    "traffic_distribution": (
+        *("total_bytes", "tp_bytes", "ep_bytes", "total_comm_calls"),
+        *("by_dim.*.calls", "by_dim.*_bytes", "by_dim.*.time_ms", "by_type.*.time_ms"),
+    ),
+    "wait_vs_transfer": (
+        *("wait_ms", "transfer_ms", "num_collectives", "per_rank.*_ms", "by_dim.*_ms"),
+    ),
+    "what_if_no_straggler": ("num_steps",),
+}
+"""Keys whose values of two windows that make up the job add up to that of the whole job."""
+
+NO_SUMS: Mapping[str, str] = {
+    "clock_offsets": "clocks are told from the whole job, whatever the window",
+    "critical_path": "the way back through a window begins at its own end, on another rank",
+    "hockney": "a fit",
+    "mfu": "a rate: of steps that are whole",
+    "sm": "shares alone",
+    "step_variability": "a spread of steps",
+    "traffic_window": "a window cuts the slack between two bursts",
+}
+
+BETWEEN: tuple[str, ...] = (
+    *("blame_chain", "busbw", "comm_comp_overlap", "communication_fraction", "gpu_busy"),
+    *("idle_ratio", "iter_time", "kernel_categories", "link_utilization", "mfu", "moe_fraction"),
+    *("network_utilization", "node_locality", "pipeline_bubble", "sm", "straggler_cause"),
+    *("straggler_lag", "temporal_breakdown", "trace_proxy_latency", "trace_tflops"),
+    *("wait_vs_transfer", "clock_offsets"),
+)
+"""Metrics whose headline is a weighted mean: that of the whole lies between those of its parts."""
+
+Kind = Literal["time", "rate", "same", "text"]
+
+SCALES: Mapping[str, Mapping[str, Kind]] = {
+    "*": {
+        "*.n": "same",
+        "*.ms": "time",
+        "*floor_us": "same",  # a constant of the method, as is merge_us
+        "*merge_us": "same",
+        "*peak_GBps": "same",
+        "*flops": "same",
+        "*peak_tflops_per_gpu": "same",
+    },
+    "hockney": {"*.beta_us_per_MB": "time"},
+    "iter_time": {"per_rank.*.n": "same", "per_rank.*": "time", "across_ranks.*": "time"},
+    "link_utilization": {"*_ratio": "rate"},
+    "mfu": {"*mfu_pct": "rate", "model_tflops_per_gpu": "rate"},
+    "network_utilization": {
+        "network_utilization_ratio": "rate",
+        "wire_GBps_while_communicating": "rate",
+    },
+    "run_compare": {"rows.*.n": "same", "rows.*.n_against": "same", "rows.*": "time"},
+    "straggler_cause": {"per_rank.*": "time"},
+    "trace_tflops": {"of_peak_pct": "rate", "trace_tflops": "rate", "per_rank.*": "rate"},
+}
+"""Leaves whose name does not tell how they follow the speed of the job; own rules go first."""
+
+_TIMES = ("_ms", "_us", "_ns", "_s")
+_RATES = ("GBps", "_per_s", "_per_s_per_gpu", "_per_s_per_dp_rank")
+
+DOUBLES: Mapping[str, tuple[str, ...]] = {
+    "alltoall_imbalance": ("num_exchanges",),
+    "blame_chain": ("num_blamed", "num_followed"),
+    "busbw": ("num_collectives",),
+    "coll_call_num": ("total_calls", "num_traces"),
+    "collective_mismatches": ("num_matched",),
+    "collective_volume": (
+        *("total_message_bytes", "total_wire_bytes", "num_collectives", "message_bytes_per_step"),
+    ),
+    "comm_comp_overlap": ("num_comm_kernels", "num_comp_kernels", "uncorrelated"),
+    "dominant_kernel": ("num_kernels",),
+    "idle_ratio": ("num_gaps",),
+    "launch_bound": ("num_gaps", "num_gaps_unknown", "num_launches"),
+    "link_utilization": ("num_collectives",),
+    "memory_transfer": ("total_bytes", "num_copies"),
+    "mfu": ("tokens_per_s", "total_count"),
+    "network_utilization": ("wire_bytes",),
+    "node_locality": ("intra_node_bytes",),
+    "pipeline_bubble": ("bubble_time_ms", "total_time_ms", "num_ranks"),
+    "straggler_cause": ("num_blamed", "num_examined", "blamed_lag_ms", "explained_lag_ms"),
+    "straggler_lag": ("num_collectives", "num_ranks", "ties"),
+    "throughput_tokens": (
+        *("throughput_tokens_per_s", "total_tokens", "batch_size", "tokens_per_step"),
+    ),
+    "token_to_expert_assignment": ("total_tokens",),
+    "trace_proxy_latency": ("num_iterations",),
+    "trace_tflops": ("total_flops", "num_products"),
+    "traffic_distribution": ("tp_bytes", "ep_bytes", "total_bytes", "total_comm_calls"),
+    "traffic_window": ("num_windows",),
+    "wait_vs_transfer": ("wait_ms", "transfer_ms", "num_collectives"),
+}
+"""Keys that are twice as large for two copies of a job side by side; all others stay."""
+
+NOT_DOUBLED: Mapping[str, str] = {
+    "fix_first": "the three largest losses are of more groups",
+    "run_compare": "runs of different size are not compared",
+    "token_to_expert_assignment.entropy_bits": "one bit more for twice as many experts",
+}
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Leaf]]:
+    """Dotted path and value of everything in a JSON document."""
+    items: Any = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    else:
+        yield path, value
+    for key, inner in items:
+        yield from leaves(inner, f"{path}.{key}" if path else str(key))
+
+
+def is_number(value: Leaf) -> bool:
+    """Whether a leaf is a number; a truth is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def kind_of(metric: str, path: str) -> Kind:
+    """How a leaf follows the speed of the job: by a rule above, else by its unit."""
+    for rules in (SCALES.get(metric, {}), SCALES["*"]):
+        for pattern, kind in rules.items():
+            if fnmatchcase(path, pattern):
+                return kind
+    keys = path.split(".")
+    if any(key.endswith(_RATES) for key in keys):
+        return "rate"
+    return "time" if any(key.endswith(_TIMES) for key in keys) else "same"
