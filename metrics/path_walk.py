@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from metrics.collectives.compiled import available
 from metrics.collectives.match import MEDIUM
 from metrics.idle_gaps import UNKNOWN
 from metrics.rank_view import FOREVER_NS
@@ -64,6 +65,31 @@ class Lane:
         """The work that ends last of that which began before a time, -1 without any."""
         begun = int(np.searchsorted(self.start, time_ns, side="left"))
         return int(self._ends_last[begun - 1]) if begun else MISSING
+
+    def along(self, piece: int, outside: int) -> tuple[I64, int]:
+        """A piece and those before it, up to the first before place ``outside``.
+
+        It ends before a piece that leads to another lane, which comes second, else -1. Which leads
+        where must not change any more.
+        """
+        if available():
+            from metrics.collectives import _passes  # noqa: PLC0415
+
+            found: tuple[I64, int] = _passes.along(self.before, self.jump_lane, piece, outside)
+            return found
+        before, jump = self._lists
+        chain = [piece]
+        while piece >= outside:
+            piece = before[piece]
+            if piece < 0 or jump[piece] >= 0:
+                return np.array(chain, np.int64), piece
+            chain.append(piece)
+        return np.array(chain, np.int64), MISSING
+
+    @cached_property
+    def _lists(self) -> tuple[list[int], list[int]]:
+        """The columns that the walk looks at one by one: lists are faster there."""
+        return self.before.tolist(), self.jump_lane.tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +177,7 @@ class Walk:
             window = opened[self.lanes[lane].rank.label]
             chain, piece = self._along(lane, piece, window[0])
             reached[lane] = int(self.lanes[lane].start[chain[-1]])
-            self._found[lane].append((way, np.array(chain, np.int64), *window))
+            self._found[lane].append((way, chain, *window))
         self._held[lane].append((way, self._opened_late(lane, opened)))
         return True
 
@@ -185,35 +211,15 @@ class Walk:
         self.crossings += 1
         return other, there
 
-    def _along(self, lane: int, piece: int, opened_ns: int) -> tuple[list[int], int]:
+    def _along(self, lane: int, piece: int, opened_ns: int) -> tuple[I64, int]:
         """Pieces of one lane back to the next that leads across, and that one; -1 at the end.
 
         The last one may end where the window opens: none of it is in the window.
         """
-        before, jump = self._lists(lane)
-        outside = int(np.searchsorted(self.lanes[lane].start, opened_ns, side="right"))
-        chain = [piece]
-        while piece >= outside:
-            piece = before[piece]
-            if piece < 0:
-                return chain, MISSING
-            if jump[piece] >= 0:
-                ended = int(self.lanes[lane].end[piece])
-                return chain, piece if ended > opened_ns else MISSING
-            chain.append(piece)
-        return chain, MISSING
-
-    def _lists(self, lane: int) -> tuple[list[int], list[int]]:
-        """The columns that the walk looks at one by one: lists are faster there."""
-        found = self._as_lists.get(lane)
-        if found is None:
-            of = self.lanes[lane]
-            found = self._as_lists[lane] = (of.before.tolist(), of.jump_lane.tolist())
-        return found
-
-    @cached_property
-    def _as_lists(self) -> dict[int, tuple[list[int], list[int]]]:
-        return {}
+        of = self.lanes[lane]
+        outside = int(np.searchsorted(of.start, opened_ns, side="right"))
+        chain, leads = of.along(piece, outside)
+        return chain, leads if leads >= 0 and int(of.end[leads]) > opened_ns else MISSING
 
     def last_work(self, opened: Windows) -> tuple[int, int] | None:
         """Lane and piece that ended last of all, on corrected clocks; None without any."""

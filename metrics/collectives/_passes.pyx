@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The two passes that take the operations of all ranks one by one.
+"""Passes that take operations or pieces of work one by one, each depending on the one before.
 
-``schedule.py`` and ``replay.py`` hold the same in Python, say what it means, and give the same
-numbers to the bit. What is handed over has been checked there: every index is inside.
+``schedule.py``, ``replay.py`` and ``path_walk.py`` hold the same in Python, say what it means, and
+give the same numbers to the bit. Every index that is handed over has to be inside.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -218,3 +218,26 @@ def replay(
             if number >= 0 and time > latest[number]:
                 latest[number] = time
     return ended_array[:marks]
+
+
+def along(
+    const int64_t[::1] before, const int64_t[::1] jump, int64_t piece, int64_t outside
+):
+    """The pieces of one lane back to the next that leads across, and that one or -1.
+
+    See ``path_walk.Lane.along``.
+    """
+    found_array = np.empty(piece + 2, np.int64)  # what came before stands before
+    cdef int64_t[::1] found = found_array
+    cdef Py_ssize_t count = 1
+    found[0] = piece
+    with nogil:
+        while piece >= outside:
+            piece = before[piece]
+            if piece < 0 or jump[piece] >= 0 or count == found.shape[0]:
+                break
+            found[count] = piece
+            count += 1
+        else:
+            piece = -1
+    return found_array[:count].copy(), piece

@@ -8,7 +8,7 @@ optimizers, whole functions) say nothing and are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -17,7 +17,7 @@ import numpy as np
 
 from metrics.classify import any_name, distinct
 from metrics.intervals import Intervals, union
-from parsers.columns import I32, I64, Group, RankTrace
+from parsers.columns import I32, I64, Events, Group, RankTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,9 @@ HOST_WORK: Final = "host_work"
 HOST_STALL: Final = "host_stall"
 """Nothing recorded on the host."""
 
+_OPERATIONS: Final[tuple[Group, ...]] = ("cpu_ops", "runtime")
+_Chosen = Iterator[tuple[Events, I64 | slice]]
+
 HOST_CAUSES: Final = (*(rule.cause for rule in RULES), HOST_BLOCKED, HOST_WORK)
 
 STILL_NS: Final = 200_000
@@ -123,8 +126,16 @@ class HostWork:
 
     def __init__(self, trace: RankTrace) -> None:
         self.trace = trace
-        self.named: Mapping[str, NamedRanges] = {rule.cause: _named(trace, rule) for rule in RULES}
-        self.operations = _operations(trace)
+        groups = {group for rule in RULES for group in rule.patterns}
+        names = {group: distinct(trace.group(group).name) for group in groups}
+        self.named: Mapping[str, NamedRanges] = {
+            rule.cause: _collected(_rows_named(trace, names, rule)) for rule in RULES
+        }
+
+    @cached_property
+    def operations(self) -> NamedRanges:
+        """Operators and runtime calls."""
+        return _collected(_operations(self.trace))
 
     def apart(self) -> dict[str, Intervals]:
         """Disjoint time of each cause: what two claim belongs to the one that is named first."""
@@ -133,15 +144,20 @@ class HostWork:
             mine = union(ranges.start_ns, ranges.end_ns)
             found[cause] = mine - taken
             taken = taken | mine
-        work = union(self.operations.start_ns, self.operations.end_ns) - taken
+        work = Intervals.empty()
+        for events, rows in _operations(self.trace):
+            work = work | union(events.start_ns[rows], events.end_ns[rows])
+        work = work - taken
         still = self.standing_still
         return {**found, HOST_BLOCKED: work & still, HOST_WORK: work - still}
 
     @cached_property
     def standing_still(self) -> Intervals:
         """Where for long no operator or call begins or ends on any thread."""
-        both = np.concatenate((self.operations.start_ns, self.operations.end_ns))
-        edges = np.sort(both, kind="stable")  # two runs that are nearly in order
+        operations = list(_operations(self.trace))
+        starts = [events.start_ns[rows] for events, rows in operations]
+        ends = [events.end_ns[rows] for events, rows in operations]
+        edges = np.sort(np.concatenate(starts + ends), kind="stable")  # runs, nearly in order
         long = np.flatnonzero(np.diff(edges) >= STILL_NS)
         return Intervals.of(edges[long], edges[long + 1])
 
@@ -177,26 +193,29 @@ class HostWork:
         return self.trace.text(int(self.operations.name[around[-1]])), end - begin
 
 
-def _named(trace: RankTrace, rule: _Rule) -> NamedRanges:
-    chosen = {}
+def _rows_named(trace: RankTrace, names: Mapping[Group, list[int]], rule: _Rule) -> _Chosen:
+    """Rows of the events whose names a rule's patterns fit; ``names`` are those of each group."""
     for group, pattern in rule.patterns.items():
-        known = distinct(trace.group(group).name)
-        chosen[group] = [i for i in known if pattern.search(trace.text(i))]
-    return _collected(trace, chosen)
+        fitting = [i for i in names[group] if pattern.search(trace.text(i))]
+        if fitting:
+            events = trace.group(group)
+            yield events, np.flatnonzero(any_name(trace.strings, events.name, fitting))
 
 
-def _operations(trace: RankTrace) -> NamedRanges:
-    return _collected(trace, {g: distinct(trace.group(g).name) for g in ("cpu_ops", "runtime")})
+def _operations(trace: RankTrace) -> _Chosen:
+    for group in _OPERATIONS:
+        events = trace.group(group)
+        named = events.name >= 0
+        yield events, slice(None) if named.all() else np.flatnonzero(named)
 
 
-def _collected(trace: RankTrace, chosen: Mapping[Group, Sequence[int]]) -> NamedRanges:
-    """Events of the given names (ids by group), together in order of start."""
-    parts = [
-        trace.group(group).take(any_name(trace.strings, trace.group(group).name, names))
-        for group, names in chosen.items()
-    ]
-    start = np.concatenate([part.start_ns for part in parts])
-    order = np.argsort(start, kind="stable")
-    end = np.concatenate([part.end_ns for part in parts])
-    name = np.concatenate([part.name for part in parts])
-    return NamedRanges(start[order], end[order], name[order])
+def _collected(chosen: _Chosen) -> NamedRanges:
+    """Chosen rows of groups of events, together in order of start."""
+    columns = [(one.start_ns[rows], one.dur_ns[rows], one.name[rows]) for one, rows in chosen]
+    if not columns:
+        return NamedRanges(*np.empty((2, 0), np.int64), np.empty(0, np.int32))
+    start, dur, name = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    if len(columns) > 1:
+        order = np.argsort(start, kind="stable")
+        start, dur, name = start[order], dur[order], name[order]
+    return NamedRanges(start, start + dur, name)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from factories import job, kernel, rank_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,9 @@ from metrics.collectives.links import Links
 from metrics.collectives.main_line import MARK, POST, WAIT, MainLine
 from metrics.collectives.replay import Replay
 from metrics.collectives.schedule import END, Schedule, StuckError, schedule_of
+from metrics.path_walk import Lane
+from metrics.view import View
+from parsers.columns import RankTrace
 
 Call = tuple[int, int, bool, int]  # its instance, whose end is awaited behind it, does it wait, ns
 
@@ -148,3 +152,39 @@ def test_ranks_that_wait_for_each_other(accelerated: str) -> None:
     links = links_of([[(0, 0, True, 1), (1, 0, True, 1)], [(1, 0, True, 1), (0, 0, True, 1)]])
 
     assert scheduled([one, other], links, accelerated) is None
+
+
+def walked(rank: RankTrace, piece: int, outside: int, accelerated: str) -> tuple[list[int], int]:
+    lane = Lane(View(job(rank)).ranks[0])
+    lane.jump_lane[3] = 1  # another lane, which is never gone to
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CCLTUI_ACCEL", accelerated)
+        chain, leads = lane.along(piece, outside)
+    return chain.tolist(), leads
+
+
+@pytest.mark.parametrize("accelerated", [pytest.param("1", marks=compiled), "0"])
+def test_the_way_back_along_a_lane(accelerated: str) -> None:
+    # two streams: (start, end) of 0 to 6; what ended last before each began is two places before
+    spans = [(0, 10), (5, 15), (12, 20), (16, 25), (20, 30), (26, 35), (31, 40)]
+    rank = rank_trace(
+        0, gpu=[kernel(f"k{n}", start, end - start, n % 2) for n, (start, end) in enumerate(spans)]
+    )
+
+    assert walked(rank, 6, 0, accelerated) == ([6, 4, 2, 0], -1)
+    assert walked(rank, 6, 3, accelerated) == ([6, 4, 2], -1)  # the first one outside is the last
+    assert walked(rank, 5, 0, accelerated) == ([5], 3)
+    assert walked(rank, 2, 3, accelerated) == ([2], -1)
+
+
+@compiled
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), min_size=4, max_size=20),
+    st.integers(0, 19),
+    st.integers(0, 20),
+)
+def test_both_go_the_same_way(spans: list[tuple[int, int]], piece: int, outside: int) -> None:
+    rank = rank_trace(0, gpu=[kernel("k", start, dur) for start, dur in spans])
+
+    place = piece % len(spans)
+    assert walked(rank, place, outside, "1") == walked(rank, place, outside, "0")
