@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from parsers.placement import Place
 
 I8 = npt.NDArray[np.int8]
 I16 = npt.NDArray[np.int16]
@@ -334,6 +337,8 @@ class RankTrace:
     truncated: bool = False
     samples: Samples = field(default_factory=Samples.empty)
     label: str = ""  # "3"; the file name where no rank is known; "3 (b.json)" in a conflict
+    place: Place | None = field(default=None, compare=False)  # the file that is mapped, if one is
+    added_ns: int = 0  # what every start has beyond that file
 
     def group(self, name: Group) -> Events:
         """Events of one group, empty when the file has none."""

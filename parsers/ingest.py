@@ -19,6 +19,7 @@ import msgspec
 
 from parsers.columns import RankTrace
 from parsers.errors import CancelledError, TraceError
+from parsers.handover import held_open
 from parsers.pool import Read, WorkerPool
 from parsers.readers import in_memory, read_file, version_of
 from parsers.resources import workers_for
@@ -208,4 +209,6 @@ class _Reading:
         traces = Store(outcome.directory).load_parts(outcome.key)
         if traces is None:
             return [Failed(found.path, f"{found.path}: its columns vanished from the cache")]
+        if outcome.directory != self._directories[0]:
+            traces = tuple(held_open(trace) for trace in traces)
         return _loaded(found, traces, cached=False, seconds=outcome.seconds)

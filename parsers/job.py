@@ -281,7 +281,10 @@ def _with_base(trace: RankTrace, base_ns: int) -> RankTrace:
     }
     message = "the base time was cut off: that of the other ranks is taken"
     notes = (*trace.notes, Note(code="assumed_base", message=message))
-    return dataclasses.replace(trace, events=events, base_ns=base_ns, notes=notes)
+    added_ns = trace.added_ns + base_ns
+    return dataclasses.replace(
+        trace, events=events, base_ns=base_ns, notes=notes, added_ns=added_ns
+    )
 
 
 def _labelled(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:

@@ -66,7 +66,7 @@ class WorkerPool:
     def awake(cls, jobs: int | None = None) -> Self:
         """A pool whose first processes are starting; ``jobs`` None means one a CPU allowed."""
         pool = cls(jobs or min(allowed_cpus(), MAX_WORKERS))
-        with _own_main_module():
+        with own_main_module():
             for _ in range(min(pool._workers, _WOKEN)):
                 pool._executor.submit(ready)
         return pool
@@ -122,7 +122,7 @@ class WorkerPool:
 
     def _submit(self, found: FoundFile, directories: tuple[Path, ...]) -> Future[Outcome] | None:
         try:
-            with _own_main_module():
+            with own_main_module():
                 return self._executor.submit(
                     read_one, found.real_path, found.path, found.kind, directories, found.beside
                 )
@@ -138,8 +138,8 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
 
 
 @contextlib.contextmanager
-def _own_main_module() -> Iterator[None]:
-    """Workers started here import :mod:`parsers.worker` first, not the caller's main module.
+def own_main_module() -> Iterator[None]:
+    """Processes started here import :mod:`parsers.worker` first, not the caller's main module.
 
     That one may be a script without a guard, which would start workers of its own, or no
     file at all. A caller that named a worker module of its own is left alone.

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,16 +29,15 @@ from parsers.columns import (
     CollectiveArgs,
     Device,
     Events,
-    Group,
     Note,
     ProcessGroup,
     RankSource,
     RankTrace,
     Samples,
     SourceFile,
-    Strings,
     Track,
 )
+from parsers.placement import Place, StoredColumn, map_columns
 
 STORE_VERSION = 3
 _ALIGNMENT = 64
@@ -53,22 +52,9 @@ EXPORT_NAME = "export.sqlite"
 """What nsys writes into a scratch folder; a killed reader leaves it behind."""
 
 
-class _Column(msgspec.Struct, frozen=True):
-    """Place of one column: ``name`` is "group/column", ``offset`` in bytes.
-
-    ``is_same``: every row has one value, which alone is in the file.
-    """
-
-    name: str
-    dtype: str
-    length: int
-    offset: int
-    is_same: bool = False
-
-
 class _Manifest(msgspec.Struct, frozen=True):
     version: int
-    columns: tuple[_Column, ...]
+    columns: tuple[StoredColumn, ...]
     total_bytes: int
     source: SourceFile
     rank: int | None
@@ -242,7 +228,7 @@ def _write(folder: Path, trace: RankTrace) -> None:
     with (folder / COLUMNS_NAME).open("wb") as file:
         for name, array in _arrays(trace):
             is_same = _is_same(array)
-            columns.append(_Column(name, array.dtype.str, len(array), offset, is_same))
+            columns.append(StoredColumn(name, array.dtype.str, len(array), offset, is_same))
             written = array[:1] if is_same else array
             file.write(np.ascontiguousarray(written).data)
             padding = -written.nbytes % _ALIGNMENT
@@ -275,38 +261,15 @@ _FACTS = tuple(
 
 def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
     """Columns as views of one mapping; raises ValueError when the file does not fit."""
-    if manifest.version != STORE_VERSION or path.stat().st_size != manifest.total_bytes:
+    if manifest.version != STORE_VERSION:
         raise ValueError(path)
-    data: npt.NDArray[np.uint8] = (
-        np.memmap(path, np.uint8, mode="r") if manifest.total_bytes else np.empty(0, np.uint8)
-    )
-    arrays = {column.name: _array(column, data) for column in manifest.columns}
-    groups = {name.partition("/")[0]: None for name in arrays}
-    events: dict[Group, Events] = {}
-    for group in groups:
-        if group not in ("strings", "collectives", "samples"):
-            sparse = [c for c, _ in Events.SPARSE if f"{group}/{c}" in arrays]
-            columns = [*(column for column, _ in Events.COLUMNS), *sparse]
-            events[_group(group)] = Events(**{c: arrays[f"{group}/{c}"] for c in columns})
+    place = Place(path, manifest.columns, manifest.total_bytes)
+    columns = map_columns(place)
     return RankTrace(
-        strings=Strings(arrays["strings/blob"], arrays["strings/offsets"]),
-        events=events,
-        collective_args=CollectiveArgs(
-            **{column: arrays[f"collectives/{column}"] for column, _ in CollectiveArgs.COLUMNS}
-        ),
-        samples=Samples(**{column: arrays[f"samples/{column}"] for column, _ in Samples.COLUMNS}),
+        strings=columns.strings,
+        events=columns.events,
+        collective_args=columns.collective_args,
+        samples=columns.samples,
+        place=place,
         **{name: getattr(manifest, name) for name in _FACTS},
     )
-
-
-def _array(column: _Column, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-    if not column.length:
-        return np.empty(0, column.dtype)
-    stored = 1 if column.is_same else column.length
-    array = np.frombuffer(data, column.dtype, stored, column.offset)
-    return np.broadcast_to(array, column.length) if column.is_same else array
-
-
-def _group(name: str) -> Group:
-    group: Group = msgspec.convert(name, Literal[Group])
-    return group

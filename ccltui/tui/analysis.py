@@ -16,7 +16,7 @@ import numpy as np
 from ccltui.draw import numbers
 from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.minimap import Minimap
-from ccltui.tui import answers, memory
+from ccltui.tui import memory
 from ccltui.tui.communicator import (
     Communicator,
     calls_by_rank,
@@ -70,10 +70,31 @@ class Analyst:
 
     def answer(self, scene: Scene, query: Query) -> Answered | None:
         """What a pane asks about the scene; None when the scene is no longer the newest."""
+        from ccltui.tui import answers  # noqa: PLC0415  (a number comes before)
+
         ready = self._ready
         if ready is None or ready[0] != scene.findings.generation:
             return None
         return answers.answer(ready[1], scene, query)
+
+    def reply(self, generation: int, query: Query) -> Answered | None:
+        """As `answer`, about what was last told if that is of this generation."""
+        findings = self._findings
+        if findings.generation != generation:
+            return None
+        return self.answer(Scene(Session(""), findings=findings), query)
+
+    def look(self, session: Session) -> None:
+        """Be ready to answer about a session whose findings somebody has already."""
+        if session.job is None:
+            return
+        with self._lock:
+            self._view = View(session.job, self._chosen(session.filter), previous=self._view)
+            findings = Findings(generation=session.generation)
+            for found in stages(self._view, session.filter, findings, ()):
+                self._findings = found
+            self._ready = session.generation, self._view
+            memory.give_back(session.job, heap=True)
 
     def run(
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]

@@ -76,8 +76,15 @@ class Exported:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something went wrong beside the screen, in a line; what is there stays."""
+
+    problem: str
+
+
 LoadFact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | OpenFailed
-Fact = LoadFact | FindingsReady | Answered | Exported
+Fact = LoadFact | FindingsReady | Answered | Exported | Trouble
 
 
 def after(session: Session, fact: LoadFact) -> Session:

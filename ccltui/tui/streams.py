@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from ccltui.draw.streams import Stream
 from metrics.classify import COMM, COMP, MEM, any_name, distinct
 from metrics.intervals import union
 from metrics.kernel_names import bare_name, category_of
-from parsers.columns import Bool
+from parsers.columns import Bool, RankTrace
 
 if TYPE_CHECKING:
     from metrics.rank_facts import RankFacts
@@ -58,8 +59,12 @@ def _stream(facts: RankFacts, track: int) -> Stream:
         end_ns=end,
         kind=_PLACE[kind],
         name=gpu.name[rows],
-        text=lambda name: bare_name(trace.text(name)),
+        text=partial(_bare, trace),
     )
+
+
+def _bare(trace: RankTrace, name: int) -> str:
+    return bare_name(trace.text(name))
 
 
 def _track(facts: RankFacts, rows: npt.NDArray[np.intp]) -> Track:

@@ -1,0 +1,164 @@
+"""Findings and answers from a process of its own, so that nothing computed holds up a key."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ccltui.tui import between
+from ccltui.tui.child import Child, EndedError, Inbox, LostError
+from ccltui.tui.messages import FindingsReady, Trouble
+from ccltui.tui.queries import Answered
+from ccltui.tui.scene import Findings
+from ccltui.tui.spawned import Started
+
+if TYPE_CHECKING:
+    from ccltui.tui.analysis import Analyst
+    from ccltui.tui.messages import Fact
+    from ccltui.tui.options import ExplorerOptions
+    from ccltui.tui.queries import Query
+    from ccltui.tui.scene import Scene
+    from ccltui.tui.session import Session
+
+_POLL_S: Final = 0.05
+_TRIES: Final = 2
+ENDED: Final = "the process that computes has ended (out of memory?)"
+AGAIN: Final = f"{ENDED}: it starts again"
+TWICE: Final = f"{ENDED}, twice: what is there stays"
+
+
+class RemoteAnalyst:
+    """As :class:`ccltui.tui.analysis.Analyst`, which the other process has.
+
+    What cannot be handed to it, as columns in no file, is computed here.
+    """
+
+    def __init__(self, options: ExplorerOptions, started: Started | None = None) -> None:
+        """``started`` is a process that is there already."""
+        self._options = options
+        self._child: Child | None = None
+        if started is not None:
+            self._child = Child(started, Findings(), self._say_ended)
+        self._talking = threading.Lock()  # orders that belong together
+        self._session: Session | None = None
+        self._here: Analyst | None = None
+        self._is_here = False  # whether what was told last was computed here
+        self._post: Callable[[Fact], object] = lambda _: None
+
+    def close(self) -> None:
+        """Let the process end."""
+        if self._child is not None:
+            self._child.close()
+
+    def run(
+        self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
+    ) -> bool:
+        """As :meth:`ccltui.tui.analysis.Analyst.run`; a process that ends is started once more."""
+        if session.job is None or cancelled():
+            return True
+        self._post = post
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._run(session, post, cancelled)
+            except LostError:
+                return self._run_here(session, post, cancelled)
+            except EndedError:
+                post(Trouble(AGAIN if left else TWICE))
+        if self._child is not None:  # nothing more will come for this session
+            last = replace(self._child.findings, generation=session.generation, complete=True)
+            post(FindingsReady(last))
+        return True
+
+    def _run(
+        self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
+    ) -> bool:
+        with self._talking:
+            child = self._awake()
+        number = child.number()
+        with child.hearing(number) as inbox:
+            with self._talking:
+                if session.job is None or cancelled():  # a newer run may be told of already
+                    return True
+                child.show(session.job)
+                child.tell(between.Analyse(number, replace(session, job=None)))
+                self._session, self._is_here = session, False
+            told_all = None
+            while told_all is None:
+                news = _heard(inbox)
+                if cancelled():
+                    child.tell(between.Stop(number))
+                    return True
+                told_all = self._follow(news, child, post)
+        return told_all
+
+    def _follow(
+        self, heard: list[between.News | None], child: Child, post: Callable[[Fact], object]
+    ) -> bool | None:
+        """Pass on what is new; whether the run had told all, None while it goes on."""
+        if any(isinstance(news, between.Grown) for news in heard):
+            post(FindingsReady(child.findings))  # what came at once is shown at once
+        for news in heard:
+            match news:
+                case between.Finished(told_all=told_all):
+                    return told_all
+                case between.Lost():
+                    raise LostError
+                case None | between.Broken(ends=True):
+                    raise EndedError
+                case between.Broken(problem=problem):
+                    post(Trouble(problem))
+                    return True
+        return None
+
+    def answer(self, scene: Scene, query: Query) -> Answered | None:
+        """What a pane asks about the scene; None when the scene is no longer the newest."""
+        if self._is_here and self._here is not None:
+            return self._here.answer(scene, query)
+        try:
+            with self._talking:
+                child = self._awake(self._session)
+            number = child.number()
+            with child.hearing(number) as inbox:
+                child.tell(between.Ask(number, scene.findings.generation, query))
+                while not isinstance(news := inbox.get(), between.Reply):
+                    if news is None:
+                        raise EndedError
+        except EndedError:
+            self._say_ended()
+            return Answered(query, problem=ENDED)
+        return news.answered
+
+    def _awake(self, session: Session | None = None) -> Child:
+        """The process, started where there is none, and ready for questions about a session."""
+        if self._child is None or not self._child.alive:
+            findings = Findings() if self._child is None else self._child.findings
+            self._child = Child(Started.now(self._options), findings, self._say_ended)
+            if session is not None and session.job is not None:
+                self._child.show(session.job)
+                self._child.tell(between.Look(replace(session, job=None)))
+        return self._child
+
+    def _say_ended(self) -> None:
+        self._post(Trouble(f"{ENDED}; it starts again when it is needed"))
+
+    def _run_here(
+        self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
+    ) -> bool:
+        from ccltui.tui.analysis import Analyst  # noqa: PLC0415  (imports all that computes)
+
+        self._here, self._is_here = self._here or Analyst(self._options), True
+        return self._here.run(session, post, cancelled)
+
+
+def _heard(inbox: Inbox) -> list[between.News | None]:
+    """What has come, after a while at most; nothing where nothing has."""
+    found: list[between.News | None] = []
+    with contextlib.suppress(queue.Empty):
+        found.append(inbox.get(timeout=_POLL_S))
+        while True:
+            found.append(inbox.get_nowait())
+    return found

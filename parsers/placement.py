@@ -1,0 +1,111 @@
+"""Where the columns of a trace are: a file that any process may map."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from parsers.columns import CollectiveArgs, Events, Group, Samples, Strings
+
+
+class StoredColumn(msgspec.Struct, frozen=True):
+    """Place of one column: ``name`` is "group/column", ``offset`` in bytes.
+
+    ``is_same``: every row has one value, which alone is in the file.
+    """
+
+    name: str
+    dtype: str
+    length: int
+    offset: int
+    is_same: bool = False
+
+
+class KeptFile:
+    """A file that is held open, because its name is about to go."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it to be read. Raises OSError."""
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file of columns; ``kept`` where it cannot be opened by name any more."""
+
+    path: Path
+    columns: tuple[StoredColumn, ...]
+    total_bytes: int
+    kept: KeptFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumns:
+    """What of a trace is in columns."""
+
+    strings: Strings
+    events: dict[Group, Events]
+    collective_args: CollectiveArgs
+    samples: Samples
+
+
+def map_columns(place: Place, descriptor: int | None = None) -> StoredColumns:
+    """Columns as views of one mapping of the file, or of an open ``descriptor`` of it.
+
+    Raises OSError where it cannot be opened, ValueError and KeyError where it does not fit.
+    """
+    data = _data(place, descriptor)
+    arrays = {column.name: _array(column, data) for column in place.columns}
+    groups = {name.partition("/")[0]: None for name in arrays}
+    events: dict[Group, Events] = {}
+    for group in groups:
+        if group not in ("strings", "collectives", "samples"):
+            sparse = [c for c, _ in Events.SPARSE if f"{group}/{c}" in arrays]
+            columns = [*(column for column, _ in Events.COLUMNS), *sparse]
+            events[_group(group)] = Events(**{c: arrays[f"{group}/{c}"] for c in columns})
+    return StoredColumns(
+        strings=Strings(arrays["strings/blob"], arrays["strings/offsets"]),
+        events=events,
+        collective_args=CollectiveArgs(
+            **{column: arrays[f"collectives/{column}"] for column, _ in CollectiveArgs.COLUMNS}
+        ),
+        samples=Samples(**{column: arrays[f"samples/{column}"] for column, _ in Samples.COLUMNS}),
+    )
+
+
+def _data(place: Place, descriptor: int | None) -> npt.NDArray[np.uint8]:
+    """The bytes of the file, mapped."""
+    with contextlib.ExitStack() as stack:
+        if descriptor is None:
+            descriptor = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+        if os.fstat(descriptor).st_size != place.total_bytes:
+            raise ValueError(place.path)
+        if not place.total_bytes:
+            return np.empty(0, np.uint8)
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            return np.memmap(file, np.uint8, mode="r")
+
+
+def _array(column: StoredColumn, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+    if not column.length:
+        return np.empty(0, column.dtype)
+    stored = 1 if column.is_same else column.length
+    array = np.frombuffer(data, column.dtype, stored, column.offset)
+    return np.broadcast_to(array, column.length) if column.is_same else array
+
+
+def _group(name: str) -> Group:
+    group: Group = msgspec.convert(name, Literal[Group])
+    return group
