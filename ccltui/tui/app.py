@@ -31,6 +31,7 @@ from ccltui.tui.messages import (
     JobOpened,
     OpenFailed,
     Report,
+    Trouble,
     after,
 )
 from ccltui.tui.mouse import Mouse
@@ -146,6 +147,10 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
             return
         if isinstance(fact, FindingsReady):
             self._adopt(fact.findings)
+            return
+        if isinstance(fact, Trouble):
+            self.scene = replace(self.scene, notice=fact.problem)
+            self._show()
             return
         if isinstance(fact, Exported):
             self.scene = replace(self.scene, said=fact.said, notice=fact.problem)

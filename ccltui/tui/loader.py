@@ -19,6 +19,7 @@ from ccltui.tui.messages import (
 from ccltui.tui.options import ExplorerOptions
 
 if TYPE_CHECKING:
+    from ccltui.tui.remote import RemoteAnalyst
     from parsers.job import Job, ProfileMode
     from parsers.pool import WorkerPool
 
@@ -103,15 +104,23 @@ def _give_way(
 
 
 class HeadStart:
-    """Loads with processes that start while the screen is still being made.
+    """Loads and computes with processes that start while the screen is still being made.
 
-    The first load takes them; a later one starts its own.
+    The first load takes those that read; a later one starts its own.
     """
 
     def __init__(self, options: ExplorerOptions) -> None:
+        from ccltui.tui.spawned import Started  # noqa: PLC0415  (imports nothing that computes)
         from parsers.pool import WorkerPool  # noqa: PLC0415  (imports no reader)
 
         self._pool: WorkerPool | None = WorkerPool.awake(options.jobs)
+        self._started = Started.now(options)
+
+    def analyst(self, options: ExplorerOptions) -> RemoteAnalyst:
+        """The one that computes in the process that was started."""
+        from ccltui.tui.remote import RemoteAnalyst  # noqa: PLC0415  (the screen paints before)
+
+        return RemoteAnalyst(options, self._started)
 
     def load(
         self,
@@ -125,7 +134,8 @@ class HeadStart:
         run_load(path, options, post, cancelled, pool=pool)
 
     def close(self) -> None:
-        """End the processes if nobody took them."""
+        """End the processes, those that read if nobody took them."""
+        self._started.connection.close()
         if self._pool is not None:
             self._pool.close(wait=False)
 
