@@ -17,7 +17,8 @@ from metrics.collectives.deviation import nearest_rank
 from metrics.collectives.selection import Part, describe_group, parts_of
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
-from metrics.refusal import refuse
+from metrics.instances import implied_size
+from metrics.refusal import nothing_on_the_wire, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.statistics import microseconds
@@ -52,11 +53,14 @@ def compute(view: View) -> Result:
     source, warnings = source_of(view.ranks)
     if source != "kernel":
         raise refuse("no_gpu_events", "CPU-only trace: operators do not tell when data moved")
+    if not any(rank.facts.has_device for rank in view.ranks):
+        raise refuse("no_gpu_events", "CPU-only trace without any recorded collective")
     if not any(len(rank.selected_calls) for rank in view.ranks):
         raise refuse("no_collectives", "no rank has a collective in the selection")
     measured = [one for one in _measured(view) if len(one)]
     if not measured:
-        raise refuse("no_message_size", "no collective states the size of its message")
+        sized = any((rank.selected_calls.message_bytes > 0).any() for rank in view.ranks)
+        raise nothing_on_the_wire(sized=sized)
     whole = [one for one in measured if one.whole] or measured
     wire, time = (sum(int(getattr(one, name).sum()) for one in whole) for name in ("wire", "time"))
     message = sum(int(one.message.sum()) for one in whole)
@@ -95,7 +99,7 @@ def _measured(view: View) -> Iterator[_Measured]:
         calls = rank.selected_calls
         alone = ~np.isin(calls.group, list(matched)) & ~np.isin(calls.kind, [_SEND, _RECV])
         for group in np.unique(calls.group[alone]).tolist():
-            yield _of_rank(view, calls.take(alone & (calls.group == group)), group)
+            yield _of_rank(calls.take(alone & (calls.group == group)), group)
 
 
 def _of_part(view: View, part: Part, inputs: dict[str, Calls]) -> _Measured:
@@ -106,30 +110,32 @@ def _of_part(view: View, part: Part, inputs: dict[str, Calls]) -> _Measured:
     kind = np.asarray(part.arrived.match.kind[part.usable], np.int64)
     hosts = {rank.trace.host for rank in view.ranks if rank.label in part.labels}
     across = None if "" in hosts else len(hosts) > 1
-    return _filled(view, part.arrived.match.group, kind, size, dur, across=across)
-
-
-def _of_rank(view: View, calls: Calls, group: int) -> _Measured:
-    kind = np.asarray(calls.kind, np.int64)
-    sizes, durations = calls.message_bytes[:, np.newaxis], calls.dur_ns[:, np.newaxis]
-    return _filled(view, group, kind, sizes, durations, across=None)
-
-
-def _filled(
-    view: View, group: int, kind: I64, size: I64, dur: I64, *, across: bool | None
-) -> _Measured:
-    count = view.groups[group].size if group >= 0 else size.shape[1]
+    match = part.arrived.match
+    count = view.groups[match.group].size if match.group >= 0 else implied_size(view, match)
     found = matched_bandwidth(kind, size, dur, np.full(len(kind), count))
     known = ~np.isnan(found.algbw_gbps) & ~np.isnan(found.busbw_gbps) & (found.message_bytes > 0)
     wire = np.rint(found.busbw_gbps[known] * found.time_ns[known]).astype(np.int64)
     return _Measured(
-        group=group,
+        group=match.group,
         kind=kind[known],
         message=found.message_bytes[known],
         wire=wire,
         time=found.time_ns[known],
         whole=size.shape[1] > 1,
         across_hosts=across,
+    )
+
+
+def _of_rank(calls: Calls, group: int) -> _Measured:
+    known = calls.take((calls.message_bytes > 0) & (calls.wire_bytes >= 0) & (calls.dur_ns > 0))
+    return _Measured(
+        group=group,
+        kind=np.asarray(known.kind, np.int64),
+        message=known.message_bytes,
+        wire=known.wire_bytes,
+        time=known.dur_ns,
+        whole=False,
+        across_hosts=None,
     )
 
 

@@ -119,7 +119,7 @@ def _matched(
         message_bytes=table["message_bytes"].max(axis=1, initial=MISSING),
         wire_bytes=np.where(told, np.where(present, wire, 0).sum(axis=1), MISSING),
         members=present.sum(axis=1),
-        group_size=_sizes(view, group, len(match.labels) + len(match.missing)),
+        group_size=_sizes(view, group, implied_size(view, match)),
         trusted=match.agrees[keep],
         source=np.full(len(keep), MISSING, np.int64),
         target=np.full(len(keep), MISSING, np.int64),
@@ -157,6 +157,11 @@ def _dims(view: View, calls: Sequence[Calls], rows: I64) -> I8:
         if here.any():
             found[here] = view.dims_of(of_rank)[0][rows[here, column]]
     return found
+
+
+def implied_size(view: View, match: GroupMatch) -> int:
+    """Ranks of the one group that a job without any is taken for: all of the job's."""
+    return max(len(match.labels) + len(match.missing), view.world_size or 0)
 
 
 def _sizes(view: View, group: I32, otherwise: int) -> I64:

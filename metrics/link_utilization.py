@@ -17,7 +17,7 @@ from metrics.envelope import answer, source_of
 from metrics.hardware import LINK_OVERRIDE, LinkPeak, device_names, device_of, link_peak
 from metrics.hockney import measured
 from metrics.instances import Instances, operations
-from metrics.refusal import Refusal, refuse
+from metrics.refusal import Refusal, nothing_on_the_wire, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.statistics import ratio
@@ -60,7 +60,7 @@ def compute(view: View) -> Result:
     factor = wire_factor(timed.kind, timed.group_size)
     usable = ~np.isnan(factor) & (factor > 0)
     if not usable.any():
-        raise refuse("no_process_groups", "no collective tells how many ranks take part in it")
+        raise nothing_on_the_wire(sized=True)
     peaks = {int(group): link_peak(view, int(group)) for group in np.unique(timed.group[usable])}
     known = usable & np.isin(timed.group, [g for g, peak in peaks.items() if peak is not None])
     if not known.any():

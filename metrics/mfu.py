@@ -228,8 +228,9 @@ def peak_of(view: View) -> Peak:
         return Peak(given, "override")
     device = device_of(view)
     if device is None:
-        names = ", ".join(device_names(view)) or "neither card nor traces name the device"
-        raise refuse("unknown_peak", f"no known peak of {names}: give {PEAK_OVERRIDE}")
+        names = ", ".join(device_names(view))
+        found = f"no known peak of {names}" if names else "neither card nor traces name the device"
+        raise refuse("unknown_peak", f"{found}: give {PEAK_OVERRIDE}")
     stated = view.card.text("precision")
     if not stated:
         raise _incomplete(view, ["precision"])

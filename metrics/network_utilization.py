@@ -13,7 +13,7 @@ from metrics.dimensions import DIMS
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
 from metrics.hardware import LINK_OVERRIDE, LinkPeak, crosses_hosts, link_peak
-from metrics.refusal import refuse
+from metrics.refusal import nothing_on_the_wire, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.statistics import ratio
@@ -35,7 +35,7 @@ def compute(view: View) -> Result:
         raise refuse("no_collectives", "no collective that moves bytes in the selection")
     sized = sum(int(_sends(of_rank).sum()) for of_rank in calls)
     if not sized:
-        raise refuse("no_message_size", "no collective tells its size and its number of ranks")
+        raise nothing_on_the_wire(sized=any((one.message_bytes >= 0).any() for one in calls))
     sent = {rank.label: _sent(rank.selected_calls) for rank in ranks}
     window, total = sum(rank.window_ns for rank in ranks), sum(sent.values())
     peak = _peak(view, calls)

@@ -15,7 +15,7 @@ from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
 from metrics.hardware import crosses_hosts, host_of
 from metrics.intervals import union
-from metrics.refusal import refuse
+from metrics.refusal import nothing_on_the_wire, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.statistics import milliseconds, ratio
@@ -67,7 +67,7 @@ def compute(view: View) -> Result:
         )
     sized = moving.wire_bytes >= 0
     if not sized.any():
-        raise refuse("no_message_size", f"none of {len(moving)} collectives states its size")
+        raise nothing_on_the_wire(sized=bool((moving.message_bytes >= 0).any()))
     sums = [int(moving.wire_bytes[sized & (where == place)].sum()) for place in range(len(PLACES))]
     times = _times(view, places)
     details: dict[str, Any] = {

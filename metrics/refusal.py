@@ -18,3 +18,10 @@ def refuse(
 ) -> Refusal:
     """The exception to raise for a single reason."""
     return Refusal(Reason(code, message, rank=rank, file=file))
+
+
+def nothing_on_the_wire(*, sized: bool) -> Refusal:
+    """Why no collective tells what it sends: no size, or a size among nobody knows how many."""
+    if sized:
+        return refuse("no_process_groups", "no collective tells how many ranks take part in it")
+    return refuse("no_message_size", "no collective states the size of its message")

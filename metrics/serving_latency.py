@@ -104,8 +104,8 @@ def _nothing(view: View, metric: Metric, reasons: list[Reason]) -> Exception:
     unread = f" ({'; '.join(reason.message for reason in reasons)})" if reasons else ""
     return refuse(
         "no_side_file",
-        f"no result file of a serving benchmark tells {metric.name}{unread}; traces alone only "
-        "give trace_proxy_latency",
+        f"no result file of vLLM, SGLang, genai-perf or AIPerf tells {metric.name}{unread}; "
+        "traces alone only give trace_proxy_latency",
     )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from factories import Event, job, kernel, rank_trace
 from full_jobs import JOBS, RANKS, trained, view_of
-from worked import cpu_only
 
 from metrics import run_compare
 from metrics.registry import Metric, metrics
@@ -44,54 +43,6 @@ def test_a_job_answers_it(metric: Metric) -> None:
 
     assert result.value is not None, [reason.message for reason in result.reasons]
     assert set(result.details) == set(metric.keys)
-
-
-WITHOUT: dict[str, tuple[View, set[str]]] = {
-    "GPU kernels": (View(job(cpu_only(0), cpu_only(1))), {"no_gpu_events", "no_collectives"}),
-    "device events": (View(job(cpu_only(0))), {"no_gpu_events"}),
-    "step markers": (
-        View(
-            job(*(rank_trace(r, gpu=[kernel("gemm", 0, 9)]) for r in range(2))),
-            ViewOptions(overrides={"against": "/1.0"}),
-        ),
-        {"no_step_markers", "not_applicable", "no_collectives"},
-    ),
-    "workload card": (View(job(*(trained(rank) for rank in range(RANKS)))), {"no_card"}),
-    "collectives": (
-        View(job(*(rank_trace(r, gpu=[kernel("gemm", 0, 9)]) for r in range(2)))),
-        {"no_collectives", "not_applicable"},
-    ),
-    "2 ranks": (View(job(trained(0))), {"single_rank", "unmatched_collectives", "no_collectives"}),
-}
-"""What a metric may need, by how its words begin: a job without it, and the reasons to expect."""
-
-ANSWERED_WITHOUT = {
-    ("communication_fraction", "collectives"),
-    ("network_utilization", "collectives"),  # no collective is no traffic: a real zero
-    ("clock_offsets", "collectives"),  # ranks of one host share a clock
-}
-
-
-@pytest.mark.parametrize(
-    ("metric", "need"),
-    [
-        pytest.param(metric, need, id=f"{metric.name}-{need}")
-        for metric in OF_TRACES
-        for need in WITHOUT
-        if any(text.startswith(need) and ", or" not in text for text in metric.needs)
-        and (metric.name, need) not in ANSWERED_WITHOUT
-    ],
-)
-def test_without_what_it_needs_it_says_what_is_missing(metric: Metric, need: str) -> None:
-    view, codes = WITHOUT[need]
-    result = metric.run(view)
-
-    if need == "2 ranks" and "of one rank: a lower bound" in " ".join(metric.needs):
-        assert result.status == "partial"
-        return
-    assert (result.status, result.value) == ("unavailable", None)
-    assert result.reason in codes
-    assert all(value is None for value in result.details.values())
 
 
 HOSTILE = {
