@@ -127,16 +127,25 @@ def _steps(events: Events, rows: list[int], numbers: dict[int, int | None]) -> t
 
 def launch_rows(trace: RankTrace) -> I32:
     """Row of ``runtime`` that launched each row of ``gpu``, int32, -1 where none is kept."""
-    gpu, runtime = trace.group("gpu"), trace.group("runtime")
-    keys, rows = runtime.correlation, None
-    if (keys[1:] < keys[:-1]).any():  # calls are numbered as they are made, if on one thread
-        rows = np.argsort(keys, kind="stable").astype(np.int32)
-        keys = keys[rows]
-    if not len(keys) or not len(gpu):
-        return np.full(len(gpu), MISSING, np.int32)
-    at = np.minimum(np.searchsorted(keys, gpu.correlation), len(keys) - 1).astype(np.int32)
-    found = (keys[at] == gpu.correlation) & (gpu.correlation >= 0)
-    return np.where(found, at if rows is None else rows[at], np.int32(MISSING))
+    work, keys = trace.group("gpu").correlation, trace.group("runtime").correlation
+    known = np.flatnonzero(keys >= 0).astype(np.int32)
+    if not len(known) or not len(work):
+        return np.full(len(work), MISSING, np.int32)
+    keys = keys if len(known) == len(keys) else keys[known]
+    low, high = int(keys.min()), int(keys.max())
+    if high - low <= _DENSE * len(keys):  # calls are numbered as they are made
+        table = np.full(high - low + 2, MISSING, np.int32)
+        table[keys[::-1] - low] = known[::-1]  # of several with one number the first
+        inside = (work >= low) & (work <= high)
+        return table[np.where(inside, work - low, high - low + 1)]
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys, work, sorter=order), len(keys) - 1)
+    rows = order[at]
+    return np.where(keys[rows] == work, known[rows], np.int32(MISSING))
+
+
+_DENSE: Final = 8
+"""Up to so many numbers a call a table of all of them is the quickest way to find one."""
 
 
 def launch_times(trace: RankTrace, rows: I32) -> I64:

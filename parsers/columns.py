@@ -162,6 +162,20 @@ class Events:
         some = {name: column[rows] for name, _ in self.SPARSE if len(column := self._raw(name))}
         return Events(*(getattr(self, name)[rows] for name, _ in self.COLUMNS), **some)
 
+    @property
+    def comes_in_pieces(self) -> bool:
+        """Whether `pieces` of a column are many, and no column is in memory."""
+        return False
+
+    def pieces(self, name: str) -> Iterator[npt.NDArray[Any]]:
+        """A column piece by piece, each only valid until the next; here in one."""
+        yield self._raw(name)
+
+    @property
+    def first_ns(self) -> int:
+        """Start of the first event; there is one."""
+        return int(self.start_ns[0])
+
     def sparse(self, name: str) -> npt.NDArray[Any]:
         """A column of ``SPARSE`` with a value for every event, -1 where it is not stated."""
         column = self._raw(name)
@@ -339,6 +353,7 @@ class RankTrace:
     label: str = ""  # "3"; the file name where no rank is known; "3 (b.json)" in a conflict
     place: Place | None = field(default=None, compare=False)  # the file that is mapped, if one is
     added_ns: int = 0  # what every start has beyond that file
+    read_share: float = 1.0  # of the file; below 1 while only its beginning is read
 
     def group(self, name: Group) -> Events:
         """Events of one group, empty when the file has none."""
@@ -351,7 +366,7 @@ class RankTrace:
     @property
     def first_ns(self) -> int | None:
         """Start of the earliest event that was kept."""
-        starts = [int(events.start_ns[0]) for events in self.events.values() if len(events)]
+        starts = [events.first_ns for events in self.events.values() if len(events)]
         return min(starts) if starts else None
 
     @property

@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.columns import CollectiveArgs, Events, Group, Samples, Strings
+from parsers.packing import Packed, PackedEvents
 
 
 class StoredColumn(msgspec.Struct, frozen=True):
     """Place of one column: ``name`` is "group/column", ``offset`` in bytes.
 
-    ``is_same``: every row has one value, which alone is in the file.
+    ``is_same``: every row has one value, which alone is in the file. ``packed``: how many pieces
+    it was packed in, 0 for a plain column; ``offset`` is then that of their index.
     """
 
     name: str
@@ -26,6 +28,7 @@ class StoredColumn(msgspec.Struct, frozen=True):
     length: int
     offset: int
     is_same: bool = False
+    packed: int = 0
 
 
 class KeptFile:
@@ -66,14 +69,16 @@ def map_columns(place: Place, descriptor: int | None = None) -> StoredColumns:
     Raises OSError where it cannot be opened, ValueError and KeyError where it does not fit.
     """
     data = _data(place, descriptor)
-    arrays = {column.name: _array(column, data) for column in place.columns}
+    arrays: dict[str, Any] = {column.name: _array(column, data) for column in place.columns}
+    lengths = {column.name: column.length for column in place.columns}
     groups = {name.partition("/")[0]: None for name in arrays}
     events: dict[Group, Events] = {}
     for group in groups:
         if group not in ("strings", "collectives", "samples"):
             sparse = [c for c, _ in Events.SPARSE if f"{group}/{c}" in arrays]
             columns = [*(column for column, _ in Events.COLUMNS), *sparse]
-            events[_group(group)] = Events(**{c: arrays[f"{group}/{c}"] for c in columns})
+            found = {column: arrays[f"{group}/{column}"] for column in columns}
+            events[_group(group)] = _events(found, lengths[f"{group}/start_ns"])
     return StoredColumns(
         strings=Strings(arrays["strings/blob"], arrays["strings/offsets"]),
         events=events,
@@ -98,9 +103,17 @@ def _data(place: Place, descriptor: int | None) -> npt.NDArray[np.uint8]:
             return np.memmap(file, np.uint8, mode="r")
 
 
-def _array(column: StoredColumn, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+def _events(columns: dict[str, Any], length: int) -> Events:
+    if any(isinstance(column, Packed) for column in columns.values()):
+        return PackedEvents(columns, length)
+    return Events(**columns)
+
+
+def _array(column: StoredColumn, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any] | Packed:
     if not column.length:
         return np.empty(0, column.dtype)
+    if column.packed:
+        return Packed.at(data, column.dtype, column.offset, column.packed, column.length)
     stored = 1 if column.is_same else column.length
     array = np.frombuffer(data, column.dtype, stored, column.offset)
     return np.broadcast_to(array, column.length) if column.is_same else array

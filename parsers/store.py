@@ -16,10 +16,12 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -37,9 +39,10 @@ from parsers.columns import (
     SourceFile,
     Track,
 )
+from parsers.packing import PACKED_ROWS, PackedEvents, write_packed
 from parsers.placement import Place, StoredColumn, map_columns
 
-STORE_VERSION = 3
+STORE_VERSION = 4
 _ALIGNMENT = 64
 _SAMPLE_BYTES = 64 * 1024
 _WRITERS = 2  # of one file's ranks, whose columns may still have to be put in order
@@ -192,64 +195,103 @@ class Store:
 def release(trace: RankTrace) -> None:
     """Give back the memory that mapped columns take: they are read again when they are used.
 
-    Columns that are not mapped stay as they are. For ranks of gigabytes, after each rank.
+    Columns that are neither mapped nor packed stay. For ranks of gigabytes, after each rank.
     """
     for events in trace.events.values():
-        base: Any = events.start_ns
+        base: Any = events.forget() if isinstance(events, PackedEvents) else events.start_ns
+        of_file = False  # other mappings are memory: what they hold is nowhere else
         while isinstance(base, np.ndarray | memoryview):
+            of_file |= isinstance(base, np.memmap)
             base = base.base if isinstance(base, np.ndarray) else base.obj
-        if isinstance(base, mmap.mmap):
+        if of_file and isinstance(base, mmap.mmap):
             base.madvise(mmap.MADV_DONTNEED)
-            return
 
 
 def _part_key(key: str, part: int) -> str:
     return f"{key}-{part}" if part else key
 
 
-def _arrays(trace: RankTrace) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    yield "strings/blob", trace.strings.blob
-    yield "strings/offsets", trace.strings.offsets
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A column to be written, as pieces; ``packs``: in as few bytes as its numbers need."""
+
+    name: str
+    pieces: Iterable[npt.NDArray[Any]]
+    packs: bool = False
+    is_sparse: bool = False
+
+
+def _columns(trace: RankTrace) -> Iterator[_Told]:
+    yield _Told("strings/blob", (trace.strings.blob,))
+    yield _Told("strings/offsets", (trace.strings.offsets,))
     for group, events in trace.events.items():
+        packs = events.comes_in_pieces and len(events) >= PACKED_ROWS
         for column, _ in Events.COLUMNS:
-            yield f"{group}/{column}", getattr(events, column)
+            yield _Told(f"{group}/{column}", events.pieces(column), packs)
         for column, _ in Events.SPARSE:
-            if len(getattr(events, column)):
-                yield f"{group}/{column}", getattr(events, column)
+            yield _Told(f"{group}/{column}", events.pieces(column), is_sparse=True)
     for column, _ in CollectiveArgs.COLUMNS:
-        yield f"collectives/{column}", getattr(trace.collective_args, column)
+        yield _Told(f"collectives/{column}", (getattr(trace.collective_args, column),))
     for column, _ in Samples.COLUMNS:
-        yield f"samples/{column}", getattr(trace.samples, column)
+        yield _Told(f"samples/{column}", (getattr(trace.samples, column),))
 
 
 def _write(folder: Path, trace: RankTrace) -> None:
     columns = []
-    offset = 0
     with (folder / COLUMNS_NAME).open("wb") as file:
-        for name, array in _arrays(trace):
-            is_same = _is_same(array)
-            columns.append(StoredColumn(name, array.dtype.str, len(array), offset, is_same))
-            written = array[:1] if is_same else array
-            file.write(np.ascontiguousarray(written).data)
-            padding = -written.nbytes % _ALIGNMENT
-            file.write(bytes(padding))
-            offset += written.nbytes + padding
+        for told in _columns(trace):
+            column = _written(file, told)
+            columns += [column] if column.length or not told.is_sparse else []
+            file.write(bytes(-file.tell() % _ALIGNMENT))
+        total_bytes = file.tell()
     facts = {name: getattr(trace, name) for name in _FACTS}
     # Paths may be no text at all, and the reader of the entry knows by which it came.
     facts["source"] = msgspec.structs.replace(trace.source, path="", real_path="")
     manifest = _Manifest(
         version=STORE_VERSION,
         columns=tuple(columns),
-        total_bytes=offset,
+        total_bytes=total_bytes,
         **{**facts, "counts": dict(trace.counts)},
     )
     (folder / MANIFEST_NAME).write_bytes(msgspec.json.encode(manifest))
 
 
-def _is_same(array: npt.NDArray[Any]) -> bool:
-    if len(array) < 2 or array[0] != array[-1]:
-        return False
-    return array.strides == (0,) or bool((array == array[0]).all())
+def _written(file: BinaryIO, told: _Told) -> StoredColumn:
+    """Write a column; of one with a single value that alone, once it is known to be one."""
+    offset, length = file.tell(), 0
+    value: npt.NDArray[Any] = np.empty(0, np.int64)
+    pieces = iter(told.pieces)
+    for piece in pieces:
+        value = value if length else piece[:1].copy()
+        if not _holds_only(piece, value):
+            every = chain(_repeated(value, length), (piece,), pieces)
+            if told.packs:
+                return _packed(file, told.name, every)
+            length = 0
+            for one in every:
+                file.write(np.ascontiguousarray(one).data)
+                length += len(one)
+            return StoredColumn(told.name, value.dtype.str, length, offset)
+        length += len(piece)
+    file.write(value.data)
+    return StoredColumn(told.name, value.dtype.str, length, offset, is_same=length > 1)
+
+
+def _packed(file: BinaryIO, name: str, pieces: Iterable[npt.NDArray[Any]]) -> StoredColumn:
+    index, length, dtype = write_packed(file, pieces)
+    offset = file.tell() - index.nbytes
+    return StoredColumn(name, dtype.str, length, offset, packed=len(index))
+
+
+def _repeated(value: npt.NDArray[Any], count: int) -> Iterator[npt.NDArray[Any]]:
+    for begin in range(0, count, PACKED_ROWS):
+        yield np.repeat(value, min(PACKED_ROWS, count - begin))
+
+
+def _holds_only(piece: npt.NDArray[Any], value: npt.NDArray[Any]) -> bool:
+    if not len(piece) or piece[-1] != value[0]:
+        return not len(piece)
+    return piece.strides == (0,) or bool((piece == value).all())
 
 
 _FACTS = tuple(

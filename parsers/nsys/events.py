@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -10,8 +10,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from parsers.columns import I32, MISSING, Bool, Events
+from parsers.columns import F32, I32, MISSING, Bool, Events
 from parsers.nsys.rows import Owner, TableRows, by_start
+
+_PIECE_ROWS: Final = 1 << 18
+_DTYPES: Final[dict[str, type]] = {**dict(Events.COLUMNS), "blocks": np.int64}
 
 
 @dataclass(slots=True)
@@ -37,35 +40,45 @@ class Segment:
             owned = self.table.owned().items()
             self.count = sum(n for o, n in owned if self.owners is None or o in self.owners)
 
-    def column(self, name: str, base_ns: int) -> npt.NDArray[Any]:
-        """A column of the group; one of a single value takes no memory."""
-        if name == "category":
-            return self._category()
-        if name == "args" and self.args is not None:
-            return self._of_chosen(self.args)
-        if name not in self.table.spill.dtypes:
-            return np.broadcast_to(np.array(MISSING, _DTYPES[name]), self.count)
-        found = self._of_chosen(self.table.column(name, self.owners))
-        if name == "start_ns":
-            found += base_ns
-        elif name == "track":
-            found = self.track[found]
-        elif name == "name":
-            found = self.table.final[found]
-        return found
+    def pieces(self, name: str, base_ns: int) -> Iterator[npt.NDArray[Any]]:
+        """A column of the group piece by piece, each only valid until the next.
 
-    def _category(self) -> I32:
+        One of a single value is one piece, which takes no memory.
+        """
+        if name == "category" and self._is_of_driver:
+            yield from self._categories()
+        elif name == "args" and self.args is not None:
+            yield self.args if self.chosen is None else self.args[self.chosen]
+        elif name not in self.table.spill.dtypes:
+            value = self.category[0] if name == "category" else MISSING
+            yield np.broadcast_to(np.array(value, _DTYPES[name]), self.count)
+        else:
+            for piece in self._rows(name):
+                yield self._told(name, piece, base_ns)
+
+    @property
+    def _is_of_driver(self) -> bool:
+        return self.category[0] != self.category[1] and self.table.any_driver
+
+    def _categories(self) -> Iterator[I32]:
         usual, of_driver = self.category
-        if usual == of_driver or not self.table.any_driver:
-            return np.broadcast_to(np.array(usual, np.int32), self.count)
-        driver = self._of_chosen(self.table.column("driver", self.owners))
-        return np.where(driver, of_driver, usual).astype(np.int32)
+        for driver in self._rows("driver"):
+            yield np.where(driver, of_driver, usual).astype(np.int32)
 
-    def _of_chosen(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return column if self.chosen is None else column[self.chosen]
+    def _rows(self, name: str) -> Iterator[npt.NDArray[Any]]:
+        done = 0
+        for piece in self.table.pieces(name, self.owners, _PIECE_ROWS):
+            done += len(piece)
+            yield piece if self.chosen is None else piece[self.chosen[done - len(piece) : done]]
 
-
-_DTYPES: Final[dict[str, type]] = {**dict(Events.COLUMNS), "blocks": np.int64}
+    def _told(self, name: str, piece: npt.NDArray[Any], base_ns: int) -> npt.NDArray[Any]:
+        """The column's values for what the table has."""
+        if name == "start_ns":
+            piece += base_ns
+        elif name in ("track", "name"):
+            ids: I32 = (self.track if name == "track" else self.table.final)[piece]
+            return ids
+        return piece
 
 
 class _Source:
@@ -82,22 +95,52 @@ class _Source:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column of all rows, in order."""
-        parts = [segment.column(name, self._base_ns) for segment in self._segments]
-        if all(part.strides == (0,) and part[0] == parts[0][0] for part in parts):
-            return np.broadcast_to(parts[0][0], self.count)
-        return self._ordered(np.concatenate(parts) if len(parts) > 1 else parts[0])
+        found = self._unordered(name)
+        is_same = found.strides == (0,)
+        return found if is_same or self._order is None else found[self._order]
 
-    def _ordered(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return column if self._order is None else column[self._order]
+    def pieces(self, name: str) -> Iterator[npt.NDArray[Any]]:
+        """The same piece by piece, each only valid until the next."""
+        if self._order is not None:
+            yield self.column(name)
+            return
+        for segment in self._segments:
+            yield from segment.pieces(name, self._base_ns)
+
+    def _unordered(self, name: str) -> npt.NDArray[Any]:
+        found: npt.NDArray[Any] = np.empty(0, _DTYPES[name])
+        done = 0
+        for segment in self._segments:
+            for piece in segment.pieces(name, self._base_ns):
+                if len(piece) == self.count:
+                    return piece
+                if not len(found):
+                    found = np.empty(self.count, _DTYPES[name])
+                found[done : done + len(piece)] = piece
+                done += len(piece)
+        return found
 
     @cached_property
     def _order(self) -> npt.NDArray[Any] | None:
-        start, dur = (
-            np.concatenate([segment.column(name, 0) for segment in self._segments])
-            for name in ("start_ns", "dur_ns")
-        )
-        order = by_start(start, dur)
+        """Order by (start, longer first), None where rows are in it already."""
+        if self._is_in_order():
+            return None
+        order = by_start(self._unordered("start_ns"), self._unordered("dur_ns"))
         return order.astype(np.int32) if order is not None and len(order) < 1 << 31 else order
+
+    def _is_in_order(self) -> bool:
+        """Whether the rows are as they should be, without all of them in memory."""
+        last = None
+        for segment in self._segments:
+            columns = (segment.pieces(name, 0) for name in ("start_ns", "dur_ns"))
+            for start, dur in zip(*columns, strict=True):
+                if not len(start):
+                    continue
+                first = int(start[0]), -int(dur[0])
+                if (last is not None and first < last) or by_start(start, dur) is not None:
+                    return False
+                last = int(start[-1]), -int(dur[-1])
+        return True
 
 
 class SpilledEvents(Events):
@@ -119,10 +162,27 @@ class SpilledEvents(Events):
         """A column: the fields of these events are never filled."""
         if name in _DTYPES:
             return self._source.column(name)
-        if name == "blocks_per_sm" and self._sms > 0 and self._source.has("blocks"):
-            blocks = self._source.column("blocks")
-            shares = np.where(blocks >= 0, blocks / self._sms, MISSING).astype(np.float32)
-            return shares if (blocks >= 0).any() else shares[:0]
+        if name == "blocks_per_sm" and self._states_blocks():
+            return self._shares(self._source.column("blocks"))
         if name in dict(Events.SPARSE):
             return np.empty(0, dict(Events.SPARSE)[name])
         raise AttributeError(name)
+
+    @property
+    def comes_in_pieces(self) -> bool:
+        """Every column does."""
+        return True
+
+    def pieces(self, name: str) -> Iterator[npt.NDArray[Any]]:
+        """A column piece by piece, each only valid until the next: none is ever whole."""
+        if name == "blocks_per_sm" and self._states_blocks():
+            yield from map(self._shares, self._source.pieces("blocks"))
+        elif name in _DTYPES:
+            yield from self._source.pieces(name)
+
+    def _states_blocks(self) -> bool:
+        known = self._sms > 0 and self._source.has("blocks")
+        return known and any((piece >= 0).any() for piece in self._source.pieces("blocks"))
+
+    def _shares(self, blocks: npt.NDArray[Any]) -> F32:
+        return np.where(blocks >= 0, blocks / self._sms, MISSING).astype(np.float32)

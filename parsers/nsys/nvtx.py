@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +14,7 @@ from parsers.nsys.database import Database
 from parsers.nsys.payloads import Content
 from parsers.nsys.rows import Pairs, TableRows, ThreadIds, process_of
 from parsers.nsys.schema import DOMAIN_CREATED, NVTX, RANGES
-from parsers.nsys.spill import Spill
+from parsers.nsys.spill import Scratch, Spill
 
 _COLUMNS: Final = (
     *("start", "end", "eventType", "globalTid", "domainId", "textId", "jsonTextId"),
@@ -94,11 +93,9 @@ class _Contents:
 _JSON, _STRING, _BLOB = range(3)
 
 
-def read_ranges(
-    database: Database, directory: Path | None, progress: Callable[[int], None]
-) -> Ranges:
+def read_ranges(database: Database, scratch: Scratch, progress: Callable[[int], None]) -> Ranges:
     """Read all ranges; ``progress`` gets the number of rows of each block."""
-    ranges = Ranges(TableRows(Spill(directory, _SPILLED)))
+    ranges = Ranges(TableRows(Spill(scratch, _SPILLED)))
     contents = _Contents()
     texts = {"text": new_texts(_MARKS), "jsonText": contents.json, "binaryData": contents.blobs}
     titles = _Choice(texts["text"])

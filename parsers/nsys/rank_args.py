@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from parsers.columns import I32, I64, MISSING
+from parsers.columns import I32, I64, MISSING, Bool
 from parsers.nsys.communicators import Communicators
 from parsers.nsys.nccl import GROUPS, ArgsTable, Call, Issued, assign, issued_of
 from parsers.nsys.rows import Owner, TableRows
@@ -50,22 +50,36 @@ class RankArgs:
         is_nccl = found.names.is_nccl()
         if not is_nccl.any():
             return args
-        names = rank.ranges.column("name", rank.threads)
-        rows = np.flatnonzero(is_nccl[names])
+        num_rows, rows, columns = _nccl_ranges(is_nccl, rank)
         if not len(rows):
             return args
-        columns = {name: rank.ranges.column(name, rank.threads)[rows] for name in _RANGE_COLUMNS}
         pairs = (columns["name"].astype(np.int64) << 32) + columns["payload"] + 1
         distinct, which = np.unique(pairs, return_inverse=True)
         keys = [(pair >> 32, (pair & 0xFFFF_FFFF) - 1) for pair in distinct.tolist()]
         calls = [found.call(key) for key in keys]
         of_key = [MISSING if call is None else args.table.of_call(call) for call in calls]
-        args.ranges = np.full(len(names), MISSING, np.int32)
+        args.ranges = np.full(num_rows, MISSING, np.int32)
         args.ranges[rows] = np.array(of_key, np.int32)[which]
         texts = [found.names.ranges[name].text for name, _ in keys]
         issued = _issued(columns, which, list(zip(texts, calls, strict=True)))
         args.kernels = _args_of_kernels(args.table, issued, rank)
         return args
+
+
+def _nccl_ranges(is_nccl: Bool, rank: RankTables) -> tuple[int, I64, Columns]:
+    """How many ranges a rank has, which rows are of NCCL's domain, and the columns of those."""
+    found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _RANGE_COLUMNS}
+    rows, done = [np.empty(0, np.int64)], 0
+    every = (rank.ranges.pieces(name, rank.threads, _PIECE_ROWS) for name in _RANGE_COLUMNS)
+    for pieces in zip(*every, strict=True):
+        columns = dict(zip(_RANGE_COLUMNS, pieces, strict=True))
+        some = np.flatnonzero(is_nccl[columns["name"]])
+        rows.append(some + done)
+        done += len(columns["name"])
+        for name, column in columns.items():
+            found[name].append(column[some])
+    joined = {name: np.concatenate(parts) for name, parts in found.items()} if done else {}
+    return done, np.concatenate(rows), joined
 
 
 def _issued(
@@ -101,16 +115,11 @@ def _args_of_kernels(
     rows = np.flatnonzero(is_library & (correlation >= 0))
     args = np.full(len(correlation), MISSING, np.int32)
     work = _processes(rank.kernels)[rank.kernels.column("track", rank.streams)[rows]]
-    track = rank.calls.column("track", rank.threads)
-    every = _processes(rank.calls), track, rank.calls.column("correlation", rank.threads)
-    launched = _launches((work, correlation[rows]), every)
-    rows, launched = rows[launched >= 0], launched[launched >= 0]
-    start = rank.calls.column("start_ns", rank.threads)[launched]
-    end = start + rank.calls.column("dur_ns", rank.threads)[launched]
+    track, start, end = _launches(_pair(work, correlation[rows]), rank)
     for number, calls in issued.items():
         thread = rank.ranges.tracks[number]
-        same = np.array([key == thread for key in rank.calls.tracks], np.bool_)
-        mine = np.flatnonzero(same[track[launched]])
+        same = np.array([*(key == thread for key in rank.calls.tracks), False], np.bool_)
+        mine = np.flatnonzero(same[track])
         args[rows[mine]] = assign(calls, start[mine], end[mine], table)
     return args
 
@@ -120,26 +129,28 @@ def _processes(table: TableRows) -> I64:
     return np.array([key[1] for key in table.tracks], np.int64)
 
 
-def _launches(work: tuple[I64, I64], calls: tuple[I64, I32, I64]) -> I64:
-    """Row of the API call of each piece of work, by (process, correlation), -1 where none.
+def _launches(work: I64, rank: RankTables) -> tuple[I32, I64, I64]:
+    """Track, start and end of the API call of each piece of work, the track -1 where none.
 
-    ``work`` is process and correlation; ``calls`` the process of each track, the track and the
-    correlation of each call. The correlation alone repeats between processes. Calls are many,
-    so they are looked through piece by piece.
+    ``work`` are pairs of process and correlation: the correlation alone repeats between
+    processes. Calls are many, so they are looked through piece by piece.
     """
-    known, index = np.unique(_pair(*work), return_inverse=True)
-    found = np.full(len(known), MISSING, np.int64)
-    of_track, track, correlation = calls
+    known, index = np.unique(work, return_inverse=True)
+    tracks = np.full(len(known), MISSING, np.int32)
+    starts, ends = np.zeros(len(known), np.int64), np.zeros(len(known), np.int64)
+    of_track = _processes(rank.calls)
     is_wanted = np.zeros(_SLOTS, np.bool_)
-    is_wanted[work[1] & (_SLOTS - 1)] = True  # few calls pass, and those are compared
-    for begin in range(0, len(track), _PIECE_ROWS):
-        piece = correlation[begin : begin + _PIECE_ROWS]
-        rows = np.flatnonzero(is_wanted[piece & (_SLOTS - 1)] & (piece >= 0))
-        keys = _pair(of_track[track[begin + rows]], piece[rows])
+    is_wanted[work & (_SLOTS - 1)] = True  # few calls pass, and those are compared
+    names = ("correlation", "track", "start_ns", "dur_ns")
+    every = (rank.calls.pieces(name, rank.threads, _PIECE_ROWS) for name in names)
+    for correlation, track, start, dur in zip(*every, strict=True):
+        rows = np.flatnonzero(is_wanted[correlation & (_SLOTS - 1)] & (correlation >= 0))
+        keys = _pair(of_track[track[rows]], correlation[rows])
         at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        fresh = np.flatnonzero((known[at] == keys) & (found[at] < 0))
-        found[at[fresh][::-1]] = begin + rows[fresh][::-1]  # of several the first
-    return found[index]
+        fresh = np.flatnonzero((known[at] == keys) & (tracks[at] < 0))[::-1]
+        at, rows = at[fresh], rows[fresh]  # of several the first, which is written last
+        tracks[at], starts[at], ends[at] = track[rows], start[rows], start[rows] + dur[rows]
+    return tracks[index], starts[index], ends[index]
 
 
 def _pair(process: I64, correlation: I64) -> I64:

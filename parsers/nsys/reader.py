@@ -17,6 +17,7 @@ from parsers.nsys.identity import environment_of, mpi_ranks, session_of
 from parsers.nsys.nvtx import Ranges, read_ranges
 from parsers.nsys.rows import TableRows, read_table
 from parsers.nsys.samples import CounterRows, read_counters
+from parsers.nsys.spill import Scratch
 
 NSYS_VERSION = 3
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
@@ -78,7 +79,7 @@ def read_nsys(
         try:
             with database.guarded():
                 meter = _Meter(total, size, progress)
-                return Ranks(database, _read(database, meter, scratch), source)
+                return Ranks(database, _read(database, meter, Scratch(scratch)), source)
         except OSError as error:
             why = f"no room for its columns in {scratch or 'the temporary directory'}"
             raise TraceError(f"{why} ({error.strerror})", path=source.path) from error
@@ -111,18 +112,18 @@ def _require_export(database: Database, shown: str) -> None:
         raise TraceError("an SQLite file without the tables of an nsys export", path=shown)
 
 
-def _read(database: Database, meter: _Meter, directory: Path | None) -> Tables:
+def _read(database: Database, meter: _Meter, scratch: Scratch) -> Tables:
     """All tables, two at a time: the rows of the pages are read without Python's lock."""
     sources = (
         *(schema.API_ROWS, schema.KERNEL_ROWS, schema.OS_ROWS),
         *(schema.COPY_ROWS, schema.FILL_ROWS, schema.SYNC_ROWS, schema.GRAPH_ROWS),
     )
     with ThreadPoolExecutor(_THREADS) as threads:
-        of_ranges = threads.submit(read_ranges, database, directory, meter.add)
-        others = [threads.submit(read_table, database, s, directory, meter.add) for s in sources]
+        of_ranges = threads.submit(read_ranges, database, scratch, meter.add)
+        others = [threads.submit(read_table, database, s, scratch, meter.add) for s in sources]
         ranges = of_ranges.result()
         calls, kernels, os_calls, copies, fills, waits, graphs = (one.result() for one in others)
-        counters = read_counters(database, directory)
+        counters = read_counters(database, scratch)
     return Tables(
         kernels=kernels,
         copies=copies,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +13,7 @@ from parsers.columns import I32, I64, MISSING, Bool
 from parsers.nsys.compiled import new_numbers
 from parsers.nsys.database import Database
 from parsers.nsys.schema import DRIVER, Source
-from parsers.nsys.spill import Spill
+from parsers.nsys.spill import Scratch, Spill
 
 _MAX_TIME_NS: Final = 1 << 61
 _LOW: Final = 0xFFFF_FFFF
@@ -47,8 +46,14 @@ class TableRows:
 
     def column(self, name: str, owners: set[Owner] | None = None) -> npt.NDArray[Any]:
         """A column of the rows of ``owners``, of all rows for None."""
-        wanted = [n for n, owner in enumerate(self.owners) if owners is None or owner in owners]
-        return self.spill.column(name, wanted)
+        return self.spill.column(name, self._numbers(owners))
+
+    def pieces(self, name: str, owners: set[Owner] | None, room: int) -> Iterator[npt.NDArray[Any]]:
+        """The same piece by piece, each of at most ``room`` rows and only valid until the next."""
+        return self.spill.pieces(name, self._numbers(owners), room)
+
+    def _numbers(self, owners: set[Owner] | None) -> list[int]:
+        return [n for n, owner in enumerate(self.owners) if owners is None or owner in owners]
 
     def append(self, start: I64, end: I64, owner: I32, **columns: npt.NDArray[Any]) -> None:
         """Add a block; rows without an end, or with one before the start, are only counted."""
@@ -85,10 +90,14 @@ class ThreadIds:
 
     def __init__(self) -> None:
         self._threads, self._processes = new_numbers(), new_numbers()
+        self._process = np.empty(0, np.int32)  # of each thread
 
     def of(self, global_ids: I64) -> tuple[I32, I32]:
         """Numbers of the threads, and of their processes."""
-        return self._threads.of(global_ids), self._processes.of(process_of(global_ids))
+        threads = self._threads.of(global_ids)
+        if len(threads) and threads.max() >= len(self._process):
+            self._process = self._processes.of(process_of(self._threads.values()))
+        return threads, self._process[threads]
 
     def tracks(self) -> list[TrackKey]:
         """The threads by number."""
@@ -123,7 +132,7 @@ class _StreamIds:
 def read_table(
     database: Database,
     source: Source,
-    directory: Path | None,
+    scratch: Scratch,
     progress: Callable[[int], None],
 ) -> TableRows:
     """The rows of one table; ``progress`` gets the number of rows of each block."""
@@ -134,7 +143,7 @@ def read_table(
         **({"driver": np.int8} if source.name and source.kind else {}),
         **({"blocks": np.int64} if source.grid else {}),
     }
-    table = TableRows(Spill(directory, spilled))
+    table = TableRows(Spill(scratch, spilled))
     names, kinds, streams, threads = new_numbers(), new_numbers(), _StreamIds(), ThreadIds()
     fields = ("process", "device", "stream", "name", "kind", "correlation", "bytes")
     listed = [database.first_of(source.table, getattr(source, name)) for name in fields]
@@ -151,7 +160,7 @@ def read_table(
             name=names.of(name) if source.name else kinds.of(kind),
             correlation=np.where(correlation == 0, MISSING, correlation),
             bytes=size,
-            driver=kind == DRIVER,
+            driver=(kind == DRIVER).view(np.int8),
             **({"blocks": _blocks(grid)} if grid else {}),
         )
         table.any_driver |= "driver" in spilled and bool((kind == DRIVER).any())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -18,7 +17,7 @@ from parsers.nsys.compiled import new_numbers
 from parsers.nsys.database import Database
 from parsers.nsys.rows import Pairs
 from parsers.nsys.schema import GPU_COUNTERS, GPU_METRICS
-from parsers.nsys.spill import Spill
+from parsers.nsys.spill import Scratch, Spill
 
 _KEPT: Final = re.compile(
     r"SMs? (?:Active|Issue)\b|Tensor Active\b|(?:GR|GPU) Active\b"
@@ -47,7 +46,7 @@ class CounterRows:
         return Samples(time[order] + base_ns, name, _unsigned(value))
 
 
-def read_counters(database: Database, directory: Path | None) -> CounterRows:
+def read_counters(database: Database, scratch: Scratch) -> CounterRows:
     """All readings of the kept counters."""
     known = {
         (kind, metric): " ".join(name.split())
@@ -55,7 +54,7 @@ def read_counters(database: Database, directory: Path | None) -> CounterRows:
         if isinstance(kind, int) and isinstance(metric, int) and isinstance(name, str)
     }
     names = sorted({name for name in known.values() if _KEPT.match(name)})
-    spill = Spill(directory, {"time": np.int64, "name": np.int32, "value": np.int64})
+    spill = Spill(scratch, {"time": np.int64, "name": np.int32, "value": np.int64})
     wanted = tuple(sorted({key[1] for key, name in known.items() if name in names}))
     found = CounterRows(spill, [], names, database.last_row(GPU_METRICS))
     if not wanted:

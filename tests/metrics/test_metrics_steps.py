@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from factories import Event, copy, kernel, launch, rank_trace, step
 
-from metrics.steps import OUTSIDE, Step, covering, step_of_work, steps_of
-from parsers.columns import RankTrace
+from metrics.steps import OUTSIDE, Step, covering, launch_rows, step_of_work, steps_of
+from parsers.columns import MISSING, RankTrace
 
 
 def work_of(trace: RankTrace) -> list[int]:
@@ -159,6 +160,27 @@ def test_an_absent_correlation_is_no_launch() -> None:
     )
 
     assert work_of(trace) == [1]
+
+
+@pytest.mark.parametrize("scale", [1, 1 << 40])  # few numbers in a large range are sorted
+def test_launches_are_found_by_number_and_the_first_of_one_counts(scale: int) -> None:
+    numbers = [3, MISSING, 1, 3, 7]
+    calls = [n * scale if n > 0 else n for n in numbers]
+    trace = rank_trace(
+        runtime=[launch(number, place) for place, number in enumerate(calls)],
+        gpu=[
+            kernel("a", 10.0 + place, 1, correlation=number * scale if number > 0 else number)
+            for place, number in enumerate([7, 3, 2, MISSING, 1, 9])
+        ],
+    )
+
+    assert launch_rows(trace).tolist() == [4, 0, MISSING, MISSING, 2, MISSING]
+
+
+def test_without_calls_nothing_was_launched() -> None:
+    trace = rank_trace(runtime=[launch(MISSING, 0)], gpu=[kernel("a", 1, 1, correlation=4)])
+
+    assert launch_rows(trace).tolist() == [MISSING]
 
 
 def test_covering_is_half_open() -> None:
