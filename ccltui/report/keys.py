@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from ccltui.config import Config
 from ccltui.report.layout import table
+from ccltui.tui.action import keys_of, shown
 from ccltui.tui.actions import ACTIONS
-from ccltui.tui.keymap import bind, conflicts, keys_of, shown
+from ccltui.tui.keymap import bind, conflicts
 from ccltui.tui.viewstate import Pane
 from parsers.errors import GrammarError
 

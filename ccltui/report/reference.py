@@ -28,7 +28,7 @@ from ccltui.commands import (  # noqa: E402
 )
 from ccltui.report.output import write_file  # noqa: E402
 from ccltui.report.rows import unit_of  # noqa: E402
-from ccltui.tui import keymap  # noqa: E402
+from ccltui.tui.action import shown  # noqa: E402
 from ccltui.tui.actions import ACTIONS, GROUPS  # noqa: E402
 from ccltui.tui.viewstate import Pane  # noqa: E402
 from metrics import registry  # noqa: E402
@@ -122,7 +122,7 @@ def _keys_section(group: str) -> str:
     rows = ["| keys | action | panes |", "|---|---|---|"]
     for action in ACTIONS:
         if action.group == group:
-            keys = " ".join(f"`{keymap.shown(key)}`" for key in action.keys)
+            keys = " ".join(f"`{shown(key)}`" for key in action.keys)
             panes = ", ".join(pane.title for pane in Pane if pane in action.panes)
             everywhere = action.panes == frozenset(Pane)
             rows.append(f"| {_cell(keys)} | {action.help} | {'all' if everywhere else panes} |")

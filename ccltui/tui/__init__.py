@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from typing import TYPE_CHECKING, Final
@@ -33,11 +32,16 @@ def run(path: str, *, options: ExplorerOptions) -> int:
     from ccltui.tui.loader import HeadStart  # noqa: PLC0415
 
     head_start = HeadStart(options)
-    from ccltui.tui.app import Explorer  # noqa: PLC0415  (slow: processes start meanwhile)
+    from ccltui.tui.lean import import_textual  # noqa: PLC0415  (slow: processes start meanwhile)
+
+    import_textual()
+    import asyncio  # noqa: PLC0415
+
+    from ccltui.tui.app import Explorer  # noqa: PLC0415
 
     sys.setswitchinterval(_SWITCH_S)
     try:
-        app = Explorer(path, options, _driver(options), head_start.load, head_start.analyst)
+        app = Explorer(path, options, _driver(options), head_start.load)
         # A loop of our own: asyncio.run waits for threads, and these compute what nobody sees.
         loop = asyncio.new_event_loop()
         code = app.run(mouse=options.mouse, loop=loop)

@@ -5,8 +5,6 @@ The dispatcher, the help screen, the key line and the documentation all read thi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final
 
 from ccltui.tui import (
@@ -21,12 +19,11 @@ from ccltui.tui import (
     side_tables,
     steps,
 )
-from ccltui.tui.moves import Move
-from ccltui.tui.reasons import WhyNot
+from ccltui.tui.action import Action, Effect
+from ccltui.tui.general import GENERAL
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Pane, ViewState
 
-ANYWHERE: Final = frozenset(Pane)
 CHARTS: Final = frozenset({Pane.ALIGNMENT, Pane.TIMELINE})
 ALIGNMENT: Final = frozenset({Pane.ALIGNMENT})
 TIMELINE: Final = frozenset({Pane.TIMELINE})
@@ -38,63 +35,6 @@ COLLECTIVES: Final = CHARTS | EVENTS
 WITH_DRAWER: Final = COLLECTIVES | STEPS
 
 GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out", "app")
-
-
-class Effect(Enum):
-    """What an action asks of the application beyond another view."""
-
-    PROMPT_WINDOW = auto()
-    PROMPT_FILTER = auto()
-    PROMPT_SEARCH = auto()
-    PROMPT_GOTO = auto()
-    PROMPT_RANKS = auto()
-    PROMPT_COMMUNICATOR = auto()
-    PROMPT_EXPORT = auto()
-    PROMPT_MARK = auto()
-    PROMPT_RETURN = auto()
-    PROMPT_KERNELS = auto()
-    PROMPT_VERSUS = auto()
-    STEP_HERE = auto()
-    COPY_ROWS = auto()
-    VIEW_BACK = auto()
-    WINDOW_HERE = auto()
-    COPY = auto()
-    SCREENSHOT = auto()
-    VIEW_FORWARD = auto()
-    CLEAR_WINDOW = auto()
-    OPEN_CAPTURE = auto()
-    BACK = auto()
-    COMMANDS = auto()
-    SUSPEND = auto()
-    HELP = auto()
-    INTERRUPT = auto()
-    REPAINT = auto()
-    QUIT = auto()
-
-
-def possible(_: Scene) -> str | None:
-    """Nothing stands in the way."""
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One thing the user can do. ``why_not`` says in a sentence what stands in the way.
-
-    ``hint`` puts the action on the key line, together with the key of its ``twin``; ``both``
-    is the help of the two in one.
-    """
-
-    id: str
-    keys: tuple[str, ...]
-    help: str
-    group: str
-    act: Move | Effect
-    panes: frozenset[Pane] = ANYWHERE
-    why_not: WhyNot = possible
-    hint: str = ""
-    twin: str = ""
-    both: str = ""
 
 
 def _measure(scene: Scene) -> ViewState:
@@ -265,13 +205,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("out.rows", ("Y",), "copy the rows in view", "out", Effect.COPY_ROWS,
            why_not=reasons.nothing_to_write),
     Action("out.picture", ("S",), "picture of the screen (SVG)", "out", Effect.SCREENSHOT),
-    Action("app.help", ("?",), "this help", "app", Effect.HELP, hint="help"),
-    Action("app.commands", (":", "ctrl+p"), "command by name; place", "app", Effect.COMMANDS,
-           hint="command"),
-    Action("app.suspend", ("ctrl+z",), "to the shell; fg comes back", "app", Effect.SUSPEND),
-    Action("app.repaint", ("ctrl+l",), "repaint the screen", "app", Effect.REPAINT),
-    Action("app.interrupt", ("ctrl+c",), "stop loading; then quit", "app", Effect.INTERRUPT),
-    Action("app.quit", ("q",), "quit", "app", Effect.QUIT, hint="quit"),
+    *GENERAL,
 )  # fmt: skip
 
 

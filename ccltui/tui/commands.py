@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ccltui.draw.palette import Ink
-from ccltui.tui.actions import ACTIONS, Action
+from ccltui.tui.action import Action, Bindings, keys_of, shown
+from ccltui.tui.actions import ACTIONS
 from ccltui.tui.counts import MOST
 from ccltui.tui.goto import goto
-from ccltui.tui.keymap import Bindings, keys_of, shown
 from ccltui.tui.lines import Line, cut
 from ccltui.tui.prompt import Prompt, Typed
 from ccltui.tui.scene import Scene

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ccltui.tui.actions import Action, Effect
+from ccltui.tui.action import Action, Effect
 
 if TYPE_CHECKING:
     from ccltui.tui.scene import Scene

@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 
-from ccltui.tui import drawer, lines
-from ccltui.tui.commands import Commands
-from ccltui.tui.help import help_page
+from ccltui.tui import lines
 from ccltui.tui.panes.gutter import gutter
-from ccltui.tui.prompt import Prompt
 from ccltui.tui.scene import Scene
-from ccltui.tui.status import status
 from ccltui.tui.theme import Appearance
-from ccltui.tui.viewstate import Layout, Pane
+from ccltui.tui.viewstate import CHARTS, Layout, Pane
 from ccltui.tui.widgets.canvas import CellCanvas
 from ccltui.tui.widgets.loadbar import LoadBar
 from ccltui.tui.widgets.textline import TextLines
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
+    from ccltui.tui.commands import Commands
+    from ccltui.tui.prompt import Prompt
 
 LEAST_WIDTH, LEAST_HEIGHT = 70, 18
 WIDE = 160
@@ -31,7 +29,7 @@ SHORT = 30
 DRAWER_COLUMNS = 60
 _LEFT = 55
 """Percent of the width that Alignment has beside Timeline."""
-_CHARTS = (Pane.ALIGNMENT, Pane.TIMELINE)
+_BOTH = (Pane.ALIGNMENT, Pane.TIMELINE)
 
 
 class Display:
@@ -118,10 +116,10 @@ class Display:
         """Panes on the screen: a wide one shows both charts, with their one cursor."""
         state = scene.state
         alone = state.maximised or state.layout is Layout.SINGLE
-        if state.maximised and drawer.has_keys(scene):
+        if state.maximised and scene.state.drawer_has_keys:
             return
-        both = self._wide and state.pane in _CHARTS and not alone
-        yield from _CHARTS if both else (state.pane,)
+        both = self._wide and state.pane in CHARTS and not alone
+        yield from _BOTH if both else (state.pane,)
 
     def fitted(self, scene: Scene) -> Scene:
         """Lay out the panes, and tell the state how many cells they have."""
@@ -154,8 +152,8 @@ class Display:
     def _place_drawer(self, scene: Scene) -> int:
         """Put the drawer where it belongs; the columns it takes beside the panes."""
         widget, height = self._drawer, self._app.size.height
-        alone = scene.state.maximised and drawer.has_keys(scene)
-        widget.display = drawer.is_shown(scene) and (alone or not scene.state.maximised)
+        alone = scene.state.maximised and scene.state.drawer_has_keys
+        widget.display = scene.state.shows_drawer and (alone or not scene.state.maximised)
         right = self._wide and not alone
         widget.styles.dock = "right" if right else "bottom"
         widget.styles.width = DRAWER_COLUMNS if right else "100%"
@@ -188,8 +186,7 @@ class Display:
         width, height = self._app.size
         self._lines("header").show([lines.header(scene, width)])
         self._lines("tabs").show([lines.tabs(scene, width)])
-        below = status(scene, width) if prompt is None else prompt.lines(width)
-        self._lines("status").show(below)
+        self._lines("status").show(_below(scene, prompt, width))
         self._lines("keys").show([lines.keys(scene, width)])
         self._cover(scene, width, height)
         covered = self._covered
@@ -210,5 +207,18 @@ class Display:
             page = self.commands.page(scene, scene.bindings, width, height)
             self._lines("cover").show(page)
         elif self.help is not None:
+            from ccltui.tui.help import help_page  # noqa: PLC0415
+
             page, self.help = help_page(scene.state.pane, self.help, width, height, scene.bindings)
             self._lines("cover").show(page)
+
+
+def _below(scene: Scene, prompt: Prompt | None, width: int) -> list[lines.Line]:
+    """What is asked, or the two lines about the cursor."""
+    if prompt is not None:
+        return prompt.lines(width)
+    if scene.session.job is None:
+        return lines.waiting(scene, width)
+    from ccltui.tui.status import status  # noqa: PLC0415  (the screen paints before)
+
+    return status(scene, width)

@@ -7,26 +7,12 @@ from typing import TYPE_CHECKING
 
 from ccltui.tui import compare
 from ccltui.tui.cursor import in_view, show_communicator
-from ccltui.tui.queries import WITH_DRAWER, detail_query
+from ccltui.tui.queries import detail_query
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.viewstate import Drawer, Pane, Shown, ViewState
 
 if TYPE_CHECKING:
     from ccltui.tui.detail import Detail
-
-
-def is_shown(scene: Scene) -> bool:
-    """Whether the drawer is open, and beside a pane that has one."""
-    drawer, pane = scene.state.drawer, scene.state.pane
-    if drawer is None or pane not in WITH_DRAWER:
-        return False
-    return pane is not Pane.STEPS or drawer.shown is Shown.VERSUS  # a step is no collective
-
-
-def has_keys(scene: Scene) -> bool:
-    """Whether keys of rows are the drawer's."""
-    drawer = scene.state.drawer
-    return drawer is not None and drawer.focused and is_shown(scene)
 
 
 def described(scene: Scene) -> Detail | None:
@@ -88,11 +74,12 @@ def switch_focus(scene: Scene) -> ViewState:
 
 def enter(scene: Scene) -> ViewState:
     """Open the drawer; in it a rank opens on the timeline, a link of the chain is followed."""
-    if scene.state.drawer is None or not (has_keys(scene) or shows(scene, Shown.COLLECTIVE)):
+    state = scene.state
+    if state.drawer is None or not (state.drawer_has_keys or shows(scene, Shown.COLLECTIVE)):
         return open_drawer(scene)
     if shows(scene, Shown.VERSUS):
         return compare.enter(scene)
-    if not has_keys(scene):
+    if not scene.state.drawer_has_keys:
         return _follow(scene, 1)
     place, members = row(scene), arrivals(scene)
     if place < len(members):
@@ -102,14 +89,15 @@ def enter(scene: Scene) -> ViewState:
 
 def why_not_enter(scene: Scene) -> str | None:
     """What keeps :func:`enter` from leading anywhere."""
-    if has_keys(scene) and shows(scene, Shown.BLOCK):
+    if scene.state.drawer_has_keys and shows(scene, Shown.BLOCK):
         return "a block leads nowhere: Y copies it"
-    if has_keys(scene) and shows(scene, Shown.VERSUS):
+    if scene.state.drawer_has_keys and shows(scene, Shown.VERSUS):
         return None if compare.rows(scene) else "nothing is compared yet"
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None:
         return "no collective is selected"
-    if scene.state.drawer is None or has_keys(scene) or not shows(scene, Shown.COLLECTIVE):
+    state = scene.state
+    if state.drawer is None or state.drawer_has_keys or not shows(scene, Shown.COLLECTIVE):
         return None
     if scene.disproved:
         return f"nobody can be blamed: {scene.disproved}"

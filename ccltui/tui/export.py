@@ -79,9 +79,9 @@ def write_rows(scene: Scene, path: str) -> int:
 
 def rows_of(scene: Scene) -> Iterator[Row]:
     """Rows in view; times in ns since the job's origin."""
-    if drawer.is_shown(scene) and drawer.shows(scene, Shown.BLOCK):
+    if scene.state.shows_drawer and drawer.shows(scene, Shown.BLOCK):
         yield from _block(compare.block(scene))
-    elif drawer.is_shown(scene) and drawer.shows(scene, Shown.VERSUS):
+    elif scene.state.shows_drawer and drawer.shows(scene, Shown.VERSUS):
         yield from _versus(scene)
     elif scene.state.pane is Pane.SUMMARY:
         yield from _metric(scene)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import wrap
-from ccltui.tui.actions import GROUPS, Action, active, by_id
-from ccltui.tui.keymap import Bindings, first_key
+from ccltui.tui.action import Action, Bindings, first_key
+from ccltui.tui.actions import GROUPS, active, by_id
 from ccltui.tui.lines import Line, cut
 from ccltui.tui.viewstate import Pane
 

@@ -8,23 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ccltui.config import nearest
-from ccltui.tui.actions import ACTIONS, Action
+from ccltui.tui.action import Action, Bindings, keys_of, shown
+from ccltui.tui.actions import ACTIONS
 from ccltui.tui.viewstate import Pane
 from parsers.errors import GrammarError
-
-Bindings = Mapping[str, tuple[str, ...]]
-"""Keys of actions by id, where they are not those of the registry."""
-
-_SHOWN: Final = {
-    "left": "←",
-    "right": "→",
-    "up": "↑",
-    "down": "↓",
-    "escape": "esc",
-    "pageup": "pgup",
-    "pagedown": "pgdn",
-}
-
 
 _NAMES: Final = frozenset(
     {
@@ -134,23 +121,3 @@ def _taken(action: Action, key: str, chosen: Bindings, known: Mapping[str, Actio
         name for name, keys in chosen.items() if key in keys and known[name].panes & action.panes
     )
     return next(takers, "")
-
-
-def keys_of(action: Action, bindings: Bindings) -> tuple[str, ...]:
-    """The keys of an action as the user has them."""
-    return bindings.get(action.id, action.keys)
-
-
-def first_key(action: Action, bindings: Bindings) -> str:
-    """The key to show for an action; without one the command line knows it."""
-    keys = keys_of(action, bindings)
-    return shown(keys[0]) if keys else ":"
-
-
-def shown(key: str) -> str:
-    """A key as the help writes it: ``gg`` for two strokes, arrows as arrows."""
-    if " " in key:
-        return "".join(shown(part) for part in key.split(" "))
-    modifiers, _, name = key.rpartition("+") if len(key) > 1 else ("", "", key)
-    name = _SHOWN.get(name, name)
-    return f"{modifiers}+{name}" if modifiers else name

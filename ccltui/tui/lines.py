@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.spark import bar
 from ccltui.draw.text import clean, fit, fit_middle
-from ccltui.tui import side_tables
-from ccltui.tui.actions import active, by_id
-from ccltui.tui.keymap import first_key
+from ccltui.tui.action import Action, first_key
+from ccltui.tui.general import GENERAL
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.session import FileState, Filter, Session
 from ccltui.tui.viewstate import Pane
@@ -70,7 +69,8 @@ def _loaded(session: Session) -> str:
     if session.job is not None and not session.files:
         return ""
     stopped = " stopped" if session.phase == "stopped" else ""
-    return f" {session.ranks_loaded}/{session.ranks_expected}{stopped} "
+    partly = f" ! {session.ranks_partly} partly read" if session.ranks_partly else ""
+    return f"{partly} {session.ranks_loaded}/{session.ranks_expected}{stopped} "
 
 
 def describe(chosen: Filter) -> str:
@@ -95,7 +95,7 @@ def _window_text(chosen: Filter) -> str:
 def tabs(scene: Scene, width: int) -> Line:
     """The panes, and the legend of the one in view."""
     left: Line = [(" ", Ink.TAB)]
-    for pane in side_tables.panes(scene):
+    for pane in scene.panes:
         title = pane.short_title if width < NARROW else pane.title
         on = pane is scene.state.pane
         text = f"[{pane.value} {title}]" if on else f" {pane.value} {title} "
@@ -121,8 +121,15 @@ def _legend(scene: Scene, *, narrow: bool) -> Line:
         return _list_legend(scene)
     if scene.state.pane is Pane.FILES:
         return _files_legend(scene)
-    if scene.state.pane in side_tables.PANES:
-        return [(side_tables.legend(scene, narrow=narrow), Ink.TAB)]
+    if scene.state.pane is Pane.SUMMARY:
+        return _steps_legend(scene)
+    from ccltui.tui import side_tables  # noqa: PLC0415  (the screen paints before)
+
+    return [(side_tables.legend(scene, narrow=narrow), Ink.TAB)]
+
+
+def _steps_legend(scene: Scene) -> Line:
+    """Which iterations the numbers are of."""
     steps = scene.findings.steps
     if not steps:
         return []
@@ -247,22 +254,46 @@ def too_small(scene: Scene, width: int, height: int) -> list[Line]:
     ]
 
 
+def told(scene: Scene) -> Line | None:
+    """What stands in the way or was done, None where there is nothing to say."""
+    if scene.notice:
+        return [(f" ! {scene.notice}", Ink.WARNING)]
+    return [(f" {scene.said}", Ink.TEXT)] if scene.said else None
+
+
+def waiting(scene: Scene, width: int) -> list[Line]:
+    """The two lines about the cursor while nothing is open yet, or cannot be."""
+    failed = scene.session.phase == "failed"
+    above: Line = [(f" x {scene.session.problem}", Ink.ERROR)] if failed else []
+    return [cut(above, width, Ink.TEXT), cut(told(scene) or [], width, Ink.TEXT)]
+
+
 def keys(scene: Scene, width: int) -> Line:
     """Keys of the pane that are worth a reminder; help always fits."""
-    help_line = _hint_pieces("app.help", scene)
+    actions = _actions(scene)
+    known = {action.id: action for action in actions}
+    help_line = _hint_pieces(known["app.help"], known, scene)
     pieces: Line = [(" ", Ink.TEXT)]
-    for action in active(scene.state.pane):
+    for action in actions:
         if not action.hint or action.id == "app.help":
             continue
-        hint = _hint_pieces(action.id, scene)
+        hint = _hint_pieces(action, known, scene)
         if sum(len(text) for text, _ in (*pieces, *hint, *help_line)) < width:
             pieces += hint
     return cut([*pieces, *help_line], width, Ink.TEXT)
 
 
-def _hint_pieces(action_id: str, scene: Scene) -> Line:
-    action = by_id(action_id)
+def _actions(scene: Scene) -> tuple[Action, ...]:
+    """Actions of the pane; those that need no trace while none is known."""
+    if scene.session.job is None:
+        return GENERAL
+    from ccltui.tui.actions import active  # noqa: PLC0415  (the screen paints before)
+
+    return active(scene.state.pane)
+
+
+def _hint_pieces(action: Action, known: Mapping[str, Action], scene: Scene) -> Line:
     label = first_key(action, scene.bindings)
     if action.twin:
-        label += f"/{first_key(by_id(action.twin), scene.bindings)}"
+        label += f"/{first_key(known[action.twin], scene.bindings)}"
     return [(label, Ink.KEY), (f" {action.hint}  ", Ink.DIM)]

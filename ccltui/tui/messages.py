@@ -1,17 +1,15 @@
-"""What workers tell the application: frozen facts, carried by one message."""
+"""What workers tell the application: frozen facts. Nothing here needs a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from textual.message import Message
-
-from ccltui.tui.queries import Answered
 from ccltui.tui.session import Session
 
 if TYPE_CHECKING:
+    from ccltui.tui.queries import Answered
     from ccltui.tui.scene import Findings
     from parsers.job import Job
 
@@ -32,7 +30,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class RankLoaded:
-    """One more rank can be looked at."""
+    """One more rank can be looked at, or its beginning."""
 
     job: Job
     path: str
@@ -84,7 +82,7 @@ class Trouble:
 
 
 LoadFact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | OpenFailed
-Fact = LoadFact | FindingsReady | Answered | Exported | Trouble
+Fact: TypeAlias = "LoadFact | FindingsReady | Answered | Exported | Trouble"
 
 
 def after(session: Session, fact: LoadFact) -> Session:
@@ -102,21 +100,3 @@ def after(session: Session, fact: LoadFact) -> Session:
             return session.finished(stopped=stopped)
         case OpenFailed(problem):
             return session.failed(problem)
-
-
-class Report(Message, bubble=False):
-    """Carries a fact from a worker to the application; a newer progress replaces an older."""
-
-    def __init__(self, fact: Fact, load: int = 0) -> None:
-        """``load``: the number of the load that tells it, where it is about loading."""
-        super().__init__()
-        self.fact = fact
-        self.load = load
-
-    def can_replace(self, message: Message) -> bool:
-        """Whether ``message``, still queued, may be dropped for this one."""
-        return (
-            isinstance(message, Report)
-            and isinstance(self.fact, LoadProgress)
-            and isinstance(message.fact, LoadProgress)
-        )

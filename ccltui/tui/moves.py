@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ccltui.tui import drawer, fix_first, rows, side_tables
+from ccltui.tui import drawer, fix_first, rows
 from ccltui.tui.cursor import in_view, show_communicator, to_collective, to_time
-from ccltui.tui.queries import SEARCHED
 from ccltui.tui.scene import Scene
-from ccltui.tui.viewstate import Drawer, Pane, Section, Shown, ViewState
+from ccltui.tui.viewstate import SEARCHED, Drawer, Pane, Section, Shown, ViewState
 
 Move = Callable[[Scene], ViewState]
 _FLOOR_LIMITS_NS = (1_000, 10_000_000_000)
@@ -28,7 +27,7 @@ def next_pane(step: int) -> Move:
     """Show the pane after or before this one."""
 
     def move(scene: Scene) -> ViewState:
-        panes = side_tables.panes(scene)
+        panes = scene.panes
         at = panes.index(scene.state.pane) + step
         return open_pane(panes[at % len(panes)])(scene)
 
@@ -37,7 +36,7 @@ def next_pane(step: int) -> Move:
 
 def tab(scene: Scene) -> ViewState:
     """The keys of the drawer where one is open, else the next pane."""
-    return drawer.switch_focus(scene) if drawer.is_shown(scene) else next_pane(1)(scene)
+    return drawer.switch_focus(scene) if scene.state.shows_drawer else next_pane(1)(scene)
 
 
 def across(cells: int) -> Move:
@@ -240,7 +239,7 @@ def open_row(scene: Scene) -> ViewState:
 def is_open(scene: Scene) -> bool:
     """Whether :func:`back` closes anything."""
     state = scene.state
-    opened = drawer.is_shown(scene) or state.area is not None or state.maximised
+    opened = scene.state.shows_drawer or state.area is not None or state.maximised
     return opened or state.table_open or bool(state.search)
 
 
@@ -249,7 +248,7 @@ def back(scene: Scene) -> ViewState:
     state = scene.state
     if state.maximised:
         return replace(state, maximised=False)
-    if state.drawer is not None and drawer.is_shown(scene):
+    if state.drawer is not None and state.shows_drawer:
         focused = state.drawer.focused and state.drawer.shown is Shown.COLLECTIVE
         return replace(state, drawer=Drawer() if focused else None)
     if state.area is not None:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ccltui.tui import side_tables
 from ccltui.tui.scene import Scene
 from ccltui.tui.side_tables import ClusterQuery, ReportsQuery, RunsQuery, SideQuery
-from ccltui.tui.viewstate import Listing, Pane, Shown, Versus
+from ccltui.tui.viewstate import CHARTS, SEARCHED, WITH_DRAWER, Listing, Pane, Shown, Versus
 
 if TYPE_CHECKING:
     from ccltui.tui.detail import Detail
     from ccltui.tui.events import EventTable
     from ccltui.tui.hits import Hits
     from metrics.step_parts import StepParts
-
-CHARTS: Final = frozenset({Pane.ALIGNMENT, Pane.TIMELINE})
-SEARCHED: Final = CHARTS | {Pane.EVENTS}
-WITH_DRAWER: Final = SEARCHED | {Pane.STEPS}
-"""Panes that have a detail beside them."""
 
 
 @dataclass(frozen=True, slots=True)

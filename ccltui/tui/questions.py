@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ccltui.tui import compare, filters
-from ccltui.tui.actions import Effect
+from ccltui.tui.action import Effect
 from ccltui.tui.cursor import show_communicator
 from ccltui.tui.export import Export, export_to, suggestion
 from ccltui.tui.goto import TITLE, goto

@@ -17,7 +17,7 @@ PAGE = 9  # tenths of a page
 
 def count(scene: Scene) -> int:
     """Number of rows."""
-    if drawer.has_keys(scene):
+    if scene.state.drawer_has_keys:
         return drawer.count(scene)
     match scene.state.pane:
         case Pane.SUMMARY if not scene.state.table_open:
@@ -79,7 +79,7 @@ def _labels(scene: Scene) -> tuple[str, ...]:
 
 def current(scene: Scene) -> int:
     """Row of the cursor."""
-    if drawer.has_keys(scene):
+    if scene.state.drawer_has_keys:
         return drawer.row(scene)
     if scene.state.pane is Pane.SUMMARY:
         return scene.state.first_rank if scene.state.table_open else _summary_row(scene)
@@ -101,7 +101,7 @@ def to_row(scene: Scene, row: int) -> ViewState:
     if not rows:
         return state
     row = max(min(row, rows - 1), 0)
-    if drawer.has_keys(scene):
+    if scene.state.drawer_has_keys:
         return drawer.to_row(scene, row)
     if state.pane is Pane.SUMMARY:
         return replace(state, first_rank=row) if state.table_open else _in_summary(scene, row)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ccltui.tui.session import Session
-from ccltui.tui.viewstate import History, Order, ViewState
+from ccltui.tui.viewstate import History, Order, Pane, ViewState
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Lane
@@ -94,6 +94,16 @@ class Scene:
             return ""
         found = [one.message for one in result.reasons if one.code == "unmatched_collectives"]
         return found[0] if found else ""
+
+    @property
+    def panes(self) -> list[Pane]:
+        """The panes that there is something for: those of traces always, and the one in view."""
+        there = {
+            Pane.RUNS: self.session.has_runs,
+            Pane.CLUSTER: self.session.has_cluster,
+            Pane.REPORTS: self.session.has_reports,
+        }
+        return [pane for pane in Pane if there.get(pane, True) or pane is self.state.pane]
 
     @property
     def ranks(self) -> tuple[str, ...]:

@@ -119,18 +119,6 @@ def reports(scene: Scene) -> Sequence[OverviewLine] | None:
     return None if found is None else cast("Sequence[OverviewLine]", found.answer)
 
 
-def panes(scene: Scene) -> list[Pane]:
-    """The panes that there is something for: those of traces always, and the one in view."""
-    absent = set()
-    if not scene.session.has_runs:
-        absent.add(Pane.RUNS)
-    if not scene.session.has_cluster:
-        absent.add(Pane.CLUSTER)
-    if not scene.session.has_reports:
-        absent.add(Pane.REPORTS)
-    return [pane for pane in Pane if pane not in absent or pane is scene.state.pane]
-
-
 def opened(scene: Scene) -> Scene:
     """The scene of a directory that was looked at: one without traces shows what it has."""
     session, job = scene.session, scene.session.job

@@ -8,7 +8,7 @@ from ccltui.draw.text import fit, fit_middle, wrap
 from ccltui.tui import fix_first, side_tables, steps
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.kernel import running_at_cursor
-from ccltui.tui.lines import GAP, Line, cut, spread
+from ccltui.tui.lines import GAP, Line, cut, spread, told
 from ccltui.tui.queries import steps_told
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.search import count_text
@@ -21,10 +21,7 @@ _KERNEL_NAME = 30
 def status(scene: Scene, width: int) -> list[Line]:
     """Two lines about the cursor; a notice takes the second."""
     above, below = _status(scene, width)
-    if scene.notice:
-        below = [(f" ! {scene.notice}", Ink.WARNING)]
-    elif scene.said:
-        below = [(f" {scene.said}", Ink.TEXT)]
+    below = told(scene) or below
     session, findings = scene.session, scene.findings
     current = findings.complete and findings.generation == session.generation
     waiting = not current and session.ranks_loaded > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import App
@@ -11,8 +11,9 @@ from textual.timer import Timer
 
 from ccltui.draw.text import clean
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.recording import Header, Recorder, read_recording
-from ccltui.tui.replay import PERIOD_S, Replay, stroke_of
+
+if TYPE_CHECKING:
+    from ccltui.tui.recording import Recorder, Recording
 
 
 class Tape:
@@ -26,10 +27,18 @@ class Tape:
         self._to = options.record
         self._opened = opened
         self._recorder: Recorder | None = None
-        self._recording = None if options.replay is None else read_recording(options.replay)
+        self._recording: Recording | None = None
         self._timer: Timer | None = None
+        if self._to is not None or options.replay is not None:
+            self._thread_in(options.replay)
+
+    def _thread_in(self, replay: str | None) -> None:
+        """Open what is recorded to, and read what is replayed."""
+        from ccltui.tui.recording import Header, Recorder, read_recording  # noqa: PLC0415  (rare)
+
+        self._recording = None if replay is None else read_recording(replay)
         if self._to is not None:
-            width, height = app.size
+            width, height = self._app.size
             header = Header(recording=1, opened=self._opened, width=width, height=height)
             self._recorder = Recorder(self._to, header)
 
@@ -37,6 +46,8 @@ class Tape:
         """Start to press recorded keys whenever nothing else goes on; ``tell`` says when done."""
         if self._recording is None:
             return
+        from ccltui.tui.replay import PERIOD_S, Replay  # noqa: PLC0415
+
         replay = Replay(self._recording, busy)
         path = clean(self._recording.path)
 
@@ -54,6 +65,8 @@ class Tape:
         """Record an event."""
         if self._recorder is None:
             return
+        from ccltui.tui.replay import stroke_of  # noqa: PLC0415
+
         stroke = stroke_of(event, self._recorder.now_ms())
         if stroke is not None:
             self._recorder.add(stroke)

@@ -34,6 +34,12 @@ class Pane(Enum):
         return short.get(self.value, self.title)
 
 
+CHARTS: Final = frozenset({Pane.ALIGNMENT, Pane.TIMELINE})
+SEARCHED: Final = CHARTS | {Pane.EVENTS}
+WITH_DRAWER: Final = SEARCHED | {Pane.STEPS}
+"""Panes that have a detail beside them."""
+
+
 class Order(Enum):
     """Order of the ranks; by group means by the groups of the communicator in view."""
 
@@ -200,6 +206,19 @@ class ViewState:
     versus: Versus | None = None
     area: Area | None = None
     search: str = ""  # a regular expression, "" for none
+
+    @property
+    def shows_drawer(self) -> bool:
+        """Whether the drawer is open, and beside a pane that has one."""
+        if self.drawer is None or self.pane not in WITH_DRAWER:
+            return False
+        # A step is no collective.
+        return self.pane is not Pane.STEPS or self.drawer.shown is Shown.VERSUS
+
+    @property
+    def drawer_has_keys(self) -> bool:
+        """Whether keys of rows are the drawer's."""
+        return self.drawer is not None and self.drawer.focused and self.shows_drawer
 
     def select(
         self,

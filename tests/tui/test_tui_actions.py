@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from fakes import Plan, scene
 
-from ccltui.tui.actions import ACTIONS, GROUPS, Action, Effect, active, by_id
-from ccltui.tui.keymap import Keymap, shown
+from ccltui.tui.action import Action, Effect, shown
+from ccltui.tui.actions import ACTIONS, GROUPS, active, by_id
+from ccltui.tui.keymap import Keymap
 from ccltui.tui.questions import OF
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Session

@@ -85,7 +85,7 @@ async def test_every_key_of_a_pane_acts_or_says_why_not(
             if app.scene.state.pane is not pane:
                 await pilot.press(pane.value)
             await pilot.press(*action.keys[0].split(" "))
-            if action.id == "app.help" or app._asking is not None:
+            if action.id == "app.help" or app.control.asking is not None:
                 await press(pilot, "escape")
             assert app.is_running
 
@@ -420,7 +420,7 @@ async def test_goto_shows_the_place_while_it_is_typed(start: Start, settle: Sett
         assert app.scene.state.selection.k == 0
         await press(pilot, "G", "g", "g")
         assert app.scene.state.selection.rank == "0"
-        assert app._asking is None
+        assert app.control.asking is None
 
 
 async def test_ranks_are_chosen_and_views_come_back(start: Start, settle: Settle) -> None:
@@ -477,7 +477,7 @@ async def test_hidden_panes_keep_no_findings_of_before(start: Start, settle: Set
         await press(pilot, "2")
         old = weakref.ref(app.scene.findings.communicators[0])  # type: ignore[index]
         await press(pilot, "1")
-        app._clear_window()
+        app.control.clear_window()
         await settle(pilot)
         await pilot.pause()
         gc.collect()

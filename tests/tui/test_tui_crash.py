@@ -49,7 +49,7 @@ def end_of(program: Program) -> str:
 
 @pytest.mark.parametrize("driver", ["slim", "plain"])
 def test_a_crash_under_a_key_is_one_line(tmp_path: Path, driver: str) -> None:
-    with running(broken(tmp_path, "perform", driver), 80, 24) as program:
+    with running(broken(tmp_path, "on_key", driver), 80, 24) as program:
         program.wait_for("No trace")
         os.write(program.descriptor, b"j")
         after = end_of(program)
@@ -72,7 +72,7 @@ def test_a_crash_at_the_start_too(tmp_path: Path) -> None:
 
 
 def test_debug_shows_where(tmp_path: Path) -> None:
-    with running(broken(tmp_path, "perform", "slim", "--debug"), 80, 24) as program:
+    with running(broken(tmp_path, "on_key", "slim", "--debug"), 80, 24) as program:
         program.wait_for("No trace")
         os.write(program.descriptor, b"j")
         after = end_of(program)

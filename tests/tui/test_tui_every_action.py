@@ -14,7 +14,8 @@ from explorers import Settle, Start
 from fakes import FakeLoad, Plan
 from textual.pilot import Pilot
 
-from ccltui.tui.actions import ACTIONS, Action, Effect, by_id
+from ccltui.tui.action import Action, Effect
+from ccltui.tui.actions import ACTIONS, by_id
 from ccltui.tui.app import Explorer
 from ccltui.tui.scene import Scene
 from ccltui.tui.tape import is_idle
@@ -64,7 +65,7 @@ class Watched:
         self.calls: list[str] = []
         self.base = app.scene
         monkeypatch.setattr(app, "exit", lambda code: self.calls.append(f"exit {code}"))
-        app._effects[Effect.SUSPEND] = lambda: self.calls.append("suspended")
+        app.control.effects[Effect.SUSPEND] = lambda: self.calls.append("suspended")
         monkeypatch.setattr(
             "ccltui.tui.compat.forget_screen", lambda _: self.calls.append("repainted")
         )
@@ -72,10 +73,10 @@ class Watched:
     def reset(self) -> None:
         """As it was opened."""
         self.app.scene = self.base
-        self.app._asking = None
+        self.app.control.asking = None
         self.app._asked.clear()
         self.app._front.help = self.app._front.commands = None
-        self.app._count = ""
+        self.app.control.count = ""
         self.calls.clear()
 
     def seen(self) -> Seen:
@@ -85,7 +86,7 @@ class Watched:
             app.scene,
             app._front.help,
             app._front.commands,
-            app._asking,
+            app.control.asking,
             app.clipboard,
             tuple(sorted(path.name for path in Path().iterdir())),
             app.return_code,
@@ -139,7 +140,7 @@ async def test_every_action_does_something(
             await quiet(pilot)
             after = watched.seen()
             if app.scene.session.generation != watched.base.session.generation:
-                app._clear_window()
+                app.control.clear_window()
                 await settle(pilot)
                 watched.base = app.scene.with_state(watched.base.state)
             if why is not None or after == before:

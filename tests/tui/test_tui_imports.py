@@ -8,16 +8,82 @@ import sys
 import pytest
 
 
+def said_by(code: str) -> str:
+    """What a fresh Python prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("ccltui.tui", ["textual", "rich", "numpy"]),
-        ("ccltui.tui.app", ["numpy", "orjson", "yaml"]),
+        ("ccltui.cli", ["numpy", "tomllib", "tempfile", "ccltui.report.gates", "metrics.result"]),
+        ("ccltui.tui", ["textual", "rich", "numpy", "asyncio"]),
+        ("ccltui.tui.app", ["numpy", "orjson", "yaml", "msgspec"]),
+        (
+            "ccltui.tui.app",
+            [f"ccltui.tui.{name}" for name in ("actions", "control", "moves", "queries", "status")],
+        ),
     ],
 )
 def test_modules_that_are_not_imported(module: str, absent: list[str]) -> None:
     code = f"import sys, {module}; print([m for m in {absent} if m in sys.modules])"
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said_by(code) == "[]"
 
-    assert done.stdout.strip() == "[]"
+
+def test_the_command_palette_and_tls_are_left_out_until_they_are_asked_for() -> None:
+    code = """\
+import sys
+from ccltui.tui.lean import import_textual
+import_textual()
+import asyncio
+print("textual.app" in sys.modules, "textual.widgets._input" in sys.modules, "ssl" in sys.modules)
+import ssl
+from textual.command import CommandPalette
+from textual.screen import Screen
+print(issubclass(CommandPalette, Screen), ssl.SSLContext.__module__)
+"""
+
+    assert said_by(code).splitlines() == ["True False False", "True ssl"]
+
+
+def test_what_is_there_already_stays() -> None:
+    code = """\
+import ssl, textual.app
+from textual.command import Provider
+from ccltui.tui.lean import import_textual
+import_textual()
+import sys
+print(sys.modules["ssl"] is ssl, textual.app.Provider is Provider)
+"""
+
+    assert said_by(code) == "True True"
+
+
+def test_a_textual_that_asks_for_more_of_the_palette_is_imported_whole() -> None:
+    code = """\
+from ccltui.tui import lean
+lean._PALETTE = lean._PALETTE[:-1]
+lean.import_textual()
+import textual.app
+print(textual.app.CommandPalette.__module__)
+"""
+
+    assert said_by(code) == "textual.command"
+
+
+def test_before_a_trace_is_known_the_key_line_names_what_needs_none() -> None:
+    code = """\
+import sys
+import ccltui.tui.app
+from ccltui.tui import lines
+from ccltui.tui.scene import Scene
+from ccltui.tui.session import Session
+text = "".join(text for text, _ in lines.keys(Scene(Session("run")), 80))
+print(text.split(), "ccltui.tui.actions" in sys.modules)
+"""
+
+    said = said_by(code)
+
+    assert said == "[':', 'command', 'q', 'quit', '?', 'help'] False"

@@ -12,9 +12,10 @@ from ccltui.config import Config, default_path, parse_config, read_config
 from ccltui.draw.palette import Ink
 from ccltui.report.keys import checked, key_lines
 from ccltui.tui import lines
+from ccltui.tui.action import Bindings, first_key
 from ccltui.tui.actions import by_id
 from ccltui.tui.help import help_lines
-from ccltui.tui.keymap import Bindings, Keymap, bind, conflicts, first_key
+from ccltui.tui.keymap import Keymap, bind, conflicts
 from ccltui.tui.viewstate import Pane
 from parsers.errors import GrammarError
 

@@ -92,7 +92,7 @@ async def test_a_folder_of_texts_opens_with_its_study(opened: Open, folder: Path
         assert any(line.endswith("below 1 %") for line in lines)
         assert "CUDA GPU Trace: moe_cuda_gpu_trace.csv" in lines
         assert "100 %" in screen(app)  # the distribution
-        assert command_line(app.scene, app._options) == f"ccltui stats {folder} --alltoall"
+        assert command_line(app.scene, app.options) == f"ccltui stats {folder} --alltoall"
 
 
 async def test_reports_stand_beside_the_panes_of_traces(opened: Open, folder: Path) -> None:
@@ -132,7 +132,7 @@ async def test_a_folder_without_anything_of_nsys_has_no_such_pane(
         await ready(pilot)
         await pilot.press("9")
 
-        assert Pane.REPORTS not in side_tables.panes(app.scene)
+        assert Pane.REPORTS not in app.scene.panes
         assert app.scene.notice == side_tables.NO_REPORTS
 
 

@@ -248,7 +248,7 @@ async def test_rows_can_be_written_and_said_as_a_command(opened: Open, runs: Pat
         assert first["name"] == "accum2_300"
         assert first["tokens_per_s"] == 29971.22824616126
         assert (first["state"], first["missing"]) == ("complete", "")
-        line = command_line(app.scene, app._options)
+        line = command_line(app.scene, app.options)
         assert line == f"ccltui {runs} --metric run_throughput"
 
 

@@ -16,7 +16,6 @@ from test_tui_app import screen
 
 from ccltui import splash
 from ccltui.splash import frame, frame_lines, opens_explorer
-from ccltui.tui import side_tables
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Session
 
@@ -55,7 +54,7 @@ def test_without_a_terminal_there_is_none(tmp_path: Path) -> None:
 
 
 def test_it_knows_every_pane() -> None:
-    panes = side_tables.panes(Scene(Session("run")))
+    panes = Scene(Session("run")).panes
     assert tuple(pane.title for pane in panes) == splash.PANES
     assert tuple(pane.short_title for pane in panes) == splash.PANES_SHORT
 

@@ -45,7 +45,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     at = drawer.row(scene)
     first = at // room * room
     for y, line in enumerate(lines[1 + first : 1 + first + room], 3):
-        on = first + y - 3 == at and drawer.has_keys(scene)
+        on = first + y - 3 == at and scene.state.drawer_has_keys
         text = ("▶" if on else " ") + line
         planes.put(y, 0, text.ljust(width), Ink.LABEL_ON if on else Ink.TEXT)
     return planes

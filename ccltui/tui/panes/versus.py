@@ -128,7 +128,7 @@ def _put_rows(planes: Planes, y: int, scene: Scene, found: StepDiff) -> None:
     lines = table(columns, [_row(found, row) for row in shown], planes.width - 2)
     planes.put(y, 1, lines[0], Ink.DIM)
     for offset, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
-        on = first + offset == at and drawer.has_keys(scene)
+        on = first + offset == at and scene.state.drawer_has_keys
         text = ("▶" if on else " ") + line
         ink = Ink.LABEL_ON if on else _INK[int(found.op[row])]
         planes.put(y + 1 + offset, 0, text.ljust(planes.width), ink)
