@@ -41,7 +41,7 @@ def run(path: str, *, options: ExplorerOptions) -> int:
 
     sys.setswitchinterval(_SWITCH_S)
     try:
-        app = Explorer(path, options, _driver(options), head_start.load)
+        app = Explorer(path, options, _driver(options), head_start.load, head_start.analyst)
         # A loop of our own: asyncio.run waits for threads, and these compute what nobody sees.
         loop = asyncio.new_event_loop()
         code = app.run(mouse=options.mouse, loop=loop)

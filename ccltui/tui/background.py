@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,8 +20,9 @@ from ccltui.tui.session import Session
 if TYPE_CHECKING:
     from ccltui.tui.analysis import Analyst
     from ccltui.tui.queries import Answered, Query
+    from ccltui.tui.remote import RemoteAnalyst
 
-MakeAnalyst = Callable[[ExplorerOptions], "Analyst"]
+MakeAnalyst = Callable[[ExplorerOptions], "Analyst | RemoteAnalyst"]
 LOADING = "load"
 _SETTLE_S = 0.2
 _REST = 3
@@ -44,12 +44,12 @@ class Background:
         self._app = app
         self._options = options
         self._load = load
-        self._make_analyst = make_analyst
+        self._make_analyst = make_analyst or _in_a_thread
         self._post = post
         self._loading: Worker[None] | None = None
         self.loads = 0
         """How often loading began: what an earlier load tells is stale."""
-        self._analyst: Analyst | None = None
+        self._analyst: Analyst | RemoteAnalyst | None = None
         self._settling = False
         self._last_s = 0.0
 
@@ -73,7 +73,6 @@ class Background:
     def _run_load(self, path: str, options: ExplorerOptions, number: int) -> None:
         worker = get_current_worker()
         compat.prepare_for_processes()
-        threading.Thread(target=_prepare, daemon=True).start()
 
         def post(fact: Fact) -> None:
             self._app.post_message(Report(fact, number))
@@ -146,11 +145,9 @@ class Background:
         )
 
     def _run_analysis(self, session: Session, newest: Callable[[], Session]) -> None:
-        from ccltui.tui.analysis import Analyst  # noqa: PLC0415  (the screen paints before)
-
         worker = get_current_worker()
         if self._analyst is None:
-            self._analyst = (self._make_analyst or Analyst)(self._options)
+            self._analyst = self._make_analyst(self._options)
         started = time.perf_counter()
         finished = self._analyst.run(session, self._post, lambda: worker.is_cancelled)
         self._last_s = time.perf_counter() - started
@@ -158,9 +155,8 @@ class Background:
             self._app.call_from_thread(self.analyse, newest)
 
 
-def _prepare() -> None:
-    """Import what the first number needs while the first rank is still being read."""
-    from ccltui.tui.analysis import FIRST  # noqa: PLC0415
-    from metrics.registry import find  # noqa: PLC0415
+def _in_a_thread(options: ExplorerOptions) -> Analyst:
+    """Compute in this process."""
+    from ccltui.tui.analysis import Analyst  # noqa: PLC0415  (the screen paints before)
 
-    find(FIRST)
+    return Analyst(options)
