@@ -25,6 +25,8 @@ import pyte
 _LONGEST_S = 240.0
 _QUIET_S = 0.12
 _FRAME_S = 0.033
+_SPLASH, _PAINTED = b"opening", b"help"
+"""The end of the splash's first line, and that of the key line, which is the last to be painted."""
 _PRIVATE = re.compile(rb"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p|\x1bP[^\x1b]*\x1b\\")
 
 
@@ -97,6 +99,17 @@ class _Screen:
         self._stream.feed(_PRIVATE.sub(b"", data))
         return len(data), last
 
+    def cpu_until(self, sign: bytes) -> float:
+        """CPU milliseconds used when a sign is written; taken before it is looked at any closer."""
+        parts: list[bytes] = []
+        while sign not in b"".join(parts[-2:]):
+            if time.perf_counter() - self.started > _LONGEST_S:
+                raise TimeoutError(b"".join(parts).decode(errors="replace"))
+            parts.append(os.read(self.descriptor, 1 << 20))
+            used = self.cpu_ms()
+        self._stream.feed(_PRIVATE.sub(b"", b"".join(parts)))
+        return used
+
     def wait_until(self, holds: Callable[[list[str]], bool]) -> None:
         """Read until something holds of the rows of the screen."""
         while not holds(self.rows()):
@@ -160,10 +173,8 @@ def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int
     command = [sys.executable, "-m", "ccltui", str(directory), "--cache-dir", str(cache)]
     screen = _Screen(command, width, height)
     try:
-        screen.wait_until(lambda rows: "opening" in rows[0])
-        splash = screen.cpu_ms()
-        screen.wait_until(lambda rows: "opening" not in rows[0] or "looking" in rows[2])
-        paint = screen.cpu_ms()
+        splash = screen.cpu_until(_SPLASH)
+        paint = screen.cpu_until(_PAINTED)
         loading = _while_loading(screen, f"{ranks}/{ranks}")
         screen.wait_until(lambda rows: not any(row.endswith("computing ") for row in rows))
         screen.read(1.0)
