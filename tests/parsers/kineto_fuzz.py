@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from parsers.columns import CollectiveArgs, Events, RankTrace
 from parsers.errors import TraceError
@@ -27,9 +28,10 @@ SIZES = (1, 2, 3, 7, 31, 64, 257, 1000, 4096, 65536)
 
 def outcome(path: Path, decoder: str, size: int) -> object:
     """Everything that a reading of ``path`` says, comparable."""
-    os.environ["CCLTUI_ACCEL"] = "1" if decoder == "compiled" else "0"
+    wanted = {"CCLTUI_ACCEL": "1" if decoder == "compiled" else "0"}
     try:
-        return contents(read_kineto(path, shown="trace.json", chunk_bytes=size))
+        with mock.patch.dict(os.environ, wanted):
+            return contents(read_kineto(path, shown="trace.json", chunk_bytes=size))
     except TraceError as error:
         return str(error)
 
