@@ -140,7 +140,8 @@ def union(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
     starts = np.asarray(start_ns, np.int64)
     ends = np.asarray(end_ns, np.int64)
     keep = ends > starts
-    starts, ends = starts[keep], ends[keep]
+    if not keep.all():
+        starts, ends = starts[keep], ends[keep]
     if not len(starts):
         return Intervals.empty()
     if np.any(starts[1:] < starts[:-1]):

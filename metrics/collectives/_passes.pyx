@@ -5,7 +5,7 @@
 give the same numbers to the bit. Every index that is handed over has to be inside.
 """
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 
 import numpy as np
 
@@ -21,16 +21,16 @@ cdef enum:
 cdef class Queues:
     """Who waits for each of a number of things, first come first; nobody waits for two."""
 
-    cdef int64_t[::1] head
-    cdef int64_t[::1] tail
-    cdef int64_t[::1] following
+    cdef int32_t[::1] head
+    cdef int32_t[::1] tail
+    cdef int32_t[::1] following
 
     def __init__(self, things, waiting):
-        self.head = np.full(things + 1, -1)
-        self.tail = np.empty(things + 1, np.int64)
-        self.following = np.empty(waiting + 1, np.int64)
+        self.head = np.full(things + 1, -1, np.int32)
+        self.tail = np.empty(things + 1, np.int32)
+        self.following = np.empty(waiting + 1, np.int32)
 
-    cdef void add(self, int64_t thing, int64_t who) noexcept nogil:
+    cdef void add(self, int32_t thing, int32_t who) noexcept nogil:
         self.following[who] = -1
         if self.head[thing] < 0:
             self.head[thing] = who
@@ -42,23 +42,26 @@ cdef class Queues:
 cdef class Order:
     """See ``schedule._Order``: arrays of all ranks end to end, those of r from ``offset[r]`` on."""
 
-    cdef const int64_t[::1] kind
-    cdef const int64_t[::1] which
-    cdef const int64_t[::1] behind
-    cdef const int64_t[::1] offset
-    cdef const int64_t[::1] instance
+    cdef const int8_t[::1] kind
+    cdef const int32_t[::1] which
+    cdef const int32_t[::1] behind
+    cdef const int32_t[::1] offset
+    cdef const int32_t[::1] instance
     cdef const uint8_t[::1] waits
-    cdef const int64_t[::1] first_member
-    cdef const int64_t[::1] member
-    cdef int64_t[::1] at
-    cdef int64_t[::1] left
+    cdef const int32_t[::1] first_member
+    cdef const int32_t[::1] member
+    cdef int32_t[::1] at
+    cdef int32_t[::1] left
     cdef uint8_t[::1] ended
-    cdef int64_t[::1] runnable
+    cdef int32_t[::1] runnable
     cdef Py_ssize_t running
-    cdef int64_t[::1] begun
+    cdef int32_t[::1] begun
     cdef Queues ranks_waiting
     cdef Queues calls_waiting
-    cdef int64_t[:, ::1] told
+    cdef int8_t[::1] told_kind
+    cdef int32_t[::1] told_rank
+    cdef int32_t[::1] told_operation
+    cdef int32_t[::1] told_which
     cdef Py_ssize_t count
 
     def __init__(
@@ -69,19 +72,20 @@ cdef class Order:
         self.instance, self.waits = instance, waits
         self.first_member, self.member = first_member, member
         self.at = offset.copy()
-        self.left = np.append(size, 0)
+        self.left = np.append(size, np.int32(0))
         self.ended = np.zeros(calls + 1, np.uint8)
-        self.runnable = np.arange(ranks + 1)
+        self.runnable = np.arange(ranks + 1, dtype=np.int32)
         self.running = ranks
-        self.begun = np.empty(calls + 1, np.int64)
+        self.begun = np.empty(calls + 1, np.int32)
         self.ranks_waiting = Queues(calls, ranks)
         self.calls_waiting = Queues(calls, calls)
-        put_off = int(((kind == POST) & (behind >= 0)).sum())
-        self.told = np.empty((4, len(kind) + put_off + len(size) + 1), np.int64)
+        room = len(kind) + int((behind >= 0).sum()) + len(size) + 1
+        self.told_kind = np.empty(room, np.int8)
+        self.told_rank, self.told_operation, self.told_which = np.empty((3, room), np.int32)
         self.count = 0
 
     def found(self):
-        """Kind, rank, operation and which, int64 [4, n]; None where ranks wait for each other."""
+        """The order; None where ranks wait for each other."""
         cdef Py_ssize_t rank
         with nogil:
             while self.running:
@@ -90,35 +94,40 @@ cdef class Order:
         for rank in range(self.offset.shape[0] - 1):
             if self.at[rank] < self.offset[rank + 1]:
                 return None
-        return np.asarray(self.told)[:, : self.count].copy()
+        return (
+            np.asarray(self.told_kind)[: self.count],
+            np.asarray(self.told_rank)[: self.count],
+            np.asarray(self.told_operation)[: self.count],
+            np.asarray(self.told_which)[: self.count],
+        )
 
-    cdef void tell(self, int64_t kind, int64_t rank, int64_t operation, int64_t which) noexcept nogil:
-        self.told[0, self.count] = kind
-        self.told[1, self.count] = rank
-        self.told[2, self.count] = operation
-        self.told[3, self.count] = which
+    cdef void tell(self, int8_t kind, int32_t rank, int32_t operation, int32_t which) noexcept nogil:
+        self.told_kind[self.count] = kind
+        self.told_rank[self.count] = rank
+        self.told_operation[self.count] = operation
+        self.told_which[self.count] = which
         self.count += 1
 
-    cdef void advance(self, int64_t rank) noexcept nogil:
-        cdef int64_t at, kind, which, behind
+    cdef void advance(self, int32_t rank) noexcept nogil:
+        cdef int32_t at, kind, which
         for at in range(self.at[rank], self.offset[rank + 1]):
-            kind, which, behind = self.kind[at], self.which[at], self.behind[at]
+            kind, which = self.kind[at], self.which[at]
             if kind == WAIT and not self.ended[which]:
                 self.ranks_waiting.add(which, rank)
                 self.at[rank] = at
                 return
-            if kind == POST and behind >= 0 and not self.ended[behind]:
+            if kind == POST and self.behind[which] >= 0 and not self.ended[self.behind[which]]:
                 self.tell(PUT_OFF, rank, at, which)
-                self.calls_waiting.add(behind, which)
+                self.calls_waiting.add(self.behind[which], which)
                 continue
             self.tell(kind, rank, at, which)
             if kind == POST:
                 self.begin(which)
         self.at[rank] = self.offset[rank + 1]
 
-    cdef void begin(self, int64_t call) noexcept nogil:
+    cdef void begin(self, int32_t call) noexcept nogil:
         cdef Py_ssize_t begun = 1
-        cdef int64_t number, place
+        cdef int32_t number, place
         cdef bint ends
         self.begun[0] = call
         while begun:
@@ -140,8 +149,8 @@ cdef class Order:
                 for place in range(self.first_member[number], self.first_member[number + 1]):
                     begun = self.end(self.member[place], begun)
 
-    cdef Py_ssize_t end(self, int64_t call, Py_ssize_t begun) noexcept nogil:
-        cdef int64_t who
+    cdef Py_ssize_t end(self, int32_t call, Py_ssize_t begun) noexcept nogil:
+        cdef int32_t who
         self.ended[call] = True
         who = self.ranks_waiting.head[call]
         while who >= 0:
@@ -158,18 +167,18 @@ cdef class Order:
 
 
 def replay(
-    const int64_t[::1] kind,
-    const int64_t[::1] rank,
-    const int64_t[::1] which,
+    const int8_t[::1] kind,
+    const int32_t[::1] rank,
+    const int32_t[::1] which,
     const double[::1] advance,
     const int64_t[::1] delay,
-    const int64_t[::1] behind,
+    const int32_t[::1] behind,
     const int64_t[::1] gap,
     const int64_t[::1] after,
-    const int64_t[::1] instance,
+    const int32_t[::1] instance,
     const uint8_t[::1] waits,
-    const int64_t[::1] first_member,
-    const int64_t[::1] member,
+    const int32_t[::1] first_member,
+    const int32_t[::1] member,
     double[::1] now,
 ):
     """When each step ends, float64 in the order of their marks; see ``replay._run``.
@@ -184,7 +193,7 @@ def replay(
     cdef double[::1] ended = ended_array
     cdef Py_ssize_t place, other
     cdef Py_ssize_t marks = 0
-    cdef int64_t what, mine, call, number, before
+    cdef int32_t what, mine, call, number, before
     cdef double time
     with nogil:
         for place in range(kind.shape[0]):

@@ -28,6 +28,21 @@ OWN: Final = "="
 
 
 @dataclass(frozen=True, slots=True)
+class Sorts:
+    """What kind of group each call of a rank serves, as an index into names all ranks share."""
+
+    number: I64
+    names: npt.NDArray[np.str_]
+
+    def __getitem__(self, calls: I64) -> npt.NDArray[np.str_]:
+        return np.asarray(self.names[self.number[calls]])
+
+    def are(self, name: str) -> Bool:
+        """Which calls serve groups of this kind."""
+        return np.asarray((self.names == name)[self.number])
+
+
+@dataclass(frozen=True, slots=True)
 class Layers:
     """Disjoint time: stopped for collectives of some groups, kept by others', and computing."""
 
@@ -44,9 +59,7 @@ class Activity:
     ``sorts`` says of each call what kind of group it serves; ``names`` is shared by all ranks.
     """
 
-    def __init__(
-        self, facts: RankFacts, calls: Calls, sorts: npt.NDArray[np.str_], names: KernelNames
-    ) -> None:
+    def __init__(self, facts: RankFacts, calls: Calls, sorts: Sorts, names: KernelNames) -> None:
         self.trace = facts.trace
         self._names = names
         self.calls = calls
@@ -115,7 +128,7 @@ class Activity:
         key = (groups, trigger)
         if key not in self._layers:
             foreign = self.foreign(groups)
-            awaited = ~foreign if trigger == OWN else foreign & (self.sorts == trigger)
+            awaited = ~foreign if trigger == OWN else foreign & self.sorts.are(trigger)
             first = _time_of(self.calls, awaited)
             compute = self.compute - first
             taken = first | self.compute
@@ -136,7 +149,7 @@ class Activity:
         latest, place = _latest(ends_ns, times_ns)
         computed, _ = _latest(self._computed_ns, times_ns)
         right = (times_ns - latest <= RIGHT_AFTER_NS) & (latest > computed)
-        found = np.full(times_ns.shape, "", self.sorts.dtype)
+        found = np.full(times_ns.shape, "", self.sorts.names.dtype)
         rows = order[place[right]]
         found[right] = np.where(self.foreign(groups)[rows], self.sorts[rows], OWN)
         return found

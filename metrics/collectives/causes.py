@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from metrics.classify import TYPES
-from metrics.collectives.activity import Activity
+from metrics.collectives.activity import Activity, Sorts
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.kernel_names import KernelNames
 from metrics.collectives.match import HIGH, LOW, MEDIUM, MatchInput
@@ -37,6 +37,9 @@ from metrics.collectives.sync_points import SyncPoints, sync_points
 from metrics.groups import CommGroup
 from metrics.rank_facts import RankFacts
 from parsers.columns import I8, I64, Bool
+
+if TYPE_CHECKING:
+    from metrics.collectives.chain import Link
 
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
 _SENDRECV: Final = TYPES.index("SendRecv")
@@ -156,24 +159,35 @@ class Causes:
         self._facts = facts
         self._activities: dict[str, Activity] = {}
         self._points: dict[tuple[str, ...], SyncPoints] = {}
+        self.chains: dict[tuple[int, int], tuple[Link, ...]] = {}
 
     @cached_property
     def partners(self) -> Mapping[str, Partners]:
         """What each call of each rank is a part of."""
         return partners_of(list(self.inputs.values()), self.arrivals.groups, self._pairs())
 
-    def _sorts(self, label: str) -> npt.NDArray[np.str_]:
+    @cached_property
+    def _sort_names(self) -> tuple[I64, npt.NDArray[np.str_]]:
+        """Number of each group's kind (the last one serves calls of none), and all kinds by number.
+
+        Behind those of groups come transfers of each type to lower, and to higher ranks.
+        """
+        names = [
+            group.axis or (group.description if group.dim == "unknown" else "") or group.dim
+            for group in self.groups
+        ]
+        kinds, number = np.unique(np.array([*names, "unknown"]), return_inverse=True)
+        transfers = [f"{kind} {way}" for kind in TYPES for way in ("below", "above")]
+        return number, np.array([*kinds.tolist(), *transfers])
+
+    def _sorts(self, label: str) -> Sorts:
         """What kind of group each call of a rank serves; of a transfer, to or from whom.
 
         Stages of a pipeline do other things at the same time: only with the direction (higher or
         lower ranks) do transfers of two ranks of one stage compare.
         """
         item = self.inputs[label]
-        names = [
-            group.axis or (group.description if group.dim == "unknown" else "") or group.dim
-            for group in self.groups
-        ]
-        kinds = np.array([*names, "unknown"])[item.calls.group]
+        of_group, names = self._sort_names
         above = np.array(
             [(one.rank or 0) > (item.rank or 0) for one in self.inputs.values()] + [False]
         )
@@ -183,9 +197,9 @@ class Causes:
         if in_pair.any():
             highest = np.array([(group.ranks or (-1,))[-1] for group in self.groups] + [-1])
             is_above = np.where(in_pair, highest[item.calls.group] != item.rank, is_above)
-        direction = np.where(is_above, " above", " below")
-        transfers = np.char.add(np.array(TYPES)[item.calls.kind], direction)
-        return np.where(np.isin(item.calls.kind, _TRANSFERS) | in_pair, transfers, kinds)
+        transfers = len(names) - 2 * len(TYPES) + 2 * item.calls.kind.astype(np.int64) + is_above
+        is_transfer = np.isin(item.calls.kind, _TRANSFERS) | in_pair
+        return Sorts(np.where(is_transfer, transfers, of_group[item.calls.group]), names)
 
     @cached_property
     def stages(self) -> Mapping[str, int]:

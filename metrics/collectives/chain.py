@@ -73,9 +73,15 @@ def chain_of(
     The first link is the last rank of the instance itself; its lag is that of the instance.
     ``found`` is the verdict on it where that is known already.
     """
+    key = (number, row)
+    if key not in causes.chains:
+        verdict = causes.verdicts(number, np.array([row])) if found is None else found
+        causes.chains[key] = tuple(_links(causes, number, row, verdict))
+    return causes.chains[key]
+
+
+def _links(causes: Causes, number: int, row: int, found: Verdicts) -> list[Link]:
     arrived = causes.arrivals.groups[number]
-    if found is None:
-        found = causes.verdicts(number, np.array([row]))
     late = int(found.targets.late[0])
     first = _link(
         found,
@@ -101,7 +107,7 @@ def chain_of(
             break
         seen.add((link.label, link.number))
         links.append(replace(link, lag_ns=min(link.lag_ns, links[-1].lag_ns)))
-    return tuple(links)
+    return links
 
 
 def _follow(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.match import MEDIUM, Matches, MatchInput
 from metrics.collectives.p2p import Pairs
-from parsers.columns import I64, MISSING
+from parsers.columns import I32, I64, MISSING
 
 APART_NS: Final = 20_000
 """A member that ended this long before the last one began did not wait for it."""
@@ -20,7 +20,7 @@ APART_NS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The calls of all ranks, numbered through: int64 arrays of one length.
+    """The calls of all ranks, numbered through: arrays of one length.
 
     ``first`` is the number of each rank's first call. ``instance`` is what each call is a part
     of, -1 for nothing. A call that ``waits`` ends ``after_ns`` after the last start of its
@@ -29,12 +29,12 @@ class Links:
     """
 
     first: tuple[int, ...]
-    instance: I64
-    size: I64  # of each instance
+    instance: I32
+    size: I32  # of each instance
     after_ns: I64
     waits: npt.NDArray[np.bool_]
-    first_waiting: I64
-    waiting: I64
+    first_waiting: I32
+    waiting: I32
 
     @classmethod
     def of(
@@ -49,7 +49,15 @@ class Links:
         waiting = np.flatnonzero(waits)
         waiting = waiting[np.argsort(instance[waiting], kind="stable")]
         edges = np.searchsorted(instance[waiting], np.arange(len(size) + 1))
-        return cls(first, instance, size, after_ns, waits, edges, waiting)
+        return cls(
+            first,
+            instance.astype(np.int32),
+            size.astype(np.int32),
+            after_ns,
+            waits,
+            edges.astype(np.int32),
+            waiting.astype(np.int32),
+        )
 
 
 def link(inputs: Sequence[MatchInput], matches: Matches, pairs: Pairs, clocks: ClockModel) -> Links:

@@ -16,7 +16,7 @@ from metrics.calls import Calls
 from metrics.classify import COMM
 from metrics.intervals import Intervals, union
 from metrics.rank_facts import RankFacts
-from parsers.columns import I64, MISSING
+from parsers.columns import I8, I32, I64, MISSING
 
 WAIT, POST, MARK = 0, 1, 2
 
@@ -26,17 +26,17 @@ QUEUED_NS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class MainLine:
-    """The operations of one rank in order of progress; arrays of one length but for the last two.
+    """The operations of one rank in order of progress, and what its calls need.
 
     ``kind`` is WAIT (for the end of call ``which``), POST (of call ``which``) or MARK (the last
-    work of step ``which`` ends). ``progress_ns`` is when, waits taken out. A posted call begins
-    ``delay_ns`` later, and not before ``gap_ns`` after the end of call ``behind`` (-1: none).
-    ``posted_ns`` is the progress at each call's post, ``launched_ns`` its place in the program;
-    by call. ``begin_ns`` is the first moment of the line on the rank's clock.
+    work of step ``which`` ends). ``progress_ns`` is when, waits taken out. The others go by call:
+    once posted it begins ``delay_ns`` later, and not before ``gap_ns`` after the end of call
+    ``behind`` (-1: none); ``posted_ns`` is the progress at its post, ``launched_ns`` its place in
+    the program. ``begin_ns`` is the first moment of the line on the rank's clock.
     """
 
-    kind: I64
-    which: I64
+    kind: I8
+    which: I32
     progress_ns: I64
     delay_ns: I64
     behind: I64
@@ -71,19 +71,13 @@ def main_line(facts: RankFacts, calls: Calls) -> MainLine:
     which = np.concatenate((waits, np.arange(count), number))
     where = progress(when)
     order = np.lexsort((kind, when, where))
-    every = np.arange(count)
-    placed: dict[str, I64] = {}
-    for name, values in (("delay", delay), ("behind", behind), ("gap", gap)):
-        column = np.full(len(kind), MISSING if name == "behind" else 0, np.int64)
-        column[len(waits) + every] = values
-        placed[name] = column[order]
     return MainLine(
-        kind=kind[order].astype(np.int64),
-        which=which[order].astype(np.int64),
+        kind=kind[order].astype(np.int8),
+        which=which[order].astype(np.int32),
         progress_ns=where[order],
-        delay_ns=placed["delay"],
-        behind=placed["behind"],
-        gap_ns=placed["gap"],
+        delay_ns=delay,
+        behind=behind,
+        gap_ns=gap,
         posted_ns=progress(post),
         launched_ns=launched,
         begin_ns=begin,

@@ -8,7 +8,6 @@ the start, and how far apart the members of one collective end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,6 @@ import numpy.typing as npt
 from metrics.collectives.compiled import available
 from metrics.collectives.main_line import MARK, POST, WAIT
 from metrics.collectives.schedule import BEGIN, END, Schedule
-from parsers.columns import I64
 
 F64 = npt.NDArray[np.float64]
 
@@ -26,7 +24,6 @@ class Replay:
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self._posts = _Posts.of(schedule)
         marks = schedule.kind == MARK
         self._marks = [
             (rank, schedule.operations.steps[rank][step])
@@ -46,46 +43,26 @@ class Replay:
         # Operations on no line (place -1) advance nobody: what they pick here is not used.
         advance = np.append(longer, 0.0)[self._schedule.operation]
         run = _compiled if available() else _run
-        times = run(self._schedule, self._posts, np.array(begin_ns, np.float64), advance)
+        times = run(self._schedule, np.array(begin_ns, np.float64), advance)
         ended: list[dict[int, float]] = [{} for _ in begin_ns]
         for (rank, step), time in zip(self._marks, times.tolist(), strict=True):
             ended[rank][step] = time
         return list(ended)
 
 
-@dataclass(frozen=True, slots=True)
-class _Posts:
-    """What the post of each call says: int64 arrays by call, as in `MainLine`."""
-
-    delay_ns: I64
-    behind: I64
-    gap_ns: I64
-
-    @classmethod
-    def of(cls, schedule: Schedule) -> _Posts:
-        operations = schedule.operations
-        posts = operations.kind == POST
-        columns = []
-        for values in (operations.delay_ns, operations.behind, operations.gap_ns):
-            column = np.zeros(len(schedule.links.instance), np.int64)
-            column[operations.which[posts]] = values[posts]
-            columns.append(column)
-        return cls(*columns)
-
-
-def _compiled(schedule: Schedule, posts: _Posts, now: F64, advance: F64) -> F64:
+def _compiled(schedule: Schedule, now: F64, advance: F64) -> F64:
     """What `_run` gives."""
     from metrics.collectives import _passes  # noqa: PLC0415
 
-    links = schedule.links
+    links, operations = schedule.links, schedule.operations
     ended: F64 = _passes.replay(
         schedule.kind,
         schedule.rank,
         schedule.which,
         advance,
-        posts.delay_ns,
-        posts.behind,
-        posts.gap_ns,
+        operations.delay_ns,
+        operations.behind,
+        operations.gap_ns,
         links.after_ns,
         links.instance,
         links.waits.view(np.uint8),
@@ -96,13 +73,13 @@ def _compiled(schedule: Schedule, posts: _Posts, now: F64, advance: F64) -> F64:
     return ended
 
 
-def _run(schedule: Schedule, posts: _Posts, begin: F64, advance: F64) -> F64:
+def _run(schedule: Schedule, begin: F64, advance: F64) -> F64:
     """When each step ends, in the order of their marks: one pass along the schedule.
 
     The hot loop of every replay, so it reads lists and nothing in it is a call.
     """
-    links, now = schedule.links, begin.tolist()
-    delay, behind, gap = posts.delay_ns.tolist(), posts.behind.tolist(), posts.gap_ns.tolist()
+    links, calls, now = schedule.links, schedule.operations, begin.tolist()
+    delay, behind, gap = calls.delay_ns.tolist(), calls.behind.tolist(), calls.gap_ns.tolist()
     after, instance, waits = links.after_ns.tolist(), links.instance.tolist(), links.waits.tolist()
     first_waiting, waiting = links.first_waiting.tolist(), links.waiting.tolist()
     end, ready = [0.0] * len(after), [0.0] * len(after)

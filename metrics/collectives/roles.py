@@ -59,20 +59,19 @@ class Stretch:
 
 
 def stretches(
-    lines: Sequence[MainLine], calls: Sequence[Calls], sorts: Sequence[npt.NDArray[np.str_]]
+    lines: Sequence[MainLine], calls: Sequence[Calls], sorts: Sequence[I64]
 ) -> list[Stretch]:
-    """Every step of every program that two ranks or more run; ``sorts`` say what calls serve."""
+    """Every step of every program that two ranks or more run; ``sorts`` number what calls serve."""
     found: list[Stretch] = []
     steps = sorted({step for line in lines for step in line.steps})
     anchors = [_anchors(line, one.step) for line, one in zip(lines, calls, strict=True)]
     for step in steps:
-        programs: dict[tuple[object, ...], list[int]] = {}
+        programs: dict[bytes, list[int]] = {}
         for rank, known in enumerate(anchors):
             if step in known:
                 part = known[step].calls
-                one, sort = calls[rank], sorts[rank]
-                text = zip(one.kind[part].tolist(), sort[part].tolist(), strict=True)
-                programs.setdefault(tuple(text), []).append(rank)
+                program = np.stack((calls[rank].kind[part], sorts[rank][part]))
+                programs.setdefault(program.tobytes(), []).append(rank)
         for ranks in programs.values():
             if len(ranks) > 1:
                 here = [anchors[rank][step] for rank in ranks]

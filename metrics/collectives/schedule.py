@@ -15,7 +15,7 @@ import numpy as np
 from metrics.collectives.compiled import available
 from metrics.collectives.links import Links
 from metrics.collectives.main_line import MARK, POST, WAIT, MainLine
-from parsers.columns import I64
+from parsers.columns import I8, I32, I64, Bool
 
 PUT_OFF, BEGIN, END = 3, 4, 5
 """Beside WAIT, POST and MARK: a post that waits for another call's end, the beginning of such a
@@ -28,16 +28,16 @@ class StuckError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """The operations of all lines end to end, int64 arrays; those of rank r from ``first[r]`` on.
+    """The operations of all lines end to end; those of rank r from ``first[r]`` on.
 
-    As in `MainLine`, but that calls are numbered through the job. ``steps`` are the ids of the
-    steps of each rank.
+    As in `MainLine`, but that calls are numbered through the job, and what waits for nothing is
+    ``behind`` -1. ``steps`` are the ids of the steps of each rank.
     """
 
-    first: I64
-    kind: I64
-    which: I64
-    behind: I64
+    first: I32
+    kind: I8
+    which: I32
+    behind: I32  # by call, as the next two
     delay_ns: I64
     gap_ns: I64
     steps: tuple[tuple[int, ...], ...]
@@ -45,24 +45,25 @@ class Operations:
     @classmethod
     def of(cls, lines: Sequence[MainLine], links: Links) -> Operations:
         """``links`` number the calls."""
-        counts = [len(line.kind) for line in lines]
-        shift = np.repeat(np.array(links.first, np.int64), counts)
-        columns = ((li.kind, li.which, li.behind, li.delay_ns, li.gap_ns) for li in lines)
-        kind, which, behind, delay, gap = map(np.concatenate, zip(*columns, strict=True))
+        numbered = list(zip(lines, links.first, strict=True))
         return cls(
-            first=np.concatenate(([0], np.cumsum(counts))),
-            kind=kind,
-            which=np.where(kind == MARK, which, which + shift),
-            behind=np.where(behind >= 0, behind + shift, -1),
-            delay_ns=delay,
-            gap_ns=gap,
+            first=np.cumsum([0, *(len(line.kind) for line in lines)], dtype=np.int32),
+            kind=np.concatenate([line.kind for line in lines]),
+            which=np.concatenate([_shifted(ln.which, ln.kind != MARK, n) for ln, n in numbered]),
+            behind=np.concatenate([_shifted(ln.behind, ln.behind >= 0, n) for ln, n in numbered]),
+            delay_ns=np.concatenate([line.delay_ns for line in lines]),
+            gap_ns=np.concatenate([line.gap_ns for line in lines]),
             steps=tuple(line.steps for line in lines),
         )
 
 
+def _shifted(values: I32 | I64, chosen: Bool, by: int) -> I32:
+    return (values + by * chosen).astype(np.int32)
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What happens, in order: ``kind``, ``rank``, ``operation`` and ``which``, int64 of one length.
+    """What happens, in order; arrays of one length.
 
     ``kind`` is WAIT, POST, MARK, PUT_OFF, BEGIN or END. ``operation`` is the place of it among
     the operations of all lines end to end, -1 for BEGIN and END, which are on no line. ``which``
@@ -71,10 +72,14 @@ class Schedule:
 
     operations: Operations
     links: Links
-    kind: I64
-    rank: I64
-    operation: I64
-    which: I64
+    kind: I8
+    rank: I32
+    operation: I32
+    which: I32
+
+
+Order = tuple[I8, I32, I32, I32]
+"""Kind, rank, operation and which of a `Schedule`."""
 
 
 def schedule_of(lines: Sequence[MainLine], links: Links) -> Schedule:
@@ -83,15 +88,14 @@ def schedule_of(lines: Sequence[MainLine], links: Links) -> Schedule:
     found = _compiled(operations, links) if available() else _Order(operations, links).found()
     if found is None:
         raise StuckError("the ranks wait for each other")
-    kind, rank, operation, which = found
-    return Schedule(operations, links, kind, rank, operation, which)
+    return Schedule(operations, links, *found)
 
 
-def _compiled(operations: Operations, links: Links) -> I64 | None:
+def _compiled(operations: Operations, links: Links) -> Order | None:
     """What `_Order` finds."""
     from metrics.collectives import _passes  # noqa: PLC0415
 
-    found: I64 | None = _passes.Order(
+    found: Order | None = _passes.Order(
         operations.kind,
         operations.which,
         operations.behind,
@@ -110,8 +114,8 @@ class _Order:
 
     def __init__(self, operations: Operations, links: Links) -> None:
         self.first = operations.first.tolist()
-        columns = (operations.kind, operations.which, operations.behind)
-        self.ops = list(zip(*(column.tolist() for column in columns), strict=True))
+        self.ops = list(zip(operations.kind.tolist(), operations.which.tolist(), strict=True))
+        self.behind = operations.behind.tolist()
         self.at = self.first[:-1]
         self.ended = [False] * len(links.instance)
         self.left = links.size.tolist()
@@ -123,28 +127,29 @@ class _Order:
         self.calls_waiting: dict[int, list[int]] = {}
         self.told: list[tuple[int, int, int, int]] = []
 
-    def found(self) -> I64 | None:
-        """Kind, rank, operation and which, [4, n]; None where ranks wait for each other."""
+    def found(self) -> Order | None:
+        """The order; None where ranks wait for each other."""
         runnable = list(range(len(self.at)))
         while runnable:
             runnable += self._advance(runnable.pop())
         if any(at < end for at, end in zip(self.at, self.first[1:], strict=True)):
             return None
-        return np.array(self.told, np.int64).reshape(-1, 4).T.copy()
+        kind, rank, operation, which = np.array(self.told, np.int32).reshape(-1, 4).T.copy()
+        return kind.astype(np.int8), rank, operation, which
 
     def _advance(self, rank: int) -> list[int]:
         """Run a rank as far as it goes; the ranks that this lets run again."""
         ops, tell = self.ops, self.told.append
         freed: list[int] = []
         for at in range(self.at[rank], self.first[rank + 1]):
-            kind, which, behind = ops[at]
+            kind, which = ops[at]
             if kind == WAIT and not self.ended[which]:
                 self.ranks_waiting.setdefault(which, []).append(rank)
                 self.at[rank] = at
                 return freed
-            if kind == POST and behind >= 0 and not self.ended[behind]:
+            if kind == POST and self.behind[which] >= 0 and not self.ended[self.behind[which]]:
                 tell((PUT_OFF, rank, at, which))
-                self.calls_waiting.setdefault(behind, []).append(which)
+                self.calls_waiting.setdefault(self.behind[which], []).append(which)
                 continue
             tell((kind, rank, at, which))
             if kind == POST:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +50,13 @@ class _Foreign:
     sort: npt.NDArray[np.str_]  # what kind of group, or of transfer
     exposed_ns: I64
     waited_ns: I64
+
+    def by_sort(self) -> dict[str, int]:
+        """Exposed time by kind of group."""
+        found: dict[str, int] = {}
+        for sort, exposed in zip(self.sort.tolist(), self.exposed_ns.tolist(), strict=True):
+            found[sort] = found.get(sort, 0) + exposed
+        return found
 
     def of(self, sort: str) -> _Foreign:
         """Those of one kind of group."""
@@ -106,11 +114,11 @@ def _foreign(
 
 def _most(mine: _Foreign, theirs: Sequence[_Foreign]) -> tuple[str, int]:
     """The kind of group that kept the rank most beyond the median of its peers, and by how much."""
-    found = {}
-    for sort in np.unique(mine.sort).tolist():
-        own = int(mine.exposed_ns[mine.sort == sort].sum())
-        others = [int(one.exposed_ns[one.sort == sort].sum()) for one in theirs]
-        found[sort] = own - int(np.median(others))
+    others = [one.by_sort() for one in theirs]
+    found = {
+        sort: own - int(median([one.get(sort, 0) for one in others]))
+        for sort, own in sorted(mine.by_sort().items())
+    }
     best = max(found, key=lambda sort: found[sort])
     return best, found[best]
 

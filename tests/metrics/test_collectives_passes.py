@@ -26,23 +26,21 @@ compiled = pytest.mark.skipif(not available(), reason="the passes were not compi
 
 def line_of(first: int, calls: Sequence[Call], awaited: Sequence[int]) -> MainLine:
     """Every call is posted; the waits for some of them follow, a mark ends the line."""
-    kind, which, behind = [], [], []
-    for index, (_, before, _, _) in enumerate(calls):
+    kind, which = [], []
+    for index in range(len(calls)):
         kind.append(POST)
         which.append(index)
-        behind.append(index - before if 0 < before <= index else -1)
         if index < len(awaited) and awaited[index] <= index:
             kind.append(WAIT)
             which.append(awaited[index])
-            behind.append(-1)
-    count = len(kind) + 1
-    delays = np.arange(count) * 7 % 5
+    before = [index - back for index, (_, back, _, _) in enumerate(calls)]
+    delays = np.arange(len(calls)) * 7 % 5
     return MainLine(
-        kind=np.array([*kind, MARK], np.int64),
-        which=np.array([*which, 0], np.int64),
-        progress_ns=np.cumsum(np.arange(count, dtype=np.int64) * 31 % 17),
+        kind=np.array([*kind, MARK], np.int8),
+        which=np.array([*which, 0], np.int32),
+        progress_ns=np.cumsum(np.arange(len(kind) + 1, dtype=np.int64) * 31 % 17),
         delay_ns=delays,
-        behind=np.array([*behind, -1], np.int64),
+        behind=np.array([at if 0 <= at < n else -1 for n, at in enumerate(before)], np.int64),
         gap_ns=delays * 3,
         posted_ns=np.zeros(len(calls), np.int64),
         launched_ns=np.zeros(len(calls), np.int64),
@@ -139,8 +137,8 @@ def test_a_replay_by_hand(accelerated: str) -> None:
         schedule, [np.array([10.0, 10.0, 11.0]), np.array([30.0, 31.0, 40, 44])], accelerated
     )
 
-    # delays by place 0, 2, 4, 1 and gaps three times that: rank 1 begins call 0 at 30, so it ends
-    # at 80 on rank 0 and at 90 on rank 1; call 2 begins 6 after that and takes 5
+    # rank 1 begins its first call at 30, so that it ends at 80 on rank 0 and at 90 on rank 1; its
+    # second begins 6 after that and takes 5
     assert ended == [{40: 81.0}, {41: 105.0}]
 
 
