@@ -14,6 +14,11 @@ cdef struct Rows:
     int32_t *args
     int32_t *extra
     int32_t *ordinal
+    bint has_correlation  # whether any row has more than -1
+    bint has_external
+    bint has_size
+    bint has_args
+    bint has_extra
     Py_ssize_t used
     Py_ssize_t room
 
@@ -50,20 +55,27 @@ cdef void _free(Rows *rows) noexcept:
 
 
 cdef object _taken(Rows *rows):
-    """Copies of the columns by name; the buffers are empty afterwards, and stay."""
+    """Copies of the columns by name, of those that say anything; the buffers stay, empty."""
     columns = {
         "start_ns": _copy64(rows.start, rows.used),
         "dur_ns": _copy64(rows.duration, rows.used),
         "name": _copy32(rows.name, rows.used),
         "category": _copy32(rows.category, rows.used),
         "track": _copy32(rows.track, rows.used),
-        "args": _copy32(rows.args, rows.used),
-        "correlation": _copy64(rows.correlation, rows.used),
-        "external_id": _copy64(rows.external, rows.used),
-        "bytes": _copy64(rows.size, rows.used),
         "ordinal": _copy32(rows.ordinal, rows.used),
-        "extra": _copy32(rows.extra, rows.used),
     }
+    if rows.has_args:
+        columns["args"] = _copy32(rows.args, rows.used)
+    if rows.has_correlation:
+        columns["correlation"] = _copy64(rows.correlation, rows.used)
+    if rows.has_external:
+        columns["external_id"] = _copy64(rows.external, rows.used)
+    if rows.has_size:
+        columns["bytes"] = _copy64(rows.size, rows.used)
+    if rows.has_extra:
+        columns["extra"] = _copy32(rows.extra, rows.used)
+    rows.has_args = rows.has_correlation = rows.has_external = rows.has_size = False
+    rows.has_extra = False
     rows.used = 0
     return columns
 

@@ -33,13 +33,22 @@ cdef class _Said:
 
     cdef object take_described(self):
         """What each described row says, its sequence number (-2: that says it too), its operator."""
-        if self.described_used == 0:
-            return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)
-        return (
-            _copy32(self.described, self.described_used),
-            _copy64(self.sequences, self.described_used),
-            _copy64(self.records, self.described_used) if self.records else np.empty(0, np.int64),
-        )
+        cdef Py_ssize_t count = self.described_used
+        described, sequences = np.empty(0, np.int32), np.empty(0, np.int64)
+        records = sequences
+        if count:
+            described = _copy32(self.described, count)
+            free(self.described)
+            self.described = NULL
+            sequences = _copy64(self.sequences, count)
+            free(self.sequences)
+            self.sequences = NULL
+        if self.records:
+            records = _copy64(self.records, count)
+            free(self.records)
+            self.records = NULL
+        self.described_used = self.described_room = 0
+        return described, sequences, records
 
     cdef bint launch(self, Event *event) except -1 nogil:
         """Give the event the id of its launch; False where the general decoder must read it."""

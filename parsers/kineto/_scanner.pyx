@@ -94,15 +94,16 @@ cdef class Scanner:
         return done
 
     def take(self, int group):
-        """Columns of the rows of a group since the last call (copies), None without rows."""
+        """Columns of the rows of a group since the last call (copies), None without rows.
+
+        A column in which every row is -1 is left out.
+        """
         if self.rows[group].used == 0:
             return None
         columns = _taken(&self.rows[group])
-        extra = columns.pop("extra")
-        if group == 0:
-            columns["launch"] = extra
-        elif group == 4:
-            columns["shapes"] = extra
+        extra = columns.pop("extra", None)
+        if extra is not None:
+            columns["launch" if group == 0 else "shapes"] = extra
         return columns
 
     def take_spans(self):
@@ -127,7 +128,10 @@ cdef class Scanner:
         ]
 
     def take_described(self):
-        """What each described row says, its sequence number (-2: that says it too), its operator."""
+        """What each described row says, its sequence number (-2: that says it too), its operator.
+
+        Once, at the end: the scanner keeps nothing of it.
+        """
         return self.said.take_described()
 
     cdef Py_ssize_t _scan(self, Bytes base, Bytes end) except -1 nogil:
@@ -217,6 +221,11 @@ cdef class Scanner:
         rows.correlation[at] = event.correlation if event.correlation != 0 else -1
         rows.external[at] = event.external
         rows.size[at] = event.size
+        rows.has_args |= event.described != -1
+        rows.has_extra |= event.extra != -1
+        rows.has_correlation |= rows.correlation[at] != -1
+        rows.has_external |= event.external != -1
+        rows.has_size |= event.size != -1
         rows.ordinal[at] = <int32_t>self.ordinal
         rows.used = at + 1
         return 0

@@ -39,6 +39,7 @@ _args_decoder = msgspec.json.Decoder(Args, float_hook=text_of_float)
 _PARAMS = "record_param_comms"
 _DIGITS = 7  # of a number of ranks
 _WAIT = "wait"  # record_param_comms of a synchronisation: no collective of its own
+_NONE: I64 = np.empty(0, np.int64)
 _MAX_U64 = (1 << 64) - 1
 
 
@@ -179,23 +180,6 @@ class CollectiveRows:
         rows = itertools.chain(self._rows, self._descriptions)
         return np.fromiter((row[index] for row in rows for index in indices), np.int32)
 
-    def _columns(self) -> dict[str, Any]:
-        """The rows so far as columns, with the ids that were given while reading."""
-        columns = {}
-        for index, (name, dtype) in enumerate(CollectiveArgs.COLUMNS):
-            own = np.fromiter((row[index] for row in self._rows), dtype, len(self._rows))
-            said = np.fromiter((row[index] for row in self._descriptions), dtype)
-            columns[name] = np.concatenate((own, said[self._described]))
-        stated = self._sequences != -2
-        columns["seq"][len(self._rows) :][stated] = self._sequences[stated]
-        if len(self._records):
-            columns["record_id"][len(self._rows) :] = self._records
-        elif not (columns["record_id"] > 0).any():
-            # One value for all takes no memory.
-            count = len(columns["record_id"])
-            columns["record_id"] = np.broadcast_to(np.int64(MISSING), count)
-        return columns
-
     def finish(
         self,
         events: dict[Group, Events],
@@ -205,24 +189,65 @@ class CollectiveRows:
         """The rows in their final order, and the groups that their ``group`` indexes.
 
         Rows are put in the order of the events that refer to them (``events[...].args`` is
-        changed in place), groups in the order of their first row.
+        changed in place), groups in the order of their first row. Columns of one value are
+        views of that value.
         """
+        order = self._renumber(events)
+        every = [*self._rows, *self._descriptions]
+        tables = {
+            name: np.fromiter((row[index] for row in every), dtype, len(every))
+            for index, (name, dtype) in enumerate(CollectiveArgs.COLUMNS)
+        }
+        # What rows have of their own goes first: then that can be let go.
+        final: dict[str, Any] = {"seq": self._sequence_numbers(tables.pop("seq"), order)}
+        if len(self._records):
+            own = tables.pop("record_id")[: len(self._rows)]
+            final["record_id"], self._records = _joined(own, self._records)[order], _NONE
+        of_row = np.arange(len(self._rows), dtype=np.int32)
+        said = _joined(of_row, self._described + np.int32(len(of_row)))[order]
+        del order
+        for name in _TEXT_COLUMNS:
+            tables[name] = text_ids[tables[name]]
+        tables["group"], groups = self._groups.finish(tables["group"], said, table)
+        used = np.zeros(len(every), np.bool_)
+        used[said] = True
+        for name, values in tables.items():
+            same = _one_value(values[used])
+            final[name] = values[said] if same is None else np.broadcast_to(same, len(said))
+        return CollectiveArgs(**final), groups
+
+    def _sequence_numbers(self, stated: I64, order: I32) -> I64:
+        """By final row: the number that the scanner saw, else what the row or description says."""
+        own, described = stated[: len(self._rows)], stated[len(self._rows) :]
+        unsaid = self._sequences == -2
+        self._sequences[unsaid] = described[self._described[unsaid]]
+        numbers, self._sequences = _joined(own, self._sequences), _NONE
+        return numbers[order]
+
+    def _renumber(self, events: dict[Group, Events]) -> I32:
+        """Which row each final one was; ``args`` of events are given their final rows."""
+        count = len(self._rows) + len(self._described)
         for column in events.values():
-            scanned = column.args < MISSING
-            column.args[scanned] = len(self._rows) - 2 - column.args[scanned]
+            if column.args.flags.writeable:
+                scanned = column.args < MISSING
+                column.args[scanned] = len(self._rows) - 2 - column.args[scanned]
         referred = [column.args[column.args >= 0] for column in events.values()]
         order = np.concatenate([*referred, np.empty(0, np.int32)])
-        count = len(self._rows) + len(self._described)
         renumbered = np.full(count + 1, MISSING, np.int32)
-        renumbered[order] = np.arange(len(order))
+        renumbered[order] = np.arange(len(order), dtype=np.int32)
         for column in events.values():
-            column.args[:] = renumbered[column.args]
-        columns = self._columns()
-        final = {name: _taken(columns.pop(name), order) for name, _ in CollectiveArgs.COLUMNS}
-        for name in _TEXT_COLUMNS:
-            final[name] = text_ids[final[name]]
-        final["group"], groups = self._groups.finish(final["group"], table)
-        return CollectiveArgs(**final), groups
+            if column.args.flags.writeable:
+                column.args[:] = renumbered[column.args]
+        return order
+
+
+def _joined(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.concatenate((one, other)) if len(one) else other
+
+
+def _one_value(values: npt.NDArray[Any]) -> Any:
+    """What all values are, None where they differ or are none: one value takes no memory."""
+    return values[0] if len(values) and (values == values[0]).all() else None
 
 
 def join_kernels(events: dict[Group, Events], args: CollectiveArgs, strings: Strings) -> int:
@@ -377,12 +402,6 @@ def _count(value: object) -> int:
 def _record_id(value: object) -> int:
     """The number of an operator in an execution trace; 0 stands for none."""
     return _count(value) or MISSING
-
-
-def _taken(column: npt.NDArray[Any], rows: I32) -> npt.NDArray[Any]:
-    """Rows of a column; of one value for all as well."""
-    constant = len(column) > 1 and column.strides == (0,)
-    return np.broadcast_to(column[0], len(rows)) if constant else column[rows]
 
 
 def _unsigned(value: object) -> int:

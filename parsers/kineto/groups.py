@@ -79,15 +79,16 @@ class GroupTable:
         return self._ids.setdefault(key, len(self._ids))
 
     def finish(
-        self, used: I32, table: Sequence[ProcessGroup]
+        self, ids: I32, rows: I32, table: Sequence[ProcessGroup]
     ) -> tuple[I32, tuple[ProcessGroup, ...]]:
-        """``used`` ids renumbered by first use, and the groups: those used, then of ``table``.
+        """``ids`` renumbered by the first of ``rows`` that refers to them, and the groups.
 
-        Ids that turn out to be one group share a number: a call that waits names its group
-        without ranks.
+        First those that rows use, then others of ``table``. Ids that turn out to be one group
+        share a number: a call that waits names its group without ranks. What no row uses
+        becomes -1.
         """
         keys = list(self._ids)
-        order = [int(group) for group in dict.fromkeys(used.tolist()) if group >= 0]
+        order = _by_first_use(ids, rows)
         known = _known_by_name([keys[index] for index in order], table)
         numbers: dict[ProcessGroup, int] = {}
         renumbered = np.full(len(keys) + 1, MISSING, np.int32)
@@ -96,7 +97,16 @@ class GroupTable:
             renumbered[index] = numbers.setdefault(group, len(numbers))
         for group in table:
             numbers.setdefault(group, len(numbers))
-        return renumbered[used], tuple(numbers)
+        return renumbered[ids], tuple(numbers)
+
+
+def _by_first_use(ids: I32, rows: I32) -> list[int]:
+    """Distinct ``ids`` from 0 in the order in which ``rows``, indices of them, first use them."""
+    first = np.full(len(ids), len(rows), np.int32)
+    first[rows[::-1]] = np.arange(len(rows), dtype=np.int32)[::-1]
+    ordered = np.argsort(first, kind="stable")
+    used = ordered[first[ordered] < len(rows)]
+    return [group for group in dict.fromkeys(ids[used].tolist()) if group >= 0]
 
 
 def _known_by_name(

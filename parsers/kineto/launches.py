@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from parsers.columns import F32, I32, MISSING, Device, Track
+from parsers.columns import F32, F64, I32, MISSING, Device, Track
 from parsers.kineto.event import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from parsers.kineto.event import Event
 
 _MOST = 1e12  # what is larger is noise
+_ROWS_TOGETHER = 1 << 16  # so that what is computed on the way stays small
 
 
 class LaunchShapes:
@@ -52,18 +53,26 @@ class LaunchShapes:
         """
         stated = [(_number(b), _blocks(g), _number(o)) for g, b, o in self._ids]
         table = np.array([*stated, (MISSING,) * 3], np.float64)
-        direct, blocks, occupancy = table[:, 0][ids], table[:, 1][ids], table[:, 2][ids]
         sms = {device.index: device.num_sms for device in devices if device.num_sms > 0}
         alike = set(sms.values()).pop() if len(set(sms.values())) == 1 else MISSING
         of_track = np.array([sms.get(t.device, alike) for t in tracks] + [MISSING], np.float64)
-        count = of_track[track]
-        told = (blocks >= 0) & (count > 0)
-        shared = np.where(told, blocks / np.where(told, count, 1.0), MISSING)
         found = {
-            "blocks_per_sm": np.where(direct >= 0, direct, shared).astype(np.float32),
-            "occupancy_pct": occupancy.astype(np.float32),
+            "blocks_per_sm": np.empty(len(ids), np.float32),
+            "occupancy_pct": np.empty(len(ids), np.float32),
         }
+        for start in range(0, len(ids), _ROWS_TOGETHER):
+            some = slice(start, start + _ROWS_TOGETHER)
+            direct, blocks, occupancy = table[ids[some]].T
+            found["blocks_per_sm"][some] = _shares(direct, blocks, of_track[track[some]])
+            found["occupancy_pct"][some] = occupancy
         return {name: column for name, column in found.items() if (column >= 0).any()}
+
+
+def _shares(direct: F64, blocks: F64, sms: F64) -> F64:
+    """Blocks an SM: as stated, else the blocks of the grid by the SMs, else -1."""
+    told = (blocks >= 0) & (sms > 0)
+    shared = np.where(told, blocks / np.where(told, sms, 1.0), MISSING)
+    return np.where(direct >= 0, direct, shared)
 
 
 def _json(text: bytes) -> Any:

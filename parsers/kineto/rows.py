@@ -11,6 +11,7 @@ import numpy.typing as npt
 from parsers.columns import F32, I32, I64, MISSING, Events, Group, Track
 from parsers.kineto.collectives import CollectiveRows
 from parsers.kineto.event import Event, Scalar
+from parsers.kineto.growing import GrowingColumn
 from parsers.kineto.ids import StringPool, in_order
 from parsers.kineto.launches import LaunchShapes
 from parsers.kineto.products import ProductShapes
@@ -33,15 +34,22 @@ class Part(NamedTuple):
 
 
 class GroupColumns:
-    """One group's columns, grown in place: freed pieces of many sizes are of no use to the end."""
+    """One group's columns while it is read.
+
+    A column has no rows of its own as long as all events say the same, as most groups do in half
+    of their columns.
+    """
 
     def __init__(self, group: Group) -> None:
         self._extra = _EXTRA.get(group)
-        self._kinds: list[tuple[str, type]] = list(Events.COLUMNS)
-        self._columns: dict[str, npt.NDArray[Any]] = {
-            name: np.empty(_FIRST_ROWS, dtype) for name, dtype in self._kinds
-        }
+        self._is_joined = group == "gpu"  # kernels are given the args of their calls in the end
+        self._kinds: dict[str, type] = dict(Events.COLUMNS)
+        if self._extra is not None:
+            self._kinds[self._extra] = np.int32
+        self._same: dict[str, int] = {}
+        self._columns: dict[str, GrowingColumn] = {}
         self._rows = 0
+        self._room = _FIRST_ROWS
 
     def append(self, parts: Sequence[Part]) -> None:
         """Add the rows of one batch, in the order of the file."""
@@ -50,38 +58,43 @@ class GroupColumns:
             ordinals = np.concatenate([np.asarray(part.ordinals, np.int64) for part in parts])
             order = np.argsort(ordinals, kind="stable")
         stop = self._rows + sum(len(part.ordinals) for part in parts)
-        self._add_extra(parts)
         self._make_room(stop)
-        for name, dtype in self._kinds:
+        for name, dtype in self._kinds.items():
             pieces = [_array(part.columns.get(name), dtype, len(part.ordinals)) for part in parts]
+            if name not in self._columns and self._says_the_same(name, pieces):
+                continue
             joined = pieces[0] if order is None else np.concatenate(pieces)[order]
-            self._columns[name][self._rows : stop] = joined
+            self._own(name).rows(self._rows, stop)[:] = joined
         self._rows = stop
 
-    def _add_extra(self, parts: Sequence[Part]) -> None:
-        """Begin the column that only this group has with the first row that states it."""
-        name = self._extra
-        if name is None or name in self._columns:
-            return
-        said = (_array(part.columns.get(name), np.int32, len(part.ordinals)) for part in parts)
-        if any((values >= 0).any() for values in said):
-            self._columns[name] = np.full(len(self._columns["start_ns"]), MISSING, np.int32)
-            self._kinds.append((name, np.int32))
+    def _says_the_same(self, name: str, pieces: Sequence[npt.NDArray[Any]]) -> bool:
+        """Whether all rows so far, and those of ``pieces``, have one value."""
+        value = self._same.setdefault(name, int(next(p[0] for p in pieces if len(p))))
+        return all(bool((piece == value).all()) for piece in pieces)
+
+    def _own(self, name: str) -> GrowingColumn:
+        """The column with room for every row, those so far with what they all said."""
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = GrowingColumn(self._kinds[name], self._room)
+            column.rows(0, self._rows)[:] = self._same.pop(name)
+        return column
 
     def _make_room(self, rows: int) -> None:
-        room = len(self._columns["start_ns"])
-        if rows > room:
-            room = max(rows, room + room // 8)
+        if rows > self._room:
+            self._room = max(rows, 2 * self._room)
             for column in self._columns.values():
-                column.resize(room, refcheck=False)
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """The rows of a column so far."""
-        return self._columns[name][: self._rows]
+                column.make_room(self._room)
 
     def texts(self) -> list[I32]:
         """Its columns of text ids."""
-        return [self.column(n) for n in ("name", "category", "shapes") if n in self._columns]
+        found = []
+        for name in ("name", "category", "shapes"):
+            if name in self._same:
+                found.append(np.array([self._same[name]], np.int32))
+            elif name in self._columns:
+                found.append(self._columns[name].rows(0, self._rows))
+        return found
 
     def finish(
         self,
@@ -91,20 +104,40 @@ class GroupColumns:
     ) -> Events:
         """Columns sorted by (start, longer first, place in the file), ids renumbered.
 
-        ``launches`` gives the sparse columns of ids of launches and tracks.
+        ``launches`` gives the sparse columns of ids of launches and tracks. A column of one value
+        is a view of that value and cannot be written to, but for ``args`` that may still change.
         """
-        start = self.column("start_ns")
-        start += base_ns
-        order = _order(start, self.column("dur_ns"))
+        if self._is_joined or self._same.get("args", MISSING) != MISSING:
+            self._own("args")
+        order = _order(self._whole("start_ns"), self._whole("dur_ns"))
         columns: dict[str, Any] = {}
-        for name, _ in self._kinds:
-            column = self._columns.pop(name)[: self._rows][order]
+        for name in list(self._kinds):
             ids = renumbered.get(name)
+            if name in self._same:
+                value = self._same[name] if ids is None else int(ids[self._same[name]])
+                columns[name] = _repeated(value, self._kinds[name], self._rows)
+                continue
+            column = self._columns.pop(name).rows(0, self._rows)
+            column = column if order is None else column.take(order)
             columns[name] = column if ids is None else ids[column]
+            del column  # or it would be there beside the next one
+        columns["start_ns"] = _later(columns["start_ns"], base_ns)
+        return Events(**self._with_sparse(columns, launches))
+
+    def _whole(self, name: str) -> npt.NDArray[Any]:
+        column = self._columns.get(name)
+        if column is None:
+            return _repeated(self._same[name], self._kinds[name], self._rows)
+        return column.rows(0, self._rows)
+
+    def _with_sparse(
+        self, columns: dict[str, Any], launches: Callable[[I32, I32], dict[str, F32]]
+    ) -> dict[str, Any]:
+        """Without the column that only this group has, where no row of it says anything."""
+        if self._extra is not None and self._same.get(self._extra) == MISSING:
+            del columns[self._extra]
         launch = columns.pop("launch", None)
-        if launch is not None:
-            columns |= launches(launch, columns["track"])
-        return Events(**columns)
+        return columns if launch is None else columns | launches(launch, columns["track"])
 
 
 class EventRows:
@@ -165,23 +198,42 @@ class EventRows:
         return tuple(_track(*key, labels) for key in keys), renumbered
 
 
-def _order(start: I64, duration: I64) -> npt.NDArray[np.intp]:
-    """Rows by (start, longer first, place), for starts that are mostly in order already.
+def _order(start: I64, duration: I64) -> npt.NDArray[np.int32] | None:
+    """Rows by (start, longer first, place), None where they stand like that already.
 
     Only rows that start together are sorted by their duration: sorting all of them by it
     costs more than everything else here.
     """
-    order = np.argsort(start, kind="stable")
-    ordered = start[order]
+    order: npt.NDArray[np.int32] | None = None
+    ordered = start
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable").astype(np.int32)
+        ordered = start[order]
     ties = ordered[1:] == ordered[:-1]
     if not ties.any():
         return order
-    tied = np.zeros(len(order), np.bool_)
+    tied = np.zeros(len(start), np.bool_)
     tied[1:] |= ties
     tied[:-1] |= ties
-    rows = order[tied]
-    order[tied] = rows[np.lexsort((-duration[rows], start[rows]))]
+    rows = np.flatnonzero(tied) if order is None else order[tied]
+    settled = rows[np.lexsort((-duration[rows], start[rows]))]
+    if order is None:
+        if (settled == rows).all():
+            return None
+        order = np.arange(len(start), dtype=np.int32)
+    order[tied] = settled
     return order
+
+
+def _later(start: I64, base_ns: int) -> I64:
+    if not start.flags.writeable:
+        return start + base_ns
+    start += base_ns
+    return start
+
+
+def _repeated(value: int, dtype: type, rows: int) -> npt.NDArray[Any]:
+    return np.broadcast_to(np.array(value, dtype), (rows,))
 
 
 def _track(kind: str, pid: Scalar, tid: Scalar, labels: dict[tuple[str, str], str]) -> Track:
