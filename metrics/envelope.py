@@ -171,7 +171,20 @@ def common_reasons(view: View) -> list[Reason]:
         total = present + len(missing)
         text = f"{present} of {total} ranks found; missing {_some(missing)}"
         reasons.append(Reason("missing_ranks", text))
-    return [*reasons, *_damage(view)]
+    return [*reasons, *_unread(view), *_damage(view)]
+
+
+def _unread(view: View) -> list[Reason]:
+    """Ranks of which only the beginning is there, and how much of their files that is."""
+    partly = [rank.trace for rank in view.ranks if rank.trace.read_share < 1]
+    if not partly:
+        return []
+    size = sum(trace.source.size_bytes for trace in partly)
+    read = sum(trace.source.size_bytes * trace.read_share for trace in partly)
+    share = f"{read / max(size, 1):.1%}"
+    labels = f"rank {_named([trace.label for trace in partly])}"
+    text = f"{len(partly)} of {len(view.ranks)} ranks are partly read: {share} of {labels}"
+    return [Reason("partly_read", text)]
 
 
 def refusal_reasons(view: View, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
@@ -179,7 +192,8 @@ def refusal_reasons(view: View, reasons: Sequence[Reason]) -> tuple[Reason, ...]
     known = {reason.code for reason in reasons}
     if not known & _LOST_WITH_FILES:
         return tuple(reasons)
-    return (*reasons, *(one for one in _damage(view) if one.code not in known))
+    lost = (*_unread(view), *_damage(view))
+    return (*reasons, *(one for one in lost if one.code not in known))
 
 
 _LOST_WITH_FILES: Final[frozenset[Code]] = frozenset(

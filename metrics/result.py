@@ -31,6 +31,7 @@ Code = Literal[
     "phase_mismatch",
     "no_gpu_metrics",
     "truncated_trace",
+    "partly_read",  # a screen shows the beginnings of files that are still being read
     "rank_conflict",
     "sampled_steps",  # a few steps were timed, and they do not speak for all of them
     "incomplete_run",

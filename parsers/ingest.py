@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -20,7 +21,7 @@ import msgspec
 from parsers.columns import RankTrace
 from parsers.errors import CancelledError, TraceError
 from parsers.handover import held_open
-from parsers.pool import Read, WorkerPool
+from parsers.pool import Read, Seen, WorkerPool
 from parsers.readers import in_memory, read_file, version_of
 from parsers.resources import workers_for
 from parsers.store import Store, default_cache_dir
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from parsers.discover import Capture, FoundFile
     from parsers.worker import Outcome
 
+_LONG_BYTES = 48 << 20
+_LONG_PACKED_BYTES = 5 << 20  # traces shrink to a tenth
 _INLINE_BYTES = 8 << 20  # below this, starting a worker costs more than it saves
 
 
@@ -52,6 +55,17 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Glimpsed:
+    """The beginning of a rank (``trace.read_share`` of its file), until all of it is there.
+
+    It is in no cache, and nothing but a screen should show it.
+    """
+
+    path: str
+    trace: RankTrace
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """One file gave nothing; ``error`` is one line with the file and the reason."""
 
@@ -59,7 +73,7 @@ class Failed:
     error: str
 
 
-LoadEvent = Progress | Loaded | Failed
+LoadEvent = Progress | Loaded | Glimpsed | Failed
 
 
 def never() -> bool:
@@ -75,6 +89,7 @@ def load(
     inline: bool = False,
     cancelled: Callable[[], bool] = never,
     pool: WorkerPool | None = None,
+    glimpses: bool = False,
 ) -> Iterator[LoadEvent]:
     """Load every file of ``capture``, yielding progress and results as they come.
 
@@ -83,7 +98,7 @@ def load(
     captures to be read in this process (never for a process with a screen). ``pool`` is one
     that is awake already; it is used for whatever is not in the store, then closed. After
     ``cancelled`` turns true no further result comes; what was yielded stays valid. Failures
-    are events, not exceptions.
+    are events, not exceptions. With ``glimpses`` the beginnings of large files come first.
     """
     store = Store(default_cache_dir() if cache_dir is None else cache_dir)
     pending: list[FoundFile] = []
@@ -107,7 +122,8 @@ def load(
         # Where the cache cannot take the columns they go here; mapped files outlive it.
         with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
             directories = store.directory, Path(scratch)
-            yield from _Reading(directories, workers, cancelled).run(pending, pool)
+            glanced = [found for found in pending if glimpses and _is_long(found)]
+            yield from _Reading(directories, workers, cancelled).run(pending, pool, glanced)
     store.trim()
 
 
@@ -120,6 +136,12 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
         return [Failed(found.path, f"{found.path}: cannot be read ({error.strerror})")]
     seconds = time.perf_counter() - started
     return _loaded(found, traces or (), cached=True, seconds=seconds)
+
+
+def _is_long(found: FoundFile) -> bool:
+    """Whether a file takes so long that its beginning is worth a look before."""
+    least = _LONG_BYTES if found.compression == "none" else _LONG_PACKED_BYTES
+    return found.kind == "kineto" and found.size_bytes >= least
 
 
 def _beside(found: FoundFile) -> Path | None:
@@ -177,8 +199,13 @@ class _Reading:
         self._workers = workers
         self._cancelled = cancelled
 
-    def run(self, pending: Sequence[FoundFile], pool: WorkerPool | None) -> Iterator[LoadEvent]:
-        suspects = yield from self._round(pending, self._workers, pool)
+    def run(
+        self,
+        pending: Sequence[FoundFile],
+        pool: WorkerPool | None,
+        glanced: Sequence[FoundFile] = (),
+    ) -> Iterator[LoadEvent]:
+        suspects = yield from self._round(pending, self._workers, pool, glanced)
         for found in suspects:
             # The pool broke while these were in flight: alone, the culprit shows itself.
             broken = yield from self._round([found], 1)
@@ -187,14 +214,22 @@ class _Reading:
                 yield Failed(culprit.path, f"{culprit.path}: {reason}")
 
     def _round(
-        self, pending: Sequence[FoundFile], workers: int, pool: WorkerPool | None = None
+        self,
+        pending: Sequence[FoundFile],
+        workers: int,
+        pool: WorkerPool | None = None,
+        glanced: Sequence[FoundFile] = (),
     ) -> Generator[LoadEvent, None, list[FoundFile]]:
         """Read ``pending``; the files whose worker died are returned."""
         sizes = {found.path: found.size_bytes for found in pending}
         died: list[FoundFile] = []
         with pool or WorkerPool(workers) as readers:
-            for event in readers.run(pending, self._directories, workers, self._cancelled):
-                if isinstance(event, Read):
+            for event in readers.run(
+                pending, self._directories, workers, self._cancelled, glances=glanced
+            ):
+                if isinstance(event, Seen):
+                    yield from _beginning(event.found, event.outcome)
+                elif isinstance(event, Read):
                     for path, done in event.done_bytes.items():
                         yield Progress(path, min(done, sizes[path]), sizes[path])
                 elif event.outcome is None:
@@ -212,3 +247,14 @@ class _Reading:
         if outcome.directory != self._directories[0]:
             traces = tuple(held_open(trace) for trace in traces)
         return _loaded(found, traces, cached=False, seconds=outcome.seconds)
+
+
+def _beginning(found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
+    """The beginning of a rank, mapped from a file whose name goes at once."""
+    store = Store(outcome.directory)
+    trace = store.load(outcome.key)
+    if trace is None:
+        return []
+    kept = dataclasses.replace(held_open(trace), read_share=outcome.read_share)
+    shutil.rmtree(store.directory / outcome.key, ignore_errors=True)
+    return [Glimpsed(found.path, _shown(kept, found))]

@@ -15,7 +15,7 @@ from parsers.columns import Note, RankSource, RankTrace, SourceFile
 from parsers.discover import Capture, Discovery, discover
 from parsers.errors import CardError, NotFoundError
 from parsers.found import Source
-from parsers.ingest import Failed, Loaded, LoadEvent, load, never
+from parsers.ingest import Failed, Glimpsed, Loaded, LoadEvent, load, never
 from parsers.workload_card import Card, card_file, read_card
 
 ProfileMode = Literal["auto", "torch", "nsys"]
@@ -98,12 +98,14 @@ class Job:
         return dataclasses.replace(self, ranks=_labelled(every))
 
     def with_failure(self, failure: Failed) -> Job:
-        """This job with one more file that gave nothing."""
-        return dataclasses.replace(self, failures=(*self.failures, failure))
+        """This job with one more file that gave nothing, whatever its beginning promised."""
+        left = tuple(t for t in self.ranks if t.read_share == 1 or t.source.path != failure.path)
+        ranks = self.ranks if len(left) == len(self.ranks) else _labelled(left)
+        return dataclasses.replace(self, ranks=ranks, failures=(*self.failures, failure))
 
     def with_event(self, event: LoadEvent) -> Job:
         """This job after one event of :func:`parsers.ingest.load`."""
-        if isinstance(event, Loaded):
+        if isinstance(event, Loaded | Glimpsed):
             return self.with_rank(event.trace)
         if isinstance(event, Failed):
             return self.with_failure(event)
@@ -267,7 +269,8 @@ def _rebased(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
 
 def _lost_its_base(trace: RankTrace) -> bool:
     first = trace.first_ns
-    return trace.truncated and not trace.base_ns and first is not None and first < _EPOCH_TIMES_NS
+    cut = trace.truncated or trace.read_share < 1
+    return cut and not trace.base_ns and first is not None and first < _EPOCH_TIMES_NS
 
 
 _EPOCH_TIMES_NS = 10**18

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from parsers.resources import MAX_WORKERS, allowed_cpus
-from parsers.worker import Outcome, read_one, ready, start_worker
+from parsers.worker import Outcome, glance_at, read_one, ready, start_worker
 
 if TYPE_CHECKING:
     from parsers.found import FoundFile
@@ -38,6 +38,14 @@ class Done:
 
     found: FoundFile
     outcome: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The beginning of a file is there, while the rest is still to be read."""
+
+    found: FoundFile
+    outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,37 +105,62 @@ class WorkerPool:
         directories: tuple[Path, ...],
         limit: int,
         cancelled: Callable[[], bool],
-    ) -> Iterator[Done | Read]:
+        *,
+        glances: Sequence[FoundFile] = (),
+    ) -> Iterator[Done | Read | Seen]:
         """Read ``files`` in order, at most ``limit`` at once, into the first store that takes it.
 
-        Ends early when ``cancelled`` turns true. A process that dies breaks the pool: the
-        files that were being read, and those that were not begun, come back without outcome.
+        Before that the beginnings of ``glances`` go to the last of ``directories``. Ends early
+        when ``cancelled`` turns true. A process that dies breaks the pool: the files that were
+        being read, and those that were not begun, come back without outcome.
         """
-        waiting: dict[Future[Outcome], FoundFile] = {}
-        queued = deque(files)
+        waiting: dict[Future[Outcome], _Task] = {}
+        queued = deque(_glance(found, directories[-1]) for found in glances)
+        queued.extend(_reading(found, directories) for found in files)
         while queued or waiting:
             if cancelled():
                 return
             while queued and len(waiting) < min(limit, self._workers):
-                found = queued.popleft()
-                future = self._submit(found, directories)
-                if future is None:
-                    yield Done(found, None)
-                else:
-                    waiting[future] = found
+                task = queued.popleft()
+                future = self._submit(task)
+                if future is not None:
+                    waiting[future] = task
+                elif not task.is_glance:
+                    yield Done(task.found, None)
             done, _ = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             yield Read(_drained(self._reports))
             for future in done:
-                yield Done(waiting.pop(future), _outcome(future))
+                task, outcome = waiting.pop(future), _outcome(future)
+                if not task.is_glance:
+                    yield Done(task.found, outcome)
+                elif outcome is not None and outcome.error is None:
+                    yield Seen(task.found, outcome)
 
-    def _submit(self, found: FoundFile, directories: tuple[Path, ...]) -> Future[Outcome] | None:
+    def _submit(self, task: _Task) -> Future[Outcome] | None:
         try:
             with own_main_module():
-                return self._executor.submit(
-                    read_one, found.real_path, found.path, found.kind, directories, found.beside
-                )
+                return self._executor.submit(task.work, *task.arguments)
         except BrokenProcessPool:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A file, what a process does with it, and whether that is only a look at its beginning."""
+
+    found: FoundFile
+    work: Callable[..., Outcome]
+    arguments: tuple[Any, ...]
+    is_glance: bool
+
+
+def _glance(found: FoundFile, beginnings: Path) -> _Task:
+    return _Task(found, glance_at, (found.real_path, found.path, beginnings), is_glance=True)
+
+
+def _reading(found: FoundFile, directories: tuple[Path, ...]) -> _Task:
+    arguments = (found.real_path, found.path, found.kind, directories, found.beside)
+    return _Task(found, read_one, arguments, is_glance=False)
 
 
 def _outcome(future: Future[Outcome]) -> Outcome | None:

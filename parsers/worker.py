@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ class Outcome:
     key: str = ""
     seconds: float = 0.0
     error: str | None = None
+    read_share: float = 1.0
 
 
 class _Worker:
@@ -59,8 +61,29 @@ def _end_with_parent() -> None:
 
 def ready() -> None:
     """Import what reading will need; the task of a worker that is woken early."""
+    import parsers.kineto.first_look  # noqa: PLC0415
     import parsers.readers  # noqa: PLC0415
     import parsers.store  # noqa: F401, PLC0415
+
+
+def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
+    """Leave the beginning of one Kineto file in a directory that is nobody's cache.
+
+    An outcome with an error where there is nothing to show before all is read.
+    """
+    from parsers.kineto.first_look import first_look  # noqa: PLC0415
+    from parsers.store import Store  # noqa: PLC0415
+
+    started = time.perf_counter()
+    try:
+        trace = first_look(Path(real_path), shown=shown)
+    except OSError as error:
+        return Outcome(error=str(error.strerror))
+    key = uuid.uuid4().hex
+    if trace is None or not Store(directory).save(key, trace):
+        return Outcome(error="nothing to show yet")
+    seconds = time.perf_counter() - started
+    return Outcome(directory, key, seconds, read_share=trace.read_share)
 
 
 def read_one(

@@ -32,10 +32,14 @@ def file_rows(scene: Scene) -> list[FileRow]:
     captures = job.discovery.captures
     rows = [_capture_row(job, capture) for capture in captures] if len(captures) > 1 else []
     notes: dict[str, list[str]] = {}
+    begun = {t.source.path: t.read_share for t in job.ranks if t.read_share < 1}
     for trace in job.ranks:
         notes.setdefault(trace.source.path, []).extend(note.message for note in trace.notes)
     for found in job.discovery.files:
         state, ink = _state(found, scene.session.files.get(found.path), notes, job)
+        share = begun.get(found.path)
+        if share is not None:
+            state, ink = f"! {share:.1%} is shown; {state}", Ink.WARNING
         rank = "" if found.rank is None else str(found.rank)
         size = numbers.decimal_size(found.size_bytes)
         kind = found.kind.replace("_", " ")

@@ -44,7 +44,7 @@ def run_load(
     """
     # numpy and the readers take longer to import than the first screen takes to paint.
     from parsers.errors import TraceError  # noqa: PLC0415
-    from parsers.ingest import Failed, Loaded, load  # noqa: PLC0415
+    from parsers.ingest import Failed, Glimpsed, Loaded, load  # noqa: PLC0415
     from parsers.job import fallback_of, start_job  # noqa: PLC0415
 
     try:
@@ -64,9 +64,14 @@ def run_load(
     progress = _Progress(post, clock)
     cache = None if options.cache_dir is None else Path(options.cache_dir)
     for event in load(
-        job.capture, cache_dir=cache, jobs=options.jobs, cancelled=cancelled, pool=pool
+        job.capture,
+        cache_dir=cache,
+        jobs=options.jobs,
+        cancelled=cancelled,
+        pool=pool,
+        glimpses=True,
     ):
-        if isinstance(event, Loaded):
+        if isinstance(event, Loaded | Glimpsed):
             job = job.with_rank(event.trace)
             post(RankLoaded(job, event.path))
         elif isinstance(event, Failed):

@@ -65,8 +65,13 @@ class Session:
 
     @property
     def ranks_loaded(self) -> int:
-        """Ranks that can be seen already."""
-        return len(self.job.ranks) if self.job else 0
+        """Ranks that are there as a whole."""
+        return sum(trace.read_share == 1 for trace in self.job.ranks) if self.job else 0
+
+    @property
+    def ranks_partly(self) -> int:
+        """Ranks of which the beginning can be seen."""
+        return len(self.job.ranks) - self.ranks_loaded if self.job else 0
 
     @property
     def ranks_expected(self) -> int:
@@ -125,13 +130,15 @@ class Session:
         return replace(self, files=files)
 
     def with_job(self, job: Job, path: str, problem: str = "") -> Session:
-        """One file is done, or gave nothing; results of before are stale if it is done."""
+        """One file is done, begun or gave nothing; results of before are stale if it gave any."""
         files = dict(self.files)
-        if path in files:
+        begun = not problem and path in _begun(job)
+        if path in files and not begun:
             total = files[path].total_bytes
             status: FileStatus = "failed" if problem else "done"
             files[path] = replace(files[path], done_bytes=total, status=status, problem=problem)
-        generation = self.generation if problem else self.generation + 1
+        fewer = self.job is not None and len(job.ranks) < len(self.job.ranks)
+        generation = self.generation if problem and not fewer else self.generation + 1
         return replace(self, job=job, files=files, generation=generation)
 
     def finished(self, *, stopped: bool) -> Session:
@@ -146,3 +153,8 @@ class Session:
         """Another part of the job; nothing is loaded again."""
         generation = self.generation + 1
         return replace(self, filter=chosen, generation=generation, since=generation)
+
+
+def _begun(job: Job) -> set[str]:
+    """Files of which only the beginning is there."""
+    return {trace.source.path for trace in job.ranks if trace.read_share < 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +42,21 @@ def read_kineto(
     :class:`CancelledError`.
     """
     bytes(_RELEASED_TOGETHER)
-    notebook = Notebook()
     chunks = TextChunks(path, chunk_bytes, progress=progress)
+    pieces = _until_cancelled(chunks, cancelled, path)
+    return read_pieces(pieces, chunks, path, shown=shown)
+
+
+def read_pieces(
+    pieces: Iterable[bytes], chunks: TextChunks, path: Path, *, shown: str | None = None
+) -> RankTrace:
+    """As :func:`read_kineto`, of text that the caller took out of ``chunks`` of ``path``."""
+    notebook = Notebook()
     builder = Builder(notebook)
     members: dict[str, Any] = {}
     try:
         status = path.stat()
-        pieces = _until_cancelled(chunks, cancelled, path)
-        document = Document(pieces, notebook, builder.scanner)
+        document = Document(iter(pieces), notebook, builder.scanner)
         for part in document:
             if isinstance(part, Batch):
                 builder.add(part)
