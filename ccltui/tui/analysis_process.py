@@ -75,7 +75,7 @@ class _Server:
         self._job: Job | None = None
         self._told: Findings | None = None
         self._analyst: Analyst | None = None
-        self._there = threading.Event()  # the analyst is
+        self._ready = threading.Event()  # to answer
 
     def run(self) -> None:
         """Compute what is asked for, for ever."""
@@ -86,7 +86,6 @@ class _Server:
 
         find(FIRST)
         self._analyst = Analyst(self._options)
-        self._there.set()
         while True:
             self._do(self._tasks.get(), self._analyst)
 
@@ -97,6 +96,7 @@ class _Server:
 
         if task.run is None:
             analyst.look(task.session)
+            self._ready.set()
             return
         run, self._running = task.run, task.run
         try:
@@ -187,9 +187,11 @@ class _Server:
                 self._ranks = {n: self._ranks[n] for n in numbers if n in self._ranks}
                 self._job = replace(job, ranks=tuple(self._ranks.values()))
             case between.Analyse(run, session):
+                self._ready.set()
                 self._tasks.put(_Task(run, replace(session, job=self._job)))
                 self._want(run)
             case between.Look(session):
+                self._ready.clear()
                 self._tasks.put(_Task(None, replace(session, job=self._job)))
             case between.Stop(run):
                 if self._wanted == run:
@@ -222,7 +224,7 @@ class _Server:
         from ccltui.tui import between  # noqa: PLC0415
         from ccltui.tui.queries import Answered  # noqa: PLC0415
 
-        self._there.wait()
+        self._ready.wait()
         try:
             analyst = self._analyst
             answered = None if analyst is None else analyst.reply(ask.generation, ask.query)

@@ -122,6 +122,7 @@ class Child:
             inbox.put(None)
         if unexpected and not waiting:
             self._ended()
+        self._channel.close()
         self._process.join(1.0)
 
     def _rank(self, label: Any) -> RankTrace:

@@ -61,6 +61,8 @@ class RemoteAnalyst:
         if session.job is None or cancelled():
             return True
         self._post = post
+        if any(trace.place is None for trace in session.job.ranks):
+            return self._run_here(session, post, cancelled)
         for left in reversed(range(_TRIES)):
             try:
                 return self._run(session, post, cancelled)
@@ -125,7 +127,7 @@ class RemoteAnalyst:
             with child.hearing(number) as inbox:
                 child.tell(between.Ask(number, scene.findings.generation, query))
                 while not isinstance(news := inbox.get(), between.Reply):
-                    if news is None:
+                    if news is None or isinstance(news, between.Lost):
                         raise EndedError
         except EndedError:
             self._say_ended()
