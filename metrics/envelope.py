@@ -274,10 +274,20 @@ def _how_often(notes: Sequence[Note]) -> str:
 def _guessed_ranks(view: View) -> list[str]:
     guessed = [r.trace for r in view.ranks if r.trace.rank_source == "order of devices"]
     if not guessed:
-        return []
+        return _nameless_ranks(view)
     labels = _named([trace.label for trace in guessed])
     path = guessed[0].source.path
     return [f"{path} states no rank: {labels} number its devices in their order"]
+
+
+def _nameless_ranks(view: View) -> list[str]:
+    nameless = [rank.label for rank in view.ranks if rank.rank is None]
+    if len(nameless) < 2:
+        return []
+    return [
+        f"{len(nameless)} files state no rank ({_named(nameless)}): they are taken for ranks of "
+        "one job, which a rank map can say"
+    ]
 
 
 def window_basis(view: View) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
+from metrics.classify import COMP, any_name
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
 from metrics.flops import flops_of
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
     from parsers.found import Beside
 
 _LISTED: Final = 20
+_CONVOLUTIONS: Final = (  # the operators that run once for each, forward and backward
+    "aten::convolution",
+    "aten::convolution_backward",
+    "aten::cudnn_convolution_backward",
+    "aten::miopen_convolution_backward",
+    "aten::mkldnn_convolution_backward",
+    "aten::thnn_conv2d_backward",
+)
 Made = Counter[tuple[str, str]]
 """Calls by operator and JSON text of the shapes of its inputs."""
 
@@ -40,7 +49,13 @@ class Products:
     by_operator: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
     uncounted: int = 0
+    convolutions: int = 0
     window_ns: int = 0
+
+    @property
+    def num_counted(self) -> int:
+        """Calls whose FLOPs are known."""
+        return sum(self.calls.values())
 
     def add(self, made: Made) -> None:
         """Count calls; those whose shapes tell no FLOPs are only numbered."""
@@ -57,18 +72,24 @@ class Products:
 def compute(view: View) -> Result:
     """FLOPs of all products over the measured time of all ranks."""
     products = {rank.label: _products_of(view, rank) for rank in view.ranks}
-    known = {label: one for label, one in products.items() if one is not None and one.window_ns}
-    if not known:
+    told = {label: one for label, one in products.items() if one is not None and one.window_ns}
+    if not told:
         raise refuse(
             "not_applicable",
             "no matrix product with shapes in the measured time: neither record_shapes=True nor "
             "an execution trace tells what was computed",
         )
+    idle = [_only_issued(rank, told[rank.label]) for rank in view.ranks if rank.label in told]
+    captured = {reason.rank: reason for reason in idle if reason is not None}
+    known = {label: one for label, one in told.items() if label not in captured}
+    if not known:
+        raise Refusal(*captured.values())
     total = sum(one.flops for one in known.values())
     window = sum(one.window_ns for one in known.values())
     tflops = ratio(total, window * 1000)
     calls = sum((one.calls for one in known.values()), Counter[str]())
     uncounted = sum(one.uncounted for one in known.values())
+    convolutions = sum(one.convolutions for one in known.values())
     peak = _peak(view)
     details: dict[str, Any] = {
         "trace_tflops": tflops,
@@ -78,6 +99,7 @@ def compute(view: View) -> Result:
         "by_operator": _rows(known, calls, total),
         "num_products": sum(calls.values()),
         "num_without_flops": uncounted,
+        "num_convolutions": convolutions,
         "per_rank": {label: ratio(one.flops, one.window_ns * 1000) for label, one in known.items()},
     }
     return answer(
@@ -92,11 +114,47 @@ def compute(view: View) -> Result:
             "time": "the measured time of the ranks that tell shapes",
         },
         reasons=[
-            Reason("not_applicable", f"rank {label} tells no shapes", rank=label)
-            for label in products
-            if label not in known
+            *(
+                Reason("not_applicable", f"rank {label} tells no shapes", rank=label)
+                for label in products
+                if label not in told
+            ),
+            *captured.values(),
+            *_lower_bound(convolutions),
+            *_above_peak(tflops, peak),
         ],
     )
+
+
+def _only_issued(rank: RankView, products: Products) -> Reason | None:
+    """Why the products of a rank were not computed: each takes a kernel of its own or more.
+
+    A trace may have lost some of its kernels, as down-sampled ones have, but not most of them.
+    """
+    if not rank.facts.has_kernels:
+        return None
+    kernels = rank.num_started(np.asarray(rank.facts.classes == COMP))
+    if products.num_counted <= 2 * kernels:
+        return None
+    text = (
+        f"rank {rank.label}: {products.num_counted} products were issued, and computing kernels "
+        f"ran {kernels} times: operators that a graph captures compute nothing"
+    )
+    return Reason("not_applicable", text, rank=rank.label)
+
+
+def _lower_bound(convolutions: int) -> list[Reason]:
+    if not convolutions:
+        return []
+    text = f"{convolutions} convolutions are not counted: this is a lower bound"
+    return [Reason("not_applicable", text)]
+
+
+def _above_peak(tflops: float | None, peak: float | None) -> list[Reason]:
+    if tflops is None or peak is None or tflops <= peak:
+        return []
+    text = f"{tflops:.4g} TFLOPS are more than the peak of {peak:g}: not all of it can have run"
+    return [Reason("not_applicable", text)]
 
 
 def _products_of(view: View, rank: RankView) -> Products | None:
@@ -107,7 +165,7 @@ def _products_of(view: View, rank: RankView) -> Products | None:
         made = None if execution is None else _executed(rank, execution)
     if made is None:
         return None
-    found = Products(window_ns=rank.window_ns)
+    found = Products(window_ns=rank.window_ns, convolutions=_convolutions(rank))
     found.add(made)
     return found
 
@@ -129,6 +187,17 @@ def _recorded(rank: RankView) -> Made | None:
             for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
         }
     )
+
+
+def _convolutions(rank: RankView) -> int:
+    """Convolutions that operators of the selection issued."""
+    events, strings = rank.trace.group("cpu_ops"), rank.trace.strings
+    names = [found for name in _CONVOLUTIONS if (found := strings.find(name)) >= 0]
+    if not names:
+        return 0
+    rows = np.flatnonzero(any_name(strings, events.name, names))
+    rows = rows[rank.holds(events.start_ns[rows])]
+    return int(_in_steps(rank, rows).sum()) if rank.by_steps else len(rows)
 
 
 def _text(rank: RankView, pair: int) -> str:
@@ -221,6 +290,7 @@ METRIC = Metric(
         "by_operator",
         "num_products",
         "num_without_flops",
+        "num_convolutions",
         "per_rank",
     ),
     headline="trace_tflops",

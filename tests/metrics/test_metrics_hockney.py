@@ -47,11 +47,20 @@ def test_waiting_bends_no_line_that_takes_the_shortest_over_ranks() -> None:
 
 
 def test_one_rank_alone_cannot_tell_waiting_from_moving() -> None:
-    result = measure("hockney", member(0))
+    punctual = [call(10_000.0 * (i + 1), 1000 * (1 + i % 6), 0.0, i) for i in range(12)]
+    result = measure("hockney", rank_trace(0, gpu=punctual, groups=[world(2)], world_size=2))
 
-    assert result.status == "partial"
+    assert (result.status, result.value) == ("partial", pytest.approx(10.0, rel=1e-3))
     assert "single_rank" in [reason.code for reason in result.reasons]
     assert result.basis["time"] == "single_rank_dur"
+
+
+def test_waiting_that_hides_the_size_is_no_bandwidth() -> None:
+    """300 µs of waiting at every second call, against 0.4 to 2.4 µs of moving."""
+    result = measure("hockney", member(0))
+
+    assert (result.status, result.reason, result.value) == ("unavailable", "not_applicable", None)
+    assert "95 % interval of the slope holds 0" in result.reasons[0].message
 
 
 def test_what_it_needs() -> None:

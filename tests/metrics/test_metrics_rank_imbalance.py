@@ -73,3 +73,17 @@ def test_what_it_needs() -> None:
     assert measure("rank_imbalance", member(0, 10)).reason == "single_rank"
     talking = [rank_trace(rank, gpu=[allreduce(0, 5)]) for rank in range(2)]
     assert measure("rank_imbalance", *talking).reason == "not_applicable"
+
+
+def test_files_that_state_no_rank_are_said_to_be_taken_for_one_job() -> None:
+    traces = [rank_trace(None, gpu=[kernel("k", 0, 10 + n)], label=f"{n}.json") for n in range(3)]
+
+    several = measure("rank_imbalance", *traces)
+    named = measure("rank_imbalance", rank_trace(0, gpu=[kernel("k", 0, 9)]), traces[0])
+
+    (warning,) = (text for text in several.warnings if "taken for" in text)
+    assert warning == (
+        "3 files state no rank (0.json, 1.json, 2.json): they are taken for ranks of one job, "
+        "which a rank map can say"
+    )
+    assert not [text for text in named.warnings if "taken for" in text]

@@ -97,6 +97,48 @@ def test_a_rank_without_shapes_makes_it_partial() -> None:
     assert [reason.rank for reason in result.reasons] == ["1"]
 
 
+def test_operators_that_a_graph_captures_compute_nothing() -> None:
+    """Twelve products in 3 µs of one kernel would be 400 TFLOPS."""
+    captured = rank_trace(
+        0,
+        cpu_ops=[product(0.1 * i) for i in range(12)],
+        gpu=[kernel("void replayed()", 0, 3)],
+    )
+
+    alone = measure("trace_tflops", captured)
+    beside = measure("trace_tflops", captured, two_marked(1))
+
+    assert (alone.status, alone.reason, alone.value) == ("unavailable", "not_applicable", None)
+    assert "12 products were issued, and computing kernels ran 1 times" in alone.reasons[0].message
+    assert (beside.status, beside.value) == ("partial", 1.5)
+    assert [reason.rank for reason in beside.reasons] == ["0"]
+
+
+def test_what_no_device_can_do_is_said_to_be_so() -> None:
+    result = measure("trace_tflops", two_marked(), overrides={"peak_tflops": "1"})
+
+    assert (result.status, result.value) == ("partial", 1.5)
+    assert "more than the peak of 1" in result.reasons[0].message
+
+
+def test_convolutions_make_it_a_lower_bound() -> None:
+    ops = [
+        *(Event(name, 5 + i, 1, 1) for i, name in enumerate(("aten::conv2d", "aten::convolution"))),
+        Event("aten::convolution_backward", 20, 1, 1),
+        Event("aten::convolution", 150, 1, 1),  # outside of the marked step
+        product(30),
+    ]
+    gpu = [kernel("gemm", 10, 50, correlation=1), kernel("conv", 60, 40, correlation=1)]
+    trace = rank_trace(
+        0, cpu_ops=ops, gpu=gpu, runtime=[launch(1, 5)], annotations=[step(1, 0, 100)]
+    )
+
+    result = measure("trace_tflops", trace)
+
+    assert (result.status, result.details["num_convolutions"]) == ("partial", 2)
+    assert result.reasons[0].message == ("2 convolutions are not counted: this is a lower bound")
+
+
 def test_what_it_needs() -> None:
     refused = measure("trace_tflops", cpu_only())
 
