@@ -25,9 +25,9 @@ ccltui stats PATH [--report NAME[,NAME…]] [options]
 _DESCRIPTION = """\
 Print reports in the form of nsys stats. PATH is an nsys export (.sqlite), an nsys report
 (.nsys-rep; nsys exports it first), the text of nsys stats, a PyTorch trace, or a directory of
-PyTorch traces, whose ranks are pooled. From an export the cells are those that nsys prints. With
---alltoall: how long the all-to-all exchanges of a node wait for their last device, from the
-exports and texts below PATH."""
+PyTorch traces, whose ranks are pooled, or of several captures, pooled too unless --each is given.
+From an export the cells are those that nsys prints. With --alltoall: how long the all-to-all
+exchanges of a node wait for their last device, from the exports and texts below PATH."""
 _EPILOG = """\
 reports: cuda_gpu_trace, cuda_gpu_sum, cuda_gpu_kern_sum[:base|:mangled], cuda_gpu_mem_time_sum,
 cuda_gpu_mem_size_sum, cuda_api_sum, nvtx_sum, nvtx_gpu_proj_sum, osrt_sum; names of older
@@ -66,6 +66,11 @@ def parser() -> args.Parser:
         choices=_TIME_UNITS,
         default="",
         help="of the times in a text whose header names none",
+    )
+    result.add_argument(
+        "--each",
+        action="store_true",
+        help="of several captures: reports of each, one after another, under its name",
     )
     result.add_argument("--format", choices=FORMATS, default="column", help="default: column")
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
@@ -145,23 +150,27 @@ def _print_reports(options: argparse.Namespace) -> int:
 
     wanted = [one for text in options.report for one in sources.parse_reports(text)]
     nvtx = None if options.filter_nvtx is None else parse_range_filter(options.filter_nvtx)
-    choice = sources.Choice(wanted, options.filter_time, nvtx, options.unit)
-    reports = sources.reports_of(LoadOptions.of(options.path, options), choice)
-    _tell(reports)
-    present = [report for report in reports if report.columns]
+    choice = sources.Choice(wanted, options.filter_time, nvtx, options.unit, options.each)
+    printed = sources.reports_of(LoadOptions.of(options.path, options), choice)
+    for one in printed:
+        _tell(one.source, one.reports)
+    every = [report for one in printed for report in one.reports]
+    present = [report for report in every if report.columns]
     if present:
+        texts = [(one.source, [r for r in one.reports if r.columns]) for one in printed]
         write = WRITERS[options.format]
-        write_report(write(present, TIME_UNITS[options.timeunit]), options.output)
-    complete = len(present) == len(reports) if wanted else bool(present)
+        write_report(write(texts, TIME_UNITS[options.timeunit]), options.output)
+    complete = len(present) == len(every) if wanted else bool(present)
     return exit_codes.OK if complete else exit_codes.REFUSED
 
 
-def _tell(reports: Sequence[Report]) -> None:
+def _tell(source: str, reports: Sequence[Report]) -> None:
     """What is absent or not whole, on standard error; the same sentence once."""
     told: set[str] = set()
+    prefix = f"{source}: " if source else ""
     for report in reports:
-        sentences = [f"{report.name} is absent: {report.absent}"] if report.absent else []
-        for sentence in (*sentences, *report.notes):
+        sentences = [f"{prefix}{report.name} is absent: {report.absent}"] if report.absent else []
+        for sentence in (*sentences, *(f"{prefix}{note}" for note in report.notes)):
             if sentence not in told:
                 say(sentence)
             told.add(sentence)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ccltui.commands.loading import LoadOptions, load_job, look_at, name_nsys
 from ccltui.report.output import say
-from metrics.nsys_reports import REPORTS, Report, make_report
+from metrics.nsys_reports import REPORTS, Chosen, Report, make_pooled_report, make_report
 from metrics.nsys_reports.from_text import report_of_section
 from metrics.nsys_reports.from_traces import tables_of_traces
 from metrics.nsys_reports.select import EVERYTHING, Filter, RangeFilter, filter_of_range
 from parsers.errors import GrammarError, NotFoundError, TraceError
-from parsers.found import Kind
+from parsers.found import FoundFile, Kind
 from parsers.names import listed
 from parsers.nsys.report import export_report
 from parsers.nsys.report_reader import read_report_tables
@@ -52,6 +53,7 @@ class Choice:
     window: Window | None = None
     nvtx: RangeFilter | None = None
     unit: str = ""
+    each: bool = False  # of several captures, reports of each instead of all together
 
     @property
     def wanted(self) -> Sequence[Wanted]:
@@ -64,7 +66,15 @@ def parse_reports(text: str) -> tuple[Wanted, ...]:
     return tuple(_wanted(part) for part in text.split(","))
 
 
-def reports_of(loading: LoadOptions, choice: Choice) -> list[Report]:
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """Reports of one source; ``source`` is "" where there is no other."""
+
+    source: str
+    reports: Sequence[Report]
+
+
+def reports_of(loading: LoadOptions, choice: Choice) -> list[Printed]:
     """The reports that were asked for, absent ones with their reason. Raises TraceError."""
     path = Path(loading.path)
     if not path.exists():
@@ -73,9 +83,9 @@ def reports_of(loading: LoadOptions, choice: Choice) -> list[Report]:
         "kineto" if path.is_dir() else sniff(str(path), path.name, path.stat().st_size).kind
     )
     if kind == "nsys_text":
-        return _of_text(path, choice)
+        return [Printed("", _of_text(path, choice))]
     if kind in _CAPTURES:
-        return _of_capture(path, kind, loading, choice)
+        return [Printed("", _of_capture(path, kind, loading, choice))]
     return _of_directory(loading, choice)
 
 
@@ -98,46 +108,123 @@ def _spelling(written: str) -> str:
 
 def _of_capture(path: Path, kind: Kind, loading: LoadOptions, choice: Choice) -> list[Report]:
     """Reports of an export, or of a report that nsys exports first."""
+    with _opened(path, kind, loading, choice, shown=str(path)) as capture:
+        return _computed(choice, capture.tables)
+
+
+@contextlib.contextmanager
+def _opened(
+    path: Path, kind: Kind, loading: LoadOptions, choice: Choice, *, shown: str
+) -> Iterator[_Export]:
+    """A capture as an export of sqlite, made first where it is none. Raises TraceError."""
     if kind == "nsys_sqlite":
-        return _of_export(path, choice, shown=str(path))
+        yield _Export(path, choice, shown)
+        return
     name_nsys(loading)
     with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
         target = Path(scratch) / "export.sqlite"
         if kind == "nsys_tables":
             from parsers.nsys.arrow import sqlite_of  # noqa: PLC0415  (and pyarrow)
 
-            return _of_export(sqlite_of(path, target, shown=str(path)), choice, shown=str(path))
-        return _of_export(export_report(path, target, shown=str(path)), choice, shown=str(path))
+            yield _Export(sqlite_of(path, target, shown=shown), choice, shown)
+        else:
+            yield _Export(export_report(path, target, shown=shown), choice, shown)
 
 
-def _of_directory(loading: LoadOptions, choice: Choice) -> list[Report]:
-    """Reports of all ranks of a job, or of the one file of nsys in a directory."""
-    files = look_at(loading).capture.files
+class _Export:
+    """The tables of an export, read once for all reports that name kernels alike."""
+
+    def __init__(self, path: Path, choice: Choice, shown: str) -> None:
+        self._path = path
+        self._choice = choice
+        self._shown = shown
+        self._read: dict[str, ReportTables] = {}
+
+    def tables(self, argument: str) -> ReportTables:
+        """The tables with kernels named as ``argument`` says. Raises TraceError."""
+        if argument not in self._read:
+            wanted = [one for one in self._choice.wanted if one.argument == argument]
+            parts = [REPORTS[one.name].parts for one in wanted]
+            self._read[argument] = read_report_tables(
+                self._path,
+                shown=self._shown,
+                kernel_name=_KERNEL_NAMES[argument],
+                parts=frozenset[Part](["ranges"] if self._choice.nvtx else []).union(*parts),
+            )
+        return self._read[argument]
+
+
+def _of_directory(loading: LoadOptions, choice: Choice) -> list[Printed]:
+    """Reports of all ranks of a job, or of the files of nsys in a directory."""
+    job = look_at(loading)
+    files = job.capture.files
     of_nsys = [found for found in files if found.kind in _CAPTURES]
     if len(of_nsys) == 1:
-        return _of_capture(Path(of_nsys[0].real_path), of_nsys[0].kind, loading, choice)
+        one = of_nsys[0]
+        return [Printed("", _of_capture(Path(one.real_path), one.kind, loading, choice))]
+    if of_nsys and choice.each:
+        return _of_each(of_nsys, loading, choice)
     if of_nsys:
-        names = listed([found.path for found in of_nsys])
-        raise GrammarError(f"reports are made of one capture: name one of {names}")
-    return _of_traces(loading, choice)
+        return [Printed("", _of_all(of_nsys, loading, choice))]
+    texts = [found for found in job.discovery.files if found.kind == "nsys_text"]
+    if texts and not files:
+        return _of_texts([found for found in texts if found.duplicate_of is None], choice)
+    return [Printed("", _of_traces(loading, choice))]
 
 
-def _of_export(path: Path, choice: Choice, *, shown: str) -> list[Report]:
-    read: dict[str, ReportTables] = {}
-    wanted = choice.wanted
+def _of_each(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) -> list[Printed]:
+    """Reports of each capture under its name; one that cannot be read is left out and told."""
+    printed = []
+    for found in files:
+        try:
+            with _opened(
+                Path(found.real_path), found.kind, loading, choice, shown=found.path
+            ) as capture:
+                printed.append(Printed(found.path, _computed(choice, capture.tables)))
+        except TraceError as error:
+            say(f"{found.path} is left out: {error}")
+    if not printed:
+        raise TraceError("none of its captures can be read", path=loading.path)
+    return printed
 
-    def tables_for(argument: str) -> ReportTables:
-        if argument not in read:
-            parts = [REPORTS[one.name].parts for one in wanted if one.argument == argument]
-            read[argument] = read_report_tables(
-                path,
-                shown=shown,
-                kernel_name=_KERNEL_NAMES[argument],
-                parts=frozenset[Part](["ranges"] if choice.nvtx else []).union(*parts),
-            )
-        return read[argument]
 
-    return _computed(choice, tables_for)
+def _of_texts(files: Sequence[FoundFile], choice: Choice) -> list[Printed]:
+    """What each text holds, under its name: results of different captures cannot be pooled."""
+    if len(files) == 1:
+        return [Printed("", _of_text(Path(files[0].real_path), choice))]
+    printed = []
+    for found in files:
+        try:
+            printed.append(Printed(found.path, _of_text(Path(found.real_path), choice)))
+        except TraceError as error:
+            say(f"{found.path} is left out: {error}")
+    return printed
+
+
+def _of_all(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) -> list[Report]:
+    """Reports of the rows of all captures together, as recipes of nsys pool files."""
+    chosen: dict[str, list[Chosen]] = {one.argument: [] for one in choice.wanted}
+    read = []
+    for found in files:
+        try:
+            with _opened(
+                Path(found.real_path), found.kind, loading, choice, shown=found.path
+            ) as capture:
+                tables = {argument: capture.tables(argument) for argument in chosen}
+        except TraceError as error:
+            say(f"{found.path} is left out: {error}")
+            continue
+        read.append(found.path)
+        for argument, one in tables.items():
+            bounds = _bounds(choice, one)
+            if isinstance(bounds, str):
+                say(f"{found.path}: {bounds}")
+            else:
+                chosen[argument].append(Chosen(one, bounds))
+    if not read:
+        raise TraceError("none of its captures can be read", path=loading.path)
+    say(f"pooled are {len(read)} captures: {listed(read)}; --each prints one after another")
+    return [make_pooled_report(one.name, chosen[one.argument]) for one in choice.wanted]
 
 
 def _of_traces(loading: LoadOptions, choice: Choice) -> list[Report]:

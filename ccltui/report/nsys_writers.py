@@ -16,26 +16,53 @@ _ROWS_MEASURED: Final = 100
 _WIDEST: Final = 100
 _GAP: Final = "  "
 
-Writer = Callable[[Sequence[Report], str], bytes]
+Sources = Sequence[tuple[str, Sequence[Report]]]
+"""Reports by the capture that they are of; "" where there is no other."""
+Writer = Callable[[Sources, str], bytes]
 
 
-def write_column(reports: Sequence[Report], unit: str) -> bytes:
+def write_column(sources: Sources, unit: str) -> bytes:
     """Aligned text under a title and a ruler; cells beyond 100 characters end in "…"."""
-    lines = [line for report in reports for line in _column_lines(report, unit)]
+    lines = [
+        line
+        for source, reports in sources
+        for report in reports
+        for line in (*_banner(source, report), *_column_lines(report, unit))
+    ]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def write_csv(reports: Sequence[Report], unit: str) -> bytes:
+def write_csv(sources: Sources, unit: str) -> bytes:
     """A header and rows a report; a blank line ends each report."""
-    return "".join(_csv_text(report, unit) + "\n" for report in reports).encode()
+    texts = [
+        "".join(f"{line}\n" for line in _banner(source, report)) + _csv_text(report, unit) + "\n"
+        for source, reports in sources
+        for report in reports
+    ]
+    return "".join(texts).encode()
 
 
-def write_json(reports: Sequence[Report], unit: str) -> bytes:
-    """An array of objects; of several reports, an object of such arrays by name."""
-    if len(reports) == 1:
-        return (_json_array(reports[0], unit) + "\n").encode()
-    members = (f"{_quoted(report.name)}: {_json_array(report, unit)}" for report in reports)
+def write_json(sources: Sources, unit: str) -> bytes:
+    """An array of objects; of several reports, an object of such arrays by name.
+
+    Of several captures, an object of these by capture.
+    """
+    if len(sources) == 1 and not sources[0][0]:
+        return (_json_reports(sources[0][1], unit) + "\n").encode()
+    members = (f"{_quoted(source)}: {_json_reports(reports, unit)}" for source, reports in sources)
     return ("{\n" + ",\n".join(members) + "\n}\n").encode()
+
+
+def _json_reports(reports: Sequence[Report], unit: str) -> str:
+    if len(reports) == 1:
+        return _json_array(reports[0], unit)
+    members = (f"{_quoted(report.name)}: {_json_array(report, unit)}" for report in reports)
+    return "{\n" + ",\n".join(members) + "\n}"
+
+
+def _banner(source: str, report: Report) -> list[str]:
+    """What nsys prints before a report of one of several files."""
+    return [f"Processing [{clean(source)}] with [{report.name}.py]... "] if source else []
 
 
 WRITERS: Final[Mapping[str, Writer]] = {

@@ -4,8 +4,18 @@ Durations are never clipped and starts never moved: a window selects whole rows,
 ``--filter-time`` does. Metrics of this package's parent clip instead, and say so.
 """
 
-from metrics.nsys_reports.make import REPORTS, make_report
+from metrics.nsys_reports.make import REPORTS, make_pooled_report, make_report
+from metrics.nsys_reports.pooled import Chosen
 from metrics.nsys_reports.report import Report, ReportColumn
 from metrics.nsys_reports.select import Filter, parse_range_filter
 
-__all__ = ["REPORTS", "Filter", "Report", "ReportColumn", "make_report", "parse_range_filter"]
+__all__ = [
+    "REPORTS",
+    "Chosen",
+    "Filter",
+    "Report",
+    "ReportColumn",
+    "make_pooled_report",
+    "make_report",
+    "parse_range_filter",
+]

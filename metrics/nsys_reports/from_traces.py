@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from metrics.nsys_reports.pooled import joined_calls, joined_ranges, joined_work
 from parsers.columns import I8, I32, I64, MISSING, Events, RankTrace
 from parsers.nsys.report_tables import (
     COPY,
@@ -49,9 +50,9 @@ def tables_of_traces(traces: Sequence[RankTrace], origin_ns: int) -> ReportTable
     """
     names = Names()
     parts = [_Part(index, trace, origin_ns, names) for index, trace in enumerate(traces)]
-    work = _joined_work([part.work() for part in parts])
-    api = _joined_calls([part.calls() for part in parts])
-    ranges = _joined_ranges([part.ranges() for part in parts])
+    work = joined_work([part.work() for part in parts])
+    api = joined_calls([part.calls() for part in parts])
+    ranges = joined_ranges([part.ranges() for part in parts])
     devices = {device.index: device.name for trace in traces for device in trace.devices}
     return ReportTables(names.texts(), work, api, None, ranges, devices)
 
@@ -156,50 +157,3 @@ def _way(short: str) -> str:
 
 def _memory_kind(text: str | None) -> int:
     return MEMORY_KINDS.index(text) if text in MEMORY_KINDS else MISSING
-
-
-def _joined_work(parts: Sequence[Work]) -> Work | None:
-    if not any(map(len, parts)):
-        return None
-    start = np.concatenate([part.start_ns for part in parts])
-    order = np.argsort(start, kind="stable")
-    details = {
-        name: np.concatenate([part.detail(name) for part in parts])[order]
-        for name in parts[0].details
-    }
-    return Work(
-        start[order],
-        np.concatenate([part.end_ns for part in parts])[order],
-        np.concatenate([part.kind for part in parts])[order],
-        np.concatenate([part.name for part in parts])[order],
-        np.concatenate([part.process for part in parts])[order],
-        np.concatenate([part.correlation for part in parts])[order],
-        np.concatenate([part.device for part in parts])[order],
-        details,
-    )
-
-
-def _joined_calls(parts: Sequence[Calls]) -> Calls | None:
-    if not any(map(len, parts)):
-        return None
-    return Calls(
-        np.concatenate([part.start_ns for part in parts]),
-        np.concatenate([part.end_ns for part in parts]),
-        np.concatenate([part.name for part in parts]),
-        np.concatenate([part.thread for part in parts]),
-        np.concatenate([part.process for part in parts]),
-        np.concatenate([part.correlation for part in parts]),
-    )
-
-
-def _joined_ranges(parts: Sequence[Ranges]) -> Ranges | None:
-    if not any(map(len, parts)):
-        return None
-    return Ranges(
-        np.concatenate([part.start_ns for part in parts]),
-        np.concatenate([part.end_ns for part in parts]),
-        np.concatenate([part.style for part in parts]),
-        np.concatenate([part.text for part in parts]),
-        np.concatenate([part.domain for part in parts]),
-        np.concatenate([part.thread for part in parts]),
-    )

@@ -105,14 +105,56 @@ def test_a_report_is_exported_by_nsys_first(export: Path, tmp_path: Path) -> Non
     assert "a report that only nsys reads" in absent.stderr
 
 
-def test_a_directory_of_captures_needs_a_choice(export: Path) -> None:
-    alone = run(CCLTUI, "stats", export.parent, "-r", "cuda_gpu_kern_sum")
+def test_captures_of_a_directory_are_pooled(export: Path) -> None:
+    alone = run(CCLTUI, "stats", export.parent, "-r", "cuda_gpu_kern_sum", "--format", "json")
     (export.parent / "report_2.sqlite").write_bytes(export.read_bytes() + b"\0" * 4096)
-    several = run(CCLTUI, "stats", export.parent, "-r", "cuda_gpu_kern_sum")
+    (export.parent / "report_3.sqlite").write_bytes(export.read_bytes()[:-4096] + b"\xff" * 4096)
+    pooled = run(CCLTUI, "stats", export.parent, "-r", "cuda_gpu_kern_sum", "--format", "json")
 
-    assert (alone.returncode, " ** CUDA GPU Kernel Summary" in alone.stdout) == (0, True)
-    assert (several.returncode, several.stdout) == (2, "")
-    assert "name one of report_1.sqlite and report_2.sqlite" in several.stderr
+    (one,), (both,) = json.loads(alone.stdout), json.loads(pooled.stdout)
+    assert (one["Instances"], both["Instances"], both["Total Time (ns)"]) == (2, 4, 7000)
+    assert pooled.returncode == 0
+    assert "pooled are 2 captures: report_1.sqlite and report_2.sqlite; --each" in pooled.stderr
+    assert "report_3.sqlite is left out: " in pooled.stderr
+    trace = run(CCLTUI, "stats", export.parent, "-r", "cuda_gpu_trace")
+    assert (trace.returncode, trace.stdout) == (3, "")
+    assert "its times are those of one capture: --each" in trace.stderr
+
+
+def test_each_capture_of_a_directory_has_its_tables(export: Path, tmp_path: Path) -> None:
+    (export.parent / "report_2.sqlite").write_bytes(export.read_bytes() + b"\0" * 4096)
+    arguments = ("stats", export.parent, "-r", "cuda_gpu_kern_sum", "--each")
+
+    texts = {form: run(CCLTUI, *arguments, "--format", form) for form in ("column", "csv", "json")}
+
+    found = json.loads(texts["json"].stdout)
+    assert {name: rows[0]["Instances"] for name, rows in found.items()} == {
+        "report_1.sqlite": 2,
+        "report_2.sqlite": 2,
+    }
+    for form in ("column", "csv"):
+        lines = texts[form].stdout.splitlines()
+        assert [line for line in lines if "report_" in line] == [
+            "Processing [report_1.sqlite] with [cuda_gpu_kern_sum.py]... ",
+            "Processing [report_2.sqlite] with [cuda_gpu_kern_sum.py]... ",
+        ]
+        again = tmp_path / f"printed.{form}"
+        again.write_text(texts[form].stdout)
+        assert run(CCLTUI, "stats", again).stdout.count(" ** CUDA GPU Kernel Summary") == 2
+
+
+def test_texts_of_a_directory_are_printed_one_after_another(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}_cuda_gpu_kern_sum.csv").write_text(TEXT.replace("a, b", name))
+
+    done = run(CCLTUI, "stats", tmp_path, "--format", "json")
+
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert {name: [row["Name"] for row in rows] for name, rows in found.items()} == {
+        "a_cuda_gpu_kern_sum.csv": ["a", "c"],
+        "b_cuda_gpu_kern_sum.csv": ["b", "c"],
+    }
 
 
 def test_ranks_of_a_job_are_pooled(job: Path, tmp_path: Path) -> None:

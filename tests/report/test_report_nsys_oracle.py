@@ -48,7 +48,7 @@ def pipeline(nsys: Path) -> ReportTables:
 def test_csv_of_every_report(nsys: Path, training: ReportTables, name: str) -> None:
     expected = (nsys / "oracle" / f"ddp53_{name}.csv").read_bytes()
 
-    assert write_csv([make_report(name, training)], "ns") == expected
+    assert write_csv([("", [make_report(name, training)])], "ns") == expected
 
 
 def test_a_window_takes_rows_whole(nsys: Path, training: ReportTables) -> None:
@@ -57,7 +57,7 @@ def test_a_window_takes_rows_whole(nsys: Path, training: ReportTables) -> None:
 
     report = make_report("cuda_gpu_sum", training, chosen)
 
-    assert write_column([report], "us").decode() == text.partition("\n")[2]
+    assert write_column([("", [report])], "us").decode() == text.partition("\n")[2]
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -68,7 +68,7 @@ def test_every_format_and_unit(nsys: Path, pipeline: ReportTables, form: str, un
     sections = [section.partition("\n")[2] for section in text.split("Processing ")[1:]]
 
     for name, expected in zip(OF_BOTH, sections[:3], strict=True):
-        got = writer([make_report(name, pipeline)], UNITS[unit]).decode()
+        got = writer([("", [make_report(name, pipeline)])], UNITS[unit]).decode()
         if form == "json":
             assert got.split() == expected.split(), name
         else:
@@ -81,8 +81,8 @@ def test_every_format_and_unit(nsys: Path, pipeline: ReportTables, form: str, un
 def test_formats_agree_cell_by_cell(training: ReportTables) -> None:
     report = make_report("cuda_gpu_trace", training)
 
-    objects = json.loads(write_json([report], "us"), parse_float=str, parse_int=str)
-    lines = write_csv([report], "us").decode().splitlines()
+    objects = json.loads(write_json([("", [report])], "us"), parse_float=str, parse_int=str)
+    lines = write_csv([("", [report])], "us").decode().splitlines()
 
     assert lines[0].split(",") == list(objects[0])
     assert len(objects) == 5012

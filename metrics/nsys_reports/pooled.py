@@ -1,0 +1,168 @@
+"""Several captures as one: rows of all of them, none taken for another's.
+
+Pooled as the recipes of nsys pool the files of a job: a median is that of all rows together, not
+of the files' medians. Times stay those of each capture, so a filter selects before pooling, and
+reports of single times (`cuda_gpu_trace`) are not for pools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics.nsys_reports.select import EVERYTHING, Filter
+from parsers.columns import I64
+from parsers.nsys.report_tables import Calls, Names, Ranges, ReportTables, Work
+
+_CAPTURE_SHIFT = 32  # processes have 24 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A capture and the rows of it that count."""
+
+    tables: ReportTables
+    filter: Filter = EVERYTHING
+
+
+def pool(captures: Sequence[Chosen], *, calls_are_launches: bool) -> ReportTables:
+    """The chosen rows of all captures, whose processes and threads differ whatever their numbers.
+
+    ``calls_are_launches``: calls are only looked up, by what they launched, so all of them stay.
+    """
+    names = Names()
+    parts = [
+        _Part(index, capture, names, calls_are_launches) for index, capture in enumerate(captures)
+    ]
+    notes = dict.fromkeys(note for capture in captures for note in capture.tables.notes)
+    return ReportTables(
+        names.texts(),
+        joined_work([work for part in parts if (work := part.work()) is not None]),
+        joined_calls([calls for part in parts if (calls := part.api()) is not None]),
+        joined_calls([calls for part in parts if (calls := part.os_calls()) is not None]),
+        joined_ranges([some for part in parts if (some := part.ranges()) is not None]),
+        notes=tuple(notes),
+    )
+
+
+class _Part:
+    """One capture; its index tells its processes and threads from those of others."""
+
+    def __init__(self, index: int, capture: Chosen, names: Names, calls_are_launches: bool) -> None:
+        self._index = index
+        self._filter = capture.filter
+        self._all_calls = calls_are_launches
+        self._tables = tables = capture.tables
+        self._names = np.array([names.of(text) for text in tables.names] or [0], np.int32)
+        known = (tables.api, tables.os_calls, tables.ranges)
+        every = [np.empty(0, np.int64), *(one.thread for one in known if one is not None)]
+        self._threads = np.unique(np.concatenate(every))
+
+    def work(self) -> Work | None:
+        work = self._tables.work
+        if work is None:
+            return None
+        rows = self._filter.rows(work.start_ns, work.end_ns)
+        return Work(
+            work.start_ns[rows],
+            work.end_ns[rows],
+            work.kind[rows],
+            self._names[work.name[rows]],
+            self._processes(work.process[rows]),
+            work.correlation[rows],
+            work.device[rows],
+            {name: column[rows] for name, column in work.details.items()},
+        )
+
+    def api(self) -> Calls | None:
+        return self._calls(self._tables.api)
+
+    def os_calls(self) -> Calls | None:
+        return self._calls(self._tables.os_calls)
+
+    def _calls(self, calls: Calls | None) -> Calls | None:
+        if calls is None:
+            return None
+        rows = self._filter.rows(calls.start_ns, calls.end_ns) | self._all_calls
+        return Calls(
+            calls.start_ns[rows],
+            calls.end_ns[rows],
+            self._names[calls.name[rows]],
+            self._thread_numbers(calls.thread[rows]),
+            self._processes(calls.process[rows]),
+            calls.correlation[rows],
+        )
+
+    def ranges(self) -> Ranges | None:
+        ranges = self._tables.ranges
+        if ranges is None:
+            return None
+        rows = self._filter.rows(ranges.start_ns, ranges.end_ns)
+        domain = ranges.domain[rows]
+        return Ranges(
+            ranges.start_ns[rows],
+            ranges.end_ns[rows],
+            ranges.style[rows],
+            self._names[ranges.text[rows]],
+            np.where(domain < 0, domain, self._names[domain]),
+            self._thread_numbers(ranges.thread[rows]),
+        )
+
+    def _processes(self, process: I64) -> I64:
+        return process + (self._index << _CAPTURE_SHIFT)
+
+    def _thread_numbers(self, thread: I64) -> I64:
+        found: I64 = np.searchsorted(self._threads, thread) + (self._index << _CAPTURE_SHIFT)
+        return found
+
+
+def joined_work(parts: Sequence[Work]) -> Work | None:
+    """Work of all parts by start, None without any."""
+    if not any(map(len, parts)):
+        return None
+    start = np.concatenate([part.start_ns for part in parts])
+    order = np.argsort(start, kind="stable")
+    known = dict.fromkeys(name for part in parts for name in part.details)
+    details: Mapping[str, I64] = {
+        name: np.concatenate([part.detail(name) for part in parts])[order] for name in known
+    }
+    return Work(
+        start[order],
+        np.concatenate([part.end_ns for part in parts])[order],
+        np.concatenate([part.kind for part in parts])[order],
+        np.concatenate([part.name for part in parts])[order],
+        np.concatenate([part.process for part in parts])[order],
+        np.concatenate([part.correlation for part in parts])[order],
+        np.concatenate([part.device for part in parts])[order],
+        details,
+    )
+
+
+def joined_calls(parts: Sequence[Calls]) -> Calls | None:
+    """Calls of all parts, None without any."""
+    if not any(map(len, parts)):
+        return None
+    return Calls(
+        np.concatenate([part.start_ns for part in parts]),
+        np.concatenate([part.end_ns for part in parts]),
+        np.concatenate([part.name for part in parts]),
+        np.concatenate([part.thread for part in parts]),
+        np.concatenate([part.process for part in parts]),
+        np.concatenate([part.correlation for part in parts]),
+    )
+
+
+def joined_ranges(parts: Sequence[Ranges]) -> Ranges | None:
+    """Ranges of all parts, None without any."""
+    if not any(map(len, parts)):
+        return None
+    return Ranges(
+        np.concatenate([part.start_ns for part in parts]),
+        np.concatenate([part.end_ns for part in parts]),
+        np.concatenate([part.style for part in parts]),
+        np.concatenate([part.text for part in parts]),
+        np.concatenate([part.domain for part in parts]),
+        np.concatenate([part.thread for part in parts]),
+    )
