@@ -269,7 +269,7 @@ class Document:
             return self._scanned_batch(self._scanner)
         cut = len(self._text)
         for _ in range(_CUT_ATTEMPTS):
-            cut = last_border(self._text, cut)
+            cut = _last_border(self._text, cut)
             if cut < 0:
                 break
             text = self._text[: cut + 1]
@@ -397,7 +397,7 @@ class Document:
             self._drop(1)
 
 
-def last_border(text: bytes, before: int) -> int:
+def _last_border(text: bytes, before: int) -> int:
     """Index of the last ``}`` of a ``}, {`` that lies wholly before ``before``, -1 if none."""
     window = 4096
     start = before
