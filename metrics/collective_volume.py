@@ -11,6 +11,7 @@ from metrics.classify import TYPES
 from metrics.dimensions import DIMS
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
+from metrics.instances import operations
 from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
@@ -19,7 +20,7 @@ from metrics.statistics import ratio
 if TYPE_CHECKING:
     from metrics.instances import Instances
     from metrics.view import View
-    from parsers.columns import Bool
+    from parsers.columns import I8, Bool
 
 
 def compute(view: View) -> Result:
@@ -31,9 +32,9 @@ def compute(view: View) -> Result:
     sized = int((moving.message_bytes >= 0).sum())
     if not sized:
         raise refuse("no_message_size", f"none of {len(moving)} collectives states its size")
-    whole = _row(moving)
+    whole = _row(moving, np.ones(len(moving), np.bool_))
     steps = np.unique(moving.step[moving.step >= 0])
-    in_steps = _row(moving.take(moving.step >= 0))["message_bytes"]
+    in_steps = _row(moving, moving.step >= 0)["message_bytes"]
     details: dict[str, Any] = {
         "total_message_bytes": whole["message_bytes"],
         "total_wire_bytes": whole["wire_bytes"],
@@ -61,12 +62,12 @@ def compute(view: View) -> Result:
     )
 
 
-def _row(part: Instances) -> dict[str, int | None]:
-    """Calls and bytes; wire bytes are null where a collective that has a size lacks them."""
-    sized = part.message_bytes >= 0
+def _row(part: Instances, rows: Bool) -> dict[str, int | None]:
+    """Calls and bytes of some rows; wire bytes are null where one that has a size lacks them."""
+    sized = rows & (part.message_bytes >= 0)
     wired = sized & (part.wire_bytes >= 0)
     return {
-        "num_collectives": len(part),
+        "num_collectives": int(rows.sum()),
         "message_bytes": int(part.message_bytes[sized].sum()) if sized.any() else None,
         "wire_bytes": int(part.wire_bytes[wired].sum())
         if sized.any() and (wired == sized).all()
@@ -74,21 +75,19 @@ def _row(part: Instances) -> dict[str, int | None]:
     }
 
 
-def _by(
-    part: Instances, index: np.ndarray[Any, np.dtype[np.int8]], names: Sequence[str]
-) -> dict[str, Any]:
-    return {names[i]: _row(part.take(index == i)) for i in np.unique(index)}
+def _by(part: Instances, index: I8, names: Sequence[str]) -> dict[str, Any]:
+    return {names[i]: _row(part, index == i) for i in np.unique(index)}
 
 
 def _by_group(view: View, moving: Instances) -> list[dict[str, Any]]:
-    rows = []
-    for group in np.unique(moving.group):
-        here = moving.take(moving.group == group)
-        for kind in np.unique(here.kind):
-            mine: Bool = here.kind == kind
-            label = view.group_label(int(group))
-            rows.append({"group": label, "type": TYPES[kind], **_row(here.take(mine))})
-    return rows
+    return [
+        {
+            "group": view.group_label(group),
+            "type": TYPES[kind],
+            **_row(moving, (moving.group == group) & (moving.kind == kind)),
+        }
+        for group, kind in operations(moving)
+    ]
 
 
 def _unsized(sized: int, total: int) -> list[Reason]:

@@ -19,6 +19,7 @@ from metrics.refusal import nothing_on_the_wire, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.statistics import milliseconds, ratio
+from parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from metrics.instances import Instances
@@ -36,15 +37,30 @@ class _Places:
     """Where a call goes: by its group, or by its pair of ranks where it is a transfer."""
 
     groups: I64
-    hosts: Mapping[int, str]
+    ranks: I64  # global ranks of known hosts, ascending
+    hosts: I64  # number of the host of each
+
+    @classmethod
+    def on(cls, groups: I64, hosts: Mapping[int, str]) -> _Places:
+        """``hosts`` by global rank."""
+        names = {name: number for number, name in enumerate(sorted(set(hosts.values())))}
+        ranks = sorted(hosts)
+        numbers = [names[hosts[rank]] for rank in ranks]
+        return cls(groups, np.array(ranks, np.int64), np.array(numbers, np.int64))
+
+    def _host_of(self, rank: I64) -> I64:
+        """Number of each rank's host, -1 where it is not known."""
+        place = np.searchsorted(self.ranks, rank)
+        known = np.append(self.ranks, MISSING)[place] == rank
+        return np.where(known, np.append(self.hosts, MISSING)[place], MISSING)
 
     def of(self, kind: I64, group: I64, own: I64, peer: I64) -> I64:
         """Index into PLACES of each call; ``own`` and ``peer`` are global ranks, -1 unknown."""
         found = np.append(self.groups, UNKNOWN)[group]
         pairs = np.isin(kind, _TRANSFERS) & (peer >= 0) & (own >= 0)
-        for row in np.flatnonzero(pairs).tolist():
-            here, there = self.hosts.get(int(own[row])), self.hosts.get(int(peer[row]))
-            found[row] = UNKNOWN if not here or not there else INTER if here != there else INTRA
+        here, there = self._host_of(own[pairs]), self._host_of(peer[pairs])
+        told = np.where(here != there, INTER, INTRA)
+        found[pairs] = np.where((here < 0) | (there < 0), UNKNOWN, told)
         return np.asarray(found)
 
 
@@ -54,7 +70,7 @@ def compute(view: View) -> Result:
     if not len(every):
         raise refuse("no_collectives", "no collective in the selection")
     hosts = {rank: host for rank in _ranks(view) if (host := host_of(view, rank))}
-    places = _Places(_of_groups(view), hosts)
+    places = _Places.on(_of_groups(view), hosts)
     moving = every.take(every.counts_bytes)
     where = places.of(
         moving.kind.astype(np.int64), moving.group.astype(np.int64), moving.source, moving.target

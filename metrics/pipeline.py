@@ -123,8 +123,8 @@ def measure(
 def _useful(rank: RankView, p2p_rows: Bool) -> tuple[Intervals, Intervals]:
     """Work that is not a transfer of the pipeline, and the computing part of it."""
     if rank.facts.has_kernels:
-        other = rank.calls.take(~p2p_rows)
-        comm = union(other.start_ns, other.end_ns) & rank.windows
+        calls, other = rank.calls, ~p2p_rows
+        comm = union(calls.start_ns[other], calls.end_ns[other]) & rank.windows
         return rank.comp | rank.mem | comm, rank.comp
     operators = rank.trace.group("cpu_ops")
     names = [i for i in distinct(operators.name) if rank.trace.text(i).startswith("aten::")]

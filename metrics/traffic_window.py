@@ -17,7 +17,7 @@ from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Result
 from metrics.statistics import microseconds
-from parsers.columns import I64
+from parsers.columns import I64, Bool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,7 @@ def _bursts(view: View, rank: RankView, merge_ns: int) -> Bursts:
     steps = _steps(rank)
     columns: list[tuple[I64, I64, I64, I64]] = []
     for dim in np.unique(dims).tolist():
-        traffic = _traffic(calls.take(dims == dim), merge_ns) & steps
+        traffic = _traffic(calls, dims == dim, merge_ns) & steps
         step = np.searchsorted(steps.start_ns, traffic.start_ns, side="right") - 1
         columns.append((step, np.full(len(step), dim), traffic.start_ns, traffic.end_ns))
     if not columns:
@@ -123,9 +123,9 @@ def _steps(rank: RankView) -> Intervals:
     return Intervals(start[end > start], end[end > start])
 
 
-def _traffic(calls: Calls, merge_ns: int) -> Intervals:
-    """The time of calls with gaps up to ``merge_ns`` closed."""
-    busy = union(calls.start_ns, calls.end_ns)
+def _traffic(calls: Calls, rows: Bool, merge_ns: int) -> Intervals:
+    """The time of some calls (mask) with gaps up to ``merge_ns`` closed."""
+    busy = union(calls.start_ns[rows], calls.end_ns[rows])
     if not len(busy):
         return busy
     opens = np.append(True, busy.start_ns[1:] - busy.end_ns[:-1] > merge_ns)

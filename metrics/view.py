@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from metrics.result import Reason
     from parsers.job import Job
     from parsers.window import Window
+
+_T = TypeVar("_T")
 
 Span = Literal["steps", "inner", "trace"]
 ProfileMode = Literal["auto", "torch", "nsys"]
@@ -72,10 +74,18 @@ class View:
         if facts is None or facts.job is not job or facts.degrees != degrees:
             facts = JobFacts(job, degrees, facts)
         self.facts: JobFacts = facts
+        self._remembered: dict[object, Any] = {}
 
     def with_options(self, **changes: Any) -> View:
         """The same job under changed options."""
         return View(self.job, dataclasses.replace(self.options, **changes), previous=self)
+
+    def remember(self, key: object, make: Callable[[], _T]) -> _T:
+        """What ``make`` gave for ``key`` the first time: several metrics ask for the same parts."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        found: _T = self._remembered[key]
+        return found
 
     def forget_details(self) -> None:
         """Drop what single questions are answered from; it is computed again when they are asked.
@@ -84,6 +94,7 @@ class View:
         """
         for name in ("ranks", "instances"):
             self.__dict__.pop(name, None)
+        self._remembered.clear()
         self.facts.forget_details()
 
     def refusal_reasons(self, reasons: Sequence[Reason]) -> tuple[Reason, ...]:

@@ -213,7 +213,8 @@ def _collected(chosen: _Chosen) -> NamedRanges:
     """Chosen rows of groups of events, together in order of start."""
     columns = [(one.start_ns[rows], one.dur_ns[rows], one.name[rows]) for one, rows in chosen]
     if not columns:
-        return NamedRanges(*np.empty((2, 0), np.int64), np.empty(0, np.int32))
+        none = np.empty(0, np.int64)
+        return NamedRanges(none, none, none.astype(np.int32))
     start, dur, name = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     if len(columns) > 1:
         order = np.argsort(start, kind="stable")

@@ -56,6 +56,10 @@ def parts_of(view: View) -> list[Part]:
 
     An instance belongs where the call of its first member to arrive does.
     """
+    return view.remember(parts_of, lambda: _parts(view))
+
+
+def _parts(view: View) -> list[Part]:
     selected = {rank.label: _selected_rows(rank) for rank in view.ranks}
     parts = []
     for number, arrived in enumerate(view.arrivals.groups):
@@ -70,8 +74,12 @@ def parts_of(view: View) -> list[Part]:
 def chosen_of(view: View, parts: Sequence[Part]) -> list[Chosen]:
     """The eligible instances of each part that has any, members as indices of ``view.ranks``.
 
-    Raises a refusal where there is none at all.
+    ``parts`` are those of `parts_of`. Raises a refusal where there is none at all.
     """
+    return view.remember(chosen_of, lambda: _chosen(view, parts))
+
+
+def _chosen(view: View, parts: Sequence[Part]) -> list[Chosen]:
     index = {rank.label: number for number, rank in enumerate(view.ranks)}
     floor_ns = view.arrivals.floor_ns
     chosen = []

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
-import numpy.typing as npt
 
 from metrics.collectives.causes import Causes, Verdicts
 from metrics.collectives.member import STEP
@@ -47,18 +45,16 @@ class _Foreign:
     """Calls of one rank in other groups during its segments, in order of time."""
 
     row: I64
-    sort: npt.NDArray[np.str_]  # what kind of group, or of transfer
+    sort: I64  # what kind of group, or of transfer: a number of `Sorts`
     exposed_ns: I64
     waited_ns: I64
 
-    def by_sort(self) -> dict[str, int]:
-        """Exposed time by kind of group."""
-        found: dict[str, int] = {}
-        for sort, exposed in zip(self.sort.tolist(), self.exposed_ns.tolist(), strict=True):
-            found[sort] = found.get(sort, 0) + exposed
-        return found
+    def by_sort(self, count: int) -> I64:
+        """Exposed time by kind of group, of which there are so many."""
+        # float64 counts whole nanoseconds exactly up to 104 days
+        return np.bincount(self.sort, self.exposed_ns, count).astype(np.int64)
 
-    def of(self, sort: str) -> _Foreign:
+    def of(self, sort: int) -> _Foreign:
         """Those of one kind of group."""
         here = self.sort == sort
         return _Foreign(
@@ -85,7 +81,7 @@ def waits_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Waits 
     mine, theirs = of(late), [of(i) for i in peers]
     if not len(mine.row) or not peers:
         return None
-    sort, more_ns = _most(mine, theirs)
+    sort, more_ns = _most(mine, theirs, causes.activity(points.labels[late]).sorts.names.tolist())
     beside = [(points.labels[i], one.of(sort)) for i, one in zip(peers, theirs, strict=True)]
     return _blamed(causes, points.labels[late], mine.of(sort), beside, more_ns)
 
@@ -106,21 +102,19 @@ def _foreign(
     at = near.start + row
     return _Foreign(
         row=at,
-        sort=activity.sorts[at],
+        sort=activity.sorts.number[at],
         exposed_ns=exposed[row],
         waited_ns=np.minimum(exposed[row], partners.wait_ns[at]),
     )
 
 
-def _most(mine: _Foreign, theirs: Sequence[_Foreign]) -> tuple[str, int]:
+def _most(mine: _Foreign, theirs: Sequence[_Foreign], names: Sequence[str]) -> tuple[int, int]:
     """The kind of group that kept the rank most beyond the median of its peers, and by how much."""
-    others = [one.by_sort() for one in theirs]
-    found = {
-        sort: own - int(median([one.get(sort, 0) for one in others]))
-        for sort, own in sorted(mine.by_sort().items())
-    }
-    best = max(found, key=lambda sort: found[sort])
-    return best, found[best]
+    others = np.sort([one.by_sort(len(names)) for one in theirs], axis=0)
+    usual = (others[(len(others) - 1) // 2] + others[len(others) // 2]) // 2
+    more = mine.by_sort(len(names)) - usual
+    best = max(sorted(set(mine.sort.tolist()), key=lambda i: names[i]), key=lambda i: more[i])
+    return best, int(more[best])
 
 
 def _blamed(
