@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -73,7 +73,10 @@ def compute(view: View) -> Result:
             "mismatched": "type, element type or number of elements differ",
             "outside": "before the first or after the last that all have: windows differ",
         },
-        reasons=_reasons(view, num_doubtful=len(touched) - len(matches)),
+        reasons=[
+            *_reasons(view, num_doubtful=len(touched) - len(matches)),
+            *_uncertain(_confidence(matches), sum(faults.values())),
+        ],
         warnings=warnings,
     )
 
@@ -127,6 +130,17 @@ _DOUBTFUL: Final = (
     "collectives are matched by order alone, with low confidence: what is missing and what is not "
     "the same collective cannot be told apart"
 )
+
+
+def _uncertain(confidence: Mapping[str, int], num_problems: int) -> list[Reason]:
+    low, total = confidence["low"], sum(confidence.values())
+    if not low or not num_problems:
+        return []
+    text = (
+        f"{low} of {total} collectives are matched with low confidence, by order alone: what two "
+        "ranks are said to miss side by side may be one collective"
+    )
+    return [Reason("unmatched_collectives", text)]
 
 
 def _reasons(view: View, *, num_doubtful: int) -> list[Reason]:

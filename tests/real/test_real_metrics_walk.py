@@ -15,7 +15,8 @@ from metrics.device_time import PARTS
 from metrics.registry import metrics
 from metrics.result import Result
 from metrics.view import View, ViewOptions
-from parsers.job import open_job
+from parsers.job import open_job, start_job
+from parsers.window import Window
 
 pytestmark = pytest.mark.shared
 
@@ -27,10 +28,10 @@ SIGNED = ("windows", "clock", "lag_aligned", "offset", "lead", "delta", "change"
 
 
 def directories() -> list[Path]:
-    """Folders with files, below the public traces and the recorded runs."""
+    """Folders with files, below the public traces, the recorded runs and the captures of nsys."""
     return [
         Path(folder)
-        for top in ("recorded", "traces")
+        for top in ("recorded", "traces", "nsys")
         for folder, _, files in sorted(os.walk(SHARED / top))
         if files
     ]
@@ -48,6 +49,14 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def is_share(path: str) -> bool:
+    """Whether a number is a part of something; imbalances and ratios of rates are not."""
+    key = path.rpartition(".")[2]
+    if "imbalance" in key or key in ("max_min_ratio", "of_mean_ratio"):
+        return False
+    return key.endswith(("_ratio", "_share", "_fraction", "coverage")) or key == "share"
+
+
 def check(result: Result) -> list[str]:
     """What is wrong with a result."""
     wrong = []
@@ -61,38 +70,81 @@ def check(result: Result) -> list[str]:
     if result.status == "unavailable" and not result.reasons:
         wrong.append("unavailable without a reason")
     for path, value in leaves(dict(result.details)):
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            continue
-        if not math.isfinite(value):
-            wrong.append(f"{path} is {value}")
-        time = path.endswith(("_ms", "_us", "_s", "_ns", "_bytes"))
-        if value < 0 and time and not any(word in path for word in SIGNED):
-            wrong.append(f"{path} is {value}")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            wrong += [f"{path} is {value}"] * is_impossible(path, value)
     return [f"{result.metric}: {text}" for text in wrong]
 
 
-@pytest.mark.parametrize(
-    "directory", directories() or [SHARED], ids=lambda path: "-".join(path.parts[-2:])
-)
+def is_impossible(path: str, value: float) -> bool:
+    """No number, a negative time, or a share that is none."""
+    if not math.isfinite(value):
+        return True
+    time = path.endswith(("_ms", "_us", "_s", "_ns", "_bytes", ".ms"))
+    if value < 0 and time and not any(word in path for word in SIGNED):
+        return True
+    return is_share(path) and not 0 <= value <= 1 + 1e-9
+
+
+def check_all(view: View) -> list[str]:
+    """What is wrong with the results of all metrics, of the steps and of the whole."""
+    spans = (view, view.with_options(span="trace"))
+    wrong = [text for one in spans for m in metrics().values() for text in check(m.run(one))]
+    return wrong + [text for one in spans for text in undivided(one)]
+
+
+def undivided(view: View) -> list[str]:
+    """Where idle, computing, communicating, both and copying are not the measured time."""
+    parts = metrics()["temporal_breakdown"].run(view).details
+    if parts["window_ms"] is None:
+        return []
+    rows = {"all": parts, **parts["per_rank"]}
+    totals = {label: sum(row[f"{part}_ms"] for part in PARTS) for label, row in rows.items()}
+    return [
+        f"{label}: {total} of {rows[label]['window_ms']} ms"
+        for label, total in totals.items()
+        if not math.isclose(total, rows[label]["window_ms"], rel_tol=1e-12, abs_tol=1e-9)
+    ]
+
+
+def named(path: Path) -> str:
+    return "-".join(path.parts[-2:])
+
+
+@pytest.mark.parametrize("directory", directories() or [SHARED], ids=named)
 def test_every_metric(shared: Path, directory: Path) -> None:
     assert directory.is_relative_to(shared)
-    job = open_job(directory, jobs=1)
-    view = View(job)
-    whole = view.with_options(span="trace")
+    assert check_all(View(open_job(directory, jobs=1))) == []
 
-    wrong = [text for metric in metrics().values() for text in check(metric.run(view))]
-    assert wrong == []
 
-    for one in (view, whole):
-        parts = metrics()["temporal_breakdown"].run(one).details
-        if parts["window_ms"] is not None:
-            total = sum(round(parts[f"{part}_ms"] * len(parts["per_rank"]) * 1e6) for part in PARTS)
-            assert total == pytest.approx(parts["window_ms"] * len(parts["per_rank"]) * 1e6, abs=8)
+def test_every_metric_of_every_trace_that_is_no_rank_of_a_job(shared: Path) -> None:
+    """Traces alone: those of folders with several of one rank or of none, and of other captures."""
+    captures = [start_job(folder).capture.files for folder in directories()]
+    of_jobs = {f.real_path for files in captures if len({f.rank for f in files}) > 1 for f in files}
+    traces = [
+        file
+        for top in ("recorded", "traces", "nsys")
+        for file in start_job(shared / top).discovery.files
+        if file.kind in ("kineto", "nsys_sqlite", "tpu_trace") and file.duplicate_of is None
+    ]
+    alone = [file for file in traces if file.real_path not in of_jobs]
+
+    assert len(traces) >= 100
+    assert len(alone) >= 40
+    wrong = {file.path: check_all(View(open_job(file.real_path, jobs=1))) for file in alone}
+    assert {path: found for path, found in wrong.items() if found} == {}
+
+
+def test_what_a_healthy_job_is_said_to_miss_is_marked_as_doubtful(shared: Path) -> None:
+    path = shared / "recorded/titan022_llama_tp2/profile_trace/iteration_5"
+    result = metrics()["collective_mismatches"].run(View(open_job(path, jobs=1)))
+
+    assert result.value == 0 or (result.status, result.reason) == (
+        "partial",
+        "unmatched_collectives",
+    )
 
 
 def test_two_windows_make_the_whole_of_a_real_job(shared: Path) -> None:
-    from parsers.window import Window
-
     job = open_job(shared / "traces" / "astra-sim" / "megatron-tp8", jobs=1)
     whole = View(job, ViewOptions(span="trace"))
     middle = 200_000_000
