@@ -14,26 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics.classify import TYPES
-from metrics.collectives.by_time import Ahead, pair
-from metrics.collectives.deviation import ONE_CLOCK_NS, nearest_rank
+from metrics.collectives.deviation import ONE_CLOCK_NS
 from metrics.collectives.match import MatchInput, taking_part
+from metrics.collectives.queues import FEWEST, Queue, queues_of
+from metrics.collectives.stream_clocks import RankClock, stream_clocks
+from metrics.collectives.stream_evidence import USUAL
 from metrics.groups import CommGroup
 from parsers.columns import I32, I64, MISSING
 
 F64 = npt.NDArray[np.float64]
 
-FEWEST: Final = 3
-"""Fewer calls tell no communicator: they may end together by chance."""
-FEWEST_FOR_CLOCKS: Final = 8
-MAX_DRIFT: Final = 500e-6
-"""Clocks of computers drift by some ten parts in a million."""
-USUAL: Final = 0.8
-"""Share of the calls of a stream that must end together with calls of the other."""
 RESOLUTION_NS: Final = 1_000
 """Times are told no better than that on all ranks together."""
 SAMPLES: Final = 256
-MAX_LINKS: Final = 6
-"""So many ranks of known clock are asked for that of another."""
 ALIKE: Final = 1.4
 """Members of a communicator end up to so many times as far apart as others of it do."""
 CHANCE: Final = 2.0
@@ -77,24 +70,13 @@ class Implied:
         return named, [*groups, *(group.as_group() for group in self.groups)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Queue:
-    """Calls of one rank (index of the inputs) on one stream, in the order in which they ended."""
-
-    owner: int
-    stream: int
-    rows: I64
-    kind: I64
-    end_ns: I64
-
-
 def implied_groups(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> Implied | None:
     """Communicators by streams; ``streams`` are those of each call, by label.
 
     None where nothing is told, or no more than that every call is of one group.
     """
-    queues = _queues(inputs, streams)
-    clocks = _clocks(inputs, queues)
+    queues = queues_of(inputs, streams)
+    clocks = stream_clocks(inputs, queues)
     found = _components(queues, _distances(queues, clocks))
     members = [part for one in found for part in _transfers(one)]
     if len(members) == 1 and len(members[0]) == len(taking_part(inputs)) == len(queues):
@@ -110,104 +92,7 @@ def implied_groups(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> 
     return Implied(tuple(groups), index) if groups else None
 
 
-def _queues(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> list[_Queue]:
-    found = []
-    for owner in taking_part(inputs):
-        calls, stream = inputs[owner].calls, streams[inputs[owner].label]
-        for one in np.unique(stream[stream >= 0]).tolist():
-            rows = np.flatnonzero(stream == one)
-            if len(rows) >= FEWEST:
-                rows = rows[np.argsort(calls.end_ns[rows], kind="stable")]
-                kind = calls.kind[rows].astype(np.int64)
-                found.append(_Queue(owner, one, rows, kind, calls.end_ns[rows]))
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    """How far a rank's clock is ahead of that of the rank ``of``."""
-
-    ahead: Ahead
-    of: int
-
-
-def _clocks(inputs: Sequence[MatchInput], queues: Sequence[_Queue]) -> dict[int, _Clock]:
-    """The clock of each rank against the first of those that streams or a host link it to."""
-    of_rank: dict[int, list[_Queue]] = {}
-    for queue in queues:
-        of_rank.setdefault(queue.owner, []).append(queue)
-    known: dict[int, _Clock] = {}
-    hosts: dict[str, _Clock] = {}
-    waiting = list(of_rank)
-    while waiting:
-        left = []
-        for owner in waiting:
-            clock = hosts.get(inputs[owner].host)
-            if clock is None:
-                asked = [(one, of_rank[one]) for one in _asked(known, owner)]
-                best = _best_link(of_rank[owner], asked)
-                if best is None:
-                    left.append(owner)
-                    continue
-                ahead, other = best[1], known[best[0]]
-                clock = _Clock(_chained(ahead, other.ahead), other.of)
-            known[owner] = clock
-            if inputs[owner].host:
-                hosts[inputs[owner].host] = clock
-        if len(left) == len(waiting):
-            first = left.pop(0)
-            known[first] = _Clock(Ahead(0.0, 0.0, int(of_rank[first][0].end_ns[0])), first)
-            if inputs[first].host:
-                hosts[inputs[first].host] = known[first]
-        waiting = left
-    return known
-
-
-def _asked(known: Mapping[int, _Clock], owner: int) -> list[int]:
-    """Ranks of known clock that may share a communicator: the nearest, and some evenly spread."""
-    near = sorted(known, key=lambda one: abs(one - owner))
-    far = near[MAX_LINKS // 2 :]
-    return near[: MAX_LINKS // 2] + far[:: max(1, len(far) * 2 // MAX_LINKS)]
-
-
-def _best_link(
-    mine: Sequence[_Queue], others: Sequence[tuple[int, Sequence[_Queue]]]
-) -> tuple[int, Ahead] | None:
-    """The rank and the clock by which two streams end together most closely."""
-    best: tuple[float, int, Ahead] | None = None
-    for owner, theirs in others:
-        for one in mine:
-            for other in theirs:
-                found = _fitted(one, other)
-                if found is not None and (best is None or found[0] < best[0]):
-                    best = found[0], owner, found[1]
-    return None if best is None else (best[1], best[2])
-
-
-def _fitted(one: _Queue, other: _Queue) -> tuple[float, Ahead] | None:
-    """How far apart calls of two streams end once clocks are fitted, where they pair at all."""
-    short, long = sorted((len(one.rows), len(other.rows)))
-    if short < max(USUAL * long, FEWEST_FOR_CLOCKS):
-        return None
-    paired = pair(one.kind, one.end_ns, other.kind, other.end_ns, least=USUAL)
-    if paired is None or abs(paired.ahead.rate) > MAX_DRIFT:
-        return None
-    found = np.flatnonzero(paired.positions >= 0)
-    if len(found) < FEWEST_FOR_CLOCKS:
-        return None
-    here = one.end_ns[found] - paired.ahead.of(one.end_ns[found])
-    scatter = nearest_rank(np.abs(here - other.end_ns[paired.positions[found]]), USUAL)
-    return (scatter, paired.ahead) if scatter <= ONE_CLOCK_NS else None
-
-
-def _chained(ahead: Ahead, other: Ahead) -> Ahead:
-    """How far a clock is ahead of a third, being ``ahead`` of one that is by ``other``."""
-    then = ahead.at_ns - round(ahead.offset_ns)
-    offset = ahead.offset_ns + float(other.of(np.array([then], np.int64))[0])
-    return Ahead(offset, ahead.rate + other.rate, ahead.at_ns)
-
-
-def _distances(queues: Sequence[_Queue], clocks: Mapping[int, _Clock]) -> F64:
+def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
     """Mean time between ends of like calls of two streams, float64 ns [q, q].
 
     Of the calls inside the time of both; one that has no counterpart counts with
@@ -222,7 +107,7 @@ def _distances(queues: Sequence[_Queue], clocks: Mapping[int, _Clock]) -> F64:
     found = np.full((count, count), _NEVER)
     for index, (time, queue) in enumerate(zip(times, queues, strict=True)):
         chosen = np.unique(np.linspace(0, len(time) - 1, SAMPLES).astype(np.int64))
-        nearest = _nearest_of_all(time[chosen], queue.kind[chosen], tables, count)
+        nearest = _nearest_of_all(time[chosen], queue.what[chosen], tables, count)
         inside = (time[chosen, np.newaxis] >= first) & (time[chosen, np.newaxis] <= last)
         number = inside.sum(axis=0)
         met = (inside & (nearest <= ONE_CLOCK_NS)).sum(axis=0)
@@ -232,10 +117,10 @@ def _distances(queues: Sequence[_Queue], clocks: Mapping[int, _Clock]) -> F64:
     return np.asarray(np.maximum(found, found.T), np.float64)
 
 
-def _tables(queues: Sequence[_Queue], times: Sequence[I64]) -> dict[int, tuple[I64, I64]]:
+def _tables(queues: Sequence[Queue], times: Sequence[I64]) -> dict[int, tuple[I64, I64]]:
     """By type: when calls of all streams ended, ascending, and the stream of each."""
     every = np.concatenate([*times, np.empty(0, np.int64)])
-    what = np.concatenate([*(queue.kind for queue in queues), np.empty(0, np.int64)])
+    what = np.concatenate([*(queue.what for queue in queues), np.empty(0, np.int64)])
     whose = np.repeat(np.arange(len(queues)), [len(one) for one in times])
     tables = {}
     for kind in np.unique(what).tolist():
@@ -262,7 +147,7 @@ def _nearest_of_all(
     return nearest
 
 
-def _components(queues: Sequence[_Queue], distance: F64) -> list[list[_Queue]]:
+def _components(queues: Sequence[Queue], distance: F64) -> list[list[Queue]]:
     """Streams that end together, the closest joined first, one of each rank.
 
     What ends hardly further apart than the members do belongs to them; what ends a little further
@@ -303,7 +188,7 @@ def _components(queues: Sequence[_Queue], distance: F64) -> list[list[_Queue]]:
     ]
 
 
-def _transfers(part: list[_Queue]) -> list[list[_Queue]]:
+def _transfers(part: list[Queue]) -> list[list[Queue]]:
     """Pairs of one sender and one receiver each, where a rank sends on one stream to another.
 
     Ranks of a stage that advance together end such transfers together: they are told apart by

@@ -1,0 +1,100 @@
+"""Clocks of hosts told again from all that is linked together, the sharpest ends most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics.collectives.by_time import Ahead, between
+from metrics.collectives.offsets import Observation, solve, standard_errors
+from metrics.collectives.queues import FEWEST
+from metrics.collectives.stream_evidence import HostCalls, evidence
+from metrics.collectives.stream_links import AS_GOOD, Explained
+from metrics.collectives.stream_options import HostPair
+from metrics.collectives.theil_sen import UNKNOWN_ERROR, Z_99, slopes
+
+F64 = npt.NDArray[np.float64]
+
+ROUNDS: Final = 3
+TURNS: Final = 8
+"""So often clocks are told anew, and so often contradictions are weighed."""
+MOST: Final = 64
+SHARPEST_NS: Final = 500.0
+"""Ends agree no better than that."""
+
+
+def refined(
+    hosts: Sequence[HostCalls],
+    pairs: Sequence[HostPair],
+    known: list[tuple[int, Ahead]],
+    explained: Sequence[Explained],
+) -> list[tuple[int, Ahead]]:
+    """The same clocks, told from all pairs of linked hosts together, the sharpest most."""
+    linked = [pair for pair in pairs if known[pair.one][0] == known[pair.other][0]]
+    for _ in range(ROUNDS):
+        seen = [_seen(hosts, pair, known, explained) for pair in linked]
+        moved = [one for part in seen for one in part[0]]
+        tilted = [one for part in seen for one in part[1]]
+        count = len(hosts)
+        offsets = _solved(moved, count)
+        rates = _solved(tilted, count)
+        number = np.bincount([i for one in tilted for i in one.members.tolist()], minlength=count)
+        # the scatter of one host's ends is in all of its pairs: they err together
+        errors = standard_errors(tilted, count) * np.sqrt(number)
+        rates = np.where(np.abs(rates) > Z_99 * errors, rates, 0.0)
+        known = [
+            (root, Ahead(one.offset_ns + offset, one.rate + rate / 1e9, one.at_ns))
+            for (root, one), offset, rate in zip(known, offsets, rates, strict=True)
+        ]
+    return known
+
+
+def _solved(observations: Sequence[Observation], count: int) -> F64:
+    """Least squares, in which observations weigh less the more they contradict the others."""
+    values = solve(observations, count)
+    if not observations:
+        return values
+    for _ in range(TURNS):
+        rest = np.array([np.ptp(one.values - values[one.members]) for one in observations])
+        usual = max(float(np.median(rest)), 1.0)
+        share = 1 / (1 + (rest / usual) ** 2)
+        weighed = [
+            replace(one, weight=one.weight * part)
+            for one, part in zip(observations, share.tolist(), strict=True)
+        ]
+        values = solve(weighed, count)
+    return values
+
+
+def _seen(
+    hosts: Sequence[HostCalls],
+    pair: HostPair,
+    known: Sequence[tuple[int, Ahead]],
+    explained: Sequence[Explained],
+) -> tuple[list[Observation], list[Observation]]:
+    """What is left over of the difference of two clocks and of their drift, by queues."""
+    host, other = hosts[pair.one], hosts[pair.other]
+    ahead = between(known[pair.one][1], known[pair.other][1])
+    least = AS_GOOD * explained[pair.one].whole, AS_GOOD * explained[pair.other].whole
+    found = evidence(host.sample(MOST), host, other, ahead, least)
+    members = np.array([pair.one, pair.other])
+    moved, tilted = [], []
+    for queue in np.unique(found.queue).tolist():
+        here = found.queue == queue
+        own = found.own_ns[here]
+        if len(own) < FEWEST:
+            continue
+        rest = (own - ahead.of(own) - found.other_ns[here]).astype(np.float64)
+        middle = float(np.median(rest))
+        scatter = float(np.median(np.abs(rest - middle))) + SHARPEST_NS
+        moved.append(Observation(members, np.array([middle, 0.0]), len(own) / scatter**2))
+        since = (own - known[pair.one][1].at_ns) / 1e9
+        rate, error = slopes(since, rest[:, np.newaxis])
+        if error[0] < UNKNOWN_ERROR:
+            weight = 1 / float(error[0]) ** 2
+            tilted.append(Observation(members, np.array([rate[0], 0.0]), weight))
+    return moved, tilted
