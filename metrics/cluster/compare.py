@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from metrics.cluster.outliers import name_of
 from metrics.cluster.plausibility import hosts_of, label_of
 from metrics.runs.comparable import Check, Comparability
 from metrics.runs.compare import NOISE_PCT, Comparison, Row, assumed, beyond
 from metrics.runs.spread import Sample, half_width
-from parsers.cluster.benchmark import ClusterBenchmark, Measurement
+
+if TYPE_CHECKING:
+    from parsers.cluster.benchmark import ClusterBenchmark, Measurement
 
 _LOWER_IS_BETTER: Final = frozenset({"network_latency"})
 _Key = tuple[str, str, str]

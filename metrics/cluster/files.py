@@ -9,18 +9,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from parsers.cluster.benchmark import ClusterBenchmark, read_cluster_benchmark
-from parsers.cluster.gpu_topology import GpuTopology, read_gpu_topology
-from parsers.cluster.ib_status import IbPort, read_ib_status
-from parsers.cluster.nccl_log import NcclLog, read_nccl_log
-from parsers.cluster.nccl_tests import NcclTest, read_nccl_tests
-from parsers.cluster.nccl_topology import NcclTopology, read_nccl_topology
 from parsers.errors import TraceError
 from parsers.found import Discovery, FoundFile, Kind
 from parsers.runs.directories import CLUSTER_KINDS, kind_meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from parsers.cluster.benchmark import ClusterBenchmark
+    from parsers.cluster.gpu_topology import GpuTopology
+    from parsers.cluster.ib_status import IbPort
+    from parsers.cluster.nccl_log import NcclLog
+    from parsers.cluster.nccl_tests import NcclTest
+    from parsers.cluster.nccl_topology import NcclTopology
 
 T = TypeVar("T")
 
@@ -65,16 +66,28 @@ class ClusterFiles:
 def read_cluster(discovery: Discovery) -> ClusterFiles:
     """Every file about machines below a directory."""
     files = [file for file in discovery.files if file.duplicate_of is None]
-    return _read(tuple(file for file in files if kind_meant(file) in CLUSTER_KINDS))
+    chosen = tuple(file for file in files if kind_meant(file) in CLUSTER_KINDS)
+    return _read(chosen) if chosen else ClusterFiles()
 
 
 @lru_cache(maxsize=8)
 def _read(files: tuple[FoundFile, ...]) -> ClusterFiles:
+    # Six readers that most directories need none of.
+    from parsers.cluster.benchmark import read_cluster_benchmark  # noqa: PLC0415
+    from parsers.cluster.gpu_topology import read_gpu_topology  # noqa: PLC0415
+    from parsers.cluster.ib_status import read_ib_status  # noqa: PLC0415
+    from parsers.cluster.nccl_log import read_nccl_log  # noqa: PLC0415
+    from parsers.cluster.nccl_tests import read_nccl_tests  # noqa: PLC0415
+    from parsers.cluster.nccl_topology import read_nccl_topology  # noqa: PLC0415
+
+    def benchmark(path: Path, *, shown: str) -> ClusterBenchmark:
+        return read_cluster_benchmark(path, shown_path=shown)
+
     problems: list[str] = []
     logs = _of(files, "nccl_log")
     return ClusterFiles(
         benchmarks=tuple(
-            one for _, one in _all(_of(files, "cluster_benchmark"), _benchmark, problems)
+            one for _, one in _all(_of(files, "cluster_benchmark"), benchmark, problems)
         ),
         tests=_flat(_all(_of(files, "nccl_tests"), read_nccl_tests, problems)),
         logs=tuple(_all(logs[:MOST_LOGS], read_nccl_log, problems)),
@@ -88,10 +101,6 @@ def _read(files: tuple[FoundFile, ...]) -> ClusterFiles:
 
 def _of(files: Sequence[FoundFile], kind: Kind) -> list[FoundFile]:
     return [file for file in files if kind_meant(file) == kind]
-
-
-def _benchmark(path: Path, *, shown: str) -> ClusterBenchmark:
-    return read_cluster_benchmark(path, shown_path=shown)
 
 
 def _all(files: Sequence[FoundFile], read: Callable[..., T], problems: list[str]) -> list[Named[T]]:

@@ -10,11 +10,11 @@ from metrics.cluster.answers import cluster_answer, cluster_of
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.refusal import refuse
 from metrics.registry import Metric
-from parsers.cluster.nccl_tests import NcclTest
 
 if TYPE_CHECKING:
     from metrics.result import Result
     from metrics.view import View
+    from parsers.cluster.nccl_tests import NcclTest
 
 
 def compute(view: View) -> Result:

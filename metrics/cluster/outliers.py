@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from metrics.statistics import median
-from parsers.cluster.benchmark import ClusterBenchmark, Measurement
+
+if TYPE_CHECKING:
+    from parsers.cluster.benchmark import ClusterBenchmark, Measurement
 
 K: Final = 3.5
 """Deviations beyond so many scaled MADs are outliers."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from metrics.cluster.outliers import name_of
 from metrics.peaks import DevicePeak
-from parsers.cluster.benchmark import ClusterBenchmark, Measurement
+
+if TYPE_CHECKING:
+    from parsers.cluster.benchmark import ClusterBenchmark, Measurement
 
 Verdict = Literal["impossible", "suspect"]
 

@@ -12,9 +12,9 @@ from metrics.cluster.nccl_tests_busbw import row_of
 from metrics.cluster.outliers import peers_of
 from metrics.cluster.plausibility import Implausible, implausible
 from metrics.peaks import find_device
-from parsers.cluster.benchmark import ClusterBenchmark, Measurement
 
 if TYPE_CHECKING:
+    from parsers.cluster.benchmark import ClusterBenchmark, Measurement
     from parsers.found import Discovery
 
 Mark = Literal["", "outlier", "suspect", "impossible", "problem"]

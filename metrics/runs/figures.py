@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from metrics.runs.run import Run
 from metrics.statistics import mean, median, nearest_rank
-from parsers.runs.training_metrics import Epoch
+
+if TYPE_CHECKING:
+    from parsers.runs.training_metrics import Epoch
 
 SAMPLED_EVERY: Final = 50
 """Micro-steps between two step times of writers that do not say how many they took."""

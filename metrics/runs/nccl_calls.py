@@ -10,10 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from metrics.runs.run import Run
-from parsers.nsys.text_table import EXACT, NumberColumn, Section, StatsText, TextColumn
+
+if TYPE_CHECKING:
+    from parsers.nsys.text_table import Section, StatsText
 
 _BACKWARD: Final = ("DeepSpeedEngine.backward", "train/backward", "backward")
 _NCCL: Final = re.compile(r"(?:^|:)nccl([A-Z]\w*)$")
@@ -112,6 +114,8 @@ def _of_text(text: StatsText, captures: set[str]) -> _Source:
 
 
 def _rows(section: Section) -> dict[str, int]:
+    from parsers.nsys.text_table import EXACT, NumberColumn, TextColumn  # noqa: PLC0415
+
     names = next((c for c in section.columns if c.name in ("Range", "Name")), None)
     counts = next((c for c in section.columns if c.name in ("Instances", "Count")), None)
     if not isinstance(names, TextColumn) or not isinstance(counts, NumberColumn):

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from parsers.columns import Note
 from parsers.errors import TraceError
 from parsers.found import Kind
-from parsers.nsys.text import read_stats_text
-from parsers.nsys.text_table import StatsText
 from parsers.runs.directories import RunFolder, run_folders
-from parsers.runs.marks import Completion, Launch, read_completion, read_launch
-from parsers.runs.profile_summary import ProfileSummary, read_profile_summary
-from parsers.runs.step_log import StepLog, read_step_log
-from parsers.runs.training_log import TrainingLog, read_training_log
-from parsers.runs.training_metrics import Configuration, TrainingMetrics, read_training_metrics
 
 if TYPE_CHECKING:
     from parsers.found import Discovery, FoundFile
+    from parsers.nsys.text_table import StatsText
+    from parsers.runs.marks import Completion, Launch
+    from parsers.runs.profile_summary import ProfileSummary
+    from parsers.runs.step_log import StepLog
+    from parsers.runs.training_log import TrainingLog
+    from parsers.runs.training_metrics import Configuration, TrainingMetrics
 
 T = TypeVar("T")
 
@@ -49,6 +48,8 @@ class Run:
     @property
     def configuration(self) -> Configuration:
         """What it was, as far as `training_metrics.json` says."""
+        from parsers.runs.training_metrics import Configuration  # noqa: PLC0415
+
         return Configuration() if self.metrics is None else self.metrics.configuration
 
     @property
@@ -97,6 +98,13 @@ class _Reading:
     notes: list[str] = field(default_factory=list)
 
     def run(self, root: str) -> Run:
+        # Readers that a directory without any run needs none of.
+        from parsers.nsys.text import read_stats_text  # noqa: PLC0415
+        from parsers.runs.marks import read_completion, read_launch  # noqa: PLC0415
+        from parsers.runs.profile_summary import read_profile_summary  # noqa: PLC0415
+        from parsers.runs.step_log import read_step_log  # noqa: PLC0415
+        from parsers.runs.training_metrics import read_training_metrics  # noqa: PLC0415
+
         metrics = self._first("training_metrics", read_training_metrics)
         steps = self._first("step_log", read_step_log)
         launch = self._first("launcher_metadata", read_launch)
@@ -142,6 +150,8 @@ class _Reading:
 
     def _log(self) -> TrainingLog | None:
         """The log that tells of most steps, else the one that tells how the run ended."""
+        from parsers.runs.training_log import read_training_log  # noqa: PLC0415
+
         candidates = sorted(self.folder.of("training_log", "log", "nccl_log"), key=_log_order)
         logs = [self._one(file, read_training_log) for file in candidates[:_MOST_LOGS]]
         read = [log for log in logs if log is not None]

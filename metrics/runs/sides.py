@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metrics.cluster.compare import compare_benchmarks
 from metrics.cluster.files import read_cluster
 from metrics.runs.comparable import comparability
 from metrics.runs.compare import Comparison, compare
 from metrics.runs.run import Run, read_runs
-from parsers.cluster.benchmark import ClusterBenchmark
 from parsers.discover import discover
 from parsers.errors import NotFoundError
 from parsers.names import listed, shown
+
+if TYPE_CHECKING:
+    from parsers.cluster.benchmark import ClusterBenchmark
 
 
 @dataclass(frozen=True, slots=True)
