@@ -2,7 +2,7 @@
 # the general decoder. Every function takes the position and the end of the buffer and never
 # reads at or beyond the end.
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 ctypedef const unsigned char *Bytes
@@ -17,8 +17,22 @@ cdef enum:
 
 
 cdef inline Bytes skip_space(Bytes p, Bytes end) noexcept nogil:
-    while p < end and (p[0] == 32 or p[0] == 10 or p[0] == 13 or p[0] == 9):
+    """Past white space. Indented files are a third of it: blanks go by eight and by four."""
+    cdef uint64_t eight
+    cdef uint32_t four
+    while p < end and p[0] <= 32:
+        if p[0] != 32 and p[0] != 10 and p[0] != 13 and p[0] != 9:
+            break
         p += 1
+        while end - p >= 8:
+            memcpy(&eight, p, 8)
+            if eight != <uint64_t>0x2020202020202020ULL:
+                break
+            p += 8
+        if end - p >= 4:
+            memcpy(&four, p, 4)
+            if four == <uint32_t>0x20202020UL:
+                p += 4
     return p
 
 
