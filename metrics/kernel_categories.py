@@ -115,7 +115,7 @@ METRIC = Metric(
     ),
     headline="gemm_share",
     compute=compute,
-    label="matrix products",
+    label="share of matrix products",
     category="kernels",
 )
 metric_cal = metric_cal_of(METRIC.name)

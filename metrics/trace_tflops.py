@@ -295,7 +295,7 @@ METRIC = Metric(
     ),
     headline="trace_tflops",
     compute=compute,
-    label="matrix products",
+    label="FLOPS of matrix products",
     higher_is_better=True,
     category="throughput",
     parameters={PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS"},

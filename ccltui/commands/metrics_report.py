@@ -23,6 +23,7 @@ from parsers.errors import GrammarError, TraceError
 
 if TYPE_CHECKING:
     from metrics.registry import Metric
+    from metrics.view import View
     from parsers.job import Job
 
 PROG: Final = "ccltui metrics-report"
@@ -154,7 +155,7 @@ def measure_directory(task: Task) -> Row:
         return Row(path, problem=str(error))
     view = view_of(loaded, task.selection)
     outcomes = {name: _outcome(registry.find(name), view) for name in task.metrics}
-    return Row(path, _facts(loaded.job), outcomes, _problem(loaded.job, outcomes))
+    return Row(path, _facts(view), outcomes, _problem(loaded.job, outcomes))
 
 
 def _outcome(metric: Metric, view: Any) -> Outcome:
@@ -177,13 +178,20 @@ def _problem(job: Job, outcomes: Mapping[str, Outcome]) -> str | None:
     return f"{job.path}: no trace"
 
 
-def _facts(job: Job) -> dict[str, Any]:
+def _facts(view: View) -> dict[str, Any]:
     """What the card states and the traces are."""
+    from metrics.hardware import device_names  # noqa: PLC0415
+
+    job = view.job
+    hosts = {trace.host for trace in job.ranks if trace.host}
     stated = {} if job.card is None else {name: getattr(job.card, name, None) for name in FACTS}
     return {
         **stated,
+        "device": ", ".join(device_names(view)) or None,
+        "hosts": len(hosts) or None,
         "ranks": len(job.ranks),
         "world_size": job.world_size,
+        "profiler": job.capture.source if job.ranks else None,
         "capture": job.capture.name or None,
         "card_problem": job.card_problem,
     }

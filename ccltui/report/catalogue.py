@@ -30,7 +30,15 @@ FACTS: Final = (
     "ep",
 )
 """Fields of the workload card that tell workloads apart."""
-TRACE_FACTS: Final = ("ranks", "world_size", "capture", "card_problem")
+TRACE_FACTS: Final = (
+    *("device", "hosts", "ranks", "world_size", "profiler", "capture", "card_problem"),
+)
+"""What the traces are: the devices that they name, on how many hosts, of which profiler."""
+CATEGORIES: Final = (
+    *("throughput", "time", "communication", "stragglers", "kernels", "memory"),
+    *("experts", "inference", "runs", "cluster"),
+)
+"""Order of the categories of metrics; others follow."""
 
 _BETTER: Final = {True: "↑", False: "↓", None: ""}
 
@@ -142,18 +150,44 @@ def write_json(catalogue: Catalogue) -> bytes:
 
 
 def write_markdown(catalogue: Catalogue) -> bytes:
-    """A line a metric, a column a directory; an arrow says which way is better."""
+    """A line a metric, a column a directory; an arrow says which way is better.
+
+    Below stand the reasons for what each directory cannot tell, or tells in part.
+    """
     header, body = _turned(catalogue)
     lines = [_markdown(header), _markdown(["---"] * len(header)), *map(_markdown, body)]
-    notes = [f"- `{clean(r.directory)}`: {clean(r.problem)}" for r in catalogue.rows if r.problem]
-    legend = "↑ higher is better, ↓ lower is better, * covers a part of the input, – unavailable"
-    return "\n".join([*lines, "", legend, *([""] if notes else []), *notes]).encode() + b"\n"
+    notes = [f"- {note}" for row in catalogue.rows for note in _notes(row, catalogue.metrics)]
+    return "\n".join([*lines, "", _LEGEND, *([""] if notes else []), *notes]).encode() + b"\n"
 
 
 def write_table(catalogue: Catalogue) -> bytes:
     """The same as aligned text."""
     header, body = _turned(catalogue)
-    return "\n".join(table(header, body)).encode() + b"\n"
+    notes = [note for row in catalogue.rows for note in _notes(row, catalogue.metrics)]
+    lines = [*table(header, body), "", _LEGEND, *([""] if notes else []), *notes]
+    return "\n".join(lines).encode() + b"\n"
+
+
+_LEGEND: Final = (
+    "↑ higher is better, ↓ lower is better, * covers a part of the input, – unavailable"
+)
+
+
+def _notes(row: Row, metrics: Sequence[Shown]) -> list[str]:
+    """Why a directory could not be opened, or which reasons stand for its dashes and stars."""
+    directory = f"`{clean(row.directory)}`"
+    if row.problem:
+        return [f"{directory}: {clean(row.problem)}"]
+    notes = []
+    for status in ("partial", "unavailable"):
+        reasons: dict[str, list[str]] = {}
+        for metric in metrics:
+            outcome = row.outcomes.get(metric.name)
+            if outcome is not None and outcome.status == status:
+                reasons.setdefault(outcome.reason or status, []).append(metric.name)
+        told = "; ".join(f"{reason} ({', '.join(names)})" for reason, names in reasons.items())
+        notes += [f"{directory} {status}: {told}"] if told else []
+    return notes
 
 
 WRITERS: Final[Mapping[str, Writer]] = {
@@ -169,7 +203,7 @@ def _turned(catalogue: Catalogue) -> tuple[list[str], list[list[str]]]:
     header = ["category", "metric", "unit", *(clean(row.directory) for row in catalogue.rows)]
     facts = [name for name in (*FACTS, *TRACE_FACTS) if any(_fact(r, name) for r in catalogue.rows)]
     body = [["facts", name, "", *(_fact(row, name) for row in catalogue.rows)] for name in facts]
-    order = list(dict.fromkeys(metric.category for metric in catalogue.metrics))
+    order = list(dict.fromkeys((*CATEGORIES, *(one.category for one in catalogue.metrics))))
     for metric in sorted(catalogue.metrics, key=lambda metric: order.index(metric.category)):
         title = f"{metric.label} {_BETTER[metric.higher_is_better]}".strip()
         cells = [_short(row, metric) for row in catalogue.rows]

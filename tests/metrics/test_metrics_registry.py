@@ -140,3 +140,9 @@ def test_every_metric_has_a_display_record_that_fits_a_table(metric: Metric) -> 
     assert metric.definition.endswith(".")
     assert "\n" not in metric.definition
     assert len(set(metric.keys)) == len(metric.keys)
+
+
+def test_no_two_metrics_share_a_label() -> None:
+    labels = [metric.title for metric in metrics().values()]
+
+    assert sorted(set(labels)) == sorted(labels)

@@ -8,7 +8,8 @@ import json
 
 import pytest
 
-from ccltui.report.catalogue import WRITERS, Catalogue, Outcome, Row, Shown
+from ccltui.report.catalogue import CATEGORIES, WRITERS, Catalogue, Outcome, Row, Shown
+from metrics.registry import metrics
 
 METRICS = (
     Shown("iter_time", "step time", "ms", False, "time", "How long a step takes."),
@@ -80,8 +81,12 @@ def test_markdown_has_a_column_a_directory_and_groups_by_category() -> None:
     assert "| time | GPU idle ↓ | ratio | 0.25* | – |" in lines
     assert "| throughput | utilization ↑ | % | – | – |" in lines
     body = [line.split(" | ")[0] for line in lines if line.startswith("| t")]
-    assert body == ["| time", "| time", "| throughput"]
-    assert lines[-1] == "- `runs/gone`: runs/gone: no such file or directory"
+    assert body == ["| throughput", "| time", "| time"]  # what is asked first stands first
+    assert lines[-3:] == [
+        "- `runs/a|b` partial: missing_ranks (idle_ratio)",
+        "- `runs/a|b` unavailable: no_card (mfu)",
+        "- `runs/gone`: runs/gone: no such file or directory",
+    ]
     assert not any("| facts | pp |" in line for line in lines)  # nobody states it
 
 
@@ -91,6 +96,8 @@ def test_the_table_holds_the_same_cells() -> None:
     assert "step time ↓" in text
     assert "123.457" in text
     assert text.endswith("\n")
+    assert "* covers a part of the input" in text
+    assert "`runs/a|b` unavailable: no_card (mfu)" in text
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -101,3 +108,7 @@ def test_no_name_of_a_directory_acts_on_a_terminal(name: str) -> None:
 
     assert b"\x1b" not in data
     assert b"\x07" not in data
+
+
+def test_every_category_of_the_registry_has_a_place() -> None:
+    assert sorted({metric.category for metric in metrics().values()}) == sorted(CATEGORIES)
