@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+SETTINGS = pytest.StashKey[dict[str, str]]()
+
+
+def settings() -> dict[str, str]:
+    """The environment variables that change what ccltui does."""
+    return {name: value for name, value in os.environ.items() if name.startswith("CCLTUI_")}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    """Note the settings before anything of a test has run."""
+    item.stash[SETTINGS] = settings()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Refuse a test that leaves other settings to the ones after it."""
+    result = yield
+    left, found = settings(), item.stash[SETTINGS]
+    if left != found:
+        for name in left.keys() | found.keys():
+            os.environ.pop(name, None)
+        os.environ |= found
+        pytest.fail(f"settings were left changed: {dict(left.items() ^ found.items())}")
+    return result
 
 
 def shared_directory() -> Path:
