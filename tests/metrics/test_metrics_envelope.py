@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import NoReturn
 
@@ -117,6 +118,26 @@ def test_a_truncated_file_says_where_and_why_it_ends() -> None:
     assert result.reasons[0].message == (
         "rank0_trace.json ends early; the file ends in the middle; 1 events kept (byte 1,234)"
     )
+
+
+def test_beginnings_of_files_make_it_partial_and_say_how_much_was_read() -> None:
+    traces = [
+        dataclasses.replace(rank_trace(rank, gpu=[allreduce(0, 1)]), read_share=share)
+        for rank, share in enumerate((0.01, 0.03, 1.0))
+    ]
+
+    result = COUNT.run(View(job(*traces)))
+
+    assert (result.status, result.reason) == ("partial", "partly_read")
+    assert result.reasons[0].message == "2 of 3 ranks are partly read: 2.0% of rank 0, 1"
+
+
+def test_what_the_beginning_of_a_file_lacks_may_come() -> None:
+    trace = rank_trace(0, cpu_ops=[Event("aten::mm", 0, 1, 1)])
+
+    result = COUNT.run(View(job(dataclasses.replace(trace, read_share=0.5))))
+
+    assert [reason.code for reason in result.reasons] == ["no_gpu_events", "partly_read"]
 
 
 def test_what_a_truncated_file_lacks_may_be_behind_its_end() -> None:

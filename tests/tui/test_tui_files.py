@@ -110,6 +110,23 @@ def test_files_of_the_open_capture_are_queued_read_done_cut_off_or_failed() -> N
     assert (rows[second].cells[4], rows[second].ink) == ("x not JSON", Ink.ERROR)
 
 
+def test_a_file_whose_beginning_is_shown_says_how_much_of_it_that_is() -> None:
+    job = two_captures()
+    first, second = (file.path for file in job.capture.files)
+    whole = trace(PLAN, 0, ())
+    source = replace_path(whole, first)
+    begun = job.with_rank(replace(whole, source=source, read_share=0.014))
+    session = Session("/nowhere/run").opened(job).with_job(begun, first)
+
+    rows = shown(begun, session)
+    assert (rows[first].cells[4], rows[first].ink) == ("! 1.4% is shown; queued", Ink.WARNING)
+    assert rows[second].cells[4] == "queued"
+    reading = shown(begun, session.progressed({first: 1_000_000}))
+    assert reading[first].cells[4] == "! 1.4% is shown; reading 25%, 1.0 MB"
+    done = begun.with_rank(replace(whole, source=source))
+    assert shown(done, session.with_job(done, first))[first].cells[4] == "done"
+
+
 def replace_path(one: RankTrace, path: str) -> SourceFile:
     """The source of a trace under another path."""
     return msgspec.structs.replace(one.source, path=path)

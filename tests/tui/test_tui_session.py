@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fakes import Plan, empty_job, full_job
 
 from ccltui.tui.session import Filter, Session
+from parsers.ingest import Failed
 from parsers.window import Window
 
 PLAN = Plan(ranks=2)
@@ -44,6 +47,34 @@ def test_results_of_fewer_ranks_may_be_shown_until_something_else_is_asked() -> 
     assert [filtered.accepts(generation) for generation in (2, 3)] == [False, True]
     assert [filtered.anew().accepts(generation) for generation in (3, 4)] == [False, True]
     assert filtered.anew().filter == Filter()
+
+
+def test_a_beginning_is_seen_and_counts_as_no_rank() -> None:
+    opened = Session("run").opened(empty_job(PLAN))
+    first, second = full_job(PLAN).ranks
+    part = empty_job(PLAN).with_rank(replace(first, read_share=0.02))
+
+    begun = opened.with_job(part, "rank0.json")
+
+    assert (begun.ranks_loaded, begun.ranks_partly, begun.generation) == (0, 1, 1)
+    assert begun.files["rank0.json"].status == "queued"
+    assert begun.files["rank0.json"].done_bytes == 0
+    reading = begun.progressed({"rank0.json": 1_000_000})
+    assert reading.files["rank0.json"].status == "reading"
+    whole = reading.with_job(part.with_rank(second).with_rank(first), "rank0.json")
+    assert (whole.ranks_loaded, whole.ranks_partly, whole.generation) == (2, 0, 2)
+    assert whole.files["rank0.json"].status == "done"
+
+
+def test_numbers_of_a_beginning_whose_file_fails_are_stale() -> None:
+    first, _ = full_job(PLAN).ranks
+    part = empty_job(PLAN).with_rank(replace(first, read_share=0.02))
+    begun = Session("run").opened(empty_job(PLAN)).with_job(part, "rank0.json")
+
+    failed = begun.with_job(part.with_failure(Failed("rank0.json", "gone")), "rank0.json", "gone")
+
+    assert (failed.ranks_partly, failed.generation) == (0, 2)
+    assert failed.files["rank0.json"].problem == "gone"
 
 
 def test_a_late_progress_does_not_reopen_a_file() -> None:
