@@ -49,15 +49,17 @@ _ROWS: Final[tuple[_Row, ...]] = (
     (
         "gb300",
         "GB300",
-        _half(2500.0, fp8=5000.0, fp4=15000.0),
-        "NVIDIA GB300 NVL72 data sheet, a 72nd, dense",
+        _half(2500.0, tf32=1250.0, fp8=5000.0, fp4=15000.0),
+        "NVIDIA GB300 NVL72 specifications, a 72nd, dense (1,080 PFLOPS FP4, 720 sparse FP8), as "
+        "Verda's table of one GPU has them",
         _NVLINK_5,
     ),
     (
         "b300",
         "B300",
-        _half(2250.0, fp8=4500.0, fp4=13500.0),
-        "NVIDIA HGX B300 data sheet, an eighth, dense",
+        _half(2250.0, tf32=1125.0, fp8=4500.0, fp32=75.0),
+        "NVIDIA HGX B300 specifications, an eighth, halved to dense, as FiberMall's overview of "
+        "HGX B300 prints them; of dense FP4 prints differ (13.1 to 14 PFLOPS), so it has none",
         _NVLINK_5,
     ),
     (
@@ -77,8 +79,9 @@ _ROWS: Final[tuple[_Row, ...]] = (
     (
         "h800",
         "H800 SXM",
-        _half(989.0, tf32=494.5, fp8=1979.0, fp32=67.0),
-        "NVIDIA H800 data sheet, halved to dense",
+        _half(989.0, tf32=494.5, fp8=1979.0),
+        "the matrix units of the H100 SXM: H800 at 989 and 1979 in LLM-Prof's hardware_spec and "
+        "LLMRoofline's hardware_dict; its plain FP32 is not in them",
         (200.0, "NVLink 4: 400 GB/s in both directions"),
     ),
     ("g?h200", "H200", _HOPPER, "NVIDIA H200 data sheet, halved to dense", _NVLINK_4),
@@ -101,9 +104,27 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("a100", "A100 SXM", _AMPERE, "NVIDIA A100 data sheet, dense", _NVLINK_3),
     ("v100.*pcie", "V100 PCIe", {"fp16": 112.0, "fp32": 14.0}, "NVIDIA V100 data sheet", _NO_LINK),
     ("v100", "V100 SXM", {"fp16": 125.0, "fp32": 15.7}, "NVIDIA V100 data sheet", _NVLINK_2),
-    ("l40s", "L40S", _half(362.0, fp8=733.0, fp32=91.6), "NVIDIA L40S data sheet", _NO_LINK),
-    ("l40", "L40", _half(181.0, fp8=362.0, fp32=90.5), "NVIDIA L40 data sheet", _NO_LINK),
-    ("l4", "L4", _half(121.0, fp8=242.5, fp32=30.3), "NVIDIA L4 data sheet, halved", _NO_LINK),
+    (
+        "l40s",
+        "L40S",
+        _half(362.0, tf32=183.0, fp8=733.0, fp32=91.6),
+        "NVIDIA L40S data sheet, dense",
+        _NO_LINK,
+    ),
+    (
+        "l40",
+        "L40",
+        _half(181.0, tf32=90.5, fp8=362.0, fp32=90.5),
+        "NVIDIA L40 data sheet, dense (181.05 | 362.1 with sparsity)",
+        _NO_LINK,
+    ),
+    (
+        "l4",
+        "L4",
+        _half(121.0, tf32=60.0, fp8=242.5, fp32=30.3),
+        "NVIDIA L4 data sheet, halved to dense (242 FP16, 120 TF32, 485 FP8 with sparsity)",
+        _NO_LINK,
+    ),
     ("a10g", "A10G", _half(70.0, tf32=35.0, fp32=35.0), "NVIDIA A10G data sheet, dense", _NO_LINK),
     ("a10", "A10", _half(125.0, tf32=62.5, fp32=31.2), "NVIDIA A10 data sheet, dense", _NO_LINK),
     ("t4", "T4", {"fp16": 65.0, "fp32": 8.1}, "NVIDIA T4 data sheet", _NO_LINK),
@@ -132,7 +153,8 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "mi300a",
         "MI300A",
         _half(980.6, tf32=490.3, fp32=122.6, fp8=1961.2),
-        "AMD Instinct MI300A data sheet",
+        "AMD Instinct MI300A data sheet (980.6 FP16 and bfloat16, 122.6 FP32); TF32 and FP8 by "
+        "its 228 of the 304 compute units of an MI300X at the same 2,100 MHz",
         _NO_LINK,
     ),
     (
@@ -148,8 +170,11 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("tpu.*v4", "TPU v4", {"bf16": 275.0}, "Google Cloud, TPU v4", _NO_LINK),
 )
 _MEMORY_GBPS: Final = {
+    "GB300": 8000.0,
+    "B300": 8000.0,
     "GB200": 8000.0,
     "B200": 8000.0,
+    "H800 SXM": 3350.0,
     "H200": 4800.0,
     "H100 NVL": 3938.0,
     "H100 PCIe": 2039.0,
@@ -159,11 +184,14 @@ _MEMORY_GBPS: Final = {
     "V100 PCIe": 900.0,
     "V100 SXM": 900.0,
     "L40S": 864.0,
+    "L40": 864.0,
+    "L4": 300.0,
     "A10": 600.0,
     "T4": 320.0,
     "MI355X": 8000.0,
     "MI350X": 8000.0,
     "MI300X": 6000.0,  # MI325X; the MI300X has 5300
+    "MI300A": 5300.0,
     "MI250X die": 1638.0,
     "TPU v6e": 1640.0,
     "TPU v5p": 2765.0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from metrics.peaks import DEVICES, PRECISIONS, find_device, precision_of
@@ -60,6 +62,35 @@ def test_a_name_that_leaves_the_form_open_says_what_was_assumed() -> None:
         peak = find_device(name)
         assert peak is not None
         assert bool(peak.note) is note
+
+
+def test_the_apu_is_three_quarters_of_the_accelerator() -> None:
+    """228 of 304 compute units at one clock: the data sheets print MI300X as 1307.4 and 2614.9."""
+    apu = find_device("AMD Instinct MI300A")
+
+    assert apu is not None
+    share = 228 / 304
+    for precision, rate in (("bf16", 1307.4), ("tf32", 653.7), ("fp8", 2614.9), ("fp32", 163.4)):
+        assert apu.tflops[precision] == pytest.approx(share * rate, rel=1e-3)
+
+
+def test_rates_that_prints_contradict_are_left_out() -> None:
+    b300, h800 = find_device("NVIDIA B300"), find_device("NVIDIA H800")
+
+    assert b300 is not None
+    assert h800 is not None
+    assert "fp4" not in b300.tflops
+    assert "prints differ" in b300.source
+    assert "fp32" not in h800.tflops
+
+
+def test_halving_the_width_doubles_the_rate() -> None:
+    """Of matrix units: tf32, bf16, fp8; where a device has them, within the rounding of prints."""
+    for _, peak in DEVICES:
+        rates = [peak.tflops.get(name) for name in ("tf32", "bf16", "fp8")]
+        for wide, narrow in itertools.pairwise(rates):
+            if wide is not None and narrow is not None:
+                assert narrow == pytest.approx(2 * wide, rel=0.03), peak.name
 
 
 def test_every_device_has_a_source_and_known_precisions() -> None:
