@@ -24,7 +24,7 @@ def status(scene: Scene, width: int) -> list[Line]:
     below = told(scene) or below
     session, findings = scene.session, scene.findings
     current = findings.complete and findings.generation == session.generation
-    waiting = not current and session.ranks_loaded > 0
+    waiting = not current and session.ranks_loaded + session.ranks_partly > 0
     search = count_text(scene)
     right: Line = [(f" {search} ", Ink.HIT)] if search else []
     right += [("computing ", Ink.DIM)] if waiting else []

@@ -56,6 +56,27 @@ def test_a_directory_is_opened_and_its_ranks_come_one_by_one(trace_directory: Pa
     assert facts[-1] == LoadEnded(stopped=False)
 
 
+def test_beginnings_of_long_files_come_before_the_whole_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parsers.ingest, "_LONG_BYTES", 1000)
+    kernel = '{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":%d,"dur":2}'
+    body = ",".join(kernel % number for number in range(50_000))
+    for rank in (0, 1):
+        info = f'"distributedInfo":{{"rank":{rank},"world_size":2}}'
+        (tmp_path / f"rank{rank}.json").write_text(f'{{{info},"traceEvents":[{body}]}}')
+    facts: list[Fact] = []
+
+    run_load(str(tmp_path), ExplorerOptions(jobs=1), facts.append, no)
+
+    loaded = [fact for fact in facts if isinstance(fact, RankLoaded)]
+    whole = [[trace.read_share == 1 for trace in fact.job.ranks] for fact in loaded]
+    assert whole == [[False], [False, False], [True, False], [True, True]]
+    begun = loaded[1].job.ranks[0].group("gpu")
+    assert 1000 < len(begun) < 50_000
+    assert begun.start_ns[:3].tolist() == [0, 1000, 2000]
+
+
 def test_what_does_not_exist_is_said() -> None:
     facts: list[Fact] = []
 

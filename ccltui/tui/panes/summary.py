@@ -122,8 +122,9 @@ def _put_note(planes: Planes, scene: Scene) -> None:
 def _waiting(scene: Scene) -> str:
     if scene.session.phase == "failed":
         return "Nothing can be shown."
-    if scene.session.ranks_loaded:
-        return f"Computing the first numbers of {scene.session.ranks_loaded} ranks."
+    ranks = scene.session.ranks_loaded + scene.session.ranks_partly
+    if ranks:
+        return f"Computing the first numbers of {ranks} ranks."
     if scene.session.phase in ("ready", "stopped"):
         return "No trace that can be shown."
     return "Numbers appear as soon as the first rank is read."
