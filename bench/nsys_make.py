@@ -17,6 +17,7 @@ _COLLECTIVES: Final = 8
 _STEP_NS: Final = 2_000_000
 _KERNEL_NS: Final = 6_000
 _STEP_BYTES: Final = 353_000  # what the rows of a step take in the file
+_LATE_BY: Final = 5 * RANKS  # rows, so that some of the same process come first
 _FIRST_PID: Final = 4_000
 _VIRTUAL_MACHINE: Final = 0x80FF << 48
 _COMMUNICATOR: Final = 0x1234_5678_9ABC_DEF0
@@ -100,6 +101,7 @@ def _multiplied(
     types = ", ".join(f'"{name}" {"TEXT" if name in _TEXTS else "INTEGER"}' for name in columns)
     marks = ", ".join("?" * len(columns))
     rows = sorted(_step_rows(table), key=lambda row: row[0] or 0)
+    rows.insert(len(rows) // 3 + _LATE_BY, rows.pop(len(rows) // 3))  # as nsys writes a few
     first = list(_first_rows()) if table == "NVTX_EVENTS" else []
     database.execute(f"CREATE TABLE {table} ({types})")
     database.execute(f"CREATE TEMP TABLE pattern ({types})")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers.columns import F32, I32, MISSING, Bool, Events
+from parsers.nsys.merge import Merge
 from parsers.nsys.rows import Owner, TableRows, by_start
 
 _PIECE_ROWS: Final = 1 << 18
@@ -95,52 +97,43 @@ class _Source:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A column of all rows, in order."""
-        found = self._unordered(name)
-        is_same = found.strides == (0,)
-        return found if is_same or self._order is None else found[self._order]
+        return self._joined(name, self.pieces(name))
 
     def pieces(self, name: str) -> Iterator[npt.NDArray[Any]]:
         """The same piece by piece, each only valid until the next."""
-        if self._order is not None:
-            yield self.column(name)
-            return
-        for segment in self._segments:
-            yield from segment.pieces(name, self._base_ns)
+        if self._merge is not None:
+            return self._merge.pieces(name, self._base_ns)
+        column = self._joined(name, self._unordered(name))
+        order = self._order
+        return iter([column if column.strides == (0,) or order is None else column[order]])
 
-    def _unordered(self, name: str) -> npt.NDArray[Any]:
+    def _unordered(self, name: str) -> Iterator[npt.NDArray[Any]]:
+        return chain.from_iterable(one.pieces(name, self._base_ns) for one in self._segments)
+
+    def _joined(self, name: str, pieces: Iterator[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         found: npt.NDArray[Any] = np.empty(0, _DTYPES[name])
         done = 0
-        for segment in self._segments:
-            for piece in segment.pieces(name, self._base_ns):
-                if len(piece) == self.count:
-                    return piece
-                if not len(found):
-                    found = np.empty(self.count, _DTYPES[name])
-                found[done : done + len(piece)] = piece
-                done += len(piece)
+        for piece in pieces:
+            if len(piece) == self.count:
+                return piece
+            if not len(found):
+                found = np.empty(self.count, _DTYPES[name])
+            found[done : done + len(piece)] = piece
+            done += len(piece)
         return found
 
     @cached_property
-    def _order(self) -> npt.NDArray[Any] | None:
-        """Order by (start, longer first), None where rows are in it already."""
-        if self._is_in_order():
-            return None
-        order = by_start(self._unordered("start_ns"), self._unordered("dur_ns"))
-        return order.astype(np.int32) if order is not None and len(order) < 1 << 31 else order
+    def _merge(self) -> Merge | None:
+        """How rows come in order while they pass by, None where too many are out of it."""
+        merge = Merge(self._segments)
+        return merge if merge.is_worth_it else None
 
-    def _is_in_order(self) -> bool:
-        """Whether the rows are as they should be, without all of them in memory."""
-        last = None
-        for segment in self._segments:
-            columns = (segment.pieces(name, 0) for name in ("start_ns", "dur_ns"))
-            for start, dur in zip(*columns, strict=True):
-                if not len(start):
-                    continue
-                first = int(start[0]), -int(dur[0])
-                if (last is not None and first < last) or by_start(start, dur) is not None:
-                    return False
-                last = int(start[-1]), -int(dur[-1])
-        return True
+    @cached_property
+    def _order(self) -> npt.NDArray[Any] | None:
+        """Order of all rows, None where they are in it."""
+        start, dur = (self._joined(n, self._unordered(n)) for n in ("start_ns", "dur_ns"))
+        order = by_start(start, dur)
+        return order.astype(np.int32) if order is not None and len(order) < 1 << 31 else order
 
 
 class SpilledEvents(Events):
