@@ -14,8 +14,8 @@ from textual.app import App
 from textual.driver import Driver
 from textual.geometry import Region
 
+from ccltui.tui.cells import Shift
 from ccltui.tui.clipboard import osc52
-from ccltui.tui.terminal import Shift
 
 if TYPE_CHECKING:
     from textual.drivers.linux_driver import LinuxDriver

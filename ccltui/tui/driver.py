@@ -13,7 +13,8 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from ccltui.tui import compat
-from ccltui.tui.terminal import ScreenModel, Shift
+from ccltui.tui.cells import Shift
+from ccltui.tui.terminal import ScreenModel
 
 
 def can_shift() -> bool:

@@ -7,21 +7,16 @@ through as it came, and the model forgets what it thought it knew.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import TypeVar
 
 from rich.cells import cell_len
 
-Look = tuple[str, str, str]
-"""Attributes, foreground, background, as SGR parameters."""
+from ccltui.tui.cells import Row, Shift
+from ccltui.tui.pen import Pen, Run, runs_of, written
+from ccltui.tui.sgr import PLAIN, Look, blank_look, change, look_of
 
 SYNC_START = "\x1b[?2026h"
 SYNC_END = "\x1b[?2026l"
 
-T = TypeVar("T")
-
-_PLAIN: Look = ("", "", "")
 _TOKEN = re.compile(
     r"\x1b\[(?P<sgr>[\d;]*)m"
     r"|\x1b\[(?P<row>\d+);(?P<column>\d+)H"
@@ -36,116 +31,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _NARROW = re.compile(r"[!-~\u00a1-\u02ff\u2500-\u259f]*")
-_INVISIBLE_ON_BLANKS = frozenset({"1", "2", "3"})
-_REWRITE = 3  # unchanged cells that cost no more than moving the cursor over them
 _WORTHWHILE = 8  # cells a shift must save in a row
-
-
-@lru_cache(4096)
-def look_of(sgr: str) -> Look:
-    """The look that SGR parameters set, given that Textual always starts from a reset."""
-    attributes: list[str] = []
-    foreground = background = ""
-    parts = sgr.split(";")
-    index = 0
-    while index < len(parts):
-        code = parts[index]
-        size = 1
-        if code in ("38", "48"):
-            size = 5 if parts[index + 1 : index + 2] == ["2"] else 3
-        value = ";".join(parts[index : index + size])
-        if code in ("", "0"):
-            attributes, foreground, background = [], "", ""
-        elif code == "39":
-            foreground = ""
-        elif code == "49":
-            background = ""
-        elif _is_colour(code, "3", "9"):
-            foreground = value
-        elif _is_colour(code, "4", "10"):
-            background = value
-        else:
-            attributes.append(code)
-        index += size
-    return (";".join(attributes), foreground, background)
-
-
-def _is_colour(code: str, normal: str, bright: str) -> bool:
-    return code[:-1] in (normal, bright) and code[-1:] in "012345678" and code[-1:] != ""
-
-
-@lru_cache(4096)
-def blank_look(look: Look) -> Look:
-    """What of a look can be seen on a space."""
-    if look[0] and not _INVISIBLE_ON_BLANKS.issuperset(look[0].split(";")):
-        return look
-    return ("", "", look[2])
-
-
-@lru_cache(16384)
-def change(before: Look | None, after: Look) -> str:
-    """Shortest SGR that leads from one look to another; before is None when unknown."""
-    if before == after:
-        return ""
-    added = before is not None and before[0] == after[0]
-    if added and before is not None and _only_adds(before, after):
-        parts = [new for old, new in zip(before[1:], after[1:], strict=True) if old != new]
-        return f"\x1b[{';'.join(parts)}m"
-    parts = [part for part in after if part]
-    return f"\x1b[{';'.join(('0', *parts) if parts else ())}m"
-
-
-def _only_adds(before: Look, after: Look) -> bool:
-    return not (before[1] and not after[1]) and not (before[2] and not after[2])
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """A hint: in rows [top, bottom) everything from ``left`` on has moved by ``columns``."""
-
-    top: int
-    bottom: int
-    left: int
-    columns: int
-
-
-@dataclass(slots=True)
-class _Row:
-    """Characters and looks of one row; None is unknown."""
-
-    text: list[str | None]
-    look: list[Look | None]
-
-    @classmethod
-    def unknown(cls, width: int) -> _Row:
-        return cls([None] * width, [None] * width)
-
-    def copy(self) -> _Row:
-        return _Row(self.text[:], self.look[:])
-
-    def put(self, x: int, text: str, look: Look) -> None:
-        self.text[x : x + len(text)] = text
-        self.look[x : x + len(text)] = [look] * len(text)
-
-    def same(self, other: _Row, x: int) -> bool:
-        return self.text[x] == other.text[x] and self.look[x] == other.look[x]
-
-    def shifted(self, left: int, columns: int) -> _Row:
-        """This row after the cells from ``left`` on have moved; what came in is unknown."""
-        return _Row(_moved(self.text, left, columns), _moved(self.look, left, columns))
-
-    def agreement(self, other: _Row, left: int) -> int:
-        pairs = zip(
-            self.text[left:], other.text[left:], self.look[left:], other.look[left:], strict=True
-        )
-        return sum(a == b and c == d and a is not None for a, b, c, d in pairs)
-
-
-def _moved(cells: list[T | None], left: int, columns: int) -> list[T | None]:
-    tail = cells[left:]
-    hole: list[T | None] = [None] * min(abs(columns), len(tail))
-    tail = tail[-columns:] + hole if columns < 0 else hole + tail[: max(len(tail) - columns, 0)]
-    return cells[:left] + tail
 
 
 class ScreenModel:
@@ -154,19 +40,19 @@ class ScreenModel:
     def __init__(self, width: int, height: int) -> None:
         self.width = width
         self.height = height
-        self._rows = [_Row.unknown(width) for _ in range(height)]
-        self._wanted: dict[int, _Row] = {}
+        self._rows = [Row.unknown(width) for _ in range(height)]
+        self._wanted: dict[int, Row] = {}
         self._cursor: tuple[int, int] | None = None
         self._look: Look | None = None
         self._hints: dict[tuple[int, int, int], int] = {}
         self._held_sync = False
         # Where the full stream would write, and how; None until it says where.
         self._pen: tuple[int, int] | None = None
-        self._pen_look: Look = _PLAIN
+        self._pen_look: Look = PLAIN
 
     def forget(self) -> None:
         """Know nothing: the next cells are sent whatever they are."""
-        self._rows = [_Row.unknown(self.width) for _ in range(self.height)]
+        self._rows = [Row.unknown(self.width) for _ in range(self.height)]
         self._wanted.clear()
         self._hints.clear()
         self._cursor = self._look = None
@@ -219,7 +105,7 @@ class ScreenModel:
         self._send(out, f"\x1b[{y + 1};{x + 1}H{change(None, look)}{text}")
         self._cursor, self._look = None, look
         if y < self.height:
-            self._rows[y] = _Row.unknown(self.width)
+            self._rows[y] = Row.unknown(self.width)
         return cell_len(text)
 
     def _pass_on(self, out: list[str], value: str) -> None:
@@ -249,17 +135,22 @@ class ScreenModel:
 
     def _commit(self, out: list[str]) -> None:
         """Send the difference between the wanted rows and those on the screen."""
-        if self._wanted:
-            for y in sorted(self._wanted):
-                wanted = self._wanted[y]
-                before = self._rows[y]
-                if before.text == wanted.text and before.look == wanted.look:
-                    continue
-                before = self._shift(out, y, before, wanted)
-                self._rewrite(out, y, before, wanted)
-                self._rows[y] = wanted
-            self._drop_used_hints()
-            self._wanted.clear()
+        if not self._wanted:
+            return
+        pen = Pen(self.width, self._cursor, self._look)
+        runs: list[Run] = []
+        for y in sorted(self._wanted):
+            wanted, before = self._wanted[y], self._rows[y]
+            if before.text != wanted.text or before.look != wanted.look:
+                before = self._shift(pen, y, before, wanted)
+                runs += runs_of(y, wanted, wanted.changes(before))
+        pen = written(pen, runs, self._wanted)
+        self._cursor, self._look = pen.cursor, pen.look
+        self._rows = [self._wanted.get(y, row) for y, row in enumerate(self._rows)]
+        if pen.parts:
+            self._send(out, pen.text())
+        self._drop_used_hints()
+        self._wanted.clear()
 
     def _drop_used_hints(self) -> None:
         """A hint waits for the frame of its rows; other rows may come first."""
@@ -267,7 +158,7 @@ class ScreenModel:
             if any(top <= y < bottom for y in self._wanted):
                 del self._hints[top, bottom, left]
 
-    def _shift(self, out: list[str], y: int, before: _Row, wanted: _Row) -> _Row:
+    def _shift(self, pen: Pen, y: int, before: Row, wanted: Row) -> Row:
         """Move cells within the row where a hint says so and it saves enough."""
         for (top, bottom, left), columns in self._hints.items():
             if not top <= y < bottom or not columns:
@@ -277,59 +168,12 @@ class ScreenModel:
             if gain < _WORTHWHILE:
                 continue
             # Terminals fill the hole with the current background: use none of ours.
+            pen.turn(PLAIN)
             code = f"{abs(columns)}{'P' if columns < 0 else '@'}"
-            self._send(out, f"{change(self._look, _PLAIN)}\x1b[{y + 1};{left + 1}H\x1b[{code}")
-            self._look, self._cursor = _PLAIN, (left, y)
+            pen.parts.append(f"\x1b[{y + 1};{left + 1}H\x1b[{code}")
+            pen.cursor = (left, y)
             return moved
         return before
-
-    def _rewrite(self, out: list[str], y: int, before: _Row, wanted: _Row) -> None:
-        x = 0
-        while x < self.width:
-            if wanted.same(before, x):
-                x += 1
-                continue
-            self._move(out, x, y, wanted)
-            end = x + 1
-            while end < self.width and not wanted.same(before, end):
-                end += 1
-            for at in range(x, end):
-                self._cell(out, wanted, at)
-            self._cursor = (end, y) if end < self.width else None
-            x = end
-
-    def _move(self, out: list[str], x: int, y: int, wanted: _Row) -> None:
-        """Bring the cursor to a cell, over unchanged cells or by a move."""
-        if self._cursor == (x, y):
-            return
-        if self._cursor is not None and self._cursor[1] == y and self._cursor[0] < x:
-            start = self._cursor[0]
-            if x - start <= _REWRITE and self._repeats(wanted, start, x):
-                self._send(out, "".join(cell or " " for cell in wanted.text[start:x]))
-            else:
-                self._send(out, "\x1b[C" if x - start == 1 else f"\x1b[{x - start}C")
-        else:
-            self._send(out, f"\x1b[{y + 1};{x + 1}H")
-
-    def _repeats(self, wanted: _Row, start: int, end: int) -> bool:
-        """Whether cells can be sent again without any change of look."""
-        return all(
-            cell is not None and cell.isascii() and look == self._look
-            for cell, look in zip(wanted.text[start:end], wanted.look[start:end], strict=True)
-        )
-
-    def _cell(self, out: list[str], wanted: _Row, x: int) -> None:
-        text, look = wanted.text[x], wanted.look[x]
-        if text is None or look is None:
-            return
-        if text == " " and self._look is not None and blank_look(self._look) == look:
-            look = self._look
-        elif text == " " and self._look is not None and not self._look[0] and not look[0]:
-            look = ("", self._look[1], look[2])
-        if look != self._look:
-            self._send(out, change(self._look, look))
-            self._look = look
-        self._send(out, text)
 
 
 def _is_narrow(character: str) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from screens import Terminal, differences
 
-from ccltui.tui.terminal import SYNC_END, SYNC_START, ScreenModel, Shift, change, look_of
+from ccltui.tui.cells import Shift
+from ccltui.tui.sgr import change, look_of
+from ccltui.tui.terminal import SYNC_END, SYNC_START, ScreenModel
 
 WIDTH, HEIGHT = 40, 6
 
@@ -49,8 +53,14 @@ FRAMES = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(FRAMES)
-def test_the_screen_is_the_same(frames: list[tuple[str, Shift | None]]) -> None:
+@given(FRAMES, st.sampled_from([0, 600]))
+def test_the_screen_is_the_same(frames: list[tuple[str, Shift | None]], small: int) -> None:
+    with mock.patch("ccltui.tui.pen._SMALL", small):  # of 0: always look for a shorter text
+        check_same(frames)
+
+
+def check_same(frames: list[tuple[str, Shift | None]]) -> None:
+    """Feed a whole and a slim stream to two terminals."""
     model = ScreenModel(WIDTH, HEIGHT)
     full, slim = Terminal(WIDTH, HEIGHT), Terminal(WIDTH, HEIGHT)
     for text, hint in frames:
@@ -108,6 +118,44 @@ def test_a_shifted_row_costs_its_new_cells_only() -> None:
 
     assert terminal.text()[2] == row[4:]
     assert sent == f"\x1b[3;1H\x1b[4P\x1b[36C{row[-4:]}"
+
+
+def lanes(*rows: tuple[str, str]) -> str:
+    """Rows of two halves, each in a colour of its own, twice over."""
+    parts = []
+    for y, (one, other) in enumerate(rows, 1):
+        half = f"\x1b[38;5;63m{one}\x1b[0m\x1b[38;5;208m{other}\x1b[0m"
+        parts.append(f"\x1b[{y};1H{half}{half}")
+    return "".join(parts)
+
+
+def test_looks_are_written_one_after_another_where_that_is_shorter() -> None:
+    model, terminal = ScreenModel(60, 20), Terminal(60, 20)
+    terminal.feed(model.feed(lanes(*[("aaaa", "bbbb")] * 20)))
+
+    sent = model.feed(lanes(*[("aAAa", "bBBb")] * 20))
+    terminal.feed(sent)
+
+    assert terminal.text() == ["aAAabBBbaAAabBBb".ljust(60)] * 20
+    assert (sent.count("38;5;208"), sent.count("38;5;63")) == (0, 1)  # the last one goes on
+    assert len(sent) < 20 * 40  # as they come: two changes of colour a row, 20 bytes
+
+
+def test_cells_are_written_again_where_a_move_would_be_longer() -> None:
+    model = ScreenModel(WIDTH, HEIGHT)
+    model.feed("\x1b[1;1Ha  b▁c▁▁d")
+
+    assert model.feed("\x1b[1;1HA  B▁c▁▁d") == "\x1b[1;1HA  B"
+    assert model.feed("\x1b[1;1HA  B▁C▁▁D") == "\x1b[CC\x1b[2CD"
+
+
+def test_a_blank_between_letters_is_written_in_their_colour() -> None:
+    model = ScreenModel(WIDTH, HEIGHT)
+    model.feed("\x1b[1;1H\x1b[38;5;63mab  cd\x1b[0m")
+
+    sent = model.feed("\x1b[1;1H\x1b[38;5;63maB  Cd\x1b[0m")
+
+    assert sent == "\x1b[1;2HB  C"
 
 
 def test_looks() -> None:
