@@ -19,13 +19,14 @@ from bench.compare import Comparison, compare
 from bench.inputs import LAYOUTS, Inputs, RankSet
 from bench.keys import KeyRun, key_run
 from bench.measure import Command, RunError, Spread, run
+from bench.metrics import FromStore, from_store
 from bench.nsys import first_metric
 from bench.plot import svg
 from bench.results import FirstSight, Results
 from bench.tables import text_of
 from parsers.resources import allowed_cpus
 
-PARTS = ("compare", "events", "ranks", "reopen", "kernels", "screen", "keys", "nsys")
+PARTS = ("compare", "events", "ranks", "reopen", "metrics", "kernels", "screen", "keys", "nsys")
 _INTERVALS = 5_000_000
 _SCREENS = ((120, 40), (200, 50))
 
@@ -103,6 +104,8 @@ class _Bench:
             found = self._inputs.ranks(64, sizes.events_a_small_rank)
             points = growth.over_ranks(found, self._jobs, rounds, say=_say)
             results = dataclasses.replace(results, ranks=points)
+        if "metrics" in self._parts:
+            results = dataclasses.replace(results, metrics=self._from_store())
         if "kernels" in self._parts:
             said = run(Command.child("kernels", _INTERVALS, rounds)).said
             spreads = {name: Spread(**spread) for name, spread in said.items()}
@@ -125,6 +128,16 @@ class _Bench:
                 openings = growth.second_openings(found, Path(store), rounds)
             results = dataclasses.replace(results, openings=openings)
         return results
+
+    def _from_store(self) -> tuple[FromStore, ...]:
+        """All metrics, and some alone, of eight ranks of two sizes."""
+        asked = []
+        for events in (self._sizes.events_a_small_rank, self._sizes.events_a_rank):
+            found = self._inputs.ranks(8, events)
+            with self._store() as store:
+                growth.fill(found, Path(store), self._jobs)
+                asked.append(from_store(found, Path(store), self._sizes.rounds, say=_say))
+        return tuple(asked)
 
     def _store(self) -> tempfile.TemporaryDirectory[str]:
         """A cache of its own; workers of an explorer that was ended may still write to it."""

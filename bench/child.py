@@ -141,16 +141,16 @@ def _make_nsys(path: str, megabytes: str) -> Said:
     return {"events": export(Path(path), int(megabytes))}
 
 
-def _nsys_metric(path: str, metric: str, cache: str) -> Said:
-    """The command as a user gives it, with a cache that holds nothing."""
+def _metric(path: str, metric: str, cache: str) -> Said:
+    """The command as a user gives it; the value of the first metric."""
     from ccltui.__main__ import main
 
     answer = Path(cache) / "answer.json"
     sys.argv = ["ccltui", path, "--metric", metric, "--cache-dir", cache]
     sys.argv += ["--format", "json", "-o", str(answer)]
     status = main()
-    (result,) = json.loads(answer.read_bytes())["results"] if status == 0 else ({"value": None},)
-    return {"value": result["value"]}
+    results = json.loads(answer.read_bytes())["results"] if status == 0 else [{"value": None}]
+    return {"value": results[0]["value"]}
 
 
 def _keys(directory: str, cache: str, ranks: str, events: str, size: str) -> Said:
@@ -212,7 +212,7 @@ TASKS: dict[str, Callable[..., Said]] = {
     "machine": _machine,
     "make_trace": _make_trace,
     "make_nsys": _make_nsys,
-    "nsys_metric": _nsys_metric,
+    "metric": _metric,
     "make_ranks": _make_ranks,
 }
 

@@ -34,7 +34,7 @@ def first_metric(
     runs: list[Run] = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="store-", dir=folder) as store:
-            done = run(Command.child("nsys_metric", export, METRIC, store))
+            done = run(Command.child("metric", export, METRIC, store))
         if done.said["value"] is None:
             raise RunError(f"{METRIC} of {export} has no value")
         runs.append(done)

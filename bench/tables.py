@@ -8,6 +8,7 @@ from bench.compare import Comparison, Row
 from bench.growth import Opening, Point
 from bench.keys import KeyRun
 from bench.measure import Spread
+from bench.metrics import FromStore
 from bench.nsys import METRIC, FirstMetric
 from bench.results import Results, Verdict, verdicts
 
@@ -24,6 +25,7 @@ def text_of(results: Results) -> str:
         parts.append(_points("growth with ranks (through the store)", "ranks", results.ranks))
     if results.openings:
         parts.append(_openings(results.openings))
+    parts += [_metrics(asked) for asked in results.metrics]
     if results.kernels:
         rows = [(name, _seconds(spread)) for name, spread in results.kernels.items()]
         parts.append(_titled("interval kernels, CPU-s", ("kernel", "CPU-s"), rows))
@@ -136,6 +138,20 @@ def _openings(openings: Sequence[Opening]) -> str:
     ]
     head = ("columns", "CPU-s", "wall s", "peak MiB")
     return _titled("second opening of 8 ranks, whole process", head, rows)
+
+
+def _metrics(asked: FromStore) -> str:
+    rows = [
+        (
+            name,
+            _seconds(cpu),
+            f"{asked.wall_s[name].median:.2f}",
+            f"{asked.peak_mib[name].median:.0f}",
+        )
+        for name, cpu in asked.cpu_s.items()
+    ]
+    title = f"metrics from the store, {asked.title}, whole processes"
+    return _titled(title, ("metric", "CPU-s", "wall s", "peak MiB"), rows)
 
 
 def _nsys(found: FirstMetric) -> str:

@@ -92,11 +92,14 @@ def _foreign(
     """Calls of a rank in other groups; of the kind ``trigger`` also what is hidden."""
     label = points.labels[member]
     activity, partners = causes.activity(label), causes.partners[label]
-    near = activity.calls_in(int(segments.start_ns[0]), int(segments.end_ns[-1]))
+    first, last = int(segments.start_ns[0]), int(segments.end_ns[-1])
+    near = activity.calls_in(first, last)
     calls, foreign = activity.calls, activity.foreign(points.groups)[near]
     start = calls.start_ns[near]
     kept = activity.layers(points.groups, trigger).kept
-    open_time = kept.clip(int(segments.start_ns[0]), int(segments.end_ns[-1])) & segments
+    open_time = kept.clip(first, last)
+    if len(segments) > 1:
+        open_time = open_time & segments
     exposed = open_time.before(start + calls.dur_ns[near]) - open_time.before(start)
     row = np.flatnonzero(foreign & (exposed > 0))
     at = near.start + row

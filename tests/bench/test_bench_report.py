@@ -9,6 +9,7 @@ import pytest
 from bench.compare import GENERAL, JSON, ORJSON, OURS, PEER, Comparison, Row
 from bench.growth import Opening, Point, bound_mib
 from bench.measure import Spread
+from bench.metrics import FromStore
 from bench.plot import svg
 from bench.results import FirstSight, Results, verdicts
 from bench.tables import table, text_of
@@ -76,6 +77,18 @@ def test_goals_beside_ratios() -> None:
     assert judged["second opening of 8 ranks"] is True
     assert judged["union of 5 M intervals"] is False
     assert judged["first metric, first opening"] is True
+
+
+@pytest.mark.parametrize(("cpu_s", "met"), [(1.9, True), (2.1, False)])
+def test_all_metrics_have_a_goal_and_each_a_row(cpu_s: float, met: bool) -> None:
+    values = {"all": spread(cpu_s), "straggler_lag": spread(0.25)}
+    found = Results({"cpus": 2}, metrics=(FromStore(8, 8_000_000, values, values, values),))
+
+    (verdict,) = verdicts(found)
+    assert (verdict.subject, verdict.met) == ("all metrics, 8 ranks of 1,000,000 events", met)
+    text = text_of(found)
+    assert "metrics from the store, 8 ranks of 1,000,000 events, whole processes" in text
+    assert "straggler_lag" in text
 
 
 def test_the_bound_grows_by_fifty_bytes_an_event() -> None:
