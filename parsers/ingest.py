@@ -118,7 +118,7 @@ def load(
     if inline and sum(found.size_bytes for found in pending) <= _INLINE_BYTES:
         yield from _inline(store, pending, cancelled)
     else:
-        workers = workers_for([(f.size_bytes, f.compression) for f in pending], jobs)
+        workers = workers_for([(f.size_bytes, _form(f)) for f in pending], jobs)
         # Where the cache cannot take the columns they go here; mapped files outlive it.
         with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
             directories = store.directory, Path(scratch)
@@ -142,6 +142,10 @@ def _is_long(found: FoundFile) -> bool:
     """Whether a file takes so long that its beginning is worth a look before."""
     least = _LONG_BYTES if found.compression == "none" else _LONG_PACKED_BYTES
     return found.kind == "kineto" and found.size_bytes >= least
+
+
+def _form(found: FoundFile) -> str:
+    return "export" if found.kind == "nsys_sqlite" else found.compression
 
 
 def _beside(found: FoundFile) -> Path | None:

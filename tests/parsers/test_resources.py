@@ -106,6 +106,8 @@ def test_version_one_of_control_groups(machine: Path, monkeypatch: pytest.Monkey
         ([(1000, "none")] * 64, 1, None, 5),
         ([(2 * GIB, "none")] * 8, 8, None, 5),
         ([(2 * GIB, "gzip")] * 8, 8, None, 1),
+        ([(2 * GIB, "export")] * 8, 8, None, 8),
+        ([(2 * GIB, "export")] * 8, 4, None, 4),
         ([(100 << 20, "zstd")] * 8, 8, None, 5),
         ([(1000, "none")] * 4, 0, None, 1),
     ],
