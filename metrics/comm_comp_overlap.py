@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from metrics.call_parts import Split, by_dim, by_group, by_type, parts_of
 from metrics.classify import COMP
@@ -25,6 +24,17 @@ NOTE = (
     "time in collective kernels includes waiting for the other ranks: "
     "a high overlap may hide a straggler, see straggler_lag"
 )
+
+
+_SPLITS: Final[Mapping[str, Split]] = {
+    "by_type": by_type,
+    "by_group": by_group,
+    "by_dim": by_dim,
+}
+_MANY_ROWS: Final = 1 << 22
+"""Device work of a job whose intervals, some 80 B a row, are not kept for all ranks."""
+_Sums = dict[str, tuple[int, int, int]]
+"""By part: ns of communication, ns of it under computation, calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,7 @@ def compute(view: View) -> Result:
     """Overlap of the two sets of intervals, per rank and over ranks."""
     named = view.card.text("compute_set") == "named"
     ranks = device_ranks(view)
-    parts = {rank.label: measure(rank, named=named) for rank in ranks}
+    parts, tables = _measured(view, ranks, named=named)
     if not any(part.num_comm or part.comm for part in parts.values()):
         raise refuse("no_collectives", "no collective kernel in the measured time")
     total = {
@@ -82,9 +92,7 @@ def compute(view: View) -> Result:
         "compute_set": "named" if named else "all",
         "per_rank": {label: _row(part) for label, part in parts.items()},
         "across_ranks": _across_ranks(parts),
-        "by_type": _breakdown(view, ranks, by_type, named=named),
-        "by_group": _breakdown(view, ranks, by_group, named=named),
-        "by_dim": _breakdown(view, ranks, by_dim, named=named),
+        **{name: _breakdown(table, len(ranks)) for name, table in tables.items()},
         "uncorrelated": sum(rank.num_uncorrelated for rank in ranks),
     }
     return answer(
@@ -95,6 +103,33 @@ def compute(view: View) -> Result:
         basis={"aggregate": "mean over ranks; ratios from sums", "note": NOTE},
         reasons=without_device(view),
     )
+
+
+def _measured(
+    view: View, ranks: Sequence[RankView], *, named: bool
+) -> tuple[dict[str, Overlap], dict[str, _Sums]]:
+    """Each rank measured, and the sums over ranks of each part of its communication.
+
+    Rank by rank: the intervals of all ranks of a large job do not fit into memory.
+    """
+    parts: dict[str, Overlap] = {}
+    tables: dict[str, _Sums] = {name: {} for name in _SPLITS}
+    is_large = sum(len(rank.trace.group("gpu")) for rank in ranks) > _MANY_ROWS
+    for rank in ranks:
+        parts[rank.label] = measure(rank, named=named)
+        comp = rank.named_comp if named else rank.comp
+        for table, split in _SPLITS.items():
+            for name, comm, started in parts_of(view, rank, split):
+                known = tables[table].get(name, (0, 0, 0))
+                found = (comm.total_ns, (comm & comp).total_ns, started)
+                tables[table][name] = (
+                    known[0] + found[0],
+                    known[1] + found[1],
+                    known[2] + found[2],
+                )
+        if is_large:
+            rank.forget_intervals()
+    return parts, tables
 
 
 def measure(rank: RankView, *, named: bool = False) -> Overlap:
@@ -150,21 +185,13 @@ def _across_ranks(parts: Mapping[str, Overlap]) -> dict[str, Any]:
     }
 
 
-def _breakdown(
-    view: View, ranks: Sequence[RankView], split: Split, *, named: bool
-) -> dict[str, Any]:
+def _breakdown(sums: _Sums, num_ranks: int) -> dict[str, Any]:
     """The same part by part; parts may run at once, they do not add up."""
-    sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for rank in ranks:
-        comp = rank.named_comp if named else rank.comp
-        for name, comm, started in parts_of(view, rank, split):
-            found = (comm.total_ns, (comm & comp).total_ns, started)
-            sums[name] = [known + part for known, part in zip(sums[name], found, strict=True)]
     return {
         name: {
-            "comm_time_ms": milliseconds(comm) / len(ranks),
-            "overlap_time_ms": milliseconds(overlap) / len(ranks),
-            "exposed_comm_ms": milliseconds(comm - overlap) / len(ranks),
+            "comm_time_ms": milliseconds(comm) / num_ranks,
+            "overlap_time_ms": milliseconds(overlap) / num_ranks,
+            "exposed_comm_ms": milliseconds(comm - overlap) / num_ranks,
             "overlap_ratio_of_comm": ratio(overlap, comm),
             "num_comm_kernels": count,
         }

@@ -70,6 +70,12 @@ class RankFacts:
         for name in ("launch_row", "work", "device_work", "named_compute"):
             self.__dict__.pop(name, None)
 
+    def forget_intervals(self) -> None:
+        """Drop the merged intervals and what is mapped or unpacked of the trace too."""
+        self.forget_details()
+        self.__dict__.pop("busy", None)
+        release(self.trace)
+
     @property
     def has_device(self) -> bool:
         """Whether any device work was recorded."""

@@ -270,6 +270,16 @@ class RankView:
         """Sum of the durations of rows of ``gpu`` (mask), clipped to the windows."""
         return int(self.clipped_ns[rows].sum())
 
+    def forget_intervals(self) -> None:
+        """Drop what has a value or an interval a row of ``gpu``; it is computed again when asked.
+
+        For who goes through the ranks of a large job one by one.
+        """
+        for name in ("comm", "comp", "named_comp", "mem", "occupied", "clipped_ns"):
+            self.__dict__.pop(name, None)
+        self._remembered.clear()
+        self.facts.forget_intervals()
+
     @property
     def num_uncorrelated(self) -> int:
         """Device work without a launch record."""

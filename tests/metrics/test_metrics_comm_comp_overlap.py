@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
 
+from metrics import comm_comp_overlap
 from metrics.comm_comp_overlap import METRIC
 from metrics.result import Result
 from metrics.view import View, ViewOptions
@@ -179,6 +180,30 @@ def test_parts_leave_out_what_ended_before_the_window() -> None:
     details = run(trace, window=Window(20_000, None)).details
 
     assert list(details["by_type"]) == ["Broadcast"]
+
+
+def test_a_large_job_is_measured_rank_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers, and no rank's intervals are kept while others are measured."""
+
+    def ranks() -> tuple[RankTrace, ...]:
+        return tuple(
+            rank_trace(
+                rank,
+                gpu=[allreduce(0, 60), kernel("gemm", 50 - 10 * rank, 30), copy(90, 5)],
+                groups=(world(2),),
+            )
+            for rank in (0, 1)
+        )
+
+    usual = METRIC.run(View(job(*ranks())))
+    monkeypatch.setattr(comm_comp_overlap, "_MANY_ROWS", 5)
+    view = View(job(*ranks()))
+    large = METRIC.run(view)
+
+    assert large == usual
+    assert usual.status == "ok"
+    kept = {name for rank in view.ranks for name in (*vars(rank), *vars(rank.facts))}
+    assert not kept & {"comm", "comp", "mem", "occupied", "clipped_ns", "busy", "device_work"}
 
 
 def test_a_group_limits_communication_and_leaves_computation() -> None:
