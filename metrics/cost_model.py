@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from metrics.distinct import distinct_values
 from parsers.columns import I64
 
 F64 = npt.NDArray[np.float64]
@@ -37,7 +38,7 @@ class Line:
 
 def fit(size_bytes: I64, time_ns: I64) -> Line | str:
     """The Theil-Sen line through the calls, or why there is none worth the name."""
-    sizes = len(np.unique(size_bytes))
+    sizes = len(distinct_values(size_bytes))
     if len(size_bytes) < MIN_INSTANCES or sizes < MIN_SIZES:
         found = f"{len(size_bytes)} calls of {sizes} {'size' if sizes == 1 else 'sizes'}"
         return f"{found}; a line needs {MIN_INSTANCES} calls of {MIN_SIZES} sizes"
@@ -53,7 +54,7 @@ def fit(size_bytes: I64, time_ns: I64) -> Line | str:
     if alpha < 0:
         return "the latency comes out negative: the times do not grow along one line"
     low, high = _interval(slopes, size)
-    if low <= 0:
+    if low < 0:
         return "larger messages may as well take no longer: the 95 % interval of the slope holds 0"
     return Line(alpha, beta, low, high, _explained(size, time, alpha, beta), len(size_bytes), sizes)
 

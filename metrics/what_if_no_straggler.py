@@ -85,7 +85,8 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         basis={
             "step": "from the last end of device work of the step before, over ranks; the first of "
             "several steps is left out, an only one counts from the first device work",
-            "ideal": "between two calls every rank takes the median of those that run its program",
+            "ideal": "between two calls every rank takes the median of those that run its program, "
+            "the shorter of two in the middle",
             "replay": "collectives end as long after the last arrival as they did",
             "not_replayed": "the host: where it is ahead of the device, it stays so",
             "ranks": f"at most {MAX_RANKS} that caused most waiting; of long jobs the first alone",

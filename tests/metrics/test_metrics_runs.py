@@ -125,6 +125,18 @@ def test_logged_steps_come_before_what_the_end_states(tmp_path: Path) -> None:
     assert rate_curve(run)[:2] == (10_000.0, 10_000.0)
 
 
+def test_the_loss_of_a_run_is_its_last_step_or_the_mean_of_its_last_epoch(tmp_path: Path) -> None:
+    whole = put_run(tmp_path / "whole", document(BASELINE, COMMIT_A))
+    logged = put_run(tmp_path / "logged", document(BASELINE, COMMIT_A))
+    (logged / "training_steps.jsonl").write_text(steps_text(40))
+
+    of_epoch, of_steps = measure(whole, "run_loss"), measure(logged, "run_loss")
+
+    assert (of_epoch.value, of_epoch.unit) == (8.2418359375, "nats")
+    assert of_epoch.details["best_val_loss"] == 7.282568359375
+    assert (of_steps.value, of_steps.details["num_points"]) == (6.0, 40)
+
+
 def test_numbers_that_contradict_each_other_are_told(tmp_path: Path) -> None:
     epoch = {**BASELINE, "tokens_processed_global": 5_000_000}
     put_run(tmp_path, document(epoch, COMMIT_A))
