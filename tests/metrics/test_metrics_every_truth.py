@@ -85,8 +85,9 @@ ELSEWHERE: Mapping[str, str] = {
     "nccl_transport": "test_metrics_cluster::test_what_nccl_says",
     "node_locality": "test_metrics_node_locality::test_pairs_inside_and_across",
     "run_compare": "test_metrics_run_compare::test_a_change_beyond_the_spread",
-    "run_completeness": "test_metrics_side_file_properties::test_everything_recorded_a_second_time",
-    "run_loss": "test_metrics_runs::test_logged_steps_come_before_what_the_end_states",
+    "run_completeness": "test_metrics_runs::test_a_killed_run_is_incomplete_and_says_what_it_lacks",
+    "run_loss": "test_metrics_runs::"
+    "test_the_loss_of_a_run_is_its_last_step_or_the_mean_of_its_last_epoch",
     "run_nccl_calls": "test_metrics_runs::test_calls_per_backward_and_not_calls",
     "run_step_time": "test_metrics_runs::test_percentiles_of_six_samples_are_told",
     "run_throughput": "test_metrics_runs::test_throughput_of_the_run_asked_for",
