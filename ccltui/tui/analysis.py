@@ -111,6 +111,8 @@ class Analyst:
             self._view = View(session.job, self._chosen(session.filter), previous=self._view)
             self._ready = session.generation, self._view
             start = replace(self._findings, generation=session.generation, complete=False)
+            if not session.accepts(self._findings.generation):
+                start = replace(start, results={})  # numbers of another window are wrong here
             began, self._began = self._began, True
             if not began:
                 start = self._tell_first(start, post)

@@ -44,14 +44,12 @@ def serve(connection: socket.socket, options: ExplorerOptions) -> None:
 
 
 def _keep_quiet() -> None:
-    """Leave the terminal and its signals to the explorer, and the processor to the keys."""
+    """Leave the terminal and its signals to the explorer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
     os.close(nowhere)
-    with contextlib.suppress(OSError):
-        os.nice(5)
 
 
 @dataclass(frozen=True, slots=True)

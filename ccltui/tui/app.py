@@ -138,6 +138,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         self.tape.took(event)
         self.control.key(event)
         self._show()
+        self._background.tidy(lambda: self.scene.session)
 
     def on_mouse_down(self, event: events.MouseEvent) -> None:
         """Do what the mouse means."""

@@ -28,6 +28,8 @@ _SETTLE_S = 0.2
 _REST = 3
 """While ranks pour in: pause at least so long, and so many times as long as it took."""
 _AT_ONCE_S = 0.001
+_TIDY_S = 2.0
+"""So long after a key what was looked at is given back, as far as a file holds it."""
 
 
 class Background:
@@ -51,6 +53,7 @@ class Background:
         """How often loading began: what an earlier load tells is stale."""
         self._analyst: Analyst | RemoteAnalyst | None = None
         self._settling = False
+        self._tidying = False
         self._last_s = 0.0
 
     @property
@@ -94,6 +97,19 @@ class Background:
             pouring = session().busy and self._analyst is not None
             delay = max(_SETTLE_S, _REST * self._last_s) if pouring else _AT_ONCE_S
             self._app.set_timer(delay, lambda: self._start_analysis(session))
+
+    def tidy(self, session: Callable[[], Session]) -> None:
+        """Keep no more in memory than what is in view, in a moment."""
+        if not self._tidying:
+            self._tidying = True
+            self._app.set_timer(_TIDY_S, lambda: self._tidy(session()))
+
+    def _tidy(self, session: Session) -> None:
+        self._tidying = False
+        if session.job is not None:
+            from ccltui.tui import memory  # noqa: PLC0415  (imports numpy)
+
+            memory.give_back(session.job, heap=False)
 
     def ask(self, scene: Scene, query: Query) -> None:
         """Find out something about a scene; a newer question of its kind replaces an older."""

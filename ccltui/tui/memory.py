@@ -1,8 +1,8 @@
 """Memory that the process no longer needs, back to the kernel.
 
-Columns are mapped from the store: their pages come back from the page cache when they are asked
-for, so none needs to stay. Freed arrays below the C library's threshold stay in its heap until it
-is told.
+Columns are mapped from the store, and what another process computed from its file: their pages
+come back from the page cache when they are asked for, so none needs to stay. Freed arrays below
+the C library's threshold stay in its heap until it is told.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ccltui.tui import parcel
 from parsers.store import release
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def give_back(job: Job, *, heap: bool) -> None:
     """Give back the pages of mapped columns, and with ``heap`` what was freed."""
     for trace in job.ranks:
         release(trace)
+    parcel.let_go()
     trim = _trim() if heap else None
     if trim is not None:
         trim(0)

@@ -58,6 +58,8 @@ class RemoteAnalyst:
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
     ) -> bool:
         """As :meth:`ccltui.tui.analysis.Analyst.run`; a process that ends is started once more."""
+        from ccltui.tui import memory  # noqa: PLC0415  (imports numpy)
+
         if session.job is None or cancelled():
             return True
         self._post = post
@@ -65,7 +67,9 @@ class RemoteAnalyst:
             return self._run_here(session, post, cancelled)
         for left in reversed(range(_TRIES)):
             try:
-                return self._run(session, post, cancelled)
+                told_all = self._run(session, post, cancelled)
+                memory.give_back(session.job, heap=True)
+                return told_all
             except LostError:
                 return self._run_here(session, post, cancelled)
             except EndedError:

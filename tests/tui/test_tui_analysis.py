@@ -11,7 +11,7 @@ from ccltui.tui.analysis import Analyst
 from ccltui.tui.messages import Fact, FindingsReady
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.scene import Findings
-from ccltui.tui.session import Session
+from ccltui.tui.session import Filter, Session
 from metrics.coll_call_num import METRIC as CALLS
 
 WHOLE = full_job(Plan(ranks=2))
@@ -67,3 +67,16 @@ def test_an_analysis_that_is_cancelled_tells_no_more() -> None:
 
     assert [len(one.results) for one in found] == [1, 1]
     assert told(analyst(), LOADED, lambda: True) == ([], True)
+
+
+def test_numbers_of_another_window_are_not_told_again() -> None:
+    by = analyst()
+    told(by, LOADED)
+    chosen = LOADED.filtered(Filter(steps=(0, 2)))
+
+    (first, *_, last), _ = told(by, chosen)
+
+    assert dict(first.results) == {}
+    assert sorted(first.lanes) == ["0", "1"]
+    assert last.complete
+    assert set(last.results) == set(literal_metrics())
