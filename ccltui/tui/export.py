@@ -44,6 +44,8 @@ def export_to(text: str, scene: Scene) -> Export:
     problem = check_target(str(path))
     if problem is not None or path.exists():
         raise GrammarError(problem or f"{path} is there already")
+    if is_of_beginnings(scene):
+        raise GrammarError("ranks are only partly read: their numbers are not written")
     if next(rows_of(scene), None) is None:
         raise GrammarError("nothing is in view that could be written")
     return Export(str(path))
@@ -78,7 +80,9 @@ def write_rows(scene: Scene, path: str) -> int:
 
 
 def rows_of(scene: Scene) -> Iterator[Row]:
-    """Rows in view; times in ns since the job's origin."""
+    """Rows in view; times in ns since the job's origin. None while ranks are partly read."""
+    if is_of_beginnings(scene):
+        return
     if scene.state.shows_drawer and drawer.shows(scene, Shown.BLOCK):
         yield from _block(compare.block(scene))
     elif scene.state.shows_drawer and drawer.shows(scene, Shown.VERSUS):
@@ -93,6 +97,16 @@ def rows_of(scene: Scene) -> Iterator[Row]:
         yield from _events(scene.events)
     elif scene.communicator is not None:
         yield from _collectives(scene.communicator)
+
+
+def is_of_beginnings(scene: Scene) -> bool:
+    """Whether anything in view may come from a rank of which only the beginning is read."""
+    if scene.state.pane in (Pane.RUNS, Pane.CLUSTER):  # of other files
+        return False
+    results = scene.findings.results.values()
+    return scene.session.ranks_partly > 0 or any(
+        reason.code == "partly_read" for result in results for reason in result.reasons
+    )
 
 
 def _block(found: Block | None) -> Iterator[Row]:

@@ -19,6 +19,7 @@ from ccltui.tui.queries import answered, event_query
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Filter
 from ccltui.tui.viewstate import Area, Drawer, Pane
+from metrics.result import Reason
 from metrics.view import View
 from parsers.errors import GrammarError
 from parsers.window import Window
@@ -122,3 +123,27 @@ def test_files_are_never_replaced_and_bad_names_refused(
             export_to(text, scene())
     with pytest.raises(GrammarError, match="nothing is in view"):
         export_to("a.csv", scene(Plan(ranks=1)))
+
+
+def test_numbers_of_ranks_that_are_partly_read_are_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = scene()
+    job = whole.session.job
+    assert job is not None
+    part = replace(job, ranks=(replace(job.ranks[0], read_share=0.5), *job.ranks[1:]))
+    begun = replace(whole, session=replace(whole.session, job=part))
+    assert next(rows_of(whole), None) is not None
+
+    assert list(rows_of(begun)) == []
+    with pytest.raises(GrammarError, match="only partly read"):
+        export_to("a.csv", begun)
+
+    # The rank is there, what is shown was computed before.
+    told = whole.findings.results
+    name, result = next(iter(told.items()))
+    reason = Reason("partly_read", "1 of 4 ranks are partly read: 50.0% of rank 0")
+    late = {**told, name: replace(result, reasons=(reason,))}
+    stale = replace(whole, findings=replace(whole.findings, results=late))
+    assert list(rows_of(stale)) == []
