@@ -26,6 +26,8 @@ F64 = npt.NDArray[np.float64]
 
 RESOLUTION_NS: Final = 1_000
 """Times are told no better than that on all ranks together."""
+CLOCKS_NS: Final = 20_000
+"""Clocks of two hosts may be told wrong by so much."""
 SAMPLES: Final = 256
 ALIKE: Final = 1.4
 """Members of a communicator end up to so many times as far apart as others of it do."""
@@ -96,11 +98,13 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
     """Mean time between ends of like calls of two streams, float64 ns [q, q].
 
     Of the calls inside the time of both; one that has no counterpart counts with
-    ``ONE_CLOCK_NS``. Infinite where fewer than ``USUAL`` have one.
+    ``ONE_CLOCK_NS``. Infinite where fewer than ``USUAL`` have one. Of two hosts, whose clocks are
+    not known that well, a few us that all ends are apart do not count.
     """
     count = len(queues)
     times = [queue.end_ns - clocks[queue.owner].ahead.of(queue.end_ns) for queue in queues]
     base = np.array([clocks[queue.owner].of for queue in queues], np.int64)
+    ahead = [clocks[queue.owner].ahead for queue in queues]
     first = np.array([one[0] for one in times], np.int64)
     last = np.array([one[-1] for one in times], np.int64)
     tables = _tables(queues, times)
@@ -110,11 +114,19 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
         nearest = _nearest_of_all(time[chosen], queue.what[chosen], tables, count)
         inside = (time[chosen, np.newaxis] >= first) & (time[chosen, np.newaxis] <= last)
         number = inside.sum(axis=0)
-        met = (inside & (nearest <= ONE_CLOCK_NS)).sum(axis=0)
-        mean = np.where(inside, np.minimum(nearest, ONE_CLOCK_NS), 0.0).sum(axis=0)
+        met = (inside & np.isfinite(nearest)).sum(axis=0)
         usual = (number >= FEWEST) & (met >= USUAL * number) & (base == base[index])
-        found[index] = np.where(usual, mean / np.maximum(number, 1), _NEVER)
+        for other in np.flatnonzero(usual).tolist():
+            apart = nearest[inside[:, other], other]
+            apart = apart if ahead[other] == ahead[index] else _without_clocks(apart)
+            found[index, other] = np.minimum(np.abs(apart), ONE_CLOCK_NS).mean()
     return np.asarray(np.maximum(found, found.T), np.float64)
+
+
+def _without_clocks(apart: F64) -> F64:
+    """Differences of ends without what an error of the clocks makes of them."""
+    middle = float(np.median(apart[np.isfinite(apart)]))
+    return apart - middle if abs(middle) <= CLOCKS_NS else apart
 
 
 def _tables(queues: Sequence[Queue], times: Sequence[I64]) -> dict[int, tuple[I64, I64]]:
@@ -133,7 +145,10 @@ def _tables(queues: Sequence[Queue], times: Sequence[I64]) -> dict[int, tuple[I6
 def _nearest_of_all(
     times: I64, kinds: I64, tables: Mapping[int, tuple[I64, I64]], count: int
 ) -> F64:
-    """Distance of each time to the nearest like call of every stream, at most ``ONE_CLOCK_NS``."""
+    """Difference of each time and the nearest like call of every stream, float64 [n, count].
+
+    Infinite where that is above ``ONE_CLOCK_NS``.
+    """
     nearest = np.full((len(times), count), _NEVER)
     for kind in np.unique(kinds).tolist():
         among, whose = tables[kind]
@@ -142,8 +157,9 @@ def _nearest_of_all(
         size = np.searchsorted(among, times[rows] + ONE_CLOCK_NS, side="right") - low
         line = np.repeat(np.arange(len(rows)), size)
         place = np.arange(len(line)) - np.repeat(np.cumsum(size) - size, size) + low[line]
-        apart = np.abs(among[place] - times[rows[line]]).astype(np.float64)
-        np.minimum.at(nearest, (rows[line], whose[place]), apart)
+        apart = (among[place] - times[rows[line]]).astype(np.float64)
+        order = np.argsort(-np.abs(apart), kind="stable")  # the nearest is written last
+        nearest[rows[line[order]], whose[place[order]]] = apart[order]
     return nearest
 
 

@@ -19,7 +19,7 @@ from metrics.collectives.theil_sen import UNKNOWN_ERROR, Z_99, slopes
 
 F64 = npt.NDArray[np.float64]
 
-ROUNDS: Final = 3
+ROUNDS: Final = 2
 TURNS: Final = 8
 """So often clocks are told anew, and so often contradictions are weighed."""
 MOST: Final = 64
@@ -34,23 +34,35 @@ def refined(
     explained: Sequence[Explained],
 ) -> list[tuple[int, Ahead]]:
     """The same clocks, told from all pairs of linked hosts together, the sharpest most."""
+    count = len(hosts)
     linked = [pair for pair in pairs if known[pair.one][0] == known[pair.other][0]]
-    for _ in range(ROUNDS):
+    for turn in range(2 * ROUNDS):
         seen = [_seen(hosts, pair, known, explained) for pair in linked]
-        moved = [one for part in seen for one in part[0]]
-        tilted = [one for part in seen for one in part[1]]
-        count = len(hosts)
-        offsets = _solved(moved, count)
-        rates = _solved(tilted, count)
-        number = np.bincount([i for one in tilted for i in one.members.tolist()], minlength=count)
-        # the scatter of one host's ends is in all of its pairs: they err together
-        errors = standard_errors(tilted, count) * np.sqrt(number)
-        rates = np.where(np.abs(rates) > Z_99 * errors, rates, 0.0)
-        known = [
-            (root, Ahead(one.offset_ns + offset, one.rate + rate / 1e9, one.at_ns))
-            for (root, one), offset, rate in zip(known, offsets, rates, strict=True)
-        ]
+        if turn % 2:
+            moved = _solved([one for part in seen for one in part[0]], count)
+            known = _changed(known, moved, np.zeros(count))
+        else:
+            rates = _drifting([one for part in seen for one in part[1]], count)
+            known = _changed(known, np.zeros(count), rates)
     return known
+
+
+def _changed(
+    known: Sequence[tuple[int, Ahead]], moved_ns: F64, rates: F64
+) -> list[tuple[int, Ahead]]:
+    return [
+        (root, Ahead(one.offset_ns + offset, one.rate + rate / 1e9, one.at_ns))
+        for (root, one), offset, rate in zip(known, moved_ns, rates, strict=True)
+    ]
+
+
+def _drifting(tilted: Sequence[Observation], count: int) -> F64:
+    """Drifts that certainly are left over, ns per s."""
+    rates = _solved(tilted, count)
+    number = np.bincount([i for one in tilted for i in one.members.tolist()], minlength=count)
+    # the scatter of one host's ends is in all of its pairs: they err together
+    errors = standard_errors(tilted, count) * np.sqrt(number)
+    return np.where(np.abs(rates) > Z_99 * errors, rates, 0.0)
 
 
 def _solved(observations: Sequence[Observation], count: int) -> F64:
