@@ -16,6 +16,7 @@ from metrics.collectives.bandwidth import matched_bandwidth
 from metrics.collectives.deviation import nearest_rank
 from metrics.collectives.selection import Part, describe_group, parts_of
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer, source_of
 from metrics.instances import implied_size
 from metrics.refusal import nothing_on_the_wire, refuse
@@ -98,7 +99,7 @@ def _measured(view: View) -> Iterator[_Measured]:
     for rank in view.ranks:
         calls = rank.selected_calls
         alone = ~np.isin(calls.group, list(matched)) & ~np.isin(calls.kind, [_SEND, _RECV])
-        for group in np.unique(calls.group[alone]).tolist():
+        for group in distinct_values(calls.group[alone]).tolist():
             yield _of_rank(calls.take(alone & (calls.group == group)), group)
 
 

@@ -24,6 +24,7 @@ from metrics.classify import (
     type_of_kernel,
     type_of_operation,
 )
+from metrics.distinct import distinct_values
 from metrics.steps import OUTSIDE, StepWork, covering
 from parsers.columns import I8, I32, I64, MISSING, Bool, Events, Group, RankTrace
 
@@ -190,7 +191,7 @@ def _timed_by_gloo(trace: RankTrace, family: Family) -> Family:
     start, dur, given = family.start_ns.copy(), family.dur_ns.copy(), family.in_elems.copy()
     elements = _elements(trace, annotations.args[rows])[0]
     types, dtype = _dtypes(trace, annotations.args[rows]), family.dtype.copy()
-    for kind in np.unique(kinds):
+    for kind in distinct_values(kinds):
         mine = family.kind == kind
         if TYPES[kind] == "AllReduce" and TYPES.index("ReduceScatter") not in kinds:
             mine |= family.kind == TYPES.index("ReduceScatter")
@@ -287,7 +288,7 @@ def _type_inside(trace: RankTrace, operators: Events, rows: I64) -> I8:
     annotations = trace.group("annotations").take(_backend_rows(trace, _BACKENDS))
     types = _annotation_types(trace, annotations.name)
     found = np.full(len(rows), MISSING, np.int8)
-    for track in np.unique(operators.track[rows]):
+    for track in distinct_values(operators.track[rows]):
         mine = np.flatnonzero(operators.track[rows] == track)
         there = np.flatnonzero(annotations.track == track)
         starts = annotations.start_ns[there]
@@ -307,7 +308,7 @@ def _type_around(trace: RankTrace, operators: Events, rows: I64) -> I8:
     }
     kinds = per_name(trace.strings, operators.name, names, MISSING)
     found = np.full(len(rows), MISSING, np.int8)
-    for track in np.unique(operators.track[rows]):
+    for track in distinct_values(operators.track[rows]):
         mine = np.flatnonzero(operators.track[rows] == track)
         there = np.flatnonzero((operators.track == track) & (kinds >= 0))
         if not len(there):

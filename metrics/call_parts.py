@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from metrics.classify import TYPES
 from metrics.dimensions import DIMS
+from metrics.distinct import distinct_values
 from metrics.intervals import Intervals, union
 
 if TYPE_CHECKING:
@@ -23,20 +22,20 @@ Split = Callable[["View", "Calls"], Iterator[tuple[str, "Bool"]]]
 
 def by_type(_: View, calls: Calls) -> Iterator[tuple[str, Bool]]:
     """Calls by what they do."""
-    for kind in np.unique(calls.kind):
+    for kind in distinct_values(calls.kind):
         yield TYPES[kind], calls.kind == kind
 
 
 def by_group(view: View, calls: Calls) -> Iterator[tuple[str, Bool]]:
     """Calls by the label of their communicator."""
-    for group in np.unique(calls.group):
+    for group in distinct_values(calls.group):
         yield view.group_label(int(group)), calls.group == group
 
 
 def by_dim(view: View, calls: Calls) -> Iterator[tuple[str, Bool]]:
     """Calls by their parallel dimension."""
     dims, _ = view.dims_of(calls)
-    for dim in np.unique(dims):
+    for dim in distinct_values(dims):
         yield DIMS[dim], dims == dim
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from metrics.call_families import Family, choose_family
 from metrics.classify import TYPES, distinct, reduced_dtype
 from metrics.collectives.bandwidth import message_bytes, wire_factor
+from metrics.distinct import distinct_values
 from metrics.groups import CommGroup
 from metrics.steps import StepWork
 from parsers.columns import I8, I32, I64, MISSING, U64, Bool, CollectiveArgs, RankTrace
@@ -214,7 +215,7 @@ def _implied(
 def _global_ranks(peer: I64, group: I32, groups: Sequence[CommGroup]) -> I64:
     """Operators count their peer inside the group; -1 where the group is not known."""
     known = np.full(len(peer), MISSING, np.int64)
-    for index in np.unique(group[(peer >= 0) & (group >= 0)]):
+    for index in distinct_values(group[(peer >= 0) & (group >= 0)]):
         ranks = np.array(groups[index].ranks, np.int64)
         rows = np.flatnonzero((group == index) & (peer >= 0) & (peer < len(ranks)))
         known[rows] = ranks[peer[rows]]

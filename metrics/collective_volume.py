@@ -10,6 +10,7 @@ import numpy as np
 from metrics.classify import TYPES
 from metrics.dimensions import DIMS
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer, source_of
 from metrics.instances import operations
 from metrics.refusal import refuse
@@ -33,7 +34,7 @@ def compute(view: View) -> Result:
     if not sized:
         raise refuse("no_message_size", f"none of {len(moving)} collectives states its size")
     whole = _row(moving, np.ones(len(moving), np.bool_))
-    steps = np.unique(moving.step[moving.step >= 0])
+    steps = distinct_values(moving.step[moving.step >= 0])
     in_steps = _row(moving, moving.step >= 0)["message_bytes"]
     details: dict[str, Any] = {
         "total_message_bytes": whole["message_bytes"],
@@ -76,7 +77,7 @@ def _row(part: Instances, rows: Bool) -> dict[str, int | None]:
 
 
 def _by(part: Instances, index: I8, names: Sequence[str]) -> dict[str, Any]:
-    return {names[i]: _row(part, index == i) for i in np.unique(index)}
+    return {names[i]: _row(part, index == i) for i in distinct_values(index)}
 
 
 def _by_group(view: View, moving: Instances) -> list[dict[str, Any]]:

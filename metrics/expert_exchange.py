@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from metrics.calls import DTYPES
 from metrics.classify import TYPES
+from metrics.distinct import distinct_values
 
 if TYPE_CHECKING:
     from metrics.calls import Calls
@@ -67,7 +68,7 @@ def _by_group(rank: RankView) -> list[tuple[int, npt.NDArray[np.int64]]]:
     rows = (calls.kind == _ALL_TO_ALL) & np.isin(calls.dtype, _ACTIVATIONS)
     return [
         (int(group), np.flatnonzero(rows & (calls.group == group)))
-        for group in np.unique(calls.group[rows])
+        for group in distinct_values(calls.group[rows])
     ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from metrics.classify import TYPES
 from metrics.collectives.p2p import RECV, SEND
+from metrics.distinct import distinct_values
 from parsers.columns import I8, I32, I64, MISSING, Bool
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Instances:
 
 def operations(part: Instances) -> list[tuple[int, int]]:
     """Every group and type that occurs, in order."""
-    codes = np.unique((part.group.astype(np.int64) + 1) * len(TYPES) + part.kind)
+    codes = distinct_values((part.group.astype(np.int64) + 1) * len(TYPES) + part.kind)
     return [(code // len(TYPES) - 1, code % len(TYPES)) for code in codes.tolist()]
 
 
@@ -173,7 +174,7 @@ def _transfers(view: View, ranks: dict[str, RankView], left: dict[str, Bool]) ->
     """Paired sends and receives whose sender is selected; takes both out of ``left``."""
     inputs, pairs = view.match_inputs, view.pairs
     parts = []
-    for sender in np.unique(pairs.sender):
+    for sender in distinct_values(pairs.sender):
         label, mine = inputs[sender].label, np.flatnonzero(pairs.sender == sender)
         if label not in ranks:
             continue
@@ -182,7 +183,7 @@ def _transfers(view: View, ranks: dict[str, RankView], left: dict[str, Bool]) ->
         left[label][rows] = False
         part = _alone(view, inputs[sender].calls, rows[keep], inputs[sender].rank)
         receiver, received = pairs.receiver[mine[keep]], pairs.recv_row[mine[keep]]
-        for other in np.unique(receiver):
+        for other in distinct_values(receiver):
             here = receiver == other
             there = inputs[other].calls.dur_ns[received[here]]
             part.time_ns[here] = np.minimum(part.time_ns[here], there)

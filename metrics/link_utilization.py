@@ -13,6 +13,7 @@ from metrics.classify import TYPES
 from metrics.collectives.bandwidth import wire_factor
 from metrics.dimensions import DIMS
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer, source_of
 from metrics.hardware import LINK_OVERRIDE, LinkPeak, device_names, device_of, link_peak
 from metrics.hockney import measured
@@ -61,7 +62,9 @@ def compute(view: View) -> Result:
     usable = ~np.isnan(factor) & (factor > 0)
     if not usable.any():
         raise nothing_on_the_wire(sized=True)
-    peaks = {int(group): link_peak(view, int(group)) for group in np.unique(timed.group[usable])}
+    peaks = {
+        int(group): link_peak(view, int(group)) for group in distinct_values(timed.group[usable])
+    }
     known = usable & np.isin(timed.group, [g for g, peak in peaks.items() if peak is not None])
     if not known.any():
         raise _unknown_peak(view)

@@ -17,6 +17,7 @@ from metrics.classify import TYPES
 from metrics.collectives import lag_tables
 from metrics.collectives.selection import Part, chosen_of, parts_of, require_ranks
 from metrics.collectives.trust import require_possible
+from metrics.distinct import distinct_values
 from metrics.idle_causes import CAUSES, HOST_CAUSES, causes_ns
 from metrics.idle_gaps import Gaps, idle_gaps, require_launches
 from metrics.intervals import Intervals, union
@@ -151,7 +152,7 @@ class _Waits:
             start = calls.start_ns[arrived.match.rows[rows, column]]
             end = start + arrived.wait_ns[rows, column]
             last = arrived.last[rows]
-            for member in np.unique(last).tolist():
+            for member in distinct_values(last).tolist():
                 chosen, culprit = last == member, arrived.labels[member]
                 name = culprit if culprit in self.culprits else OTHERS
                 by_culprit[name].append((start[chosen], end[chosen]))
@@ -179,7 +180,7 @@ def _blamed(part: Part) -> Iterator[tuple[str, int, int, int]]:
     arrived, rows = part.arrived, part.eligible
     last = arrived.last[rows]
     wait = np.maximum(arrived.wait_ns[rows][:, part.columns], 0).sum(axis=1)
-    for member in np.unique(last[last >= 0]).tolist():
+    for member in distinct_values(last[last >= 0]).tolist():
         caused = np.where(last == member, wait, -1)
         if (caused[1:] > 0).any():
             caused[0] = -1  # what came before the first was not recorded: no cause is seen there
@@ -220,7 +221,7 @@ def _take_communication(
 def _by_collective(calls: Calls) -> Iterator[tuple[int, int, int, Bool]]:
     """Type, group, summed duration and mask of every kind of collective of a rank."""
     code = calls.group.astype(np.int64) * len(TYPES) + calls.kind
-    for one in np.unique(code).tolist():
+    for one in distinct_values(code).tolist():
         rows = code == one
         group, kind = divmod(one, len(TYPES))
         yield kind, group, int(calls.dur_ns[rows].sum()), rows

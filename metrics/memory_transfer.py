@@ -11,6 +11,7 @@ import numpy as np
 
 from metrics.classify import MEM, distinct, per_name
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer
 from metrics.refusal import refuse
 from metrics.registry import Metric
@@ -100,7 +101,7 @@ def _add(rank: RankView, kinds: defaultdict[str, Copies]) -> None:
     kind = per_name(rank.trace.strings, gpu.name[rows], names, KINDS.index("other"))
     size, time = gpu.bytes[rows], gpu.dur_ns[rows]
     known = size >= 0
-    for index in np.unique(kind):
+    for index in distinct_values(kind):
         mine, part = kind == index, kinds[KINDS[index]]
         part.count += int(mine.sum())
         part.time_ns += int(time[mine].sum())

@@ -13,6 +13,7 @@ from metrics.classify import COMM, COMP, TYPES, any_name, distinct
 from metrics.device_time import device_ranks, without_device
 from metrics.dimensions import DIMS, MODES
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer
 from metrics.intervals import union
 from metrics.refusal import refuse
@@ -121,7 +122,7 @@ def _inside_operators(rank: RankView, matched: defaultdict[str, int], candidates
             rest = rows[~found[rows]]
             launch = launches[rest]
             hit = np.zeros(len(rest), np.bool_)
-            for track in np.unique(events.track[ranges]):
+            for track in distinct_values(events.track[ranges]):
                 mine = ranges[events.track[ranges] == track]
                 opened = union(events.start_ns[mine], events.end_ns[mine])
                 here = runtime.track[launch] == track

@@ -11,6 +11,7 @@ import numpy as np
 from metrics.device_time import device_ranks, without_device
 from metrics.dimensions import DIMS
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer, source_of
 from metrics.hardware import LINK_OVERRIDE, LinkPeak, crosses_hosts, link_peak
 from metrics.refusal import nothing_on_the_wire, refuse
@@ -77,7 +78,7 @@ def _sent(calls: Calls) -> int:
 
 def _peak(view: View, calls: Sequence[Calls]) -> LinkPeak | None:
     """The peak of the links, where every group that sends anything uses the same ones."""
-    groups = {int(group) for one in calls for group in np.unique(one.group[_sends(one)])}
+    groups = {int(group) for one in calls for group in distinct_values(one.group[_sends(one)])}
     peaks = [link_peak(view, group) for group in sorted(groups)]
     return peaks[0] if peaks and all(peak == peaks[0] for peak in peaks) else None
 
@@ -87,7 +88,7 @@ def _by_dim(view: View, ranks: Sequence[RankView], window: int) -> dict[str, Any
     for rank in ranks:
         calls = rank.selected_calls.take(_sends(rank.selected_calls))
         dims, _ = view.dims_of(calls)
-        for dim in np.unique(dims):
+        for dim in distinct_values(dims):
             found[DIMS[dim]] += int(calls.wire_bytes[dims == dim].sum())
     return {dim: _row(num_bytes, window) for dim, num_bytes in sorted(found.items())}
 
@@ -98,7 +99,7 @@ def _by_locality(view: View, calls: Sequence[Calls], window: int) -> dict[str, A
     found: defaultdict[str, int] = defaultdict(int)
     for one in calls:
         sending = one.take(_sends(one))
-        for group in np.unique(sending.group).tolist():
+        for group in distinct_values(sending.group).tolist():
             ranks = view.groups[group].ranks if group >= 0 else ()
             num_bytes = int(sending.wire_bytes[sending.group == group].sum())
             found[names[crosses_hosts(view, ranks)]] += num_bytes

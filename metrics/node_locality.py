@@ -12,6 +12,7 @@ from metrics.classify import TYPES
 from metrics.collectives.selection import describe_group
 from metrics.dimensions import DIMS
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer, source_of
 from metrics.hardware import crosses_hosts, host_of
 from metrics.intervals import union
@@ -156,7 +157,7 @@ def _by(
     moving: Instances, sized: Bool, where: I64, index: np.ndarray[Any, Any], names: Sequence[str]
 ) -> dict[str, dict[str, int]]:
     found = {}
-    for one in np.unique(index[sized]).tolist():
+    for one in distinct_values(index[sized]).tolist():
         rows = sized & (index == one)
         found[names[one]] = _bytes(moving, rows, where)
     return found
@@ -172,7 +173,7 @@ def _bytes(moving: Instances, rows: Bool, where: I64) -> dict[str, int]:
 
 def _by_group(view: View, moving: Instances, sized: Bool, where: I64) -> list[dict[str, Any]]:
     rows = []
-    for group in np.unique(moving.group[sized]).tolist():
+    for group in distinct_values(moving.group[sized]).tolist():
         here = sized & (moving.group == group)
         row = {**describe_group(view, group), **_bytes(moving, here, where)}
         rows.append({**row, "busbw_GBps": _busbw(moving, here)})

@@ -16,6 +16,7 @@ import numpy as np
 
 from metrics.collectives.compiled import available
 from metrics.collectives.match import MEDIUM
+from metrics.distinct import distinct_values
 from metrics.idle_gaps import UNKNOWN
 from metrics.rank_view import FOREVER_NS
 from parsers.columns import I64, MISSING
@@ -139,7 +140,7 @@ class Walk:
         """From each member of a collective to the one that came last, where that is known well."""
         last = arrived.clock_free.last
         believed = arrived.eligible & (arrived.confidence >= MEDIUM) & (last >= 0)
-        for late in np.unique(last[believed]).tolist():
+        for late in distinct_values(last[believed]).tolist():
             target = self.index.get(arrived.labels[late])
             rows = arrived.match.rows[believed & (last == late)]
             for member, label in enumerate(arrived.labels):
@@ -149,7 +150,7 @@ class Walk:
     def _lead_through_transfers(self) -> None:
         """From the side of a transfer that waited to the other."""
         pairs, inputs = self.view.pairs, self.view.match_inputs
-        for code in np.unique(pairs.sender * len(inputs) + pairs.receiver).tolist():
+        for code in distinct_values(pairs.sender * len(inputs) + pairs.receiver).tolist():
             sender, receiver = divmod(code, len(inputs))
             labels = inputs[sender].label, inputs[receiver].label
             if labels[0] not in self.index or labels[1] not in self.index:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from metrics.distinct import distinct_values
 from metrics.sequence_diff import difference
 from parsers.columns import I8, I64
 
@@ -140,7 +141,7 @@ class _Side:
         """Rows of each stream, the busiest first."""
         tracks = self.gpu.track[self.rows]
         found: dict[str, I64] = {}
-        for track in np.unique(tracks).tolist():
+        for track in distinct_values(tracks).tolist():
             name = self.trace.tracks[track].tid if track >= 0 else ""
             found[name] = np.concatenate(
                 (found.get(name, self.rows[:0]), self.rows[tracks == track])

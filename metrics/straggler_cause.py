@@ -21,6 +21,7 @@ from metrics.collectives.selection import (
 )
 from metrics.collectives.trust import match_reasons, match_warnings, require_possible
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer
 from metrics.registry import Metric
 from metrics.result import Result
@@ -92,7 +93,7 @@ def _causes(blamed: Sequence[Blamed]) -> dict[str, dict[str, Any]]:
     total = sum(one.lag for one in blamed)
     sure: dict[str, list[int]] = {}
     for one in blamed:
-        for cause in np.unique(one.verdicts.cause).tolist():
+        for cause in distinct_values(one.verdicts.cause).tolist():
             rows = one.verdicts.cause == cause
             sums = found.setdefault(CAUSES[cause], [0, 0, 0])
             sums[0] += int(rows.sum())
@@ -125,7 +126,7 @@ def _per_rank(blamed: Sequence[Blamed]) -> dict[str, dict[str, float]]:
     lag: defaultdict[str, list[Any]] = defaultdict(list)
     for one in blamed:
         labels = np.array(one.part.arrived.labels, object)[one.verdicts.targets.late]
-        for label in np.unique(labels).tolist():
+        for label in distinct_values(labels).tolist():
             rows = labels == label
             lag[label].append((one.lag_ns[rows], one.verdicts.cause[rows]))
     joined = {
@@ -156,12 +157,14 @@ def _per_step(blamed: Sequence[Blamed]) -> list[dict[str, Any]]:
     cause = np.concatenate([one.verdicts.cause for one in blamed])
     return [
         {"step": int(one), "causes_ms": _lag_by_cause(lag[step == one], cause[step == one])}
-        for one in np.unique(step[step >= 0])
+        for one in distinct_values(step[step >= 0])
     ]
 
 
 def _meanings(blamed: Sequence[Blamed]) -> dict[str, str]:
-    present = {CAUSES[cause] for one in blamed for cause in np.unique(one.verdicts.cause).tolist()}
+    present = {
+        CAUSES[cause] for one in blamed for cause in distinct_values(one.verdicts.cause).tolist()
+    }
     return {name: MEANINGS[name] for name in CAUSES if name in present}
 
 

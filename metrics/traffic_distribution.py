@@ -12,6 +12,7 @@ import numpy as np
 from metrics.classify import TYPES
 from metrics.dimensions import DIMS, MODES
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer, source_of
 from metrics.intervals import union
 from metrics.refusal import refuse
@@ -98,16 +99,16 @@ class Sums:
         """Take the selected calls of one rank."""
         calls = rank.running_calls
         dims, modes = view.dims_of(calls)
-        for dim in np.unique(dims):
+        for dim in distinct_values(dims):
             self.dims[DIMS[dim]].add(rank, calls, dims == dim)
-        for group in np.unique(calls.group[calls.group >= 0]):
+        for group in distinct_values(calls.group[calls.group >= 0]):
             axis = view.groups[group].axis
             rows = calls.group == group
             if axis and axis != view.groups[group].dim:
                 self.axes[view.groups[group].dim, axis].add(rank, calls, rows)
-        for kind in np.unique(calls.kind):
+        for kind in distinct_values(calls.kind):
             self.types[TYPES[kind]].add(rank, calls, calls.kind == kind)
-        self.modes |= {MODES[mode] for mode in np.unique(modes)} - {"unknown"}
+        self.modes |= {MODES[mode] for mode in distinct_values(modes)} - {"unknown"}
 
     @property
     def mode(self) -> str | None:

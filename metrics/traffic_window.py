@@ -10,6 +10,7 @@ import numpy as np
 from metrics.collectives.deviation import nearest_rank
 from metrics.dimensions import DIMS, MODES
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer, source_of
 from metrics.hardware import positive_number
 from metrics.intervals import Intervals, union
@@ -59,7 +60,7 @@ def compute(view: View) -> Result:
     given = positive_number(view, MERGE_OVERRIDE)
     merge_us = DEFAULT_MERGE_US if given is None else given
     bursts = {rank.label: _bursts(view, rank, round(merge_us * 1000)) for rank in view.ranks}
-    told = {DIMS[dim] for one in bursts.values() for dim in np.unique(one.dim)} - {UNKNOWN}
+    told = {DIMS[dim] for one in bursts.values() for dim in distinct_values(one.dim)} - {UNKNOWN}
     if len(told) < 2:
         found = ", ".join(sorted(told)) or "none"
         raise refuse(
@@ -104,7 +105,7 @@ def _bursts(view: View, rank: RankView, merge_ns: int) -> Bursts:
     dims, _ = view.dims_of(calls)
     steps = _steps(rank)
     columns: list[tuple[I64, I64, I64, I64]] = []
-    for dim in np.unique(dims).tolist():
+    for dim in distinct_values(dims).tolist():
         traffic = _traffic(calls, dims == dim, merge_ns) & steps
         step = np.searchsorted(steps.start_ns, traffic.start_ns, side="right") - 1
         columns.append((step, np.full(len(step), dim), traffic.start_ns, traffic.end_ns))
@@ -136,7 +137,7 @@ def _table(length: I64, pair: I64) -> dict[str, Any]:
     """Statistics of the windows of each pair of dimensions, "before->after"."""
     rows = {
         f"{DIMS[code // len(DIMS)]}->{DIMS[code % len(DIMS)]}": _row(length[pair == code])
-        for code in np.unique(pair).tolist()
+        for code in distinct_values(pair).tolist()
     }
     return dict(sorted(rows.items()))
 
@@ -156,7 +157,7 @@ def _row(length: I64) -> dict[str, Any]:
 def _idle_gaps(trains: Sequence[Bursts]) -> dict[str, Any]:
     """Gaps between consecutive bursts of one dimension, whatever the others do meanwhile."""
     table = {}
-    for dim in sorted({int(dim) for one in trains for dim in np.unique(one.dim)}):
+    for dim in sorted({int(dim) for one in trains for dim in distinct_values(one.dim)}):
         parts = []
         for one in trains:
             own = one.dim == dim
@@ -181,7 +182,7 @@ def _mode(view: View) -> str:
     modes = {
         MODES[mode]
         for rank in view.ranks
-        for mode in np.unique(view.dims_of(rank.selected_calls)[1])
+        for mode in distinct_values(view.dims_of(rank.selected_calls)[1])
     } - {UNKNOWN}
     return next(iter(modes)) if len(modes) == 1 else "mixed" if modes else UNKNOWN
 

@@ -23,6 +23,7 @@ from metrics.collectives.selection import (
 )
 from metrics.collectives.trust import match_reasons, match_warnings, require_possible
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import distinct_values
 from metrics.envelope import answer
 from metrics.registry import Metric
 from metrics.result import Result
@@ -117,7 +118,7 @@ def _by(
     found: dict[str, tuple[int, int, int]] = {}
     for one in chosen:
         names = np.array(names_of(one))
-        for name in np.unique(names).tolist():
+        for name in distinct_values(names).tolist():
             rows = names == name
             wait, transfer = _sums(one, rows)
             before = found.get(name, (0, 0, 0))
@@ -129,7 +130,7 @@ def _by(
 
 
 def _per_step(chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
-    steps = sorted({int(step) for one in chosen for step in np.unique(one.step) if step >= 0})
+    steps = sorted({int(step) for one in chosen for step in distinct_values(one.step) if step >= 0})
     rows = []
     for step in steps:
         parts = [_sums(one, one.step == step) for one in chosen]

@@ -13,6 +13,7 @@ from metrics.calls import Calls
 from metrics.classify import COMP, any_name, distinct
 from metrics.collectives.host_work import HOST_CAUSES, HOST_STALL, HostWork
 from metrics.collectives.kernel_names import KernelNames
+from metrics.distinct import distinct_values
 from metrics.intervals import Intervals, union
 from metrics.rank_facts import RankFacts
 from parsers.columns import I64, Bool, RankTrace
@@ -202,7 +203,7 @@ def _outermost(trace: RankTrace) -> Bool:
     named = [i for i in distinct(events.name) if trace.text(i).startswith("aten::")]
     rows = any_name(trace.strings, events.name, named)
     outer = np.zeros(len(rows), np.bool_)
-    for track in np.unique(events.track[rows]):
+    for track in distinct_values(events.track[rows]):
         mine = np.flatnonzero(rows & (events.track == track))
         reach = np.maximum.accumulate(events.end_ns[mine])
         outer[mine[0]] = True

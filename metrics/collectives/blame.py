@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics.collectives.stragglers import GroupArrivals, Lateness, by_start, clock_free
+from metrics.distinct import distinct_values
 from parsers.columns import I8, I64, Bool
 
 F64 = npt.NDArray[np.float64]
@@ -149,7 +150,7 @@ def _caused_by_time(chosen: Sequence[Chosen], num_labels: int) -> I64:
         one.lateness.wait_ns[rows].sum(axis=1) for one, rows in zip(chosen, blamed, strict=True)
     ]
     step = np.concatenate([one.step[rows] for one, rows in zip(chosen, blamed, strict=True)])
-    every = np.unique(np.concatenate([one.step for one in chosen]))
+    every = distinct_values(np.concatenate([one.step for one in chosen]))
     units = every[every >= 0]
     if len(units) < MIN_STEPS:
         start = np.concatenate([one.start_ns.min(axis=1) for one in chosen])

@@ -17,6 +17,7 @@ from metrics.collectives.causes import UNKNOWN, Causes, Verdicts, together
 from metrics.collectives.match import LOW, MEDIUM
 from metrics.collectives.segments import OTHER_COLLECTIVE, Targets
 from metrics.collectives.waits import Waits, waits_of
+from metrics.distinct import distinct_values
 from parsers.columns import I64, MISSING
 
 PIPELINE: Final = "pipeline"
@@ -129,7 +130,7 @@ def _follow(
 def _to_last(causes: Causes, waits: Waits) -> tuple[tuple[str, ...], Link] | _End:
     """To the rank that came last at the collectives that were waited in."""
     arrived = causes.arrivals.groups[waits.number]
-    rows = np.unique(waits.rows[arrived.eligible[waits.rows]])
+    rows = distinct_values(waits.rows[arrived.eligible[waits.rows]])
     if not len(rows):
         return _End(UNKNOWN, LOW)
     found = causes.verdicts(waits.number, rows)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics.classify import distinct
+from metrics.distinct import distinct_values
 from parsers.columns import I32, I64, MISSING, Bool, RankTrace
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _tallies(
     ``who`` [t, w] are members (-1: nobody), ``first`` and ``stop`` [t, m] places in their work.
     """
     number, total = np.zeros((2, *who.shape, size))
-    for member in np.unique(who[who >= 0]).tolist():
+    for member in distinct_values(who[who >= 0]).tolist():
         _, dur, name = activities[member].work
         rows, slots = np.nonzero(who == member)
         begin, length = first[rows, member], stop[rows, member] - first[rows, member]

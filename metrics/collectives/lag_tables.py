@@ -12,6 +12,7 @@ from metrics.collectives.clocks import ClockModel
 from metrics.collectives.deviation import nearest_rank
 from metrics.collectives.match import HIGH, LOW, MEDIUM
 from metrics.collectives.stragglers import GroupArrivals
+from metrics.distinct import distinct_values
 from metrics.statistics import microseconds, ratio
 from parsers.columns import I64, Bool
 
@@ -94,7 +95,7 @@ def per_step(
 
     ``lag_us`` is the sum over the group in which it is largest: groups wait side by side.
     """
-    steps = sorted({int(step) for one in chosen for step in np.unique(one.step) if step >= 0})
+    steps = sorted({int(step) for one in chosen for step in distinct_values(one.step) if step >= 0})
     rows = []
     for step in steps:
         parts = [(one, one.step == step) for one in chosen]

@@ -20,6 +20,7 @@ from metrics.collectives.member import (
 )
 from metrics.collectives.merged import Merged
 from metrics.collectives.pieces import grouped, runs
+from metrics.distinct import distinct_values
 from parsers.columns import I64, MISSING, Bool
 
 _CODES = 8191
@@ -51,7 +52,7 @@ def line_up(
     return Line.joined(
         [
             by_order(members, [np.flatnonzero(kind == one) for kind in kinds], ahead)
-            for one in np.unique(np.concatenate(kinds))
+            for one in distinct_values(np.concatenate(kinds))
         ],
         len(members),
     )
@@ -63,10 +64,10 @@ def _by_sequence(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
         member.calls.comms_id[member.rows[subset]]
         for member, subset in zip(members, subsets, strict=True)
     ]
-    shared = set.intersection(*(set(np.unique(one).tolist()) for one in ids)) - {0}
+    shared = set.intersection(*(set(distinct_values(one).tolist()) for one in ids)) - {0}
     level = SEQUENCE
     if shared:
-        known = np.unique(np.concatenate(ids))
+        known = distinct_values(np.concatenate(ids))
         low = min(int(seq.min()) for seq in seqs)
         span = max(int(seq.max()) for seq in seqs) - low + 1
         seqs = [
@@ -118,7 +119,7 @@ def by_order(
         _segments(member.column("step")[subset])
         for member, subset in zip(members, subsets, strict=True)
     ]
-    names = np.unique(np.concatenate(segments))
+    names = distinct_values(np.concatenate(segments))
     codes = [np.searchsorted(names, segment) for segment in segments]
     counts = np.stack([np.bincount(code, minlength=len(names)) for code in codes], axis=1)
     even = (counts == counts[:, :1]).all(axis=1)

@@ -12,6 +12,7 @@ from metrics.classify import TYPES
 from metrics.collectives.lineup import by_order
 from metrics.collectives.match import MatchInput, taking_part
 from metrics.collectives.member import Member
+from metrics.distinct import distinct_values
 from metrics.groups import CommGroup
 from parsers.columns import I64
 
@@ -76,7 +77,7 @@ def _by_peer(
     peers = np.where(in_pair, other[np.where(in_pair, group, 0)], peers)
     return {
         index_of[int(peer)]: rows[peers == peer]
-        for peer in np.unique(peers)
+        for peer in distinct_values(peers)
         if int(peer) in index_of and int(peer) != item.rank
     }
 

@@ -10,6 +10,7 @@ import numpy as np
 from metrics.collectives.match import MatchInput
 from metrics.collectives.p2p import Pairs
 from metrics.collectives.stragglers import GroupArrivals
+from metrics.distinct import distinct_values
 from parsers.columns import I64, MISSING
 
 
@@ -46,7 +47,7 @@ def partners_of(
         (pairs.receiver, pairs.recv_row, pairs.sender, pairs.send_row),
     )
     for own, own_row, other, other_row in sides:
-        for index in np.unique(own).tolist():
+        for index in distinct_values(own).tolist():
             mine = np.flatnonzero(own == index)
             partners = found[inputs[index].label]
             partners.other[own_row[mine]] = other[mine]
@@ -64,7 +65,7 @@ def _nobody(count: int) -> Partners:
 
 def _durations(inputs: Sequence[MatchInput], index: I64, row: I64) -> I64:
     result = np.empty(len(index), np.int64)
-    for one in np.unique(index).tolist():
+    for one in distinct_values(index).tolist():
         here = index == one
         result[here] = inputs[one].calls.dur_ns[row[here]]
     return result

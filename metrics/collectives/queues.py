@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from metrics.collectives.match import MatchInput, taking_part
+from metrics.distinct import distinct_values
 from parsers.columns import I64, MISSING
 
 FEWEST: Final = 3
@@ -39,7 +40,7 @@ def queues_of(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> list[
     found = []
     for owner in part:
         calls, stream = inputs[owner].calls, streams[inputs[owner].label]
-        for one in np.unique(stream[stream >= 0]).tolist():
+        for one in distinct_values(stream[stream >= 0]).tolist():
             rows = np.flatnonzero(stream == one)
             if len(rows) < FEWEST:
                 continue
@@ -54,5 +55,5 @@ def queues_of(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> list[
 
 def _share_steps(steps: Sequence[I64]) -> bool:
     """Whether all ranks were in some step together."""
-    known = [set(np.unique(step[step != MISSING]).tolist()) for step in steps]
+    known = [set(distinct_values(step[step != MISSING]).tolist()) for step in steps]
     return bool(known) and bool(set.intersection(*known))

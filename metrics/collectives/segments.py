@@ -20,6 +20,7 @@ from metrics.collectives.activity import Activity
 from metrics.collectives.host_work import HOST_CAUSES, HOST_STALL
 from metrics.collectives.kernel_names import compare
 from metrics.collectives.sync_points import SyncPoints
+from metrics.distinct import distinct_values
 from metrics.intervals import Intervals
 from parsers.columns import I64, MISSING, Bool
 
@@ -189,7 +190,7 @@ def split(
     found = {name: np.zeros(begin_ns.shape, np.int64) for name in PARTS}
     for i, one in enumerate(activities):
         begin, end = begin_ns[:, i], end_ns[:, i]
-        for trigger in np.unique(triggers[:, i]).tolist():
+        for trigger in distinct_values(triggers[:, i]).tolist():
             rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
             found[COMPUTE][rows, i] = _measure(layers.compute, begin[rows], end[rows])
             found[OTHER_COLLECTIVE][rows, i] = _measure(layers.kept, begin[rows], end[rows])
@@ -209,7 +210,7 @@ def _layered(
     """Time in which each rank stopped for collectives of ``groups``, and computed apart."""
     stopped, computed = np.zeros((2, *begin_ns.shape), np.int64)
     for i, one in enumerate(activities):
-        for trigger in np.unique(triggers[:, i]).tolist():
+        for trigger in distinct_values(triggers[:, i]).tolist():
             rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
             begin, end = begin_ns[rows, i], end_ns[rows, i]
             stopped[rows, i] = _measure(layers.stopped, begin, end)

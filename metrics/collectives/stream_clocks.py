@@ -16,6 +16,7 @@ from metrics.collectives.stream_evidence import HostCalls
 from metrics.collectives.stream_links import inside, linked
 from metrics.collectives.stream_options import HostPair, options_of
 from metrics.collectives.stream_refine import refined
+from metrics.distinct import distinct_values
 
 MAX_PAIRS: Final = 600
 """Up to so many pairs of hosts all are compared."""
@@ -63,5 +64,5 @@ def _asked(count: int) -> list[tuple[int, int]]:
     if len(every) <= MAX_PAIRS:
         return every
     links = max(MAX_PAIRS // count, FEWEST_LINKS)
-    steps = np.unique(np.geomspace(1, count / 2, links).astype(np.int64)).tolist()
+    steps = distinct_values(np.geomspace(1, count / 2, links).astype(np.int64)).tolist()
     return sorted({tuple(sorted((i, (i + s) % count))) for i in range(count) for s in steps})

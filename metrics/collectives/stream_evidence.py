@@ -19,6 +19,7 @@ from metrics.classify import TYPES
 from metrics.collectives.by_time import Ahead
 from metrics.collectives.deviation import ONE_CLOCK_NS
 from metrics.collectives.queues import FEWEST, Queue
+from metrics.distinct import distinct_values
 from parsers.columns import I64, Bool
 
 F64 = npt.NDArray[np.float64]
@@ -78,7 +79,7 @@ class HostCalls:
 
     @cached_property
     def _names(self) -> I64:
-        return np.unique(np.concatenate([queue.what for queue in self.queues]))
+        return distinct_values(np.concatenate([queue.what for queue in self.queues]))
 
     @cached_property
     def _base(self) -> tuple[int, int]:

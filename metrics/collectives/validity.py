@@ -18,6 +18,7 @@ from metrics.collectives.deviation import (
     nearest_rank,
 )
 from metrics.collectives.member import EQUAL_INPUTS, EQUAL_OUTPUTS, ORDER, STEP, Line, Member, pick
+from metrics.distinct import distinct_values
 from parsers.columns import I8, I64, MISSING, Bool
 
 LOW, MEDIUM, HIGH = 0, 1, 2
@@ -61,7 +62,7 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool) -> Verdict:
     confidence[~usable] = LOW
     confidence[(line.level == ORDER) & fully_dependent(kind) & (stray | (overlap == 0))] = LOW
     if not stated:
-        for one in np.unique(kind):
+        for one in distinct_values(kind):
             if _gappy(line.positions[kind == one]):
                 confidence[kind == one] = LOW
     return Verdict(
@@ -166,7 +167,7 @@ def _confidence(
     confidence = np.where(certain, HIGH, MEDIUM).astype(np.int8)
     tested = complete & (level >= STEP)
     dependent = fully_dependent(kind)
-    for one in np.unique(kind[tested]):
+    for one in distinct_values(kind[tested]):
         of_kind = tested & (kind == one)
         one_sided = not (dependent[of_kind] | exchange(kind[of_kind])).any()
         witness = tested & dependent if one_sided and (tested & dependent).any() else of_kind

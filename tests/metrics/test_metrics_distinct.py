@@ -1,0 +1,50 @@
+"""The values that occur in an array."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics.distinct import distinct_values
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float64, np.bool_])
+@given(values=st.lists(st.integers(-3, 100), max_size=30))
+def test_as_numpy_has_them(dtype: type, values: list[int]) -> None:
+    array: npt.NDArray[np.generic] = np.array(values).astype(dtype)
+
+    found = distinct_values(array)
+
+    assert found.dtype == array.dtype
+    assert found.tolist() == np.unique(array).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["U4", object])
+def test_texts(dtype: str | type) -> None:
+    found = distinct_values(np.array(["b", "", "abc", "b"], dtype))
+
+    assert found.tolist() == ["", "abc", "b"]
+    assert distinct_values(np.array([], dtype)).tolist() == []
+
+
+def test_two_dimensions_are_one() -> None:
+    assert distinct_values(np.array([[2, 1], [1, 7]])).tolist() == [1, 2, 7]
+
+
+def test_masked_arrays_stay_out() -> None:
+    code = (
+        "import sys, numpy as np\n"
+        "from metrics.distinct import distinct_values\n"
+        "distinct_values(np.array([2, 1]))\n"
+        "print('numpy.ma' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"
