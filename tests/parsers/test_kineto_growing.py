@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers.kineto import growing, read_kineto
+from parsers.kineto import read_kineto
 from parsers.kineto.growing import GrowingColumn
 from parsers.store import release
 
@@ -25,7 +25,7 @@ class FixedMapping(mmap.mmap):
 def test_rows_stay_while_a_column_grows(
     monkeypatch: pytest.MonkeyPatch, mapping: type[mmap.mmap]
 ) -> None:
-    monkeypatch.setattr(growing.mmap, "mmap", mapping)
+    monkeypatch.setattr("parsers.kineto.growing.mmap.mmap", mapping)
     column = GrowingColumn(np.int32, 3)
     column.rows(0, 3)[:] = [1, 2, 3]
 
