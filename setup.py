@@ -12,7 +12,12 @@ SCANNER = Extension(
     depends=["parsers/kineto/_lexer.pxd", *map(str, Path("parsers/kineto").glob("*.pxi"))],
     **_OPTIONS,
 )
-TABLES = Extension("parsers.nsys._btree", ["parsers/nsys/_btree.pyx"], **_OPTIONS)
+TABLES = Extension(
+    "parsers.nsys._btree",
+    ["parsers/nsys/_btree.pyx"],
+    depends=[*map(str, Path("parsers/nsys").glob("*.pxi"))],
+    **_OPTIONS,
+)
 PASSES = Extension("metrics.collectives._passes", ["metrics/collectives/_passes.pyx"], **_OPTIONS)
 
 setup(ext_modules=cythonize([SCANNER, TABLES, PASSES]))

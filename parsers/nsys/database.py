@@ -19,7 +19,9 @@ import numpy as np
 
 from parsers.columns import I64, MISSING
 from parsers.errors import CancelledError, TraceError
-from parsers.nsys.compiled import Scan, Texts, new_scan
+from parsers.nsys.compiled import Texts, new_scan
+from parsers.nsys.pages import Pages
+from parsers.nsys.sql import Only, after_that, decoded, numbered, quoted, rows_after, select
 
 BLOCK_ROWS = 1 << 16
 _MAX_CELL_BYTES = 1 << 26
@@ -67,7 +69,7 @@ class Database:
         self._connection.execute("PRAGMA trusted_schema = OFF")
         self._connection.execute("PRAGMA mmap_size = 0")  # a file that shrinks must not kill us
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
-        self._connection.text_factory = _text
+        self._connection.text_factory = decoded
         self._connection.set_progress_handler(self._look, _STEPS_BETWEEN_LOOKS)
 
     def _look(self) -> int:
@@ -79,7 +81,7 @@ class Database:
         return {
             name: tuple(
                 str(row[1])
-                for row in self._connection.execute(f"PRAGMA table_info({_quoted(name)})")
+                for row in self._connection.execute(f"PRAGMA table_info({quoted(name)})")
             )
             for name in names
         }
@@ -111,7 +113,7 @@ class Database:
         if table not in self.tables:
             return 0
         with self.guarded():
-            query = f"SELECT max(rowid) FROM {_quoted(table)}"
+            query = f"SELECT max(rowid) FROM {quoted(table)}"
             return int(self._connection.execute(query).fetchone()[0] or 0)
 
     def rows(
@@ -121,9 +123,9 @@ class Database:
         if table not in self.tables:
             return []
         known = self.tables[table]
-        listed = ", ".join(_quoted(name) if name in known else "NULL" for name in columns)
+        listed = ", ".join(quoted(name) if name in known else "NULL" for name in columns)
         with self.guarded():
-            query = _query(listed, table, where)
+            query = select(listed, table, where)
             return self._connection.execute(query, arguments).fetchmany(_MAX_SMALL_ROWS)
 
     def numbers(
@@ -131,7 +133,7 @@ class Database:
         table: str,
         columns: Sequence[str | None],
         texts: Mapping[str, Texts] | None = None,
-        only: tuple[str, Sequence[int]] | None = None,
+        only: Only | None = None,
     ) -> Iterator[list[I64]]:
         """The rows of a table as int64 columns, block by block.
 
@@ -162,13 +164,13 @@ class Database:
         table: str,
         columns: Sequence[str | None],
         texts: Mapping[str, Texts],
-        only: tuple[str, Sequence[int]] | None,
-    ) -> _Pages | None:
+        only: Only | None,
+    ) -> Pages | None:
         """A scan of the table's pages, None where the table is not of the plain kind."""
         names = {name for name in columns if name is not None and name in self.tables[table]}
         names |= {only[0]} if only else set()
         with self._lock:
-            known = self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
+            known = self._connection.execute(f"PRAGMA table_xinfo({quoted(table)})").fetchall()
             query = "SELECT rootpage, sql FROM sqlite_master WHERE type = 'table' AND name = ?"
             root, created = self._connection.execute(query, (table,)).fetchone()
         plain = not any(
@@ -186,14 +188,16 @@ class Database:
         )
         if scan is None:
             return None
-        return _Pages(scan, [name for _, name in places], columns, only, self._stop_if_asked)
+        return Pages(
+            scan, [name for _, name in places], columns, only, BLOCK_ROWS, self._stop_if_asked
+        )
 
     def _numbers_after(
         self,
         table: str,
         columns: Sequence[str | None],
         _texts: Mapping[str, Texts],
-        only: tuple[str, Sequence[int]] | None,
+        only: Only | None,
         last: int,
     ) -> Iterator[list[I64]]:
         """Rows after ``last``. SQLite writes each column of a block as one text.
@@ -204,7 +208,7 @@ class Database:
             f"{self._integer(table, name)} AS c{place}" for place, name in enumerate(columns)
         )
         outer = ", ".join(f"group_concat(c{place})" for place in range(len(columns)))
-        rows = f"{_query(f'{inner}, rowid AS r', table, _after(only))} ORDER BY rowid LIMIT ?"
+        rows = f"{select(f'{inner}, rowid AS r', table, rows_after(only))} ORDER BY rowid LIMIT ?"
         query = f"SELECT max(r), count(*), {outer} FROM ({rows})"
         while True:
             self._stop_if_asked()
@@ -213,7 +217,7 @@ class Database:
             newest, count, *written = found
             if not count:
                 return
-            last = _after_that(last, newest)
+            last = after_that(last, newest)
             yield [np.fromstring(text, np.int64, count, sep=",") for text in written]
 
     def _texts_after(
@@ -221,36 +225,36 @@ class Database:
         table: str,
         columns: Sequence[str | None],
         texts: Mapping[str, Texts],
-        only: tuple[str, Sequence[int]] | None,
+        only: Only | None,
         last: int,
     ) -> Iterator[list[I64]]:
         """As `_numbers_after`, for a table of which texts are wanted too."""
         texts = {name: texts[name] for name in texts if name in self.tables[table]}
         listed = ", ".join(
-            _quoted(name) if name in texts else self._integer(table, name)
+            quoted(name) if name in texts else self._integer(table, name)
             for name in columns
             if name is not None
         )
-        query = f"{_query(f'rowid, {listed}', table, _after(only))} ORDER BY rowid LIMIT ?"
+        query = f"{select(f'rowid, {listed}', table, rows_after(only))} ORDER BY rowid LIMIT ?"
         while True:
             self._stop_if_asked()
             with self._lock:
                 rows = self._connection.execute(query, (last, BLOCK_ROWS)).fetchall()
             if not rows:
                 return
-            last = _after_that(last, max(row[0] for row in rows))
+            last = after_that(last, max(row[0] for row in rows))
             found = iter(zip(*(row[1:] for row in rows), strict=True))
             yield [
                 np.full(len(rows), MISSING, np.int64)
                 if name is None
-                else _numbered(next(found), texts.get(name))
+                else numbered(next(found), texts.get(name))
                 for name in columns
             ]
 
     def _integer(self, table: str, column: str | None) -> str:
         if column is None or column not in self.tables[table]:
             return str(MISSING)
-        return f"CAST(ifnull({_quoted(column)}, {MISSING}) AS INTEGER)"
+        return f"CAST(ifnull({quoted(column)}, {MISSING}) AS INTEGER)"
 
     def _stop_if_asked(self) -> None:
         if self._look():
@@ -267,84 +271,3 @@ class Database:
                 if isinstance(text, str):
                     found[int(row_id)] = text
         return found
-
-
-class _Pages:
-    """A scan whose blocks have the columns that were asked for; afterwards, how far it came."""
-
-    def __init__(
-        self,
-        scan: Scan,
-        names: Sequence[str],
-        columns: Sequence[str | None],
-        only: tuple[str, Sequence[int]] | None,
-        look: Callable[[], None],
-    ) -> None:
-        self._scan = scan
-        self._names = names
-        self._columns = columns
-        self._only = only
-        self._look = look
-
-    @property
-    def complete(self) -> bool:
-        return self._scan.complete
-
-    @property
-    def last_row(self) -> int | None:
-        return self._scan.last_row
-
-    def __iter__(self) -> Iterator[list[I64]]:
-        while True:
-            self._look()
-            found = dict(zip(self._names, self._scan.take(BLOCK_ROWS), strict=True))
-            if not len(next(iter(found.values()))):
-                return
-            if self._only is not None:
-                column, values = self._only
-                rows = np.logical_or.reduce([found[column] == value for value in values])
-                if not rows.all():
-                    found = {name: values[rows] for name, values in found.items()}
-            absent = np.full(len(next(iter(found.values()))), MISSING, np.int64)
-            yield [absent if name is None else found.get(name, absent) for name in self._columns]
-
-
-def _numbered(values: Sequence[Any], texts: Texts | None) -> I64:
-    """A column that SQLite gave; the numbers of its texts where it is one of texts."""
-    if texts is None:
-        return np.array(values, np.int64)
-    return np.array([MISSING if v is None else texts.add(_bytes(v)) for v in values], np.int64)
-
-
-def _bytes(value: object) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value.encode("utf-8", "surrogateescape")
-
-
-def _after_that(last: int, newest: int) -> int:
-    """Number of the newest row; a damaged file may lead back to rows that were there already."""
-    if newest <= last:
-        raise sqlite3.DatabaseError("its rows are out of order")
-    return newest
-
-
-def _after(only: tuple[str, Sequence[int]] | None) -> str:
-    if only is None:
-        return "rowid > ?"
-    column, values = only
-    return f"rowid > ? AND {_quoted(column)} IN ({', '.join(map(str, values))})"
-
-
-def _query(columns: str, table: str, where: str) -> str:
-    return f"SELECT {columns} FROM {_quoted(table)}" + (f" WHERE {where}" if where else "")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
