@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics.collectives.deviation import nearest_rank
+from metrics.collectives.middle import middle_of
 from metrics.collectives.theil_sen import slopes
 from parsers.columns import I64, MISSING, Bool
 
@@ -58,7 +59,7 @@ def fit(ends_ns: I64, other_ns: I64) -> Ahead:
     seconds = (ends_ns - middle) / 1e9
     slope, error = slopes(seconds, difference[:, np.newaxis])
     rate = float(slope[0]) / 1e9 if abs(slope[0]) > 3 * error[0] else 0.0
-    offset = float(np.median(difference - (ends_ns - middle) * rate))
+    offset = float(middle_of(difference - (ends_ns - middle) * rate))
     return Ahead(offset, rate, middle)
 
 
@@ -130,7 +131,7 @@ def _voted(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64) -> Ahead 
     within = np.searchsorted(every, every + _BIN_NS, side="right") - np.arange(len(every))
     best = int(within.argmax())
     chosen = every[best : best + int(within[best])]
-    return Ahead(float(np.median(chosen)), 0.0, int(ends[len(ends) // 2]))
+    return Ahead(float(middle_of(chosen)), 0.0, int(ends[len(ends) // 2]))
 
 
 def _nearest(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64, near_ns: int) -> I64:

@@ -21,6 +21,7 @@ from metrics.collectives.deviation import (
     nearest_rank,
 )
 from metrics.collectives.match import MEDIUM, GroupMatch, Matches, MatchInput, gather, taking_part
+from metrics.collectives.middle import middle_of
 from metrics.collectives.offsets import Observation, components, solve, standard_errors
 from metrics.collectives.theil_sen import Z_99, slopes
 from parsers.columns import I64, MISSING, Bool
@@ -106,17 +107,17 @@ class _Sample:
         rate = drift[self.members]
         if rate.any():
             rest -= self.time[:, np.newaxis] * rate
-        return np.asarray(rest - np.median(rest, axis=1, keepdims=True))
+        return np.asarray(rest - middle_of(rest, 1)[:, np.newaxis])
 
     def at_rest(self, drift: F64, offsets: F64) -> Observation:
         """Offsets that are left over, weighted by the instances of the group."""
-        rest = np.median(self.levelled(drift, offsets), axis=0)
+        rest = middle_of(self.levelled(drift, offsets))
         return Observation(self.members, rest, float(len(self.end_ns)))
 
     def drifting(self) -> Observation:
         """Slopes of the members, weighted by how well the group tells them."""
         values, errors = slopes(self.time, self.deviation)
-        return Observation(self.members, values, 1 / float(np.median(errors)) ** 2)
+        return Observation(self.members, values, 1 / float(middle_of(errors)) ** 2)
 
     def timed(self, offsets: F64, reference_ns: int) -> _Sample:
         """The same with its times, once the offset of its first member is known."""
@@ -282,7 +283,7 @@ def _pooled(
                 continue
             own = here[joined[here] == component]
             moved = joined == component
-            pooled[moved] += middle - np.median(pooled[own])
+            pooled[moved] += middle - float(middle_of(pooled[own]))
             joined[moved] = home
             _pool(pooled, own, spread)
     lowest = np.array([np.flatnonzero(joined == root)[0] for root in joined], np.int64)
@@ -291,7 +292,7 @@ def _pooled(
 
 def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
     """Give members the median of their offsets, in place, where they agree with it."""
-    middle = float(np.median(offsets[members]))
+    middle = float(middle_of(offsets[members]))
     for member in members.tolist():
         own = nearest_rank(spread[member], 0.95) if len(spread[member]) else 0.0
         if abs(offsets[member] - middle) <= max(own, ONE_CLOCK_NS):
@@ -307,7 +308,7 @@ def _clock(offset: float, spread: F64, drift: float, lowest: int | None, known: 
     drift_ppb = round(drift)
     return Clock(
         offset_ns=round(offset) if known else 0,
-        residual_p50_ns=round(float(np.median(spread))) if len(spread) else None,
+        residual_p50_ns=round(float(middle_of(spread))) if len(spread) else None,
         residual_p95_ns=round(nearest_rank(spread, 0.95)) if len(spread) else None,
         n=len(spread),
         drift_ppb=drift_ppb if drift_ppb and known else None,

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics.classify import TYPES
+from metrics.collectives.middle import middle_of
 from metrics.collectives.theil_sen import Z_99, slopes
 from parsers.columns import I64, Bool
 
@@ -53,7 +54,7 @@ def end_deviation(end_ns: I64) -> F64:
     median, so that times since the epoch lose nothing.
     """
     relative = np.ascontiguousarray(end_ns - end_ns[:, :1]).astype(np.float64)
-    return relative - np.median(relative, axis=1, keepdims=True)
+    return relative - middle_of(relative, 1)[:, np.newaxis]
 
 
 def nearest_rank(values: F64 | I64, share: float) -> float:
@@ -71,7 +72,7 @@ def member_offsets(end_ns: I64) -> I64:
     if not len(end_ns):
         return np.zeros(end_ns.shape[1], np.int64)
     deviation = end_deviation(end_ns)
-    offsets = np.median(deviation, axis=0)
+    offsets = middle_of(deviation)
     scatter = np.abs(deviation - offsets)
     hidden = [
         abs(offset) <= max(nearest_rank(column, 0.95), ONE_CLOCK_NS)

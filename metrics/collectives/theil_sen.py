@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from metrics.collectives.middle import middle_of
 from parsers.columns import I64
 
 F64 = npt.NDArray[np.float64]
@@ -43,7 +44,7 @@ def slopes(time: F64, values: F64) -> tuple[F64, F64]:
     )
     low, high = _interval(len(steep), len(when))
     error = (steep[high] - steep[low]) / (2 * Z_99)
-    return np.median(steep, axis=0), np.maximum(error, LEAST_ERROR)
+    return middle_of(steep), np.maximum(error, LEAST_ERROR)
 
 
 @lru_cache
@@ -62,11 +63,7 @@ def _condensed(values: F64) -> F64:
     cut = longer * (length + 1)
     parts = (values[:cut], length + 1, longer), (values[cut:], length, MAX_POINTS - longer)
     return np.concatenate(
-        [
-            np.median(part.reshape(number, size, -1), axis=1)
-            for part, size, number in parts
-            if number
-        ]
+        [middle_of(part.reshape(number, size, -1), 1) for part, size, number in parts if number]
     )
 
 
