@@ -13,7 +13,7 @@ def run() -> int:
     from metrics import registry  # noqa: PLC0415
 
     rows = [
-        (metric.name, metric.unit, ", ".join(metric.needs), metric.definition)
+        (metric.name, metric.unit, "; ".join(metric.needs), metric.definition)
         for metric in registry.metrics().values()
     ]
     write_report("\n".join(table(HEADER, rows)).encode() + b"\n", None)

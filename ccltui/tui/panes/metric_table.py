@@ -50,7 +50,7 @@ def by_rank(scene: Scene, metric: Metric, height: int, width: int, *, full: bool
 def _put_definition(planes: Planes, metric: Metric, result: Result | None) -> int:
     """Definition, needs and basis in full; returns the row after them."""
     lines = wrap(f"{metric.title} ({metric.name}): {metric.definition}", planes.width - 2, most=4)
-    needs = f"needs {', '.join(metric.needs)}; --metric {metric.name} prints it"
+    needs = f"needs {'; '.join(metric.needs)}; --metric {metric.name} prints it"
     lines += wrap(needs, planes.width - 2, most=2)
     basis = {} if result is None else result.basis
     text = "; ".join(f"{key}: {value}" for key, value in basis.items())
