@@ -188,9 +188,8 @@ class Database:
         )
         if scan is None:
             return None
-        return Pages(
-            scan, [name for _, name in places], columns, only, BLOCK_ROWS, self._stop_if_asked
-        )
+        found = [name for _, name in places]
+        return Pages(scan, found, columns, only, room=BLOCK_ROWS, look=self._stop_if_asked)
 
     def _numbers_after(
         self,
