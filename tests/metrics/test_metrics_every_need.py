@@ -7,7 +7,7 @@ name them, and answered with one alone. A metric whose wording is not here fails
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from parts_of_jobs import (
 from metrics import run_compare
 from metrics.registry import Metric, find, metrics
 from metrics.view import View
+from parsers.ingest import Failed
 from parsers.job import Job, open_job
 
 
@@ -281,3 +282,34 @@ def test_the_bandwidth_of_one_rank_in_no_group_is_not_zero_but_unknown() -> None
     assert (refused.status, refused.reason) == ("unavailable", "no_process_groups")
     assert (bound.status, bound.reason) == ("partial", "single_rank")
     assert bound.value == 0.6  # 4000 bytes * 2 * 3 / 4 over 10 us
+
+
+def truncated(parts: Parts) -> View:
+    return each(lambda trace: replace(trace, truncated=True))(parts).view
+
+
+def with_an_unreadable_file(parts: Parts) -> View:
+    view = parts.view
+    failure = Failed("rank9_trace.json", "rank9_trace.json: no JSON in it")
+    whole_job = job(*parts.ranks, card=view.job.card, failures=(failure,))
+    return View(whole_job, view.options)
+
+
+@pytest.mark.parametrize("metric", {m.name: m for m, _ in OF_JOBS}.values(), ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    ("lessened", "code"),
+    [
+        (lambda parts: ranks(3)(parts).view, "missing_ranks"),
+        (truncated, "truncated_trace"),
+        (with_an_unreadable_file, "no_trace"),
+    ],
+    ids=("a rank is missing", "a file ends early", "a file cannot be read"),
+)
+def test_a_part_of_a_job_is_said_to_be_one(
+    metric: Metric, lessened: Callable[[Parts], View], code: str
+) -> None:
+    result = metric.run(lessened(whole(base_of(metric))))
+
+    assert result.status != "ok"
+    if result.status == "partial":
+        assert code in {reason.code for reason in result.reasons}
