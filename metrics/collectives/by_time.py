@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from metrics.collectives.deviation import nearest_rank
 from metrics.collectives.middle import middle_of
+from metrics.collectives.nearest import Alike
 from metrics.collectives.theil_sen import slopes
 from parsers.columns import I64, MISSING, Bool
 
@@ -90,10 +91,10 @@ def pair(
     known = ahead or _voted(tokens, ends_ns, other_tokens, other_ends_ns)
     if known is None or not len(tokens) or not len(other_tokens):
         return None
-    near_ns = SCATTER_NS
+    near_ns, alike = SCATTER_NS, Alike.of(tokens, other_tokens)
     for _ in range(2):
         here = ends_ns - known.of(ends_ns)
-        anchors = _nearest(tokens, here, other_tokens, other_ends_ns, near_ns)
+        anchors = _ascending(alike.nearest(here, other_ends_ns, near_ns))
         found = np.flatnonzero(anchors >= 0)
         if len(found) < 2:
             break
@@ -103,7 +104,7 @@ def pair(
         if len(found) >= _NEARLY_ALL * min(len(tokens), len(other_tokens)):
             break
     here = ends_ns - known.of(ends_ns)
-    anchors = _nearest(tokens, here, other_tokens, other_ends_ns, near_ns)
+    anchors = _ascending(alike.nearest(here, other_ends_ns, near_ns))
     positions = _filled(anchors, (tokens, here), (other_tokens, other_ends_ns), near_ns)
     matched = int((positions >= 0).sum())
     if matched < (1 if ahead else FEWEST) or (
@@ -132,45 +133,6 @@ def _voted(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64) -> Ahead 
     best = int(within.argmax())
     chosen = every[best : best + int(within[best])]
     return Ahead(float(middle_of(chosen)), 0.0, int(ends[len(ends) // 2]))
-
-
-def _nearest(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64, near_ns: int) -> I64:
-    """The like call whose end is nearest, where it is near and each is the other's nearest."""
-    place = np.full(len(tokens), MISSING, np.int64)
-    if not len(tokens) or not len(other_tokens):
-        return place
-    key, other_key = _keys(tokens, ends, other_tokens, other_ends)
-    forth = _closest(key, ends, other_key, other_ends)
-    back = _closest(other_key, other_ends, key, ends)
-    like = tokens == other_tokens[forth]
-    near = like & (np.abs(ends - other_ends[forth]) <= near_ns)
-    mutual = near & (back[forth] == np.arange(len(tokens)))
-    place[mutual] = forth[mutual]
-    return _ascending(place)
-
-
-def _keys(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64) -> tuple[I64, I64]:
-    """Numbers that order the calls of both by what they are, then by when they ended."""
-    count = len(tokens)
-    _, what = np.unique(np.concatenate((tokens, other_tokens)), return_inverse=True)
-    _, when = np.unique(np.concatenate((ends, other_ends)), return_inverse=True)
-    key = what.astype(np.int64) * len(what) + when
-    return key[:count], key[count:]
-
-
-def _closest(key: I64, times: I64, among_key: I64, among: I64) -> I64:
-    """Which of the others of the same kind ended nearest to each; of another kind where none is."""
-    order = np.argsort(among_key, kind="stable")
-    right = np.searchsorted(among_key[order], key)
-    left = order[np.maximum(right - 1, 0)]
-    right = order[np.minimum(right, len(order) - 1)]
-    size = len(key) + len(among_key)
-    here = key // size
-    apart = [
-        np.where(among_key[one] // size == here, np.abs(among[one] - times), _NEVER)
-        for one in (left, right)
-    ]
-    return np.where(apart[0] < apart[1], left, right)
 
 
 def _ascending(place: I64) -> I64:
