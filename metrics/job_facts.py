@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from metrics.calls import Calls, calls_of, streams_of
-from metrics.collectives.causes import Causes
 from metrics.collectives.clocks import ClockModel
-from metrics.collectives.implied import implied_groups
 from metrics.collectives.match import Matches, MatchInput
 from metrics.collectives.p2p import Pairs, match_p2p
 from metrics.collectives.rematch import match_and_clock
@@ -21,6 +19,7 @@ from metrics.groups import CommGroup, GroupTable, group_table, world_of_groups
 from metrics.rank_facts import RankFacts
 
 if TYPE_CHECKING:
+    from metrics.collectives.causes import Causes
     from parsers.job import Job
 
 
@@ -80,6 +79,8 @@ class JobFacts:
         known = np.array([bool(group.ranks) for group in self._stated] + [False])
         if any(known[item.calls.group].any() for item in inputs):
             return inputs, self._stated
+        from metrics.collectives.implied import implied_groups  # noqa: PLC0415 - rarely needed
+
         streams = {
             item.label: streams_of(self.ranks[item.label].trace, item.calls) for item in inputs
         }
@@ -142,6 +143,8 @@ class JobFacts:
     @cached_property
     def causes(self) -> Causes:
         """Why ranks came late."""
+        from metrics.collectives.causes import Causes  # noqa: PLC0415 - few metrics ask
+
         return Causes(
             self.ranks,
             self.match_inputs,
