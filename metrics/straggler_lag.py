@@ -52,7 +52,7 @@ def compute(view: View) -> Result:
         **_wait_and_blame(view, chosen, labels),
         **_against_steps(view, chosen, labels, overall["mean_lag_us"]),
         "lag_clock_free": overall,
-        "lag_aligned": _aligned(view, chosen),
+        "lag_aligned": _aligned(view, chosen, labels),
         "clock": lag_tables.clock_table(view.clocks, labels),
         "by_group": lag_tables.by_group(chosen, labels, lambda index: describe_group(view, index)),
         "end_spread_us": lag_tables.end_spread(chosen),
@@ -110,14 +110,19 @@ def _against_steps(
     }
 
 
-def _aligned(view: View, chosen: Sequence[Chosen]) -> dict[str, Any] | None:
+def _aligned(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, Any] | None:
     """The measure by corrected starts, with its error bar; None where no clock is known."""
-    known = [one.aligned for one in chosen if one.aligned is not None]
+    known = [(one.members, one.aligned) for one in chosen if one.aligned is not None]
     if not known:
         return None
     residual = view.clocks.residual_p95_ns
+    wait: dict[str, int] = {}
+    for members, lateness in known:
+        for member, total in zip(members.tolist(), lateness.wait_ns.sum(axis=0), strict=True):
+            wait[labels[member]] = wait.get(labels[member], 0) + int(total)
     return {
-        **lag_tables.summary(np.concatenate([one.lag_ns for one in known])),
+        **lag_tables.summary(np.concatenate([lateness.lag_ns for _, lateness in known])),
+        "wait_us": {label: microseconds(wait[label]) for label in labels if label in wait},
         "uncertainty_us": None if residual is None else microseconds(residual),
     }
 

@@ -68,6 +68,7 @@ def test_every_number_of_a_job_whose_third_rank_is_80_us_late() -> None:
     assert (details["stragglers"], details["persistent"]) == ([2], True)
     assert details["lag_aligned"]["mean_lag_us"] == 80.0
     assert details["lag_aligned"]["uncertainty_us"] == 0.0
+    assert details["lag_aligned"]["wait_us"] == {"0": 480.0, "1": 360.0, "2": 0.0}
     assert (details["floor_us"], details["ties"]) == (10.0, 0)
     assert details["per_rank_end_times_us"] == {"0": 3300.0, "1": 3300.0, "2": 3300.0}
     assert result.source == "kernel"

@@ -34,6 +34,7 @@ def test_the_late_device_of_two(shared: Path) -> None:
     assert lag["blame"]["1"]["last_count"] == 20
     # By starts on the node's one clock GPU 1 is last 22 times; two of them lie below the floor.
     assert lag["wait_us"]["0"] == pytest.approx(11_395.541)
+    assert lag["lag_aligned"]["wait_us"] == {"0": 10_898.336, "1": 2_477.48}
 
     traffic = answer("traffic_distribution", shared / BEFORE)
     assert (traffic["reason"], traffic["total_bytes"]) == ("no_message_size", None)
