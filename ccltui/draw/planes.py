@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -18,10 +18,14 @@ Span = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """Characters (uint32 code points) and style ids (uint8), both of shape [rows, columns]."""
+    """Characters (uint32 code points) and style ids (uint8), both of shape [rows, columns].
+
+    ``listed`` says which row of a list a row of the picture shows.
+    """
 
     glyph: U32
     style: U8
+    listed: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def blank(cls, height: int, width: int, style: int) -> Planes:

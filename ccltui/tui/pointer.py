@@ -1,7 +1,7 @@
 """What the mouse does to the view: functions of a scene, a picture and a place in it.
 
-The picture says where its rows are: charts have the names of ranks at their left, lists a mark on
-the chosen row. So whatever a pane draws, a click lands on what is under the pointer.
+The picture says where its rows are: charts have the names of ranks at their left, lists say which
+row is where. So whatever a pane draws, a click lands on what is under the pointer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
 
 CHARTS = (Pane.ALIGNMENT, Pane.TIMELINE)
-_MARK = ord("▶")
 _LABELS = (Ink.LABEL, Ink.LABEL_ON)
 _LINES = 3
 """Rows of a list that one notch of the wheel is."""
@@ -96,8 +95,10 @@ def _rank_at(scene: Scene, planes: Planes, y: int) -> str | None:
 
 
 def _listed(scene: Scene, planes: Planes, y: int) -> ViewState:
-    """The row under the pointer, counted from the marked one."""
-    marked = (planes.glyph[:, 0] == _MARK).nonzero()[0]
-    if not len(marked) or not 0 <= y < planes.height:
-        return scene.state
-    return rows.to_row(scene, rows.current(scene) + y - int(marked[0]))
+    """The row under the pointer, and the keys to its list; nothing where no row is."""
+    state = scene.state
+    if y not in planes.listed:
+        return state
+    if state.drawer is not None:
+        scene = scene.with_state(replace(state, drawer=replace(state.drawer, focused=False)))
+    return rows.to_row(scene, planes.listed[y])

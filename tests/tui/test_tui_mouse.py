@@ -6,16 +6,18 @@ from dataclasses import replace
 
 import pytest
 from explorers import Settle, Start
-from fakes import Plan, scene
+from fakes import Plan, scene, trace
 from textual import events
 from textual.pilot import Pilot
 
+from ccltui.draw.planes import Planes
 from ccltui.tui import pointer
 from ccltui.tui.app import Explorer
-from ccltui.tui.panes import alignment, timeline
+from ccltui.tui.panes import alignment, summary, timeline
 from ccltui.tui.panes.gutter import gutter
 from ccltui.tui.scene import Scene
-from ccltui.tui.viewstate import Area, Pane
+from ccltui.tui.viewstate import Area, Drawer, Pane, Section, Shown
+from parsers.columns import Note
 
 
 def mouse(kind: type[events.MouseEvent], x: int, y: int, **more: bool | int) -> events.MouseEvent:
@@ -102,6 +104,46 @@ def test_a_drag_measures_within_the_view() -> None:
 
     assert state.area == Area(start, found.state.time.right_ns)
     assert state.time == found.state.time
+
+
+def with_remarks(found: Scene) -> Scene:
+    """The scene with two remarks, one of several lines."""
+    job = found.session.job
+    assert job is not None
+    notes = (Note("truncated_trace", "cut " * 60), Note("malformed_event", "one is odd"))
+    job = replace(job, ranks=(trace(Plan(), 0, notes), *job.ranks[1:]))
+    return replace(found, session=replace(found.session, job=job))
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_click_in_summary_lands_on_the_row_under_it(width: int) -> None:
+    found = with_remarks(scene(pane=Pane.SUMMARY))
+    planes = summary.paint(found, 60, width)
+    sections = set()
+
+    for y in sorted(planes.listed):
+        state = pointer.clicked(found, planes, 3, y)
+        sections.add(state.section)
+        after = summary.paint(found.with_state(state), 60, width)
+        first = min(at for at, row in after.listed.items() if row == planes.listed[y])
+        assert after.row_text(first)[0] == "▶", planes.row_text(y)
+        assert after.row_text(y)[1:80] == planes.row_text(y)[1:80]
+
+    assert sections == set(Section)
+    headings = [y for y in range(60) if y not in planes.listed]
+    assert all(pointer.clicked(found, planes, 3, y) == found.state for y in headings)
+
+
+def test_a_click_in_a_list_takes_the_keys_from_the_drawer() -> None:
+    found = scene(pane=Pane.STEPS)
+    state = replace(found.state, drawer=Drawer(focused=True, shown=Shown.VERSUS))
+    planes = Planes.blank(9, 80, 0)
+    planes.listed[3] = 0
+
+    after = pointer.clicked(found.with_state(state), planes, 3, 3)
+
+    assert after.drawer == Drawer(shown=Shown.VERSUS)
+    assert pointer.clicked(found.with_state(state), planes, 3, 4) == state
 
 
 async def test_in_the_explorer(start: Start, settle: Settle) -> None:

@@ -62,6 +62,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         on = first + index == at
         ink = Ink.LABEL_ON if on else _INKS[row.mark]
         planes.put(1 + index, 0, (("▶" if on else " ") + line).ljust(width), ink)
+        planes.listed[1 + index] = first + index
     for index, (text, ink) in enumerate(below):
         planes.put(height - _DETAIL_LINES + index, 1, text, ink)
     return planes

@@ -34,6 +34,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         on = first + index == at
         text = ("▶" if on else " ") + line
         planes.put(1 + index, 0, text.ljust(width), Ink.LABEL_ON if on else Ink.TEXT)
+        planes.listed[1 + index] = first + index
     if not rows:
         planes.put(2, 1, _nothing(events), Ink.DIM)
     return planes

@@ -41,4 +41,5 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         on = first + index == at
         text = ("▶" if on else " ") + line
         planes.put(1 + index, 0, text.ljust(width), Ink.LABEL_ON if on else row.ink)
+        planes.listed[1 + index] = first + index
     return planes

@@ -33,6 +33,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         on = first + y == at
         text = ("▶" if on else " ") + _fitted(line.text, width - 1)
         planes.put(y, 0, text.ljust(width), Ink.LABEL_ON if on else _ink(line))
+        planes.listed[y] = first + y
     for y, text in enumerate(below, height - len(below)):
         planes.put(y, 1, text, Ink.DIM)
     return planes

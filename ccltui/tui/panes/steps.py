@@ -36,6 +36,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     for y, one in enumerate(order[first : first + room], 1):
         text = _step_text(scene, parts, one, on=one == row)
         planes.put(y, 0, text, Ink.LABEL_ON if one == row else Ink.LABEL)
+        planes.listed[y] = first + y - 1
         put_bar(planes, y, _LABELS, parts.mean_ns(one), most_ns, colour=scene.colour)
     left = len(order) - first - room
     y = 1 + room

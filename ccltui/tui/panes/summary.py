@@ -61,7 +61,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     if not findings.metrics:
         planes.put(1, 1, _waiting(scene), Ink.STRONG)
         found = [NoteRow(text, ink) for text, ink in _found_instead(scene)]
-        _put_notes(planes, [*found, *notes(scene)], 3)
+        _put_notes(planes, [*found, *notes(scene)], 3, scene)
         return planes
     metric = findings.metrics[min(state.metric, len(findings.metrics) - 1)]
     if state.table_open:
@@ -82,7 +82,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     elif height - foot - y > _LEAST_RANKS:
         planes.paste(by_rank(scene, metric, height - foot - y - 1, width), y + 1, 0)
         y = height - foot
-    _put_notes(planes, remarks, height - foot + 1 if foot else y + 1, _chosen_note(scene))
+    _put_notes(planes, remarks, height - foot + 1 if foot else y + 1, scene)
     return planes
 
 
@@ -96,6 +96,7 @@ def _put_losses(planes: Planes, scene: Scene, width: int) -> int:
         text = f"{'▶' if on else ' '}{index + 1} {loss['sentence']}"
         ink = Ink.LABEL_ON if on else Ink.STRONG if index == 0 else Ink.TEXT
         planes.put(1 + index, 0, text[:width].ljust(width), ink)
+        planes.listed[1 + index] = index
     return 1 + len(found)
 
 
@@ -153,7 +154,7 @@ def _put_metrics(planes: Planes, scene: Scene, y: int, end: int, width: int) -> 
     lines = table(_COLUMNS, [row.cells for row in rows], width - 2)
     planes.put(y, 1, lines[0], Ink.DIM)
     y += 1
-    in_section = scene.state.section is Section.METRICS
+    in_section, above = scene.state.section is Section.METRICS, len(fix_first.losses(scene))
     for index in range(first, min(first + room, len(rows))):
         row, on = rows[index], in_section and index == chosen
         ink = Ink.LABEL_ON if on else row.ink
@@ -162,6 +163,7 @@ def _put_metrics(planes: Planes, scene: Scene, y: int, end: int, width: int) -> 
         if row.text:
             at = 1 + _TITLE + 2
             planes.put(y, at, row.text[: width - at], ink)
+        planes.listed[y] = above + index
         y += 1
     if late and y < end:
         planes.put(y, 1, f"{'arrived last'.ljust(_TITLE)}  {late}"[: width - 1], Ink.TEXT)
@@ -210,9 +212,12 @@ def _picture(column: Mapping[str, Number], labels: Sequence[str]) -> str:
     return spark([column.get(label) for label in labels], _SPARK)
 
 
-def _put_notes(planes: Planes, remarks: Sequence[NoteRow], y: int, chosen: int = -1) -> None:
+def _put_notes(planes: Planes, remarks: Sequence[NoteRow], y: int, scene: Scene) -> None:
     """Remarks from a row on, the chosen one among them; those that find no room are counted."""
-    for index, note in enumerate(remarks[max(chosen, 0) :], max(chosen, 0)):
+    chosen = _chosen_note(scene)
+    above = len(fix_first.losses(scene)) + len(scene.findings.metrics)
+    begin = _first_note(remarks, planes.height - y, planes.width, chosen)
+    for index, note in enumerate(remarks[begin:], begin):
         last = index == len(remarks) - 1
         room = planes.height - y - (0 if last else 1)
         if room <= 0:
@@ -224,4 +229,17 @@ def _put_notes(planes: Planes, remarks: Sequence[NoteRow], y: int, chosen: int =
             on = index == chosen
             planes.put(y, 0, "▶" if on else " ", note.ink)
             planes.put(y, 1, line, Ink.LABEL_ON if on else note.ink)
+            planes.listed[y] = above + index
             y += 1
+
+
+def _first_note(remarks: Sequence[NoteRow], room: int, width: int, chosen: int) -> int:
+    """The first remark to show so that the chosen one has room."""
+    used = int(chosen < len(remarks) - 1)  # the line that counts the rest
+    first = max(chosen, 0)
+    for index in range(chosen, -1, -1):
+        used += len(wrap(remarks[index].text, width - 2, most=_NOTE_LINES, indent="  "))
+        if used > room:
+            break
+        first = index
+    return first
