@@ -19,7 +19,18 @@ import pytest
 from factories import card, job
 from full_jobs import JOBS, RANKS, trained, view_of
 from msgspec import structs
-from what_holds import ADDS, BETWEEN, DOUBLES, NO_SUMS, NOT_DOUBLED, is_number, kind_of, leaves
+from what_holds import (
+    ADDS,
+    BETWEEN,
+    DOUBLES,
+    NO_SUMS,
+    NOT_DOUBLED,
+    PARTS,
+    is_number,
+    is_summed,
+    kind_of,
+    leaves,
+)
 
 from metrics import run_compare
 from metrics.registry import Metric, metrics
@@ -176,7 +187,12 @@ def test_two_copies_of_a_job_side_by_side(metric: Metric) -> None:
     for key, value in one.details.items():
         if is_number(value) and f"{metric.name}.{key}" not in NOT_DOUBLED:
             times = 2 if key in DOUBLES.get(metric.name, ()) else 1
-            assert two.details[key] == pytest.approx(times * value), key
+            assert two.details[key] == pytest.approx(times * _number(value)), key
+    both = dict(leaves(two.details))
+    for path, value in leaves(one.details):
+        if is_number(value) and any(fnmatchcase(path, pattern) for pattern in PARTS):
+            times = 2 if is_summed(metric.name, path) else 1
+            assert both[path] == pytest.approx(times * _number(value)), path
 
 
 @EACH

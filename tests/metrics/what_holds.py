@@ -160,6 +160,30 @@ DOUBLES: Mapping[str, tuple[str, ...]] = {
 }
 """Keys that are twice as large for two copies of a job side by side; all others stay."""
 
+PARTS: tuple[str, ...] = (
+    *("by_dim.*", "by_type.*", "by_kind.*", "by_category.*", "by_cause.*", "by_locality.*"),
+    *("causes.*", "windows.*", "idle_gaps.*", "across_ranks.*", "comp_time_ms.*", "exclusive_ms.*"),
+)
+"""Tables of parts that two copies of a job share, unlike those of ranks and groups."""
+
+SUMMED: Mapping[str, tuple[str, ...]] = {
+    "memory_transfer": ("by_kind.*.time_ms",),
+    "straggler_cause": ("causes.*_ms", "causes.*.confidence.*"),
+    "traffic_window": ("*.total_us",),
+    "wait_vs_transfer": ("by_*_ms",),
+}
+"""Leaves of these tables that are sums over ranks; counts and bytes are, other times are means."""
+
+_COUNTS = ("calls", "count", "n", "num_*", "*bytes")
+
+
+def is_summed(metric: str, path: str) -> bool:
+    """Whether a leaf of `PARTS` is a sum over ranks."""
+    key = path.rpartition(".")[2]
+    counted = any(fnmatchcase(key, pattern) for pattern in _COUNTS)
+    return counted or any(fnmatchcase(path, pattern) for pattern in SUMMED.get(metric, ()))
+
+
 NOT_DOUBLED: Mapping[str, str] = {
     "fix_first": "the three largest losses are of more groups",
     "run_compare": "runs of different size are not compared",
