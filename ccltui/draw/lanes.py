@@ -113,3 +113,11 @@ class Lane:
         """Times of the job's clock (int64) on that of the rank."""
         drifted = np.rint((times_ns - self.drift_from_ns) * self.drift).astype(np.int64)
         return np.asarray(times_ns + drifted + self.offset_ns)
+
+    def shared(self, own_ns: int) -> int:
+        """A time of the rank's clock on that of the job: the inverse of :meth:`own`."""
+        undrifted = own_ns - self.offset_ns
+        found = undrifted
+        for _ in range(2):  # drifts are of parts in a million: the second time is exact
+            found = undrifted - round((found - self.drift_from_ns) * self.drift)
+        return found

@@ -18,6 +18,7 @@ from ccltui.tui import (
     search,
     side_tables,
     steps,
+    time_moves,
 )
 from ccltui.tui.action import Action, Effect
 from ccltui.tui.general import GENERAL
@@ -110,15 +111,15 @@ ACTIONS: Final[tuple[Action, ...]] = (
            reasons.chart_is_empty, twin="move.pan_page_right", both="pan 90 %"),
     Action("move.pan_page_right", ("D",), "pan 90 % right", "move", moves.pan(9), CHARTS,
            reasons.chart_is_empty),
-    Action("events.next", (".",), "next collective", "move", moves.event(1), CHARTS,
+    Action("events.next", (".",), "next collective", "move", time_moves.event(1), CHARTS,
            reasons.no_event(1), hint="step", twin="events.previous",
-           both="collective of this rank"),
-    Action("events.previous", (",",), "previous collective", "move", moves.event(-1), CHARTS,
+           both="collective; area: edge of work"),
+    Action("events.previous", (",",), "previous collective", "move", time_moves.event(-1), CHARTS,
            reasons.no_event(-1)),
-    Action("events.next_iteration", ("i",), "next iteration", "move", moves.iteration(1),
+    Action("events.next_iteration", ("i",), "next iteration", "move", time_moves.iteration(1),
            CHARTS, reasons.no_iteration(1), twin="events.previous_iteration", both="iteration"),
     Action("events.previous_iteration", ("I",), "previous iteration", "move",
-           moves.iteration(-1), CHARTS, reasons.no_iteration(-1)),
+           time_moves.iteration(-1), CHARTS, reasons.no_iteration(-1)),
     Action("zoom.in", ("w", "+", "="), "zoom in at the cursor", "view",
            moves.zoom(inwards=True), CHARTS, reasons.chart_is_empty, hint="zoom", twin="zoom.out",
            both="zoom in, out at the cursor"),

@@ -20,6 +20,28 @@ def measure(scene: Scene) -> ViewState:
     return replace(scene.state, area=Area(area.start_ns, at))
 
 
+def next_edge(scene: Scene, direction: int) -> int | None:
+    """Where work of the selected rank begins or ends next, ns since the origin."""
+    at, lane = (
+        scene.state.selection.time_ns,
+        scene.findings.lanes.get(scene.state.selection.rank or ""),
+    )
+    if at is None or lane is None:
+        return None
+    now = int(lane.own(np.array(at + scene.findings.origin_ns, np.int64)))
+    found = []
+    for track in (lane.compute, lane.network):
+        for times in (track.start_ns, track.end_ns):
+            row = int(times.searchsorted(now, side="right" if direction > 0 else "left"))
+            row -= direction < 0
+            if 0 <= row < len(times):
+                found.append(int(times[row]))
+    if not found:
+        return None
+    there = lane.shared(min(found) if direction > 0 else max(found)) - scene.findings.origin_ns
+    return max(there, at + 1) if direction > 0 else min(there, at - 1)
+
+
 def span(scene: Scene) -> Span | None:
     """What is measured, up to the cursor while it is open; None without an area."""
     area, at = scene.state.area, scene.state.selection.time_ns

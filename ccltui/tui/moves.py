@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ccltui.tui import drawer, fix_first, rows
-from ccltui.tui.cursor import in_view, show_communicator, to_collective, to_time
+from ccltui.tui.cursor import in_view, to_collective, to_time
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import SEARCHED, Drawer, Pane, Section, Shown, ViewState
 
@@ -121,42 +121,6 @@ def step_collective(step: int) -> Move:
     return move
 
 
-def event(direction: int) -> Move:
-    """The rank's next or previous collective in time, whichever communicator it is of."""
-
-    def move(scene: Scene) -> ViewState:
-        if scene.state.pane is not Pane.TIMELINE:
-            return step_collective(direction)(scene)
-        row = _event_row(scene, direction)
-        if row is None:
-            return scene.state
-        calls = scene.findings.calls[str(scene.state.selection.rank)]
-        owner, k = int(calls.communicator[row]), int(calls.k[row])
-        state = scene.state
-        if owner != state.selection.communicator:
-            state = show_communicator(scene, owner)
-        state = state.select(k=k, time_ns=int(calls.start_ns[row]))
-        return in_view(replace(state, worst=None))
-
-    return move
-
-
-def _event_row(scene: Scene, direction: int) -> int | None:
-    selection = scene.state.selection
-    calls = scene.findings.calls.get(selection.rank or "")
-    if calls is None:
-        return None
-    at = scene.state.time.left_ns if selection.time_ns is None else selection.time_ns
-    return calls.after(at) if direction > 0 else calls.before(at)
-
-
-def has_event(scene: Scene, direction: int) -> bool:
-    """Whether there is a further collective in that direction."""
-    if scene.state.pane is Pane.TIMELINE:
-        return _event_row(scene, direction) is not None
-    return True
-
-
 def worst(step: int) -> Move:
     """The next or previous collective by harm, and the rank to blame."""
 
@@ -206,26 +170,6 @@ def floor(*, higher: bool) -> Move:
         return replace(scene.state, floor_ns=max(min(wanted, high), low))
 
     return move
-
-
-def iteration(direction: int) -> Move:
-    """The start of the next or previous iteration."""
-
-    def move(scene: Scene) -> ViewState:
-        at = next_iteration(scene, direction)
-        return scene.state if at is None else to_time(scene, at)
-
-    return move
-
-
-def next_iteration(scene: Scene, direction: int) -> int | None:
-    """Where :func:`iteration` leads, ns since the origin; None when there is no further one."""
-    at = scene.state.selection.time_ns
-    at = scene.state.time.left_ns - 1 if at is None else at
-    starts = [step.start_ns for step in scene.findings.steps]
-    if direction > 0:
-        return next((start for start in starts if start > at), None)
-    return next((start for start in reversed(starts) if start < at), None)
 
 
 def open_row(scene: Scene) -> ViewState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ccltui.tui import moves, rows, side_tables
+from ccltui.tui import moves, rows, side_tables, time_moves
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Pane
@@ -87,13 +87,11 @@ def none_over_floor(direction: int) -> WhyNot:
 
 
 def no_event(direction: int) -> WhyNot:
-    """Whether the rank has no further collective in a direction."""
+    """Whether the rank has no further collective in a direction, or no edge to measure up to."""
 
     def why_not(scene: Scene) -> str | None:
-        empty = no_collectives(scene)
-        if empty is not None or moves.has_event(scene, direction):
-            return empty
-        return f"no {'later' if direction > 0 else 'earlier'} matched collective on this rank"
+        empty = no_time(scene) if time_moves.is_measuring(scene) else no_collectives(scene)
+        return time_moves.why_no_event(scene, direction) if empty is None else empty
 
     return why_not
 
@@ -104,7 +102,7 @@ def no_iteration(direction: int) -> WhyNot:
     def why_not(scene: Scene) -> str | None:
         if not scene.findings.steps:
             return "the traces have no step markers"
-        if moves.next_iteration(scene, direction) is None:
+        if time_moves.next_iteration(scene, direction) is None:
             return f"no {'later' if direction > 0 else 'earlier'} iteration"
         return None
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from fakes import Plan, ready_and_end, scene
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import Ink
-from ccltui.tui import area, moves
+from ccltui.tui import area, moves, time_moves
 from ccltui.tui.filters import windowed
 from ccltui.tui.panes import timeline
 from ccltui.tui.scene import Scene, Span
@@ -38,6 +42,57 @@ def test_an_area_follows_the_cursor_until_it_is_ended() -> None:
     assert area.span(at(ended, 0)) == Span(5_000_000, 8_000_000)
     assert ended.with_state(area.measure(at(ended, 1))).state.area == Area(1)
     assert moves.back(ended).area is None
+
+
+def edges_of(found: Scene) -> list[int]:
+    """Where computing and communication of rank 5 begin and end, on the clock of the job."""
+    lane = found.findings.lanes["5"]
+    times = np.concatenate(
+        [times for t in (lane.compute, lane.network) for times in (t.start_ns, t.end_ns)]
+    )
+    own = np.unique(times)
+    return [lane.shared(int(time)) - found.findings.origin_ns for time in own]
+
+
+def test_the_moving_edge_snaps_to_beginnings_and_ends_of_work() -> None:
+    found = at(scene(pane=Pane.TIMELINE), 5_000_000)
+    found = found.with_state(area.measure(found))
+    edges = [time for time in edges_of(found) if time > 5_000_000][:6]
+    assert len(edges) == 6
+
+    seen = []
+    for _ in range(6):
+        found = found.with_state(time_moves.event(1)(found))
+        seen.append(found.state.selection.time_ns)
+    assert seen == edges
+    assert area.span(found) == Span(5_000_000, edges[-1])
+
+    for edge in reversed(edges[:-1]):
+        found = found.with_state(time_moves.event(-1)(found))
+        assert found.state.selection.time_ns == edge
+
+    last = at(found, edges_of(found)[-1])
+    assert time_moves.why_no_event(last, 1) == "no later work on this rank"
+    assert time_moves.event(1)(last) == last.state
+    ended = last.with_state(area.measure(last))
+    assert time_moves.why_no_event(ended, -1) is None
+    to = time_moves.event(-1)(ended).selection.time_ns
+    assert to in ended.findings.calls["5"].start_ns
+
+
+@given(
+    st.integers(-(10**15), 10**15),
+    st.floats(-1e-4, 1e-4),
+    st.integers(-(10**15), 10**15),
+    st.integers(-(10**12), 10**12),
+)
+def test_a_time_of_a_rank_comes_back_from_the_clock_of_the_job(
+    offset: int, drift: float, origin: int, after: int
+) -> None:
+    lane = Lane("0", Track.empty(), Track.empty(), Track.empty(), offset, drift, origin)
+    time = origin + after
+
+    assert abs(lane.shared(int(lane.own(np.array(time)))) - time) <= 1
 
 
 def test_shares_and_bytes_are_those_of_the_selected_rank() -> None:

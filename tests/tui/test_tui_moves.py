@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes import Plan, scene
 
-from ccltui.tui import chart_moves, cursor, moves, rows
+from ccltui.tui import chart_moves, cursor, moves, rows, time_moves
 from ccltui.tui.moves import Move
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Order, Pane
@@ -79,23 +79,23 @@ def test_moving_in_time_selects_the_collective_that_runs_there() -> None:
 
 
 def test_events_snap_to_the_rank_s_own_collectives() -> None:
-    found = after(scene(pane=Pane.TIMELINE), rows.down(3), moves.event(1))
+    found = after(scene(pane=Pane.TIMELINE), rows.down(3), time_moves.event(1))
     starts = found.findings.calls["3"].start_ns
 
     assert found.state.selection.rank == "3"
     assert found.state.selection.time_ns in starts
     first = found.state.selection.time_ns
-    found = after(found, moves.event(1), moves.event(-1))
+    found = after(found, time_moves.event(1), time_moves.event(-1))
     assert found.state.selection.time_ns == first
 
 
 def test_iterations_are_the_step_markers() -> None:
-    found = after(scene(pane=Pane.TIMELINE), moves.iteration(1), moves.iteration(1))
+    found = after(scene(pane=Pane.TIMELINE), time_moves.iteration(1), time_moves.iteration(1))
 
     assert found.state.selection.time_ns == found.findings.steps[2].start_ns
-    found = after(found, moves.iteration(-1))
+    found = after(found, time_moves.iteration(-1))
     assert found.state.selection.time_ns == found.findings.steps[1].start_ns
-    assert moves.next_iteration(after(found, *[moves.iteration(1)] * 9), 1) is None
+    assert time_moves.next_iteration(after(found, *[time_moves.iteration(1)] * 9), 1) is None
 
 
 @pytest.mark.parametrize("pane", [Pane.ALIGNMENT, Pane.TIMELINE])
@@ -174,5 +174,10 @@ def test_a_job_of_one_rank_has_no_collectives_to_walk() -> None:
     found = scene(Plan(ranks=1))
 
     assert found.findings.communicators == ()
-    for move in (moves.worst(1), moves.step_collective(1), moves.over_floor(1), moves.event(1)):
+    for move in (
+        moves.worst(1),
+        moves.step_collective(1),
+        moves.over_floor(1),
+        time_moves.event(1),
+    ):
         assert move(found).selection.k is None
