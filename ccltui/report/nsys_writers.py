@@ -56,7 +56,15 @@ def write_json(sources: Sources, unit: str) -> bytes:
 def _json_reports(reports: Sequence[Report], unit: str) -> str:
     if len(reports) == 1:
         return _json_array(reports[0], unit)
-    members = (f"{_quoted(report.name)}: {_json_array(report, unit)}" for report in reports)
+    names = [report.name for report in reports]
+    keys = [  # kernels by two names, or a text with two runs
+        name if names.index(name) == at else f"{name} {names[: at + 1].count(name)}"
+        for at, name in enumerate(names)
+    ]
+    members = (
+        f"{_quoted(key)}: {_json_array(report, unit)}"
+        for key, report in zip(keys, reports, strict=True)
+    )
     return "{\n" + ",\n".join(members) + "\n}"
 
 

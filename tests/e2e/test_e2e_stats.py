@@ -59,6 +59,17 @@ def test_names_and_windows(export: Path) -> None:
     assert (row["Name"], row["Instances"], row["Total Time (ns)"]) == ("long", 1, 1000)
 
 
+def test_one_report_under_two_names_of_kernels(export: Path) -> None:
+    names = "cuda_gpu_kern_sum,cuda_gpu_kern_sum:base"
+
+    found = json.loads(run(CCLTUI, "stats", export, "-r", names, "--format", "json").stdout)
+
+    assert {key: rows[0]["Name"] for key, rows in found.items()} == {
+        "cuda_gpu_kern_sum": "long<int>",
+        "cuda_gpu_kern_sum 2": "long",
+    }
+
+
 def test_what_is_absent_is_told_and_the_rest_printed(export: Path) -> None:
     done = run(CCLTUI, "stats", export, "-r", "osrt_sum,gpu-kern-summary")
 
