@@ -19,7 +19,7 @@ from metrics.directory import metric_cal as metric_cal_of
 from metrics.distinct import distinct_values
 from metrics.envelope import answer, source_of
 from metrics.instances import implied_size
-from metrics.refusal import nothing_on_the_wire, refuse
+from metrics.refusal import Refusal, nothing_on_the_wire, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.statistics import microseconds
@@ -60,8 +60,7 @@ def compute(view: View) -> Result:
         raise refuse("no_collectives", "no rank has a collective in the selection")
     measured = [one for one in _measured(view) if len(one)]
     if not measured:
-        sized = any((rank.selected_calls.message_bytes > 0).any() for rank in view.ranks)
-        raise nothing_on_the_wire(sized=sized)
+        raise _nothing_measured([rank.selected_calls for rank in view.ranks])
     whole = [one for one in measured if one.whole] or measured
     wire, time = (sum(int(getattr(one, name).sum()) for one in whole) for name in ("wire", "time"))
     message = sum(int(one.message.sum()) for one in whole)
@@ -87,6 +86,13 @@ def compute(view: View) -> Result:
         reasons=_reasons(view, alone=alone),
         warnings=warnings,
     )
+
+
+def _nothing_measured(calls: Sequence[Calls]) -> Refusal:
+    """Why no call has a bandwidth."""
+    if any(((one.message_bytes > 0) & (one.wire_bytes > 0)).any() for one in calls):
+        return refuse("not_applicable", "no collective that moves bytes takes any time")
+    return nothing_on_the_wire(sized=any((one.message_bytes > 0).any() for one in calls))
 
 
 def _measured(view: View) -> Iterator[_Measured]:

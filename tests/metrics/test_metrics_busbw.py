@@ -105,6 +105,18 @@ def test_groups_inside_and_across_hosts() -> None:
     assert inside["intra_node"]["n"] == across["inter_node"]["n"] == 1
 
 
+def test_calls_without_length_or_content_are_no_bandwidth() -> None:
+    calls = (("allreduce", 25_000_000, 25_000_000), ("allreduce", 0, 0))
+    traces = ranks((12, 10, 11, 10), *calls)
+    shortest = ranks((12, 0, 11, 10), calls[0])
+
+    assert measured(traces).details["num_collectives"] == 1
+    assert measured(traces).value == pytest.approx(15.0, rel=1e-9)
+    refused = measured(shortest)
+    assert (refused.status, refused.reason) == ("unavailable", "not_applicable")
+    assert "takes any time" in refused.reasons[0].message
+
+
 def test_without_sizes_it_is_unavailable() -> None:
     traces = [
         rank_trace(rank, gpu=[Event(NAMES["allreduce"], 0, 10, 20)], world_size=2)

@@ -74,6 +74,29 @@ def test_between_hosts_the_card_tells() -> None:
         assert measure("link_utilization", *ranks, card=lone).reason == "unknown_peak"
 
 
+def test_groups_whose_links_are_unknown_are_left_out_and_counted() -> None:
+    """Ranks 0 and 1 share a host, 2 is on another, and nothing tells of the links between them."""
+
+    def of_three(rank: int) -> RankTrace:
+        pair = ProcessGroup("1", "mesh_tp", (0, 1), 2)
+        near = [Coll("allreduce", 25 * MB, 25 * MB, "Float", group=1, seq=i) for i in range(2)]
+        far = [Coll("allreduce", MB, MB, "Float", seq=i) for i in range(3)]
+        calls = [allreduce(2000 * i, 1000, one) for i, one in enumerate(near if rank < 2 else [])]
+        calls += [allreduce(9000 + 2000 * i, 1000, one) for i, one in enumerate(far)]
+        host = "node-b" if rank == 2 else "node-a"
+        return rank_trace(
+            rank, gpu=calls, groups=[world(3), pair], world_size=3, host=host, devices=A100
+        )
+
+    result = measure("link_utilization", *(of_three(rank) for rank in range(3)))
+
+    assert (result.status, result.details["num_collectives"]) == ("partial", 2)
+    assert result.value == pytest.approx(100 / 300)
+    assert result.reasons[0].message == (
+        "the peak of the links of 3 collectives is not known: they are left out"
+    )
+
+
 def test_one_rank_gives_a_lower_bound() -> None:
     result = measure("link_utilization", member(0), card=card(count_per_node=4))
 

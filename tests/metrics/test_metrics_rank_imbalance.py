@@ -68,6 +68,16 @@ def test_step_by_step() -> None:
     assert result.warnings == ()
 
 
+def test_what_was_not_recorded_for_the_same_steps_is_told() -> None:
+    plain = [rank_trace(rank, gpu=[kernel("gemm", 0, 9)]) for rank in range(2)]
+    marked = [stepped(0, 100, 300), rank_trace(1, gpu=[kernel("gemm", 0, 9)])]
+
+    unmarked, uneven = measure("rank_imbalance", *plain), measure("rank_imbalance", *marked)
+
+    assert [text for text in unmarked.warnings if "no steps are marked" in text]
+    assert [text for text in uneven.warnings if "different steps" in text]
+
+
 def test_what_it_needs() -> None:
     assert measure("rank_imbalance", cpu_only()).reason == "no_gpu_events"
     assert measure("rank_imbalance", member(0, 10)).reason == "single_rank"

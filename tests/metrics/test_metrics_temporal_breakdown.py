@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from factories import Coll, allreduce, kernel, rank_trace, world
+from factories import Coll, allreduce, copy, kernel, rank_trace, world
 from worked import cpu_only, measure, two_steps, worked_example
 
 from metrics.device_time import PARTS
@@ -39,6 +39,31 @@ def test_worked_example() -> None:
         "comp_comm_mem": 0.0,
     }
     assert details["per_rank"]["0"]["idle_ms"] == 0.02
+
+
+def test_three_kinds_at_once_and_every_pair() -> None:
+    """K [0, 60), C [20, 80), M [40, 50) + [70, 90): each of the seven kinds for some time."""
+    trace = rank_trace(
+        0,
+        gpu=[
+            kernel("gemm", 0, 60),
+            kernel("gemm", 95, 5, 8),
+            allreduce(20, 60),
+            copy(40, 10, 9),
+            copy(70, 20, 9),
+            copy(97, 2, 9),
+        ],
+    )
+
+    assert measure("temporal_breakdown", trace).details["exclusive_ms"] == {
+        "comp": 0.023,  # [0, 20), [95, 97) and [99, 100)
+        "comm": 0.010,  # [60, 70)
+        "mem": 0.010,  # [80, 90)
+        "comp_comm": 0.030,  # [20, 40) and [50, 60)
+        "comp_mem": 0.002,  # [97, 99)
+        "comm_mem": 0.010,  # [70, 80)
+        "comp_comm_mem": 0.010,  # [40, 50)
+    }
 
 
 def test_times_are_means_and_shares_come_from_sums() -> None:
