@@ -14,7 +14,6 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Literal
 
-import zstandard
 from isal import igzip_lib, isal_zlib
 
 from parsers.columns import Note
@@ -121,6 +120,8 @@ class TextChunks:
         self._damaged("truncated_trace", "gzip data ends in the middle")
 
     def _zstd(self, file: io.RawIOBase, head: bytes) -> Iterator[bytes]:
+        import zstandard  # noqa: PLC0415  (few files need it)
+
         decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
         frame = decompressor.decompressobj()
         block = self._read(file, head)
