@@ -32,6 +32,7 @@ SUMMARY: Final = frozenset({Pane.SUMMARY})
 EVENTS: Final = frozenset({Pane.EVENTS})
 FILES: Final = frozenset({Pane.FILES})
 STEPS: Final = frozenset({Pane.STEPS})
+RUNS: Final = frozenset({Pane.RUNS})
 COLLECTIVES: Final = CHARTS | EVENTS
 WITH_DRAWER: Final = COLLECTIVES | STEPS
 
@@ -68,6 +69,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
            COLLECTIVES, drawer.why_not_enter, hint="why"),
     Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,
            FILES, reasons.no_capture, hint="open"),
+    Action("open.run", ("enter",), "traces of this run", "panes", Effect.OPEN_RUN, RUNS,
+           side_tables.why_no_capture, hint="its traces"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
            why_not=reasons.nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", moves.worst(1),

@@ -26,7 +26,7 @@ from ccltui.tui.scene import Scene
 from ccltui.tui.session import Filter, Session
 from ccltui.tui.tape import Tape, is_idle
 from ccltui.tui.theme import Appearance
-from ccltui.tui.viewstate import ViewState
+from ccltui.tui.viewstate import Pane, ViewState
 
 if TYPE_CHECKING:
     from ccltui.tui.control import Control
@@ -164,15 +164,11 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         if stale:
             self._analyse()
 
-    def open_capture(self) -> None:
-        """Load another capture of the same directory; the view begins anew."""
-        from ccltui.tui.file_rows import file_rows  # noqa: PLC0415  (the screen paints before)
-
+    def open_capture(self, capture: str, pane: Pane) -> None:
+        """Load another capture of the same directory; the view begins anew in a pane."""
         old = self.scene
-        rows = file_rows(old)
-        capture = rows[min(old.state.file, len(rows) - 1)].capture
         self.options = replace(self.options, capture=capture, iteration=None)
-        state = ViewState(pane=old.state.pane)
+        state = ViewState(pane=pane)
         self.scene = Scene(old.session.anew(), state, colour=old.colour, bindings=old.bindings)
         self._asked.clear()
         self._background.start_loading(old.session.path, self.options)

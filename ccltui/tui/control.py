@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 from textual import events
 
-from ccltui.tui import drawer, history, moves, outlets
+from ccltui.tui import drawer, history, moves, outlets, side_tables
 from ccltui.tui.action import Action, Effect, keys_of
 from ccltui.tui.actions import by_id
 from ccltui.tui.commands import Chosen, Commands
 from ccltui.tui.counts import longer, repeated
+from ccltui.tui.file_rows import file_rows
 from ccltui.tui.filters import windowed
 from ccltui.tui.help import SCROLL
 from ccltui.tui.keymap import Keymap
 from ccltui.tui.mouse import Mouse
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Filter
-from ccltui.tui.viewstate import ViewState
+from ccltui.tui.viewstate import Pane, ViewState
 
 if TYPE_CHECKING:
     from ccltui.tui.app import Explorer
@@ -44,7 +45,8 @@ class Control:
             Effect.CLEAR_WINDOW: self.clear_window,
             Effect.WINDOW_HERE: self._window_here,
             Effect.STEP_HERE: self._step_here,
-            Effect.OPEN_CAPTURE: app.open_capture,
+            Effect.OPEN_CAPTURE: self._open_capture,
+            Effect.OPEN_RUN: self._open_run,
             Effect.COPY: lambda: self._view(lambda s: outlets.copy(app, s, app.options)),
             Effect.COPY_ROWS: lambda: self._view(lambda s: outlets.copy_rows(app, s)),
             Effect.SCREENSHOT: lambda: self._view(lambda s: outlets.take_picture(app, s)),
@@ -202,6 +204,20 @@ class Control:
             self._go(drawer.enter(self._scene), "open.step")
         else:
             self._app.replace_session(steps.windowed(self._scene))
+
+    def _open_capture(self) -> None:
+        rows = file_rows(self._scene)
+        capture = rows[min(self._scene.state.file, len(rows) - 1)].capture
+        if capture is not None:
+            self._app.open_capture(capture, Pane.FILES)
+
+    def _open_run(self) -> None:
+        """The traces of a run: loaded unless they are what is open."""
+        capture, job = side_tables.capture_of_run(self._scene), self._scene.session.job
+        if job is not None and capture == job.capture.name:
+            self._go(moves.open_pane(Pane.SUMMARY)(self._scene), "open.run")
+        elif capture is not None:
+            self._app.open_capture(capture, Pane.SUMMARY)
 
     def _open_help(self) -> None:
         self._front.help = 0

@@ -275,7 +275,7 @@ def keys(scene: Scene, width: int) -> Line:
     help_line = _hint_pieces(known["app.help"], known, scene)
     pieces: Line = [(" ", Ink.TEXT)]
     for action in actions:
-        if not action.hint or action.id == "app.help":
+        if not action.hint or action.id == "app.help" or _leads_away(action, scene):
             continue
         hint = _hint_pieces(action, known, scene)
         if sum(len(text) for text, _ in (*pieces, *hint, *help_line)) < width:
@@ -290,6 +290,12 @@ def _actions(scene: Scene) -> tuple[Action, ...]:
     from ccltui.tui.actions import active  # noqa: PLC0415  (the screen paints before)
 
     return active(scene.state.pane)
+
+
+def _leads_away(action: Action, scene: Scene) -> bool:
+    """Whether an action is about traces, where the pane is not."""
+    beside = scene.state.pane in (Pane.RUNS, Pane.CLUSTER, Pane.REPORTS, Pane.FILES)
+    return beside and action.group in ("stragglers", "filter")
 
 
 def _hint_pieces(action: Action, known: Mapping[str, Action], scene: Scene) -> Line:

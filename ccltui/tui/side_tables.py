@@ -199,6 +199,33 @@ def legend(scene: Scene, *, narrow: bool) -> str:
     return f"{'  '.join(doubts)} "
 
 
+def capture_of_run(scene: Scene) -> str | None:
+    """The capture that was recorded in the selected run, None where there is none."""
+    job, rows = scene.session.job, runs(scene)
+    if job is None or not rows:
+        return None
+    name = rows[min(scene.state.run, len(rows) - 1)].name
+    fitting = [
+        one for one in job.discovery.captures if _is_in(one.name, name, alone=len(rows) == 1)
+    ]
+    whole = [one for one in fitting if one.complete] or fitting
+    return whole[-1].name if whole else None
+
+
+def _is_in(capture: str, run: str, *, alone: bool) -> bool:
+    """Whether a capture lies in the folder of a run; "" is the directory that was opened."""
+    return capture == run or capture.startswith(f"{run}/") or (alone and capture == "")
+
+
+def why_no_capture(scene: Scene) -> str | None:
+    """Why the selected run opens no traces."""
+    if not runs(scene):
+        return "no run is listed yet"
+    if capture_of_run(scene) is None:
+        return "no trace was recorded in this run: nothing to open"
+    return None
+
+
 def definition(scene: Scene) -> str:
     """What the numbers of the pane in view are."""
     if scene.state.pane is Pane.REPORTS:

@@ -10,14 +10,19 @@ from explorers import Settle, Start
 from fakes import Plan, trace
 
 from ccltui.draw.palette import Ink
+from ccltui.tui import side_tables
 from ccltui.tui.actions import by_id
 from ccltui.tui.file_rows import FileRow, file_rows
 from ccltui.tui.messages import Fact, JobOpened, LoadEnded, RankLoaded
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.files import paint
+from ccltui.tui.queries import Answered
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Session
+from ccltui.tui.side_tables import RunsQuery
 from ccltui.tui.viewstate import Pane, ViewState
+from metrics.runs.completeness import Completeness
+from metrics.runs.table import RunRow
 from parsers.columns import Note, RankTrace, SourceFile
 from parsers.discover import Capture, Discovery, FoundFile
 from parsers.ingest import Failed
@@ -150,20 +155,22 @@ def replace_captures(job: Job) -> Job:
     return replace(job, discovery=Discovery("/nowhere/run", files, (job.capture,)))
 
 
-async def test_enter_opens_another_capture(start: Start, settle: Settle) -> None:
-    def load(
-        path: str, options: ExplorerOptions, post: Callable[[Fact], object], cancelled: object
-    ) -> None:
-        del path, cancelled
-        job = two_captures(options.capture or "iteration_6")
-        post(JobOpened(job))
-        for rank, file in enumerate(job.capture.files):
-            one = trace(PLAN, rank)
-            job = job.with_rank(replace(one, source=replace_path(one, file.path)))
-            post(RankLoaded(job, file.path))
-        post(LoadEnded(stopped=False))
+def load_two(
+    path: str, options: ExplorerOptions, post: Callable[[Fact], object], cancelled: object
+) -> None:
+    """Load a directory of two captures, of which one is chosen."""
+    del path, cancelled
+    job = two_captures(options.capture or "iteration_6")
+    post(JobOpened(job))
+    for rank, file in enumerate(job.capture.files):
+        one = trace(PLAN, rank)
+        job = job.with_rank(replace(one, source=replace_path(one, file.path)))
+        post(RankLoaded(job, file.path))
+    post(LoadEnded(stopped=False))
 
-    app = start(load)
+
+async def test_enter_opens_another_capture(start: Start, settle: Settle) -> None:
+    app = start(load_two)
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await pilot.press("5", "enter")
@@ -178,3 +185,61 @@ async def test_enter_opens_another_capture(start: Start, settle: Settle) -> None
         await pilot.press("2")
         await pilot.pause()
         assert app.scene.communicator is not None
+
+
+def listed(found: Scene, *names: str) -> Scene:
+    """The scene in Runs, with runs of these names."""
+    done = Completeness("complete", (), (), ())
+    absent = (None,) * 2
+    rows = [
+        RunRow(name, done, 2, *absent[:1], "", *absent, "", *absent, (), (), None, "", None, ())
+        for name in names
+    ]
+    query = RunsQuery(found.session.path)
+    told = {RunsQuery.__name__: Answered(query, rows)}
+    session = replace(found.session, has_runs=True)
+    return replace(found, session=session, told=told).with_state(
+        replace(found.state, pane=Pane.RUNS)
+    )
+
+
+def test_a_run_is_the_capture_in_its_folder() -> None:
+    found = Scene(Session("x").opened(two_captures()))
+
+    def capture(*names: str) -> str | None:
+        return side_tables.capture_of_run(listed(found, *names))
+
+    assert capture("iteration_5", "b") == "iteration_5"
+    assert capture("iteration", "b") is None
+    assert side_tables.why_no_capture(listed(found, "b", "c")) == (
+        "no trace was recorded in this run: nothing to open"
+    )
+    assert side_tables.why_no_capture(found) == "no run is listed yet"
+    job = two_captures()
+    parts = [msgspec.structs.replace(one, name=f"a/{one.name}") for one in job.discovery.captures]
+    discovery = msgspec.structs.replace(job.discovery, captures=tuple(parts))
+    nested = Scene(Session("x").opened(replace(job, discovery=discovery)))
+    assert side_tables.capture_of_run(listed(nested, "a", "b")) == "a/iteration_6"
+    only = msgspec.structs.replace(parts[0], name="")
+    discovery = msgspec.structs.replace(job.discovery, captures=(only,))
+    whole = Scene(Session("x").opened(replace(job, discovery=discovery)))
+    assert side_tables.capture_of_run(listed(whole, "run")) == ""
+
+
+async def test_enter_opens_the_traces_of_a_run(start: Start, settle: Settle) -> None:
+    app = start(load_two)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        for at, name in enumerate(("iteration_6", "iteration_5")):
+            app._asked[RunsQuery] = RunsQuery(app.scene.session.path)
+            shown = listed(app.scene, "iteration_6", "iteration_5")
+            app.scene = shown.with_state(replace(shown.state, run=at))
+            loads = app._background.loads
+            await pilot.press("enter")
+            await pilot.pause()
+            await settle(pilot)
+
+            job = app.scene.session.job
+            assert job is not None
+            assert (job.capture.name, app._background.loads - loads) == (name, at)
+            assert app.scene.state.pane is Pane.SUMMARY
