@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _LONG_BYTES = 48 << 20
 _LONG_PACKED_BYTES = 5 << 20  # traces shrink to a tenth
+_MOST_GLANCES = 64  # each delays the reading by a thirtieth of a second, and is an open file
 _INLINE_BYTES = 8 << 20  # below this, starting a worker costs more than it saves
 
 
@@ -122,7 +123,7 @@ def load(
         # Where the cache cannot take the columns they go here; mapped files outlive it.
         with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
             directories = store.directory, Path(scratch)
-            glanced = [found for found in pending if glimpses and _is_long(found)]
+            glanced = _glanced(pending) if glimpses else []
             yield from _Reading(directories, workers, cancelled).run(pending, pool, glanced)
     store.trim()
 
@@ -136,6 +137,13 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
         return [Failed(found.path, f"{found.path}: cannot be read ({error.strerror})")]
     seconds = time.perf_counter() - started
     return _loaded(found, traces or (), cached=True, seconds=seconds)
+
+
+def _glanced(pending: Sequence[FoundFile]) -> list[FoundFile]:
+    """Files whose beginning is looked at: ranks that stand together, so that calls match."""
+    long = [found for found in pending if _is_long(found)]
+    long.sort(key=lambda found: (found.rank is None, found.rank or 0, found.path))
+    return long[:_MOST_GLANCES]
 
 
 def _is_long(found: FoundFile) -> bool:

@@ -174,6 +174,22 @@ def test_beginnings_come_first_and_whole_ranks_replace_them(job: Path, tmp_path:
     assert told(again) == ["Loaded", "Loaded"]
 
 
+def test_of_many_ranks_the_first_are_looked_at(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parsers.ingest._MOST_GLANCES", 1)
+    written(job / "rank1.json", host_then_device(16_000), 1)  # the largest is read first
+    now = start_job(job)
+
+    events = load(now.capture, cache_dir=tmp_path / "cache", jobs=1, glimpses=True)
+
+    assert [(type(e).__name__, e.path) for e in events if not isinstance(e, Progress)] == [
+        ("Glimpsed", "rank0.json"),
+        ("Loaded", "rank1.json"),
+        ("Loaded", "rank0.json"),
+    ]
+
+
 def test_nobody_else_is_shown_a_part(job: Path, tmp_path: Path) -> None:
     seen: list[LoadEvent] = []
 
