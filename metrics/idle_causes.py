@@ -79,6 +79,10 @@ def compute(view: View) -> Result:
 
 def causes_ns(rank: RankView) -> dict[str, int]:
     """Idle time of one rank in its windows by cause; the sum is all of it."""
+    return rank.remember(causes_ns, lambda: _causes_ns(rank))
+
+
+def _causes_ns(rank: RankView) -> dict[str, int]:
     gaps, windows = idle_gaps(rank), rank.windows
     late = gaps.host_late
     in_time = gaps.known & ~late
@@ -92,8 +96,7 @@ def causes_ns(rank: RankView) -> dict[str, int]:
     for cause, group, pattern in _HOST:
         rest = _take(found, cause, rest, _ranges(rank, group, pattern))
     if len(rest):
-        operators = rank.trace.group("cpu_ops")
-        rest = _take(found, "operators", rest, union(operators.start_ns, operators.end_ns))
+        rest = _take(found, "operators", rest, rank.facts.in_operators)
     found["host_other"] = rest.total_ns
     return found
 

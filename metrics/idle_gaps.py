@@ -55,6 +55,10 @@ def require_launches(ranks: Sequence[RankView]) -> None:
 
 def idle_gaps(rank: RankView) -> Gaps:
     """All idle times in the rank's windows, in order of time, with the gaps they belong to."""
+    return rank.remember(idle_gaps, lambda: _idle_gaps(rank))
+
+
+def _idle_gaps(rank: RankView) -> Gaps:
     work, idle = rank.facts.device_work, rank.windows - rank.facts.device_work
     after = np.searchsorted(work.end_ns, idle.start_ns, side="right")
     has_before, has_after = after > 0, after < len(work)

@@ -67,7 +67,7 @@ class RankFacts:
 
     def forget_details(self) -> None:
         """Drop what has a value for each row of ``gpu``; it is computed again when asked for."""
-        for name in ("launch_row", "work", "device_work", "named_compute"):
+        for name in ("launch_row", "work", "device_work", "in_operators", "named_compute"):
             self.__dict__.pop(name, None)
 
     def forget_intervals(self) -> None:
@@ -96,6 +96,12 @@ class RankFacts:
         """Time in any work of the device."""
         gpu = self.trace.group("gpu")
         return union(gpu.start_ns, gpu.end_ns)
+
+    @cached_property
+    def in_operators(self) -> Intervals:
+        """Time in which any operator runs on the host."""
+        operators = self.trace.group("cpu_ops")
+        return union(operators.start_ns, operators.end_ns)
 
     @cached_property
     def named_compute(self) -> Bool:

@@ -58,7 +58,7 @@ def main_line(facts: RankFacts, calls: Calls) -> MainLine:
     def progress(times: I64) -> I64:
         return np.asarray(times - begin - standing.before(times))
 
-    behind, gap = _queued(calls, np.sort(work.end_ns))
+    behind, gap = _queued(calls, work.end_ns)
     post, delay, launched = _posts(facts, calls, standing, behind)
     waits = np.flatnonzero(_ends_in(standing, calls.end_ns))
     marks = facts.work.end_ns[facts.work.end_ns > facts.work.start_ns]
