@@ -7,22 +7,18 @@ the output of the program that was profiled. Text that is no report gives no sec
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from parsers.columns import Note
 from parsers.compression import TextChunks
 from parsers.errors import NotFoundError, TraceError
+from parsers.nsys.recipes import PARQUET, text_of_parquet, with_units
 from parsers.nsys.text_banners import is_progress
 from parsers.nsys.text_sections import SectionReader
 from parsers.nsys.text_table import StatsText
 
-RECIPE_HEADER: Final = "Name,Time,Total Time,Instances,Avg,"
-"""How ``all_stats.csv`` and ``rank_stats.csv`` of ``nsys recipe`` begin."""
-_RECIPE_TIMES: Final = ("Total Time", "Avg", "Q1", "Med", "Q3", "Min", "Max", "StdDev")
-
 
 def read_stats_text(path: Path, *, shown: str | None = None, unit: str = "") -> StatsText:
-    """Every report in a text file (UTF-8 or UTF-16, plain, gzip or zstd).
+    """Every report in a text file (UTF-8 or UTF-16, plain, gzip or zstd), or a recipe's Parquet.
 
     ``unit`` is that of times whose header names none. Raises TraceError with path, line and
     column for a table that cannot be read, NotFoundError for a path that is not there.
@@ -35,6 +31,8 @@ def read_stats_text(path: Path, *, shown: str | None = None, unit: str = "") -> 
         raise NotFoundError("no such file", path=name) from None
     except OSError as error:
         raise TraceError(error.strerror or str(error), path=name) from None
+    if data.startswith(PARQUET):
+        return parse_stats_text(text_of_parquet(data, name), path=name, unit=unit)
     text, notes = _decode(data)
     return parse_stats_text(text, path=name, unit=unit, notes=(*chunks.notes, *notes))
 
@@ -44,22 +42,12 @@ def parse_stats_text(
 ) -> StatsText:
     """Every report in a text. Raises TraceError with line and column."""
     try:
-        reader = SectionReader(_lines(_with_units(text)), path, unit)
+        reader = SectionReader(_lines(with_units(text)), path, unit)
         return StatsText(path, reader.sections(), (*notes, *reader.notes))
     except TraceError as error:
         raise TraceError(
             error.message, path=path or None, line=error.line, column=error.column
         ) from None
-
-
-def _with_units(text: str) -> str:
-    """The csv of a recipe with the units that its header lacks: ns, and percent of the time."""
-    if not text.startswith(RECIPE_HEADER):
-        return text
-    header, end, rest = text.partition("\n")
-    units = {"Time": "%", **dict.fromkeys(_RECIPE_TIMES, "ns")}
-    names = header.rstrip("\r").split(",")
-    return ",".join(f"{n} ({units[n]})" if n in units else n for n in names) + end + rest
 
 
 def _decode(data: bytes) -> tuple[str, list[Note]]:

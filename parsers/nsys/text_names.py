@@ -31,6 +31,7 @@ _TITLES: Final[Mapping[str, str]] = MappingProxyType(
         "openmp_sum": "OpenMP Summary",
         "openacc_sum": "OpenACC Summary",
         "mpi_event_trace": "MPI Event Trace",
+        "nccl_sum": "NCCL Summary",  # a recipe
     }
 )
 """Display title of each report whose columns are known."""
@@ -222,6 +223,7 @@ _BY_COLUMNS: Final[tuple[tuple[frozenset[str], str], ...]] = (
     (frozenset({"API Name", "Kernel Name"}), "cuda_kern_exec_sum"),
     (frozenset({"Start", "Duration", "Name", "Result"}), "cuda_api_trace"),
     (frozenset({"Event", "PeerRank"}), "mpi_event_trace"),
+    (frozenset({"Text", "Count", "Total Time"}), "nccl_sum"),
 )
 
 

@@ -14,6 +14,7 @@ from parsers.sniff.binary import (
     classify_binary,
     classify_opaque,
     classify_sqlite,
+    is_recipe_table,
     is_tables_export,
     is_tar,
 )
@@ -82,6 +83,8 @@ def _classify(path: str, name: str, head: Head) -> Sniffed:
         return Sniffed("archive", archive_problem(path), head.compression)
     if is_tables_export(name, head.data):
         return Sniffed("nsys_tables", None, head.compression)
+    if is_recipe_table(name, head.data):
+        return Sniffed("nsys_text", None, head.compression)
     known = classify_binary(head.data)
     if known is not None:
         return Sniffed(*known, head.compression)

@@ -61,6 +61,11 @@ def is_tables_export(name: str, raw: bytes) -> bool:
     return is_tables and (name in _STANDS_FOR_ALL or name.endswith(".arrows"))
 
 
+def is_recipe_table(name: str, raw: bytes) -> bool:
+    """Whether a file is a summary of `nsys recipe` in Parquet."""
+    return raw.startswith(b"PAR1") and name in ("all_stats.parquet", "rank_stats.parquet")
+
+
 def classify_binary(raw: bytes) -> tuple[Kind, str | None] | None:
     """Kind by magic bytes at the very start, None when none is known."""
     for magic, kind, problem in _MAGIC:

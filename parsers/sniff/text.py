@@ -58,6 +58,10 @@ _CLUSTER_KEYS = tuple(re.compile(rf"^{key}\s*:", re.MULTILINE) for key in ("host
 _LOG_SUFFIXES = (".log", ".out", ".err", ".txt")
 
 
+_RECIPES = ("Name,Time,Total Time,Instances,Avg,", "Text,Count,Mean,Std,")
+"""How the csv of `nsys recipe` begins."""
+
+
 def decode(data: bytes) -> str | None:
     """The text, or None when these bytes are no text: NUL or many control characters."""
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
@@ -78,8 +82,7 @@ def classify_text(text: str, name: str) -> tuple[Kind, str | None]:
         return "unknown", "an HTML page, perhaps a failed download"
     if start.startswith("version https://git-lfs.github.com/spec/"):
         return "unknown", "a Git LFS pointer: run `git lfs pull` to get the file itself"
-    is_recipe = text.startswith("Name,Time,Total Time,Instances,Avg,")  # the csv of `nsys recipe`
-    if is_recipe or _NSYS_BANNER.search(text) or _NSYS_HEADER.search(text):
+    if text.startswith(_RECIPES) or _NSYS_BANNER.search(text) or _NSYS_HEADER.search(text):
         return "nsys_text", None
     lower = name.lower()
     if lower.endswith((".yaml", ".yml")):
