@@ -66,6 +66,7 @@ TABLES = {
     "TARGET_INFO_GPU_METRICS": (
         "typeId INTEGER, sourceId INTEGER, typeName TEXT, metricId INTEGER, metricName TEXT"
     ),
+    "GENERIC_EVENTS": "timestamp INTEGER, typeId INTEGER, data TEXT",
     "MPI_RANKS": "globalTid INTEGER, rank INTEGER",
     "DIAGNOSTIC_EVENT": "timestamp INTEGER, severity INTEGER, text TEXT",
 }

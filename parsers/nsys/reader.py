@@ -155,6 +155,13 @@ def _notes(
     if counters.num_left_out:
         message = "readings of GPU metrics that nothing here uses are left out"
         notes.append(Note("gpu_metrics", message, count=counters.num_left_out))
+    generic = 0 if schema.GPU_METRICS in database.tables else database.last_row(schema.GENERIC)
+    if generic:
+        message = (
+            "generic events, among which nsys of 2021 and 2022 keeps GPU metrics, are not read: "
+            "a newer nsys exports them to GPU_METRICS"
+        )
+        notes.append(Note("generic_events", message, count=generic))
     if ranges.rows.num_open:
         message = "ranges that never ended are dropped"
         notes.append(Note("open_ranges", message, count=ranges.rows.num_open))

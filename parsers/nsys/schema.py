@@ -19,6 +19,7 @@ GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 NVTX: Final = "NVTX_EVENTS"
 OS_CALLS: Final = "OSRT_API"
 GPU_METRICS: Final = "GPU_METRICS"
+GENERIC: Final = "GENERIC_EVENTS"  # held GPU metrics before there was a table of their own
 GPU_COUNTERS: Final = "TARGET_INFO_GPU_METRICS"
 STRINGS: Final = "StringIds"
 CAPTURE: Final = "META_DATA_CAPTURE"

@@ -117,3 +117,17 @@ def test_a_file_of_graphs_alone_has_its_rank(tmp_path: Path) -> None:
     (trace,) = read_nsys(found.write(tmp_path / "a.sqlite"))
 
     assert trace.counts == {"other": 2}
+
+
+def test_metrics_of_old_releases_are_noted_and_not_read(tmp_path: Path) -> None:
+    export = Export()
+    export.process(100).kernel("gemm", 10, 20)
+    export.add("GENERIC_EVENTS", timestamp=1, typeId=7, data='{"SM Active": "5"}')
+    (trace,) = read_nsys(export.write(tmp_path / "old.sqlite"))
+
+    (note,) = [note for note in trace.notes if note.code == "generic_events"]
+    assert (note.count, len(trace.samples)) == (1, 0)
+    assert "2021 and 2022" in note.message
+    export.add("GPU_METRICS", timestamp=1, typeId=1, metricId=1, value=5)
+    (newer,) = read_nsys(export.write(tmp_path / "new.sqlite"))
+    assert not [note for note in newer.notes if note.code == "generic_events"]
