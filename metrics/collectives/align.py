@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from metrics.collectives.nearest import Tokens
 from parsers.columns import I64, MISSING
 
 
@@ -45,9 +46,9 @@ def ordinals(key: I64) -> I64:
 
 
 def place_gap(
-    tokens: I64,
+    tokens: Tokens,
     ends_ns: I64,
-    longer_tokens: I64,
+    longer_tokens: Tokens,
     longer_ends_ns: I64,
     *,
     ahead_ns: int | None = None,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from metrics.collectives.deviation import nearest_rank
 from metrics.collectives.middle import middle_of
-from metrics.collectives.nearest import Alike
+from metrics.collectives.nearest import Alike, Tokens
 from metrics.collectives.theil_sen import slopes
 from parsers.columns import I64, MISSING, Bool
 
@@ -23,7 +23,10 @@ F64 = npt.NDArray[np.float64]
 SCATTER_NS: Final = 200_000
 """Ends of one collective are no further apart than this on one clock."""
 _BIN_NS: Final = SCATTER_NS
-_VOTERS: Final = 256
+_COLUMNS: Final = 64
+_POINTS: Final = 24
+"""Calls are lined up within ``SCATTER_NS``: so many blocks tell a drift well enough."""
+_VOTERS: Final = 128
 _NEARLY_ALL: Final = 0.9
 _SLACK: Final = 64
 """So many calls may be missing on both sides together, beyond the difference of the lengths."""
@@ -55,13 +58,27 @@ def between(ahead: Ahead, other: Ahead) -> Ahead:
 
 def fit(ends_ns: I64, other_ns: I64) -> Ahead:
     """How far ahead a clock is, from ends of the same collectives on both; drift if it shows."""
-    middle = int(np.median(ends_ns))
-    difference = (ends_ns - other_ns).astype(np.float64)
-    seconds = (ends_ns - middle) / 1e9
-    slope, error = slopes(seconds, difference[:, np.newaxis])
-    rate = float(slope[0]) / 1e9 if abs(slope[0]) > 3 * error[0] else 0.0
-    offset = float(middle_of(difference - (ends_ns - middle) * rate))
-    return Ahead(offset, rate, middle)
+    return fit_all(ends_ns[:, np.newaxis], other_ns)[0]
+
+
+def fit_all(ends_ns: I64, other_ns: I64) -> list[Ahead]:
+    """The same of many clocks, int64 [n, m], against one, int64 [n]."""
+    middle = int(other_ns[0]) + int(middle_of(other_ns - other_ns[0]))
+    difference = (ends_ns - other_ns[:, np.newaxis]).astype(np.float64)
+    since = other_ns - middle
+    found = []
+    for first in range(0, difference.shape[1], _COLUMNS):
+        part = difference[:, first : first + _COLUMNS]
+        slope, error = slopes(since / 1e9, part, points=_POINTS)
+        rates = np.where(np.abs(slope) > 3 * error, slope / 1e9, 0.0)
+        drifted = since[:, np.newaxis] * rates if rates.any() else 0.0
+        offsets = middle_of(part - drifted)
+        # counted on the clock that is ahead, which shows the middle later and drifts as seen there
+        found += [
+            Ahead(offset, rate / (1 + rate), middle + round(offset))
+            for offset, rate in zip(offsets.tolist(), rates.tolist(), strict=True)
+        ]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +90,9 @@ class Paired:
 
 
 def pair(
-    tokens: I64,
+    tokens: Tokens,
     ends_ns: I64,
-    other_tokens: I64,
+    other_tokens: Tokens,
     other_ends_ns: I64,
     ahead: Ahead | None = None,
     *,
@@ -114,7 +131,7 @@ def pair(
     return Paired(positions, known)
 
 
-def _voted(tokens: I64, ends: I64, other_tokens: I64, other_ends: I64) -> Ahead | None:
+def _voted(tokens: Tokens, ends: I64, other_tokens: Tokens, other_ends: I64) -> Ahead | None:
     """The difference that most pairs of like calls share, among pairs of similar place.
 
     Calls in the middle vote: over more of them clocks that drift would spread their votes.
@@ -149,7 +166,7 @@ def _ascending(place: I64) -> I64:
     return result
 
 
-def _filled(anchors: I64, own: tuple[I64, I64], other: tuple[I64, I64], near_ns: int) -> I64:
+def _filled(anchors: I64, own: tuple[Tokens, I64], other: tuple[Tokens, I64], near_ns: int) -> I64:
     """Anchors, and between them what is left: in order where it fits, else at least cost.
 
     ``own`` and ``other`` are tokens and ends of either sequence.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from metrics.collectives.align import ordinals, tabulate
-from metrics.collectives.by_time import FEWEST, SCATTER_NS, Ahead, between, fit
+from metrics.collectives.by_time import FEWEST, SCATTER_NS, Ahead, between, fit_all
 from metrics.collectives.deviation import evenly, fully_dependent
 from metrics.collectives.member import (
     COMMUNICATOR,
@@ -19,6 +19,7 @@ from metrics.collectives.member import (
     pick,
 )
 from metrics.collectives.merged import Merged
+from metrics.collectives.nearest import coded
 from metrics.collectives.pieces import grouped, runs
 from metrics.distinct import distinct_values
 from parsers.columns import I64, MISSING, Bool
@@ -179,12 +180,14 @@ def _contradicted(
     tokens, ends = members[0].tokens[line.positions[:, 0]], members[0].end_ns[line.positions[:, 0]]
     meets = fully_dependent(members[0].column("kind")[line.positions[:, 0]])
     differs = np.zeros(len(code), np.bool_)
+    others = _ends(members[1:], line.positions[:, 1:])
+    apart = (
+        fit_all(others, ends) if ahead is None else [between(one, ahead[0]) for one in ahead[1:]]
+    )
     for index, member in enumerate(members[1:], start=1):
-        there = line.positions[:, index]
-        differs |= member.tokens[there] != tokens
-        own = member.end_ns[there]
-        apart = fit(own, ends) if ahead is None else between(ahead[index], ahead[0])
-        differs |= meets & (np.abs(own - ends - apart.of(own)) > SCATTER_NS)
+        differs |= member.tokens[line.positions[:, index]] != tokens
+        own = others[:, index - 1]
+        differs |= meets & (np.abs(own - ends - apart[index - 1].of(own)) > SCATTER_NS)
     wrong[code[differs]] = True
     return wrong
 
@@ -233,10 +236,12 @@ def _merged(
     Only calls in stretches of one code can be one.
     """
     order = np.argsort([-len(part) for part in parts], kind="stable").tolist()
-    tokens = [
-        member.tokens[part] * _CODES + code
-        for member, part, code in zip(members, parts, codes, strict=True)
-    ]
+    tokens = coded(
+        [
+            member.tokens[part] * _CODES + code
+            for member, part, code in zip(members, parts, codes, strict=True)
+        ]
+    )
     first = order[0]
     whole = members[first]
     meets = fully_dependent(whole.column("kind")[parts[first]])
@@ -267,11 +272,14 @@ def _ahead(members: Sequence[Member], line: Line) -> list[Ahead] | None:
     rows = evenly(np.arange(len(line.positions)))
     if not len(rows):
         return None
-    first = members[0].end_ns[line.positions[rows, 0]]
-    return [
-        fit(member.end_ns[line.positions[rows, index]], first)
-        for index, member in enumerate(members)
-    ]
+    ends = _ends(members, line.positions[rows])
+    return fit_all(ends, ends[:, 0])
+
+
+def _ends(members: Sequence[Member], positions: I64) -> I64:
+    """Ends of every member's calls, int64 [n, m], each on its own clock."""
+    ends = [member.end_ns[positions[:, index]] for index, member in enumerate(members)]
+    return np.stack(ends).T
 
 
 def _lifted(table: I64, subsets: Sequence[I64]) -> I64:

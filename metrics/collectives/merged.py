@@ -9,6 +9,7 @@ import numpy as np
 
 from metrics.collectives.align import place_gap
 from metrics.collectives.by_time import SCATTER_NS, Ahead, Paired, fit, pair
+from metrics.collectives.nearest import Tokens
 from parsers.columns import I64, MISSING
 
 OTHER_LENGTH: Final = 0.5
@@ -26,7 +27,7 @@ class Merged:
     ranks at once, as all-to-alls and broadcasts need not. ``told``: time lined all of them up.
     """
 
-    tokens: I64
+    tokens: Tokens
     end_ns: I64
     places: I64
     ends_meet: bool = True
@@ -34,14 +35,14 @@ class Merged:
 
     @classmethod
     def of(
-        cls, tokens: I64, end_ns: I64, members: int, first: int, *, ends_meet: bool = True
+        cls, tokens: Tokens, end_ns: I64, members: int, first: int, *, ends_meet: bool = True
     ) -> Merged:
         """One member's sequence alone, of so many that may follow."""
         places = np.full((len(tokens), members), MISSING, np.int64)
         places[:, first] = np.arange(len(tokens))
         return cls(tokens, end_ns, places, ends_meet)
 
-    def merged(self, member: int, tokens: I64, end_ns: I64, ahead: Ahead | None) -> Merged:
+    def merged(self, member: int, tokens: Tokens, end_ns: I64, ahead: Ahead | None) -> Merged:
         """With one more member, whose clock is ``ahead`` of the first one's where that is known.
 
         Its calls are lined up by when they ended, and inserted where no other member has them.
@@ -73,14 +74,14 @@ class Merged:
             self.told,
         )
 
-    def _in_order(self, tokens: I64, end_ns: I64, ahead: Ahead | None) -> bool:
+    def _in_order(self, tokens: Tokens, end_ns: I64, ahead: Ahead | None) -> bool:
         """Whether calls, as many as there are, are those that are there: what and when they end."""
         if len(tokens) != len(self.tokens) or not np.array_equal(tokens, self.tokens):
             return False
         apart = ahead or fit(end_ns, self.end_ns)
         return bool((np.abs(end_ns - apart.of(end_ns) - self.end_ns) <= SCATTER_NS).all())
 
-    def _is_better(self, paired: Paired, tokens: I64, end_ns: I64) -> bool:
+    def _is_better(self, paired: Paired, tokens: Tokens, end_ns: I64) -> bool:
         """Whether time pairs more calls than as many calls in order do."""
         if len(tokens) != len(self.tokens):
             return True
@@ -88,7 +89,7 @@ class Merged:
         in_order = (tokens == self.tokens) & (apart <= SCATTER_NS)
         return int((paired.positions >= 0).sum()) > int(in_order.sum())
 
-    def _fitted(self, member: int, tokens: I64, end_ns: I64, ahead: Ahead | None) -> Merged:
+    def _fitted(self, member: int, tokens: Tokens, end_ns: I64, ahead: Ahead | None) -> Merged:
         untold = replace(self, told=False)
         if len(tokens) > len(self.tokens):
             return untold

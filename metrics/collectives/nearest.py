@@ -12,6 +12,8 @@ import numpy.typing as npt
 from metrics.distinct import distinct_values
 from parsers.columns import I64, MISSING
 
+Tokens = npt.NDArray[np.integer]
+
 _NEVER: Final = np.iinfo(np.int64).max
 _BITS: Final = 62
 _Calls = tuple[I64, I64]
@@ -31,9 +33,10 @@ class Alike:
     other_order: I64
 
     @classmethod
-    def of(cls, tokens: I64, other_tokens: I64) -> Alike:
-        """Calls are like where their tokens are equal."""
-        code, other = coded((tokens, other_tokens))
+    def of(cls, tokens: Tokens, other_tokens: Tokens) -> Alike:
+        """Calls are like where their tokens are equal; small numbers are not coded again."""
+        small = tokens.dtype == other_tokens.dtype == np.int16
+        code, other = (tokens, other_tokens) if small else coded((tokens, other_tokens))
         return cls(code.astype(np.int64), other.astype(np.int64), _ordered(code), _ordered(other))
 
     def nearest(self, ends_ns: I64, other_ends_ns: I64, near_ns: int) -> I64:
@@ -54,7 +57,7 @@ class Alike:
         return place
 
 
-def coded(tokens: Sequence[I64]) -> list[npt.NDArray[np.integer]]:
+def coded(tokens: Sequence[Tokens]) -> list[Tokens]:
     """Each sequence with its tokens numbered, alike in all; as few bytes as they need."""
     names = distinct_values(tokens[0]) if len(tokens) else np.empty(0, np.int64)
     places = []
@@ -68,7 +71,7 @@ def coded(tokens: Sequence[I64]) -> list[npt.NDArray[np.integer]]:
     return [place.astype(small) for place in places]
 
 
-def _place(names: I64, tokens: I64) -> I64 | None:
+def _place(names: Tokens, tokens: Tokens) -> I64 | None:
     """Where each token is among the names, None where one is not."""
     if not len(tokens):
         return np.empty(0, np.int64)
@@ -78,7 +81,7 @@ def _place(names: I64, tokens: I64) -> I64 | None:
     return place if np.array_equal(names[place], tokens) else None
 
 
-def _ordered(code: npt.NDArray[np.integer]) -> I64:
+def _ordered(code: Tokens) -> I64:
     return np.argsort(code, kind="stable")
 
 

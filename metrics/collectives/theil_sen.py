@@ -21,19 +21,19 @@ UNKNOWN_ERROR = 1e6
 """ns per s: error of a slope that too few points tell."""
 
 
-def slopes(time: F64, values: F64) -> tuple[F64, F64]:
+def slopes(time: F64, values: F64, *, points: int = MAX_POINTS) -> tuple[F64, F64]:
     """Slope of every column of ``values`` [n, m] over ``time`` [n], and its standard error.
 
     Both float64 [m]. The error is a 99 % interval (Sen 1968) over its width in standard
     deviations. Too few points give the slope 0 with `UNKNOWN_ERROR`. Many points are first
-    condensed to medians of consecutive blocks.
+    condensed to medians of at most ``points`` consecutive blocks.
     """
     members = values.shape[1]
     if len(time) < MIN_POINTS:
         return np.zeros(members), np.full(members, UNKNOWN_ERROR)
     order = np.argsort(time, kind="stable")
-    when = _condensed(time[order][:, np.newaxis])[:, 0]
-    level = _condensed(values[order])
+    when = _condensed(time[order][:, np.newaxis], points)[:, 0]
+    level = _condensed(values[order], points)
     early, late = _pairs(len(when))
     apart = when[late] > when[early]
     early, late = early[apart], late[apart]
@@ -54,14 +54,14 @@ def _pairs(count: int) -> tuple[I64, I64]:
     return early, late
 
 
-def _condensed(values: F64) -> F64:
-    """Medians of at most ``MAX_POINTS`` consecutive blocks of rows, their lengths one apart."""
+def _condensed(values: F64, points: int) -> F64:
+    """Medians of at most so many consecutive blocks of rows, their lengths one apart."""
     count = len(values)
-    if count <= MAX_POINTS:
+    if count <= points:
         return values
-    length, longer = divmod(count, MAX_POINTS)
+    length, longer = divmod(count, points)
     cut = longer * (length + 1)
-    parts = (values[:cut], length + 1, longer), (values[cut:], length, MAX_POINTS - longer)
+    parts = (values[:cut], length + 1, longer), (values[cut:], length, points - longer)
     return np.concatenate(
         [middle_of(part.reshape(number, size, -1), 1) for part, size, number in parts if number]
     )
