@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from metrics.refusal import refuse
 from metrics.result import Reason
 from parsers.errors import TraceError
-from parsers.execution.reader import ExecutionTrace, read_execution_trace
 
 if TYPE_CHECKING:
     from metrics.view import View
+    from parsers.execution.reader import ExecutionTrace
 
 _MARKED: Final = "length of the step markers that the execution traces were merged with"
 _OBSERVED: Final = (
@@ -66,6 +66,8 @@ def execution_times(view: View) -> ExecutionTimes:
 
 
 def _read(view: View) -> tuple[list[ExecutionTrace], list[Reason]]:
+    from parsers.execution.reader import read_execution_trace  # noqa: PLC0415 - few have any
+
     traces, reasons = [], []
     for file in view.job.discovery.files:
         if file.kind != "execution_trace" or file.duplicate_of is not None:

@@ -16,7 +16,7 @@ from metrics.registry import Metric
 from metrics.result import Result
 from metrics.throughput_tokens import compute as throughput_of
 from metrics.throughput_tokens import data_parallel
-from parsers.train_config import ConfigError, read_train_config
+from parsers.errors import TraceError
 
 if TYPE_CHECKING:
     from metrics.view import View
@@ -164,8 +164,12 @@ def _checkpointing(view: View) -> tuple[str, str]:
         return given, "override"
     path = Path(view.job.path) / CONFIG_NAME
     try:
-        mode = read_train_config(path).text("activation_checkpoint.mode") if path.is_file() else ""
-    except (ConfigError, OSError):
+        if not path.is_file():
+            return "", ""
+        from parsers.train_config import read_train_config  # noqa: PLC0415 - few have any
+
+        mode = read_train_config(path).text("activation_checkpoint.mode")
+    except (TraceError, OSError):
         return "", ""  # other commands tell what is wrong with it
     return (mode, CONFIG_NAME) if mode else ("", "")
 

@@ -11,11 +11,11 @@ from metrics.refusal import refuse
 from metrics.result import Reason, Result
 from metrics.side_answer import side_answer
 from parsers.errors import TraceError
-from parsers.serving import Experiment, names_of, read_serving
 
 if TYPE_CHECKING:
     from metrics.registry import Metric
     from metrics.view import View
+    from parsers.serving import Experiment
 
 FILE_OVERRIDE: Final = "result_file"
 _WANTED: Final = ("mean", "p50", "p90", "p95", "p99")
@@ -83,6 +83,8 @@ def latency(view: View, metric: Metric, quantity: str, extra: tuple[str, ...] = 
 
 def _runs(view: View) -> tuple[list[Run], list[Reason]]:
     """All experiments of all result files, in the order of their names, and unreadable files."""
+    from parsers.serving import names_of, read_serving  # noqa: PLC0415 - few have any
+
     runs: list[Run] = []
     reasons: list[Reason] = []
     for file in view.job.discovery.files:

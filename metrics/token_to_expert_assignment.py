@@ -18,10 +18,10 @@ from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.side_answer import side_answer
 from parsers.errors import TraceError
-from parsers.expert_load import SHAPES, ExpertLoad, read_expert_load
 
 if TYPE_CHECKING:
     from metrics.view import View
+    from parsers.expert_load import ExpertLoad
 
 F64 = npt.NDArray[np.float64]
 
@@ -59,6 +59,8 @@ def _nothing(unread: int, reasons: Sequence[Reason]) -> Exception:
 
 def _read(view: View) -> tuple[list[ExpertLoad], list[str], list[Reason]]:
     """Loads of the shape that tells most, the files they are from, and unreadable files."""
+    from parsers.expert_load import SHAPES, read_expert_load  # noqa: PLC0415 - few have any
+
     found: list[tuple[str, ExpertLoad]] = []
     reasons = []
     for file in view.job.discovery.files:

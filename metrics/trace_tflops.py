@@ -20,12 +20,12 @@ from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.statistics import ratio
 from parsers.errors import TraceError
-from parsers.execution.reader import ExecutionTrace, read_execution_trace
 
 if TYPE_CHECKING:
     from metrics.rank_view import RankView
     from metrics.view import View
     from parsers.columns import I64, Bool
+    from parsers.execution.reader import ExecutionTrace
     from parsers.found import Beside
 
 _LISTED: Final = 20
@@ -224,6 +224,8 @@ def _execution_trace(view: View, rank: RankView) -> ExecutionTrace | None:
     )
     if beside is None:
         return None
+    from parsers.execution.reader import read_execution_trace  # noqa: PLC0415 - few have any
+
     try:
         return read_execution_trace(Path(beside.real_path), shown=beside.path)
     except TraceError:
