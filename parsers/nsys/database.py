@@ -23,7 +23,7 @@ from parsers.nsys.compiled import Texts, new_scan
 from parsers.nsys.pages import Pages
 from parsers.nsys.sql import Only, after_that, decoded, numbered, quoted, rows_after, select
 
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 17
 _MAX_CELL_BYTES = 1 << 26
 _STEPS_BETWEEN_LOOKS = 100_000
 _IDS_A_QUERY = 500

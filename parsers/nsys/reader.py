@@ -18,11 +18,12 @@ from parsers.nsys.nvtx import Ranges, read_ranges
 from parsers.nsys.rows import TableRows, read_table
 from parsers.nsys.samples import CounterRows, read_counters
 from parsers.nsys.spill import Scratch
+from parsers.resources import allowed_cpus
 
 NSYS_VERSION = 3
 """Raised whenever the same bytes would give other columns: stored columns become invalid."""
 
-_THREADS = 2
+_MOST_THREADS = 4  # tables of any size are three or four
 _EVENTS = (
     schema.KERNELS,
     schema.COPIES,
@@ -113,12 +114,12 @@ def _require_export(database: Database, shown: str) -> None:
 
 
 def _read(database: Database, meter: _Meter, scratch: Scratch) -> Tables:
-    """All tables, two at a time: the rows of the pages are read without Python's lock."""
+    """All tables, several at a time: the rows of the pages are read without Python's lock."""
     sources = (
         *(schema.API_ROWS, schema.KERNEL_ROWS, schema.OS_ROWS),
         *(schema.COPY_ROWS, schema.FILL_ROWS, schema.SYNC_ROWS, schema.GRAPH_ROWS),
     )
-    with ThreadPoolExecutor(_THREADS) as threads:
+    with ThreadPoolExecutor(max(2, min(allowed_cpus(), _MOST_THREADS))) as threads:
         of_ranges = threads.submit(read_ranges, database, scratch, meter.add)
         others = [threads.submit(read_table, database, s, scratch, meter.add) for s in sources]
         ranges = of_ranges.result()
