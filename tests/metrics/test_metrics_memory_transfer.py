@@ -69,6 +69,16 @@ def test_copies_alone_are_device_work_too() -> None:
     assert measure("memory_transfer", rank_trace(0, gpu=[copy(0, 5)])).value == 0.005
 
 
+def test_a_rank_without_work_in_the_window_leaves_the_others() -> None:
+    late = rank_trace(1, gpu=[copy(900, 10)])
+
+    details = measure(
+        "memory_transfer", rank_trace(0, gpu=[copy(0, 10)]), late, window=Window(0, 100_000)
+    ).details
+
+    assert (details["num_copies"], details["uncovered_mem_ms"]) == (1, 0.005)
+
+
 def test_no_copy_is_a_real_zero() -> None:
     result = measure("memory_transfer", rank_trace(0, gpu=[kernel("gemm", 0, 5)]))
 
