@@ -26,9 +26,9 @@ import numpy as np
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, write_job
 from ccltui.demo.job import build
 from ccltui.demo.truth import CallTruth
-from metrics.collectives.causes import UNKNOWN
 from metrics.collectives.chain import PIPELINE, Link, chain_of
 from metrics.collectives.match import MEDIUM
+from metrics.collectives.verdicts import UNKNOWN
 from metrics.view import View
 from parsers.job import open_job
 

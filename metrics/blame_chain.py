@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from metrics.classify import TYPES
 from metrics.collectives import lag_tables
 from metrics.collectives.blamed import blamed_of, worst_of
-from metrics.collectives.causes import UNKNOWN
 from metrics.collectives.chain import PIPELINE, Link, chain_of
 from metrics.collectives.instance import CONFIDENCES
 from metrics.collectives.selection import (
@@ -19,6 +18,7 @@ from metrics.collectives.selection import (
     source_of_times,
 )
 from metrics.collectives.trust import match_reasons, match_warnings, require_possible
+from metrics.collectives.verdicts import UNKNOWN
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
 from metrics.registry import Metric

@@ -10,7 +10,6 @@ import numpy as np
 
 from metrics.collectives import lag_tables
 from metrics.collectives.blamed import Blamed, blamed_of, worst_of
-from metrics.collectives.causes import CAUSES, MEANINGS, UNKNOWN
 from metrics.collectives.instance import CONFIDENCES, Instance, describe
 from metrics.collectives.selection import (
     chosen_of,
@@ -20,6 +19,7 @@ from metrics.collectives.selection import (
     source_of_times,
 )
 from metrics.collectives.trust import match_reasons, match_warnings, require_possible
+from metrics.collectives.verdicts import CAUSES, MEANINGS, UNKNOWN
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.distinct import distinct_values
 from metrics.envelope import answer

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metrics.collectives.causes import Verdicts
 from metrics.collectives.selection import Part
+from metrics.collectives.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from metrics.view import View

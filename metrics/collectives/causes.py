@@ -1,13 +1,8 @@
-"""Why a rank came late to a collective: one word, the share it explains, and how sure that is.
-
-The largest of the things that the late rank spent more time on than its peers is the cause where
-it makes up at least half of the lateness; else the cause is unknown.
-"""
+"""Why ranks came late to collectives, found in what each of them did since they last met."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -18,22 +13,13 @@ from metrics.classify import TYPES
 from metrics.collectives.activity import Activity, Sorts
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.kernel_names import KernelNames
-from metrics.collectives.match import HIGH, LOW, MEDIUM, MatchInput
+from metrics.collectives.match import LOW, MatchInput
 from metrics.collectives.p2p import Pairs
 from metrics.collectives.partners import Partners, partners_of
-from metrics.collectives.segments import (
-    COMPUTE,
-    COPIES,
-    F64,
-    IDLE,
-    OTHER_COLLECTIVE,
-    PARTS,
-    Segments,
-    Targets,
-    explain,
-)
+from metrics.collectives.segments import Segments, Targets, explain
 from metrics.collectives.stragglers import Arrivals
 from metrics.collectives.sync_points import SyncPoints, sync_points
+from metrics.collectives.verdicts import OWN_WORK, Verdicts, cause_of, confidence_of
 from metrics.groups import CommGroup
 from metrics.rank_facts import RankFacts
 from parsers.columns import I8, I64, Bool
@@ -43,98 +29,6 @@ if TYPE_CHECKING:
 
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
 _SENDRECV: Final = TYPES.index("SendRecv")
-
-MORE_KERNELS: Final = "more_kernels"
-UNEQUAL_WORK: Final = "unequal_work"
-HOST_LATE: Final = "host_late"
-EARLIER_LAG: Final = "earlier_lag"
-UNKNOWN: Final = "unknown"
-
-CAUSES: Final = (
-    COMPUTE,  # its kernels take longer
-    MORE_KERNELS,  # it runs more of them
-    UNEQUAL_WORK,  # it was given more: larger messages, or other work than its peers
-    OTHER_COLLECTIVE,  # a collective of another group kept it
-    COPIES,
-    *IDLE,  # the device idled while the host did this
-    HOST_LATE,  # the same, of which no kind makes up half
-    EARLIER_LAG,  # it was late before, and never stopped to be waited for
-    UNKNOWN,
-)
-MEANINGS: Final[Mapping[str, str]] = {
-    COMPUTE: "its kernels take longer",
-    MORE_KERNELS: "it runs more kernels",
-    UNEQUAL_WORK: "it has more work: larger messages in its all-to-alls",
-    OTHER_COLLECTIVE: "a collective of another group kept it",
-    COPIES: "copies and fills that nothing hides",
-    "data_loading": "its device idles while the host waits for data",
-    "checkpoint": "its device idles while the host saves a checkpoint",
-    "garbage_collection": "its device idles while Python collects garbage",
-    "compilation": "its device idles while the host compiles or loads code",
-    "allocation": "its device idles while the host allocates or frees memory",
-    "synchronisation": "its device idles while the host waits in a synchronisation",
-    "host_blocked": "its device idles while one operation on the host lasts and lasts",
-    "host_work": "its device idles while the host runs operators",
-    "host_stall": "its device idles and nothing is recorded on the host",
-    HOST_LATE: "its device idles while the host does several things",
-    EARLIER_LAG: "it was late before, at a collective that its peers did not stop for",
-    UNKNOWN: "the trace does not tell",
-}
-
-_OWN_WORK: Final = [
-    CAUSES.index(name)
-    for name in (COMPUTE, MORE_KERNELS, UNEQUAL_WORK, COPIES, "host_work", "host_stall", HOST_LATE)
-]
-"""What ranks of different stages of a pipeline spend different times on anyway."""
-
-NAMED_SHARE: Final = 0.5
-"""A cause explains at least this share of the lateness."""
-SURE_SHARE: Final = 0.8
-"""From this share on a verdict is as sure as the match it rests on."""
-MORE_WORK: Final = 1.02
-"""Elements over those of the peers from which on messages count as unequal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """Causes of n late arrivals.
-
-    ``cause`` indexes ``CAUSES``; ``share`` is the part of the lateness it explains, 0 where
-    unknown; ``confidence`` LOW, MEDIUM or HIGH. ``alike`` marks those that a rank of the same
-    stage of the pipeline came before: the others are late against other work, as their turn may
-    have it. The rest is as in `Segments`.
-    """
-
-    targets: Targets
-    segments: Segments
-    cause: I8
-    share: F64
-    confidence: I8
-    alike: Bool
-
-    def __len__(self) -> int:
-        return len(self.cause)
-
-    def take(self, rows: I64) -> Verdicts:
-        """Some of them."""
-        return Verdicts(
-            self.targets.take(rows),
-            self.segments.take(rows),
-            self.cause[rows],
-            self.share[rows],
-            self.confidence[rows],
-            self.alike[rows],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The cause of several late arrivals of one rank together."""
-
-    cause: str
-    share: float
-    confidence: int
-    excess_ns: float
 
 
 class Causes:
@@ -281,12 +175,12 @@ class Causes:
         """
         activities = [self.activity(label) for label in labels]
         segments = explain(self.points(labels), targets, activities)
-        cause, share = _cause(segments)
-        sure = _confidence(segments, cause, share)
+        cause, share = cause_of(segments)
+        sure = confidence_of(segments, cause, share)
         if limit is not None:
             sure = np.minimum(sure, limit).astype(np.int8)
         alike = self._has_like_peer(labels, targets, segments)
-        sure[~alike & np.isin(cause, _OWN_WORK)] = LOW
+        sure[~alike & np.isin(cause, OWN_WORK)] = LOW
         return Verdicts(targets, segments, cause, share, sure, alike)
 
     def _has_like_peer(self, labels: tuple[str, ...], targets: Targets, segments: Segments) -> Bool:
@@ -294,78 +188,3 @@ class Causes:
         stage = np.array([self.stages[label] for label in labels])
         like = stage == stage[targets.late][:, np.newaxis]
         return np.asarray((like & segments.start.punctual).any(axis=1))
-
-
-def together(found: Verdicts) -> Verdict:
-    """One verdict on several targets of the same late rank: of all that it did more."""
-    known = found.segments.start.since >= 0
-    if not known.any():
-        return Verdict(UNKNOWN, 0.0, LOW, 0.0)
-    summed = found.segments.summed(known)
-    cause, share = _cause(summed)
-    sure = int(_confidence(summed, cause, share)[0])
-    limit = int(found.confidence[known].max())
-    excess = float(summed.start.excess_ns[0])
-    return Verdict(CAUSES[cause[0]], float(share[0]), min(sure, limit), excess)
-
-
-def _cause(segments: Segments) -> tuple[I8, F64]:
-    """Index into CAUSES and share explained."""
-    parts, excess = segments.parts_ns, segments.start.excess_ns
-    idle = [PARTS.index(name) for name in IDLE]
-    idle_ns = parts[:, idle].sum(axis=1)
-    kinds = [COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE, EARLIER_LAG, HOST_LATE]
-    inner = parts[:, idle].argmax(axis=1)
-    choices = np.stack(
-        [
-            parts[:, PARTS.index(COMPUTE)],
-            parts[:, PARTS.index(OTHER_COLLECTIVE)],
-            parts[:, PARTS.index(COPIES)],
-            idle_ns,
-            segments.start.carried_ns,
-        ],
-        axis=1,
-    )
-    best = choices.argmax(axis=1)
-    amount = choices[np.arange(len(best)), best]
-    own = parts[np.arange(len(best)), np.array(idle)[inner]]
-    mixed = (best == 3) & (own < NAMED_SHARE * amount)
-    told = np.where((best == 3) & ~mixed, own, amount)
-    name = np.where(best < 3, best, np.where(best == 3, 3 + inner, len(kinds) - 2))
-    name[mixed] = len(kinds) - 1
-    index = np.array([CAUSES.index(kind) for kind in kinds])[name]
-    index = np.where(index == CAUSES.index(COMPUTE), _kind_of_compute(segments), index)
-    known = (segments.start.since >= 0) & (excess > 0)
-    whole = np.where(known, excess, 1.0)
-    named = known & (amount >= NAMED_SHARE * whole)
-    share = told / whole
-    cause = np.where(named, index, CAUSES.index(UNKNOWN)).astype(np.int8)
-    return cause, np.where(named, np.minimum(share, 1.0), 0.0)
-
-
-def _kind_of_compute(segments: Segments) -> I64:
-    """Longer kernels, more of them, or more work to do, as an index into CAUSES."""
-    extra = segments.compute_ns - segments.peer_compute_ns
-    with np.errstate(invalid="ignore", divide="ignore"):
-        more = segments.extra_kernels_ns >= NAMED_SHARE * extra
-        heavier = extra / segments.peer_compute_ns
-        given = (segments.elements_ratio >= MORE_WORK) & (
-            segments.elements_ratio - 1 >= heavier / 4
-        )
-    names = np.full(len(extra), CAUSES.index(COMPUTE))
-    names[more] = CAUSES.index(MORE_KERNELS)
-    names[given] = CAUSES.index(UNEQUAL_WORK)
-    return names
-
-
-def _confidence(segments: Segments, cause: I8, share: F64) -> I8:
-    """How sure the cause is, were the match certain."""
-    confidence = np.where(share >= SURE_SHARE, HIGH, np.where(share >= NAMED_SHARE, MEDIUM, LOW))
-    vague = [CAUSES.index(name) for name in (EARLIER_LAG, HOST_LATE, "host_stall", "host_work")]
-    confidence[np.isin(cause, vague)] = np.minimum(confidence[np.isin(cause, vague)], MEDIUM)
-    few = segments.start.punctual.sum(axis=1) < 2
-    confidence[few & np.isin(cause, vague)] = LOW
-    # what was launched before the first event of a file runs on unrecorded
-    confidence[segments.by_clocks] = LOW
-    confidence[cause == CAUSES.index(UNKNOWN)] = LOW
-    return confidence.astype(np.int8)

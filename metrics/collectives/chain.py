@@ -13,9 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from metrics.collectives.causes import UNKNOWN, Causes, Verdicts, together
+from metrics.collectives.causes import Causes
 from metrics.collectives.match import LOW, MEDIUM
-from metrics.collectives.segments import OTHER_COLLECTIVE, Targets
+from metrics.collectives.segments import Targets
+from metrics.collectives.splits import OTHER_COLLECTIVE
+from metrics.collectives.verdicts import UNKNOWN, Verdicts, together
 from metrics.collectives.waits import Waits, waits_of
 from metrics.distinct import distinct_values
 from parsers.columns import I64, MISSING

@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from metrics.collectives.activity import Activity
-from metrics.collectives.causes import Causes, Verdicts
+from metrics.collectives.causes import Causes
 from metrics.collectives.host_work import HOST_STALL
-from metrics.collectives.segments import IDLE, PARTS
+from metrics.collectives.splits import IDLE, PARTS
+from metrics.collectives.verdicts import Verdicts
 from metrics.intervals import union
 from parsers.columns import I64
 

@@ -10,14 +10,14 @@ import numpy as np
 from metrics.calls import DTYPES
 from metrics.classify import TYPES
 from metrics.collectives.bandwidth import matched_bandwidth
-from metrics.collectives.causes import Verdicts
 from metrics.collectives.chain import Link, chain_of
 from metrics.collectives.evidence import Evidence, evidence_of
 from metrics.collectives.match import gather
-from metrics.collectives.segments import PARTS, split, triggers_of
 from metrics.collectives.selection import describe_group
 from metrics.collectives.sentences import link_sentence, sentence
+from metrics.collectives.splits import PARTS, split, triggers_of
 from metrics.collectives.stragglers import NOBODY, GroupArrivals
+from metrics.collectives.verdicts import Verdicts
 from metrics.statistics import microseconds
 
 if TYPE_CHECKING:

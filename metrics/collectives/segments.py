@@ -8,7 +8,7 @@ lateness they had there is still with them; the start is then moved back to wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -17,21 +17,20 @@ import numpy.typing as npt
 
 from metrics.classify import TYPES
 from metrics.collectives.activity import Activity
-from metrics.collectives.host_work import HOST_CAUSES, HOST_STALL
 from metrics.collectives.kernel_names import compare
+from metrics.collectives.splits import (
+    COMPUTE,
+    PARTS,
+    Beside,
+    by_member,
+    computing,
+    hidden_ns,
+    split,
+    stopped_and_computed,
+    triggers_of,
+)
 from metrics.collectives.sync_points import SyncPoints
-from metrics.distinct import distinct_values
-from metrics.intervals import Intervals
-from parsers.columns import I64, MISSING, Bool
-
-F64 = npt.NDArray[np.float64]
-
-COMPUTE: Final = "compute"
-OTHER_COLLECTIVE: Final = "previous_collective"
-COPIES: Final = "copies"
-IDLE: Final = (*HOST_CAUSES, HOST_STALL)
-PARTS: Final = (COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE)
-"""Into what the time between two arrivals is split; waiting for one's own peers is no part."""
+from parsers.columns import F64, I64, MISSING, Bool
 
 MAX_BACK: Final = 64
 """So many collectives without a stop are looked through."""
@@ -151,84 +150,14 @@ def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]
         measured = split(begin, end, activities, points.groups, start.triggers[known])
         for index, name in enumerate(PARTS):
             parts[known, index] = beside.more(measured[name])
-        every = _by_member(activities, begin, end, _computed)
-        parts[known, PARTS.index(COMPUTE)] -= _hidden(beside, measured[COMPUTE], every)
+        every = by_member(activities, begin, end, computing)
+        parts[known, PARTS.index(COMPUTE)] -= hidden_ns(beside, measured[COMPUTE], every)
         mine[known], theirs[known] = beside.both(every)
         extra[known], kernel[known] = compare(activities, begin, end, beside.late, beside.punctual)
-        exchanged, usual = beside.both(_by_member(activities, begin, end, _exchanged))
+        exchanged, usual = beside.both(by_member(activities, begin, end, _exchanged))
         ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
     by_clocks = (start.since >= 0) & (np.append(points.number, 0)[start.since] < 0)
     return Segments(start, parts, mine, theirs, extra, kernel, ratio, by_clocks)
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """The late rank beside the median of its punctual peers, for values [t, m]."""
-
-    late: I64
-    punctual: Bool
-
-    def both(self, values: I64 | F64) -> tuple[F64, F64]:
-        """Value of the late rank, and the median of its peers; float64 [t]."""
-        mine = np.asarray(values[np.arange(len(self.late)), self.late], np.float64)
-        return mine, _median(np.asarray(values, np.float64), self.punctual)
-
-    def more(self, values: I64 | F64) -> F64:
-        """By how much the late rank's is larger."""
-        mine, theirs = self.both(values)
-        return mine - theirs
-
-
-def split(
-    begin_ns: I64,
-    end_ns: I64,
-    activities: Sequence[Activity],
-    groups: frozenset[int],
-    triggers: npt.NDArray[np.str_],
-) -> dict[str, I64]:
-    """Time of each of ``PARTS`` in [begin, end), int64 ns [t, m] like all that is given."""
-    found = {name: np.zeros(begin_ns.shape, np.int64) for name in PARTS}
-    for i, one in enumerate(activities):
-        begin, end = begin_ns[:, i], end_ns[:, i]
-        for trigger in distinct_values(triggers[:, i]).tolist():
-            rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
-            found[COMPUTE][rows, i] = _measure(layers.compute, begin[rows], end[rows])
-            found[OTHER_COLLECTIVE][rows, i] = _measure(layers.kept, begin[rows], end[rows])
-        found[COPIES][:, i] = _measure(one.copies, begin, end)
-        for name in IDLE:
-            found[name][:, i] = _measure(one.idle[name], begin, end)
-    return found
-
-
-def _layered(
-    begin_ns: I64,
-    end_ns: I64,
-    activities: Sequence[Activity],
-    groups: frozenset[int],
-    triggers: npt.NDArray[np.str_],
-) -> tuple[I64, I64]:
-    """Time in which each rank stopped for collectives of ``groups``, and computed apart."""
-    stopped, computed = np.zeros((2, *begin_ns.shape), np.int64)
-    for i, one in enumerate(activities):
-        for trigger in distinct_values(triggers[:, i]).tolist():
-            rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
-            begin, end = begin_ns[rows, i], end_ns[rows, i]
-            stopped[rows, i] = _measure(layers.stopped, begin, end)
-            computed[rows, i] = _measure(layers.compute, begin, end)
-    return stopped, computed
-
-
-def _hidden(beside: Beside, computed: I64, every: I64) -> F64:
-    """How much of what a rank computed more its peers computed too, but beside a collective."""
-    return np.maximum(beside.more(computed) - np.maximum(beside.more(every), 0), 0)
-
-
-def triggers_of(
-    activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]
-) -> npt.NDArray[np.str_]:
-    """Behind what kind of collective each rank began each target, [t, m]."""
-    columns = [one.triggers(times_ns[:, i], groups) for i, one in enumerate(activities)]
-    return np.stack(columns, axis=1)
 
 
 def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Start:
@@ -271,16 +200,11 @@ def _lateness(
     peers = late < PUNCTUAL * latest[:, np.newaxis]
     beside = Beside(targets.late, peers)
     times = targets.time_ns
-    stopped, computed = _layered(begin, times, activities, points.groups, triggers)
+    stopped, computed = stopped_and_computed(begin, times, activities, points.groups, triggers)
     brought = beside.more(points.late_ns[place] + stopped)
-    brought += _hidden(beside, computed, _by_member(activities, begin, times, _computed))
+    brought += hidden_ns(beside, computed, by_member(activities, begin, times, computing))
     reached = (begin < targets.time_ns).all(axis=1)
     return peers, beside.more(late), np.where(reached, brought, np.nan)
-
-
-def _computed(one: Activity, begin: I64, end: I64) -> I64:
-    """Time in computation, whatever runs beside it."""
-    return _measure(one.compute, begin, end)
 
 
 def _exchanged(one: Activity, begin: I64, end: I64) -> I64:
@@ -290,29 +214,3 @@ def _exchanged(one: Activity, begin: I64, end: I64) -> I64:
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.maximum(elements, 0))))
     starts = one.calls.start_ns[rows]
     return np.asarray(total[np.searchsorted(starts, end)] - total[np.searchsorted(starts, begin)])
-
-
-def _by_member(
-    activities: Sequence[Activity],
-    begin: I64,
-    end: I64,
-    measure: Callable[[Activity, I64, I64], I64],
-) -> I64:
-    columns = [measure(one, begin[:, i], end[:, i]) for i, one in enumerate(activities)]
-    return np.stack(columns, axis=1)
-
-
-def _measure(intervals: Intervals, begin: I64, end: I64) -> I64:
-    return np.asarray(intervals.before(end) - intervals.before(begin))
-
-
-def _median(values: F64, rows: Bool) -> F64:
-    """Median over the marked members, float64 [t]; NaN where none is marked."""
-    if values.shape[1] == 2:
-        return np.where(rows[:, 0], values[:, 0], np.where(rows[:, 1], values[:, 1], np.nan))
-    ordered = np.sort(np.where(rows, values, np.inf), axis=1)
-    number = rows.sum(axis=1)
-    line = np.arange(len(values))
-    low = ordered[line, np.maximum((number - 1) // 2, 0)]
-    high = ordered[line, np.minimum(number // 2, values.shape[1] - 1)]
-    return np.where(number > 0, (low + high) / 2, np.nan)

@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from metrics.classify import TYPES
-from metrics.collectives.causes import (
+from metrics.collectives.chain import PIPELINE, SLOW_TRANSFER, Link
+from metrics.collectives.evidence import Evidence, short_name
+from metrics.collectives.splits import COMPUTE, COPIES, IDLE, OTHER_COLLECTIVE
+from metrics.collectives.verdicts import (
     EARLIER_LAG,
     HOST_LATE,
     MEANINGS,
@@ -14,9 +17,6 @@ from metrics.collectives.causes import (
     UNEQUAL_WORK,
     UNKNOWN,
 )
-from metrics.collectives.chain import PIPELINE, SLOW_TRANSFER, Link
-from metrics.collectives.evidence import Evidence, short_name
-from metrics.collectives.segments import COMPUTE, COPIES, IDLE, OTHER_COLLECTIVE
 
 GroupLabel = Callable[[int], str]
 

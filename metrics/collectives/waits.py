@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrics.collectives.causes import Causes, Verdicts
+from metrics.collectives.causes import Causes
 from metrics.collectives.member import STEP
 from metrics.collectives.sync_points import SyncPoints
+from metrics.collectives.verdicts import Verdicts
 from metrics.intervals import Intervals, union
 from parsers.columns import I64, MISSING, Bool
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, rank_trace, world
 
-from metrics.collectives.causes import CAUSES, MEANINGS
 from metrics.collectives.instance import Instance, describe
 from metrics.collectives.sentences import duration
+from metrics.collectives.verdicts import CAUSES, MEANINGS
 from metrics.registry import Metric
 from metrics.straggler_cause import METRIC
 from metrics.view import View, ViewOptions

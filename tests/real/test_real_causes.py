@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metrics.collectives.causes import CAUSES
 from metrics.collectives.instance import describe
+from metrics.collectives.verdicts import CAUSES
 from metrics.registry import find
 from metrics.result import Result
 from metrics.view import View
