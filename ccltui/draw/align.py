@@ -16,7 +16,7 @@ from ccltui.draw import glyphs, numbers
 from ccltui.draw.lanes import I64
 from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.planes import U8, Planes
-from ccltui.draw.ruler import round_step, ticks
+from ccltui.draw.ruler import put_tick, round_step, ticks
 from ccltui.draw.timeline import put_cursor
 
 ABSENT = -1
@@ -181,7 +181,7 @@ def _ruler(planes: Planes, columns: Columns, gutter: int, cells: int, count: int
     shown = columns.shown(cells)
     step = round_step(shown, cells, apart=8)
     for k in ticks(columns.first, min(columns.first + shown, count), step):
-        planes.put(0, gutter + columns.column(k), glyphs.TICK + numbers.count(k), Ink.RULER)
+        put_tick(planes, gutter + columns.column(k), numbers.count(k))
 
 
 def _label(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ccltui.draw.glyphs import BLANK, U32
-from ccltui.draw.text import clean
+from ccltui.draw.text import clean, fit
 
 U8 = npt.NDArray[np.uint8]
 Span = tuple[int, int, int]
@@ -53,6 +53,10 @@ class Planes:
             self.glyph[y, left:right] = codes[left - x : right - x]
             self.style[y, left:right] = style
         return end
+
+    def put_fitted(self, y: int, x: int, text: str, style: int) -> None:
+        """Write ``text`` from a place to the right edge; what has no room leaves an ellipsis."""
+        self.put(y, x, fit(text, self.width - x), style)
 
     def paste(self, other: Planes, y: int, x: int) -> None:
         """Copy another picture into this one, its corner at (y, x), cut at the edges."""

@@ -31,6 +31,12 @@ def ticks(start: int, end: int, step: int) -> Iterator[int]:
     yield from range(first, end, step)
 
 
+def put_tick(planes: Planes, x: int, label: str) -> None:
+    """A tick on the ruler, with its label where that has room as a whole."""
+    text = glyphs.TICK + label
+    planes.put(0, x, text if x + len(text) <= planes.width else glyphs.TICK, Ink.RULER)
+
+
 def put_hits(planes: Planes, gutter: int, columns: I64) -> None:
     """Mark columns (int64, any order, those out of view are left out) on the ruler.
 

@@ -16,7 +16,7 @@ from ccltui.draw.glyphs import U32
 from ccltui.draw.lanes import I64, Bool, Lane, Sample
 from ccltui.draw.palette import CLASSES, MERGED, Ink
 from ccltui.draw.planes import U8, Planes
-from ccltui.draw.ruler import round_step, ticks
+from ccltui.draw.ruler import put_tick, round_step, ticks
 
 NETWORK_LABEL = "net"
 _SHADES = np.array([ord(shade) for shade in " █░▒"], np.uint32)
@@ -53,7 +53,7 @@ def put_ruler(planes: Planes, grid: TimeGrid, gutter: int, cells: int, cursor: i
     planes.put(0, 0, f"+{numbers.short_duration(step)}", Ink.RULER)
     for at in ticks(start, end, step):
         x = gutter + at // grid.cell_ns - grid.k0
-        planes.put(0, x, glyphs.TICK + numbers.instant(at, step), Ink.RULER)
+        put_tick(planes, x, numbers.instant(at, step))
     if cursor is not None:
         put_cursor(planes, gutter, cursor // grid.cell_ns - grid.k0, cells)
 

@@ -12,6 +12,7 @@ from ccltui.tui.action import Action, Bindings, keys_of, shown
 from ccltui.tui.actions import ACTIONS
 from ccltui.tui.counts import MOST
 from ccltui.tui.goto import goto
+from ccltui.tui.keymap import works_in
 from ccltui.tui.lines import Line, cut
 from ccltui.tui.prompt import Prompt, Typed
 from ccltui.tui.scene import Scene
@@ -133,17 +134,12 @@ def _rank(
 
 def _entry(action: Action, times: int, scene: Scene, bindings: Bindings) -> Entry:
     if scene.state.pane not in action.panes:
-        why = f"works in {panes_of(action)}"
+        why = works_in([pane for pane in Pane if pane in action.panes])
     else:
         why = action.why_not(scene) or ""
     keys = " ".join(shown(key) for key in keys_of(action, bindings))
     name = action.id if times == 1 else f"{times:,} x {action.id}"
     return Entry(name, keys, action.help, why, Chosen(action, times))
-
-
-def panes_of(action: Action) -> str:
-    """The panes that an action works in, as words."""
-    return " and ".join(f"{pane.value} {pane.title}" for pane in Pane if pane in action.panes)
 
 
 def _line(entry: Entry, width: int, *, on: bool) -> Line:

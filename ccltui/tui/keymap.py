@@ -55,9 +55,14 @@ class Keymap:
             return Pressed(action=bound[typed])
         elsewhere = [other for other in Pane if typed in self._bound[other]]
         if elsewhere:
-            panes = " and ".join(f"{other.value} {other.title}" for other in elsewhere)
-            return Pressed(problem=f"{shown(typed)} works in {panes}")
+            return Pressed(problem=f"{shown(typed)} {works_in(elsewhere)}")
         return Pressed(problem=f"{shown(typed)} is not a key here: ? lists them")
+
+
+def works_in(panes: Sequence[Pane]) -> str:
+    """Where an action can act."""
+    *others, last = [f"{pane.value} {pane.title}" for pane in panes]
+    return f"works in {', '.join(others)} and {last}" if others else f"works in {last}"
 
 
 def bind(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Bindings:

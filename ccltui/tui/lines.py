@@ -29,7 +29,8 @@ def cut(pieces: Sequence[Piece], width: int, fill: int) -> Line:
     line: Line = []
     left = width
     for text, style in pieces:
-        shown = clean(text)[:left]
+        whole = clean(text)
+        shown = whole if len(whole) <= left else fit(whole.rstrip(), left)
         if shown:
             line.append((shown, style))
             left -= len(shown)
@@ -134,6 +135,8 @@ def _steps_legend(scene: Scene) -> Line:
     if not steps:
         return []
     first, last = steps[0].id, steps[-1].id
+    if first == last:
+        return [(f"iteration {first} ", Ink.TAB)]
     return [(f"iterations {first}-{last} (n={len(steps)}) ", Ink.TAB)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import fit, fit_middle, wrap
@@ -48,7 +50,7 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
     if scene.state.pane is Pane.TIMELINE:
         measured = area_text(scene)
         below: Line = [(f" {measured}", Ink.STRONG)] if measured else collective
-        return [(f" {_time_text(scene)}", Ink.TEXT)], below
+        return [(f" {_time_text(scene, width - 2)}", Ink.TEXT)], below
     if scene.disproved:
         text = f" ! pairs disproved by the clocks: {scene.disproved}"
         return collective, [(text, Ink.WARNING)]
@@ -58,7 +60,8 @@ def _status(scene: Scene, width: int) -> tuple[Line, Line]:
         order += f", {scene.state.ranks_in_view} of {len(scene.members)}"
     clock = "" if scene.communicator is None else scene.communicator.clock
     parts = [_match_text(scene), clock, f"floor {floor}", order]
-    return collective, [(f" {GAP.join(part for part in parts if part)}", Ink.DIM)]
+    sure = _whole([part for part in parts if part], width - 2)
+    return collective, [(f" {sure}", Ink.DIM)]
 
 
 def _definition(scene: Scene, width: int) -> tuple[Line, Line]:
@@ -153,7 +156,7 @@ def _event_text(scene: Scene) -> str:
     return f"{place}{total}   {events.name_of(int(events.order[at]))}"
 
 
-def _time_text(scene: Scene) -> str:
+def _time_text(scene: Scene, width: int) -> str:
     view, selection = scene.state.time, scene.state.selection
     cursor = "--" if selection.time_ns is None else numbers.instant(selection.time_ns, view.cell_ns)
     rank = "" if selection.rank is None else rank_name(selection.rank)
@@ -164,7 +167,16 @@ def _time_text(scene: Scene) -> str:
         f"view {left} +{numbers.duration(view.cells * view.cell_ns)}",
         scene.findings.clock,
     ]
-    return GAP.join(part for part in parts if part)
+    return _whole(parts, width)
+
+
+def _whole(parts: Sequence[str], width: int) -> str:
+    """As many parts as there is room for, none of them cut but the first."""
+    text = parts[0]
+    for part in parts[1:]:
+        if part and len(text) + len(GAP) + len(part) <= width:
+            text += GAP + part
+    return text
 
 
 def _running_text(scene: Scene) -> str:

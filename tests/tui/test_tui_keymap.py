@@ -15,7 +15,7 @@ from ccltui.tui import lines
 from ccltui.tui.action import Bindings, first_key
 from ccltui.tui.actions import by_id
 from ccltui.tui.help import help_lines
-from ccltui.tui.keymap import Keymap, bind, conflicts
+from ccltui.tui.keymap import Keymap, bind, conflicts, works_in
 from ccltui.tui.viewstate import Pane
 from parsers.errors import GrammarError
 
@@ -193,3 +193,11 @@ async def test_keys_of_the_user_work_in_the_explorer(start: Start, settle: Settl
         await pilot.press("2", "n")
 
         assert app.scene.state.worst == 0
+
+
+def test_where_a_key_works_is_a_list_in_words() -> None:
+    assert works_in([Pane.TIMELINE]) == "works in 3 Timeline"
+    assert works_in([Pane.ALIGNMENT, Pane.TIMELINE]) == "works in 2 Alignment and 3 Timeline"
+    assert works_in([Pane.ALIGNMENT, Pane.TIMELINE, Pane.EVENTS]) == (
+        "works in 2 Alignment, 3 Timeline and 4 Events"
+    )

@@ -142,3 +142,30 @@ def test_too_small_says_what_is_needed() -> None:
 
     assert text(above).rstrip() == " Terminal is 60x15; ccltui needs 70x18."
     assert text(below).rstrip() == " Headless: ccltui /nowhere/run-0421 --metric all"
+
+
+def test_what_is_cut_leaves_an_ellipsis_and_blanks_do_not() -> None:
+    assert lines.cut([("six so", 1), ("far", 2)], 8, 0) == [("six so", 1), ("f…", 2)]
+    assert lines.cut([("six so    ", 1)], 8, 0) == [("six so  ", 1)]
+    assert lines.cut([("six", 1)], 5, 0) == [("six", 1), ("  ", 0)]
+
+
+def test_a_status_names_whole_facts_only() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    wide = text(status(found, 200)[0])
+    facts = [fact for fact in wide.strip().split("   ") if fact]
+    assert len(facts) == 4
+
+    for width in range(70, 200):
+        kept = text(status(found, width)[0]).strip().split("   ")
+        assert kept == [fact for fact in facts if fact in kept]
+        assert kept[0] == facts[0]
+
+
+def test_one_iteration_is_no_range() -> None:
+    found = scene(pane=Pane.SUMMARY)
+    step = found.findings.steps[0]
+    one = replace(found, findings=replace(found.findings, steps=(step,)))
+
+    assert text(lines.tabs(one, 100)).endswith(f" iteration {step.id} ")
+    assert f"iterations {step.id}-" in text(lines.tabs(found, 100))

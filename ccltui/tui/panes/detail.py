@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ccltui.draw import numbers
@@ -9,7 +10,7 @@ from ccltui.draw.align import ABSENT
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
-from ccltui.draw.text import wrap
+from ccltui.draw.text import fit, wrap
 from ccltui.tui import drawer
 from ccltui.tui.panes import block, versus
 from ccltui.tui.panes.evidence import evidence_lines, history_lines
@@ -33,6 +34,8 @@ _COLUMNS = (
 )
 _LEAST_RANKS = 3
 _WHY_LINES = 3
+_MOST_LINES = 3
+"""Of one sentence, where there is room."""
 _TALL = 24
 """Rows from which evidence has room, however many ranks there are."""
 
@@ -52,12 +55,13 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     instance = None if found is None else found.instance
     _put_title(planes, scene, communicator, k, instance)
     chain = () if instance is None else instance.chain_sentences
-    links = chain if len(chain) > 1 else ()
+    tall = height >= _TALL
+    links = _links(chain, width - 3, tall=tall) if len(chain) > 1 else []
     room = max(height - 2 - _LEAST_RANKS, 1)
     why = _why(scene, instance, width - 2)[: max(room - len(links), 1)]
     spare = height - 3 - len(drawer.arrivals(scene)) - len(why) - len(links)
-    more = _more(found, planes.width - 2)
-    more = more[: max(spare, len(more) if height >= _TALL else 0, 0)]
+    more = _more(found, width - 2, tall=tall)
+    more = more[: max(spare, len(more) if tall else 0, 0)]
     links = links[: max(room - len(why), 0)]
     ranks = _ranks(scene, communicator, k, instance)
     below = len(why) + len(links) + len(more)
@@ -67,10 +71,10 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         planes.put(y, 1, line, Ink.STRONG if instance is not None else Ink.DIM)
         y += 1
     chosen = drawer.row(scene) - len(communicator.labels) if scene.state.drawer_has_keys else -1
-    for index, text in enumerate(links):
+    for index, text in links:
         ink = Ink.LABEL_ON if index == chosen else Ink.TEXT
         sign = "▶" if index == chosen else " "
-        planes.put(y, 0, f"{sign}{'←' if index else ' '} {text}".ljust(width), ink)
+        planes.put(y, 0, (sign + text).ljust(width), ink)
         y += 1
     for line in more:
         planes.put(y, 1, line, Ink.DIM)
@@ -92,7 +96,7 @@ def _put_title(
     ]
     text = "── " + "  ".join(part for part in parts if part) + " "
     ink = Ink.STRONG if scene.state.drawer_has_keys else Ink.RULER
-    planes.put(0, 0, text.ljust(planes.width, "─"), ink)
+    planes.put_fitted(0, 0, text.ljust(planes.width, "─"), ink)
 
 
 def _ranks(
@@ -162,14 +166,27 @@ def _rank(
     ]
 
 
-def _more(found: Detail | None, width: int) -> list[str]:
+def _links(chain: Sequence[str], width: int, *, tall: bool) -> list[tuple[int, str]]:
+    """Lines of the chain of blame, each with the number of its link."""
+    found = []
+    for index, text in enumerate(chain):
+        lines = wrap(text, width, most=_MOST_LINES if tall else 1)
+        signs = ["← " if index else "  ", *["  "] * len(lines)]
+        found += [(index, sign + line) for sign, line in zip(signs, lines, strict=False)]
+    return found
+
+
+def _more(found: Detail | None, width: int, *, tall: bool) -> list[str]:
     """Evidence of the reason, then how late ranks usually are: what there is room for."""
     if found is None:
         return []
-    one, lines = found.instance, []
+    one, lines = found.instance, list[str]()
     if one.evidence is not None and one.last is not None:
-        lines = evidence_lines(one.evidence, one.last, width)
-    return lines + ([] if found.history is None else history_lines(found.history, width))
+        most = _MOST_LINES if tall else 1
+        for text in evidence_lines(one.evidence, one.last):
+            lines += wrap(text, width, most=most, indent="  ")
+    history = [] if found.history is None else history_lines(found.history, width)
+    return lines + [fit(line, width) for line in history]
 
 
 def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:

@@ -17,7 +17,7 @@ _MOST_CELLS = 80
 _SHOWN = 3
 
 
-def evidence_lines(evidence: Evidence, last: str, width: int) -> list[str]:
+def evidence_lines(evidence: Evidence, last: str) -> list[str]:
     """What the last rank spent longer on since the ranks last met, kernels and host by name."""
     if evidence.since is None:
         return []
@@ -37,7 +37,7 @@ def evidence_lines(evidence: Evidence, last: str, width: int) -> list[str]:
         for one in evidence.kernels[:_SHOWN]
     ]
     found += [f"host: {numbers.duration(one.dur_ns)} in {one.name}" for one in evidence.host]
-    return [line[:width] for line in found]
+    return found
 
 
 def history_lines(history: LagHistory, width: int) -> list[str]:
@@ -47,6 +47,6 @@ def history_lines(history: LagHistory, width: int) -> list[str]:
     bars = spark([count or None for count in history.counts.tolist()], len(history.counts))
     trend = spark(history.trend_ns.tolist(), max(min(width - len(_TREND), _MOST_CELLS), 8))
     return [
-        f"lag of {count} like it: median {median}  {low} {bars} {high}"[:width],
+        f"lag of {count} like it: median {median}  {low} {bars} {high}",
         f"{_TREND}{trend}",
     ]

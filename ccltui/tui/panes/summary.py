@@ -12,7 +12,7 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
-from ccltui.draw.text import wrap
+from ccltui.draw.text import fit, wrap
 from ccltui.tui import fix_first
 from ccltui.tui.notes import NoteRow, notes
 from ccltui.tui.panes.metric_table import by_rank
@@ -38,11 +38,12 @@ _SIDE = 76
 _SPARK = 16
 _TREND = 14
 _TITLE = 22
+_WIDEST = 26  # titles
 _NOTES = 5
 _NOTE_LINES = 3
 _LEAST_RANKS = 5
 _COLUMNS = (
-    Column("metric", widest=26),
+    Column("metric", widest=_WIDEST),
     Column("value", "right"),
     Column("unit", widest=12),
     Column("by rank", widest=_SPARK + 2),
@@ -88,14 +89,14 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 
 def _put_losses(planes: Planes, scene: Scene, width: int) -> int:
     """What to fix first; returns the row after it."""
-    planes.put(0, 1, fix_first.heading(scene)[: width - 1], Ink.DIM)
+    planes.put(0, 1, fit(fix_first.heading(scene), width - 1), Ink.DIM)
     found = fix_first.losses(scene)
     in_section = scene.state.section is Section.LOSSES
     for index, loss in enumerate(found):
         on = in_section and index == (scene.state.loss or 0)
         text = f"{'▶' if on else ' '}{index + 1} {loss['sentence']}"
         ink = Ink.LABEL_ON if on else Ink.STRONG if index == 0 else Ink.TEXT
-        planes.put(1 + index, 0, text[:width].ljust(width), ink)
+        planes.put(1 + index, 0, fit(text, width), ink)
         planes.listed[1 + index] = index
     return 1 + len(found)
 
@@ -154,6 +155,7 @@ def _put_metrics(planes: Planes, scene: Scene, y: int, end: int, width: int) -> 
     lines = table(_COLUMNS, [row.cells for row in rows], width - 2)
     planes.put(y, 1, lines[0], Ink.DIM)
     y += 1
+    at = 3 + min(max(len(row.cells[0]) for row in rows), _WIDEST)
     in_section, above = scene.state.section is Section.METRICS, len(fix_first.losses(scene))
     for index in range(first, min(first + room, len(rows))):
         row, on = rows[index], in_section and index == chosen
@@ -161,8 +163,7 @@ def _put_metrics(planes: Planes, scene: Scene, y: int, end: int, width: int) -> 
         planes.put(y, 0, "▶" if on else " ", ink)
         planes.put(y, 1, lines[1 + index].ljust(width - 1), ink)
         if row.text:
-            at = 1 + _TITLE + 2
-            planes.put(y, at, row.text[: width - at], ink)
+            planes.put(y, at, fit(row.text, width - at), ink)
         planes.listed[y] = above + index
         y += 1
     if late and y < end:
