@@ -12,25 +12,34 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from metrics.call_types import (
+    BACKENDS,
+    annotation_types,
+    backend_rows,
+    dtypes_of,
+    elements_of,
+    names_operation,
+    operation_is_call,
+    operation_types,
+    type_around,
+    type_inside,
+)
 from metrics.classify import (
     COMM,
     COMP,
     OTHER,
     TYPES,
-    any_name,
     distinct,
-    is_call,
     per_name,
     type_of_kernel,
     type_of_operation,
 )
 from metrics.distinct import distinct_values
 from metrics.steps import OUTSIDE, StepWork, covering
-from parsers.columns import I8, I32, I64, MISSING, Bool, Events, Group, RankTrace
+from parsers.columns import I8, I32, I64, MISSING, Bool, Group, RankTrace
 
 PARAMS: Final = "record_param_comms"
 _LAYERS: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")
-_BACKENDS: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:")
 _SOURCES: Final[dict[Group, str]] = {
     "gpu": "kernel",
     "cpu_ops": "cpu_op",
@@ -92,12 +101,12 @@ def api_call_times(trace: RankTrace) -> I64 | None:
 
 def runs_on_gloo(trace: RankTrace) -> bool:
     """Whether gloo did the communication: on the CPU, without kernels."""
-    return bool(_backend_rows(trace, ("gloo:",)).any())
+    return bool(backend_rows(trace, ("gloo:",)).any())
 
 
 def _kernels(trace: RankTrace, rows: I64, work: StepWork) -> Family:
     gpu = trace.group("gpu")
-    stated = _operation_types(trace, gpu.args[rows])
+    stated = operation_types(trace, gpu.args[rows])
     by_name = {i: type_of_kernel(trace.text(i)) for i in distinct(gpu.name[rows])}
     named = per_name(trace.strings, gpu.name[rows], by_name, OTHER)
     kind = np.where(stated >= 0, stated, named).astype(np.int8)
@@ -119,17 +128,17 @@ def _parameter_rows(trace: RankTrace) -> tuple[I64, I8]:
     operators = trace.group("cpu_ops")
     rows = np.flatnonzero(operators.name == trace.strings.find(PARAMS))
     args = operators.args[rows]
-    kind = _operation_types(trace, args)
-    named = _has_text(trace, args)
+    kind = operation_types(trace, args)
+    named = names_operation(trace, args)
     if named.all():
-        keep = _operation_is_call(trace, args) & ~_repeats(trace, rows)
+        keep = operation_is_call(trace, args) & ~_repeats(trace, rows)
         return rows[keep], kind[keep]
-    inner = _type_inside(trace, operators, rows)
-    outer = _type_around(trace, operators, rows)
+    inner = type_inside(trace, operators, rows)
+    outer = type_around(trace, operators, rows)
     kind = np.where(kind >= 0, kind, np.where(inner >= 0, inner, outer)).astype(np.int8)
-    sized = _elements(trace, args)[0] >= 0
+    sized = elements_of(trace, args)[0] >= 0
     told = (inner >= 0) | (outer >= 0) | sized
-    call = np.where(named, _operation_is_call(trace, args), told | ~told.any())
+    call = np.where(named, operation_is_call(trace, args), told | ~told.any())
     kind[kind < 0] = OTHER
     keep = call & ~_repeats(trace, rows)
     return rows[keep], kind[keep]
@@ -186,11 +195,11 @@ def _timed_by_gloo(trace: RankTrace, family: Family) -> Family:
     annotation keeps the times of the operator.
     """
     annotations = trace.group("annotations")
-    rows = np.flatnonzero(_backend_rows(trace, ("gloo:",)))
-    kinds = _annotation_types(trace, annotations.name[rows])
+    rows = np.flatnonzero(backend_rows(trace, ("gloo:",)))
+    kinds = annotation_types(trace, annotations.name[rows])
     start, dur, given = family.start_ns.copy(), family.dur_ns.copy(), family.in_elems.copy()
-    elements = _elements(trace, annotations.args[rows])[0]
-    types, dtype = _dtypes(trace, annotations.args[rows]), family.dtype.copy()
+    elements = elements_of(trace, annotations.args[rows])[0]
+    types, dtype = dtypes_of(trace, annotations.args[rows]), family.dtype.copy()
     for kind in distinct_values(kinds):
         mine = family.kind == kind
         if TYPES[kind] == "AllReduce" and TYPES.index("ReduceScatter") not in kinds:
@@ -216,15 +225,15 @@ def _in_order(issued_ns: I64, calls: I64, begun_ns: I64, done: I64) -> tuple[I64
 
 def _annotations(trace: RankTrace, work: StepWork) -> Family:
     annotations = trace.group("annotations")
-    rows = np.flatnonzero(_backend_rows(trace, _BACKENDS))
-    kinds = _annotation_types(trace, annotations.name[rows])
+    rows = np.flatnonzero(backend_rows(trace, BACKENDS))
+    kinds = annotation_types(trace, annotations.name[rows])
     kinds[kinds < 0] = OTHER
     return _family(trace, work, "annotations", rows, kinds)
 
 
 def _family(trace: RankTrace, work: StepWork, group: Group, rows: I64, kind: I8) -> Family:
     events = trace.group(group)
-    in_elems, out_elems = _elements(trace, events.args[rows])
+    in_elems, out_elems = elements_of(trace, events.args[rows])
     start = events.start_ns[rows]
     ids = np.array([step.id for step in work.steps] + [OUTSIDE], np.int64)
     step = ids[covering(work.steps, start)] if work.steps else np.full(len(rows), OUTSIDE)
@@ -236,86 +245,8 @@ def _family(trace: RankTrace, work: StepWork, group: Group, rows: I64, kind: I8)
         dur_ns=events.dur_ns[rows],
         kind=kind,
         args=events.args[rows],
-        dtype=_dtypes(trace, events.args[rows]),
+        dtype=dtypes_of(trace, events.args[rows]),
         in_elems=in_elems,
         out_elems=out_elems,
         step=step,
     )
-
-
-def _elements(trace: RankTrace, args: I32) -> tuple[I64, I64]:
-    table = trace.collective_args
-    return np.append(table.in_elems, MISSING)[args], np.append(table.out_elems, MISSING)[args]
-
-
-def _dtypes(trace: RankTrace, args: I32) -> I32:
-    return np.append(trace.collective_args.dtype, np.int32(MISSING))[args]
-
-
-def _operations(trace: RankTrace, args: I32) -> I32:
-    return np.append(trace.collective_args.op, np.int32(MISSING))[args]
-
-
-def _has_text(trace: RankTrace, args: I32) -> Bool:
-    return _operations(trace, args) >= 0
-
-
-def _operation_types(trace: RankTrace, args: I32) -> I8:
-    """Type that the metadata names, -1 where it names none."""
-    ids = _operations(trace, args)
-    answer = {i: type_of_operation(trace.text(i)) for i in distinct(ids)}
-    return per_name(trace.strings, ids, answer, MISSING)
-
-
-def _operation_is_call(trace: RankTrace, args: I32) -> Bool:
-    ids = _operations(trace, args)
-    return any_name(trace.strings, ids, [i for i in distinct(ids) if is_call(trace.text(i))])
-
-
-def _backend_rows(trace: RankTrace, prefixes: tuple[str, ...]) -> Bool:
-    names = trace.group("annotations").name
-    backends = [i for i in distinct(names) if trace.text(i).startswith(prefixes)]
-    return any_name(trace.strings, names, backends)
-
-
-def _annotation_types(trace: RankTrace, names: I32) -> I8:
-    answer = {i: type_of_operation(trace.text(i).partition(":")[2]) for i in distinct(names)}
-    return per_name(trace.strings, names, answer, MISSING)
-
-
-def _type_inside(trace: RankTrace, operators: Events, rows: I64) -> I8:
-    """Type of the first backend annotation that starts inside each row on its thread, or -1."""
-    annotations = trace.group("annotations").take(_backend_rows(trace, _BACKENDS))
-    types = _annotation_types(trace, annotations.name)
-    found = np.full(len(rows), MISSING, np.int8)
-    for track in distinct_values(operators.track[rows]):
-        mine = np.flatnonzero(operators.track[rows] == track)
-        there = np.flatnonzero(annotations.track == track)
-        starts = annotations.start_ns[there]
-        at = np.searchsorted(starts, operators.start_ns[rows[mine]])
-        inside = at < len(starts)
-        inside[inside] = starts[at[inside]] < operators.end_ns[rows[mine[inside]]]
-        found[mine[inside]] = types[there[at[inside]]]
-    return found
-
-
-def _type_around(trace: RankTrace, operators: Events, rows: I64) -> I8:
-    """Type of the latest operator of a process group that encloses each row, or -1."""
-    names = {
-        i: type_of_operation(text.removeprefix("c10d::"))
-        for i in distinct(operators.name)
-        if (text := trace.text(i)).startswith("c10d::")
-    }
-    kinds = per_name(trace.strings, operators.name, names, MISSING)
-    found = np.full(len(rows), MISSING, np.int8)
-    for track in distinct_values(operators.track[rows]):
-        mine = np.flatnonzero(operators.track[rows] == track)
-        there = np.flatnonzero((operators.track == track) & (kinds >= 0))
-        if not len(there):
-            continue
-        at = np.searchsorted(operators.start_ns[there], operators.start_ns[rows[mine]], "right") - 1
-        around = (at >= 0) & (
-            operators.end_ns[there[np.maximum(at, 0)]] >= operators.end_ns[rows[mine]]
-        )
-        found[mine[around]] = kinds[there[at[around]]]
-    return found
