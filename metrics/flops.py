@@ -25,6 +25,17 @@ PRODUCTS: Final = re.compile(
 """Operators that are counted: none of them runs inside another of them."""
 
 
+CONVOLUTIONS: Final = (
+    "aten::convolution",
+    "aten::convolution_backward",
+    "aten::cudnn_convolution_backward",
+    "aten::miopen_convolution_backward",
+    "aten::mkldnn_convolution_backward",
+    "aten::thnn_conv2d_backward",
+)
+"""Operators that run once for each convolution, forward or backward: numbered, not counted."""
+
+
 def is_product(name: str) -> bool:
     """Whether an operator's FLOPs are counted."""
     return PRODUCTS.fullmatch(name) is not None

@@ -13,7 +13,7 @@ import numpy as np
 from metrics.classify import COMP, any_name
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
-from metrics.flops import flops_of
+from metrics.flops import CONVOLUTIONS, flops_of
 from metrics.mfu import PEAK_OVERRIDE, peak_of
 from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric
@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from parsers.found import Beside
 
 _LISTED: Final = 20
-_CONVOLUTIONS: Final = (  # the operators that run once for each, forward and backward
-    "aten::convolution",
-    "aten::convolution_backward",
-    "aten::cudnn_convolution_backward",
-    "aten::miopen_convolution_backward",
-    "aten::mkldnn_convolution_backward",
-    "aten::thnn_conv2d_backward",
-)
 Made = Counter[tuple[str, str]]
 """Calls by operator and JSON text of the shapes of its inputs."""
 
@@ -192,7 +184,7 @@ def _recorded(rank: RankView) -> Made | None:
 def _convolutions(rank: RankView) -> int:
     """Convolutions that operators of the selection issued."""
     events, strings = rank.trace.group("cpu_ops"), rank.trace.strings
-    names = [found for name in _CONVOLUTIONS if (found := strings.find(name)) >= 0]
+    names = [found for name in CONVOLUTIONS if (found := strings.find(name)) >= 0]
     if not names:
         return 0
     rows = np.flatnonzero(any_name(strings, events.name, names))
