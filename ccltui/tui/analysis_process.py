@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from parsers.job import Job
 
 _NO_MEMORY: Final = "out of memory"
+_NOTHING: Final = -1
 
 
 class _StaleError(BaseException):
@@ -73,7 +74,9 @@ class _Server:
         self._job: Job | None = None
         self._told: Findings | None = None
         self._analyst: Analyst | None = None
-        self._ready = threading.Event()  # to answer
+        self._news = threading.Condition()
+        self._coming = _NOTHING  # generation that is being computed
+        self._known = _NOTHING, _NOTHING  # generation that is told, and that of its communicators
 
     def run(self) -> None:
         """Compute what is asked for, for ever."""
@@ -94,7 +97,7 @@ class _Server:
 
         if task.run is None:
             analyst.look(task.session)
-            self._ready.set()
+            self._learn(task.session.generation, task.session.generation)
             return
         run, self._running = task.run, task.run
         try:
@@ -106,6 +109,7 @@ class _Server:
             self._send(between.Broken(run, _NO_MEMORY, ends=True))
             os._exit(1)
         except Exception as error:
+            self._expect(_NOTHING)
             self._send(between.Broken(run, f"internal error: {type(error).__name__}: {error}"))
             return
         self._send(between.Finished(run, told_all))
@@ -144,6 +148,7 @@ class _Server:
                 changes = between.Changes.between(self._told or Findings(), fact.findings)
                 self._told = fact.findings
                 self._send(between.Grown(self._running, changes))
+                self._learn(fact.findings.generation, fact.findings.matched)
 
     # Talking
 
@@ -185,14 +190,15 @@ class _Server:
                 self._ranks = {n: self._ranks[n] for n in numbers if n in self._ranks}
                 self._job = replace(job, ranks=tuple(self._ranks.values()))
             case between.Analyse(run, session):
-                self._ready.set()
+                self._expect(session.generation)
+                self._want(run)  # before the task is there: else it would be taken for stale
                 self._tasks.put(_Task(run, replace(session, job=self._job)))
-                self._want(run)
             case between.Look(session):
-                self._ready.clear()
+                self._expect(session.generation)
                 self._tasks.put(_Task(None, replace(session, job=self._job)))
             case between.Stop(run):
                 if self._wanted == run:
+                    self._expect(_NOTHING)
                     self._want(0)
             case between.Ask():
                 threading.Thread(target=self._answer, args=(order,), daemon=True).start()
@@ -218,11 +224,27 @@ class _Server:
             return
         self._ranks[new.number] = take_over(handed, columns)
 
+    def _expect(self, generation: int) -> None:
+        with self._news:
+            self._coming = generation
+            self._news.notify_all()
+
+    def _learn(self, generation: int, matched: int) -> None:
+        with self._news:
+            self._known = generation, matched
+            self._news.notify_all()
+
     def _answer(self, ask: between.Ask) -> None:
         from ccltui.tui import between  # noqa: PLC0415
-        from ccltui.tui.queries import Answered  # noqa: PLC0415
+        from ccltui.tui.queries import Answered, of_collectives  # noqa: PLC0415
 
-        self._ready.wait()
+        def waits() -> bool:
+            """Whether it is about what an explorer knows from a process before this one."""
+            known = self._known[of_collectives(ask.query)]
+            return ask.generation == self._coming != known
+
+        with self._news:
+            self._news.wait_for(lambda: not waits())
         try:
             analyst = self._analyst
             answered = None if analyst is None else analyst.reply(ask.generation, ask.query)

@@ -112,6 +112,11 @@ class Answered:
     problem: str = ""
 
 
+def of_collectives(query: Query) -> bool:
+    """Whether a query is about matched collectives, beyond what each rank says."""
+    return isinstance(query, EventQuery | DetailQuery | HitQuery)
+
+
 def wanted(scene: Scene) -> list[Query]:
     """What the panes in view need for this scene."""
     found: list[Query | None] = [

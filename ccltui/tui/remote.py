@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 _POLL_S: Final = 0.05
 _TRIES: Final = 2
-ENDED: Final = "the process that computes has ended (out of memory?)"
+ENDED: Final = "the computing process has ended (out of memory?)"
 AGAIN: Final = f"{ENDED}: it starts again"
+LATER: Final = f"{ENDED}: it restarts when needed"
 TWICE: Final = f"{ENDED}, twice: what is there stays"
 
 
@@ -149,7 +150,7 @@ class RemoteAnalyst:
         return self._child
 
     def _say_ended(self) -> None:
-        self._post(Trouble(f"{ENDED}; it starts again when it is needed"))
+        self._post(Trouble(LATER))
 
     def _run_here(
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -119,3 +120,46 @@ def test_the_demo_opens(tmp_path: Path) -> None:
         explorer.wait_for("8/8")
         explorer.press("q")
         assert explorer.finish() == 0
+
+
+def test_it_outlives_the_process_that_computes_but_not_the_other_way(job: Path) -> None:
+    with session(*CCLTUI, job) as explorer:
+        explorer.wait_for("4/4")
+        explorer.wait_for("step time")
+        (first,) = computing(explorer.process.pid)
+        os.kill(first, signal.SIGKILL)
+        explorer.wait_for("the computing process has ended (out of memory?)")
+
+        explorer.press("6")
+        explorer.wait_for("slowest first")
+        (second,) = computing(explorer.process.pid)
+        assert second != first
+
+        explorer.process.kill()
+        explorer.finish()
+        end = time.monotonic() + TIMEOUT_S
+        while Path(f"/proc/{second}/cmdline").exists() and cmdline(second):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def computing(parent: int) -> list[int]:
+    """Processes that the explorer has spawned and that still run; those that read have ended."""
+    end = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < end:
+        text = " ".join(
+            file.read_text() for file in Path(f"/proc/{parent}/task").glob("*/children")
+        )
+        found = [int(pid) for pid in text.split() if "spawn_main" in cmdline(int(pid))]
+        if len(found) == 1:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(found)
+
+
+def cmdline(pid: int) -> str:
+    """The command of a process, "" of one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+    except OSError:
+        return ""

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -31,7 +32,7 @@ from ccltui.tui.queries import (
     StepsQuery,
     StreamQuery,
 )
-from ccltui.tui.remote import AGAIN, ENDED, TWICE, RemoteAnalyst
+from ccltui.tui.remote import AGAIN, LATER, TWICE, RemoteAnalyst
 from ccltui.tui.scene import Findings, Scene
 from ccltui.tui.session import Filter, Session
 from ccltui.tui.side_tables import of_traces
@@ -344,13 +345,46 @@ def test_a_process_that_is_killed_is_told_and_started_again(
 
     os.kill(pid_of(own_process), signal.SIGKILL)
     wait_until(lambda: len(told.troubles) == 2)
-    assert told.troubles[1].startswith(ENDED)
+    assert told.troubles[1] == LATER
 
     scene = Scene(session, findings=told.findings[-1])
     answered = own_process.answer(scene, DetailQuery(1, 0, 3))
     assert isinstance(answered, Answered)
     assert answered.problem == ""
     assert answered.answer.instance.number == 0
+
+
+def test_a_question_waits_for_a_process_that_has_to_compute_anew(
+    own_process: RemoteAnalyst, job: Job
+) -> None:
+    """The explorer knows the communicators already; the process that was started again does not."""
+    session = session_of(job)
+    scene = Scene(session, findings=whole(own_process, session))
+    answers: list[Answered | None] = []
+
+    def ask(fact: Fact) -> None:
+        if isinstance(fact, Trouble):
+            asking.start()
+
+    asking = threading.Thread(
+        target=lambda: answers.append(own_process.answer(scene, DetailQuery(1, 0, 3)))
+    )
+    child = own_process._child
+    assert child is not None
+    tell = child.tell
+
+    def tell_and_die(order: Any, descriptor: int | None = None) -> None:
+        tell(order, descriptor)
+        os.kill(pid_of(own_process), signal.SIGKILL)
+
+    child.tell = tell_and_die  # type: ignore[method-assign]
+    own_process.run(session, ask, never)
+    asking.join(LONGEST_S)
+
+    (answered,) = answers
+    assert answered is not None
+    assert answered.problem == ""
+    assert answered.answer.instance.row == 3
 
 
 def test_a_process_that_is_killed_again_and_again_is_given_up(
