@@ -18,6 +18,7 @@ from metrics.collectives.by_time import Ahead, between
 from metrics.collectives.deviation import ONE_CLOCK_NS
 from metrics.collectives.stream_evidence import Evidence, HostCalls, evidence
 from metrics.collectives.stream_options import FINE, HostPair, Option, best_of
+from parsers.columns import Bool
 
 F64 = npt.NDArray[np.float64]
 
@@ -33,15 +34,20 @@ AS_GOOD: Final = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What each queue of a host speaks together with its best known partner, as in `Evidence`."""
+    """What each queue of a host speaks together with its best known partner, as in `Evidence`.
+
+    ``transfers`` marks those of sends and receives.
+    """
 
     told: F64
     whole: F64
+    transfers: Bool
 
     def with_partners(self, found: Evidence, axis: int) -> Explained:
         """The same with the partners that are found, of the queues along the other axis."""
         told = np.maximum(self.told, found.told.max(axis=axis, initial=0))
-        return Explained(told, np.maximum(self.whole, found.whole.max(axis=axis, initial=0)))
+        whole = np.maximum(self.whole, found.whole.max(axis=axis, initial=0))
+        return Explained(told, whole, self.transfers)
 
 
 Links = dict[tuple[int, int], tuple[float, HostPair, Option]]
@@ -120,9 +126,17 @@ def _clearest(
 
 
 def _beyond(found: Evidence, one: Explained, other: Explained) -> float:
-    """What ends that agree better than starts speak beyond what the known partners explain."""
-    sides = _sides(found.told, one.told, other.told)
-    return float(sum(np.maximum(side - known, 0).sum() for side, known in sides))
+    """What ends that agree better than starts speak beyond what the known partners explain.
+
+    A transfer has one partner; a collective may have more, which go together with it as well.
+    """
+    gain = 0.0
+    for axis, known in ((1, one), (0, other)):
+        side = found.told.max(axis=axis, initial=0)
+        more = np.where(side >= AS_GOOD * known.told, side, 0.0)
+        more[known.transfers] = np.maximum(side - known.told, 0)[known.transfers]
+        gain += float(more.sum())
+    return gain
 
 
 def _as_good(found: Evidence, one: Explained, other: Explained) -> float:
@@ -172,7 +186,8 @@ def _reversed(ahead: Ahead) -> Ahead:
 def inside(host: HostCalls) -> Explained:
     """What each queue speaks together with its best partner on its own host."""
     found = evidence(host.sample(FINE), host, host, Ahead(0.0, 0.0, 0))
-    return Explained(found.told.max(axis=1, initial=0), found.whole.max(axis=1, initial=0))
+    told, whole = found.told.max(axis=1, initial=0), found.whole.max(axis=1, initial=0)
+    return Explained(told, whole, host.transfers)
 
 
 def _explain(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 from calls_by_hand import Call, member
@@ -75,3 +77,33 @@ def test_ranks_of_unknown_hosts_are_linked_one_by_one() -> None:
     assert abs(clocks[1].ahead.offset_ns / 1e3) < 5
     assert abs(clocks[2].ahead.offset_ns / 1e3 + 3e5) < 5
     assert abs(clocks[3].ahead.offset_ns / 1e3 + 3e5) < 5
+
+
+def test_hosts_that_all_wait_for_a_late_one_have_its_clock() -> None:
+    # ranks of the last host do everything 3.1 ms later, until all meet at the end of a step
+    rng = np.random.default_rng(5)
+    inputs, streams = [], {}
+    begin = 9_000.0 * np.arange(STEPS)[:, np.newaxis]
+    layers = begin + np.cumsum(rng.uniform(150, 260, (STEPS, LAYERS)), axis=1)
+    for rank in range(10):
+        late = 3_114.0 if rank >= 8 else 0.0
+        rows = []
+        for step in range(STEPS):
+            for when in layers[step].tolist():
+                end = when + late + float(rng.uniform(0, 4))
+                rows.append((20, Call(when + late - 60 - float(rng.uniform(0, 3)), end)))
+            for nth in (1, 2):
+                start = float(layers[step, -1]) + late + 90 * nth + float(rng.uniform(0, 3))
+                end = float(layers[step, -1]) + 3_114 + 90 * nth + 60 + float(rng.uniform(0, 4))
+                rows.append((31 + nth, Call(start, end)))
+        shift = 2e5 * (rank // 2)
+        calls = [replace(call, group=-1) for _, call in rows]
+        inputs.append(member(rank, calls, shift_us=shift, host="abcde"[rank // 2]))
+        order = np.argsort([call.start_us for call in calls], kind="stable")
+        streams[str(rank)] = np.array([stream for stream, _ in rows], np.int64)[order]
+
+    clocks = clocks_of(inputs, streams)
+
+    for rank in range(10):
+        assert clocks[rank].of == 0
+        assert abs(clocks[rank].ahead.offset_ns / 1e3 - 2e5 * (rank // 2)) < 5
