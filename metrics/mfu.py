@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from metrics.directory import metric_cal as metric_cal_of
-from metrics.envelope import answer, common_reasons, common_warnings
+from metrics.envelope import answer
 from metrics.hardware import device_names, device_of, positive_number
 from metrics.inference_steps import Batch, iterations_of
 from metrics.peaks import precision_of
 from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric
 from metrics.result import Result
+from metrics.shortcomings import common_reasons, common_warnings
 from metrics.throughput_tokens import compute as throughput_of
 from metrics.throughput_tokens import data_parallel
 from parsers.errors import TraceError

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from metrics import card_facts, envelope
+from metrics import card_facts, envelope, shortcomings
 from metrics.calls import Calls
 from metrics.card_check import check_card
 from metrics.collectives.clocks import ClockModel
@@ -99,7 +99,7 @@ class View:
 
     def refusal_reasons(self, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
         """Reasons of a refusal, with what is wrong with the files where that may be the cause."""
-        return envelope.refusal_reasons(self, reasons)
+        return shortcomings.refusal_reasons(self, reasons)
 
     def require_traces(self) -> None:
         """Raise the refusal that applies when there is nothing to compute from."""
