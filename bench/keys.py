@@ -25,7 +25,7 @@ import pyte
 _LONGEST_S = 240.0
 _QUIET_S = 0.12
 _FRAME_S = 0.033
-_SPLASH, _PAINTED = b"opening", b"help"
+SPLASH, PAINTED = b"opening", b"help"
 """The end of the splash's first line, and that of the key line, which is the last to be painted."""
 _PRIVATE = re.compile(rb"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p|\x1bP[^\x1b]*\x1b\\")
 
@@ -70,7 +70,7 @@ def key_run(said: Mapping[str, Any]) -> KeyRun:
     return KeyRun(**{**said, "keys": keys, "loading": Pressed(**said["loading"])})
 
 
-class _Screen:
+class Screen:
     """A child in a terminal, and what it shows."""
 
     def __init__(self, command: Sequence[str], width: int, height: int) -> None:
@@ -84,6 +84,7 @@ class _Screen:
         self._stream = pyte.ByteStream(self._screen)
 
     def rows(self) -> list[str]:
+        """What is on the screen, line by line."""
         return list(self._screen.display)
 
     def read(self, quiet_s: float = _QUIET_S) -> tuple[int, float]:
@@ -145,6 +146,7 @@ class _Screen:
         return int(found["VmRSS"]) / 1024, int(found["RssFile"]) / 1024
 
     def close(self) -> None:
+        """End the child."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
         os.close(self.descriptor)
@@ -171,10 +173,10 @@ def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int
     """Open a job, press keys while it loads and afterwards; raises TimeoutError with the screen."""
     width, height = size
     command = [sys.executable, "-m", "ccltui", str(directory), "--cache-dir", str(cache)]
-    screen = _Screen(command, width, height)
+    screen = Screen(command, width, height)
     try:
-        splash = screen.cpu_until(_SPLASH)
-        paint = screen.cpu_until(_PAINTED)
+        splash = screen.cpu_until(SPLASH)
+        paint = screen.cpu_until(PAINTED)
         loading = _while_loading(screen, f"{ranks}/{ranks}")
         screen.wait_until(lambda rows: not any(row.endswith("computing ") for row in rows))
         screen.read(1.0)
@@ -198,7 +200,7 @@ def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int
 def _empty_mib(size: tuple[int, int]) -> float:
     """Resident memory of the explorer of an empty directory."""
     with tempfile.TemporaryDirectory() as folder:
-        screen = _Screen([sys.executable, "-m", "ccltui", folder], *size)
+        screen = Screen([sys.executable, "-m", "ccltui", folder], *size)
         try:
             screen.wait_until(lambda rows: any("No trace" in row for row in rows))
             screen.read(1.0)
@@ -233,7 +235,7 @@ def heat_frame_ms(ranks: int, collectives: int, size: tuple[int, int]) -> list[f
     return found
 
 
-def _while_loading(screen: _Screen, loaded: str) -> Pressed:
+def _while_loading(screen: Screen, loaded: str) -> Pressed:
     """Keys that show another pane, one after another until every rank is there."""
     presses: list[tuple[int, float, float]] = []
     while not any(loaded in row for row in screen.rows()):
@@ -249,7 +251,7 @@ def _while_loading(screen: _Screen, loaded: str) -> Pressed:
     return _cost(presses or [(0, 0.0, 0.0)])
 
 
-def _held(screen: _Screen) -> tuple[int, float]:
+def _held(screen: Screen) -> tuple[int, float]:
     """Thirty pans at thirty a second: bytes, and how long after the last one it went on."""
     size = 0
     for index in range(30):

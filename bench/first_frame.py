@@ -1,0 +1,65 @@
+"""CPU time to the first whole frame: of the explorer, and of a bare Textual application.
+
+``python -m bench.first_frame DIR`` runs both in turn, each in a terminal of 120×40.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.keys import PAINTED, SPLASH, Screen
+
+_BARE = """\
+from textual.app import App
+from textual.widgets import Static
+
+class Bare(App):
+    ENABLE_COMMAND_PALETTE = False
+
+    def compose(self):
+        yield Static("help")
+
+Bare().run()
+"""
+_SIZE = (120, 40)
+
+
+def splash_and_paint_ms(directory: Path) -> tuple[float, float]:
+    """CPU milliseconds of the explorer until its first line, and until its first frame."""
+    screen = Screen([sys.executable, "-m", "ccltui", str(directory)], *_SIZE)
+    try:
+        return screen.cpu_until(SPLASH), screen.cpu_until(PAINTED)
+    finally:
+        screen.close()
+
+
+def bare_ms() -> float:
+    """CPU milliseconds of an application of one line of text until its first frame."""
+    screen = Screen([sys.executable, "-c", _BARE], *_SIZE)
+    try:
+        return screen.cpu_until(PAINTED)
+    finally:
+        screen.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print least and median of several rounds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args(arguments)
+    rounds = [(*splash_and_paint_ms(options.directory), bare_ms()) for _ in range(options.rounds)]
+    for name, values in zip(
+        ("splash", "first frame", "bare Textual"), zip(*rounds, strict=True), strict=True
+    ):
+        least, median = min(values), statistics.median(values)
+        print(f"{name:14}{least:7.0f} CPU-ms at least, {median:.0f} median")
+    print(f"first frame / bare: {statistics.median(one[1] / one[2] for one in rounds):.2f}")
+
+
+if __name__ == "__main__":
+    main()
