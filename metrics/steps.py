@@ -128,10 +128,12 @@ def _steps(events: Events, rows: list[int], numbers: dict[int, int | None]) -> t
 def launch_rows(trace: RankTrace) -> I32:
     """Row of ``runtime`` that launched each row of ``gpu``, int32, -1 where none is kept."""
     work, keys = trace.group("gpu").correlation, trace.group("runtime").correlation
-    known = np.flatnonzero(keys >= 0).astype(np.int32)
+    known = np.arange(len(keys), dtype=np.int32)
+    if len(keys) and keys.min() < 0:
+        known = known[keys >= 0]
+        keys = keys[known]
     if not len(known) or not len(work):
         return np.full(len(work), MISSING, np.int32)
-    keys = keys if len(known) == len(keys) else keys[known]
     low, high = int(keys.min()), int(keys.max())
     if high - low <= _DENSE * len(keys):  # calls are numbered as they are made
         table = np.full(high - low + 2, MISSING, np.int32)
