@@ -29,6 +29,8 @@ LONGEST: Final = 256
 """A pipeline of many stages hands lateness on as often as it has stages, there and back."""
 WAITED: Final = 0.3
 """Below this share of what kept a rank, waiting did not: its transfers took longer."""
+HANDED_ON: Final = 0.25
+"""A link that hands on less than this share of the lag explains little of it: it is not sure."""
 ITS_OWN: Final = 0.25
 """A sender less behind the other senders than this share of the wait sent when it was its turn."""
 
@@ -109,7 +111,9 @@ def _links(causes: Causes, number: int, row: int, found: Verdicts) -> list[Link]
             links[-1] = replace(links[-1], cause=UNKNOWN, confidence=LOW)
             break
         seen.add((link.label, link.number))
-        links.append(replace(link, lag_ns=min(link.lag_ns, links[-1].lag_ns)))
+        handed = min(link.lag_ns, links[-1].lag_ns)
+        sure = link.confidence if handed >= HANDED_ON * first.lag_ns else LOW
+        links.append(replace(link, lag_ns=handed, confidence=sure))
     return links
 
 

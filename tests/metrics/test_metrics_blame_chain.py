@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 
 from metrics.blame_chain import METRIC
+from metrics.collectives import chain
 from metrics.collectives.chain import chain_of
 from metrics.collectives.instance import describe
+from metrics.collectives.match import HIGH, LOW
 from metrics.result import Result
 from metrics.view import View, ViewOptions
 from parsers.columns import ProcessGroup, RankTrace
@@ -68,6 +72,23 @@ def test_a_late_rank_that_its_pair_kept_is_not_the_root() -> None:
     assert (root.label, root.cause, root.lag_ns) == ("1", "compute", 300_000)
     assert found.group_label(root.group) == "tp 0,1"
     assert root.share == 1.0
+
+
+def test_a_link_that_hands_on_little_of_the_lag_is_not_sure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    follow = chain._follow
+    for handed_us, sure in ((80, HIGH), (70, LOW)):
+        found = view()
+
+        def little(*asked: Any, handed_us: int = handed_us) -> Any:
+            labels, link = follow(*asked)  # type: ignore[misc]
+            return labels, replace(link, lag_ns=1_000 * handed_us)
+
+        monkeypatch.setattr(chain, "_follow", little)
+        root = chain_of(found.facts.causes, place(found, "dp_replicate 0,2"), 0)[-1]
+
+        assert (root.label, root.lag_ns, root.confidence) == ("1", 1_000 * handed_us, sure)
 
 
 def test_the_slow_rank_itself_needs_no_chain() -> None:
