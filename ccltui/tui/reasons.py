@@ -16,6 +16,8 @@ def no_collectives(scene: Scene) -> str | None:
     """Whether there are collectives to move between."""
     communicators = scene.findings.communicators
     if communicators is None:
+        if not scene.session.busy and not scene.session.ranks_loaded:
+            return "no rank is loaded"
         return "the collectives are not matched yet" if scene.session.busy else "still matching"
     if not communicators:
         result = scene.findings.results.get("straggler_lag")

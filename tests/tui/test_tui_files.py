@@ -10,11 +10,12 @@ from explorers import Settle, Start
 from fakes import Plan, trace
 
 from ccltui.draw.palette import Ink
-from ccltui.tui import side_tables
+from ccltui.tui import reasons, side_tables
 from ccltui.tui.actions import by_id
 from ccltui.tui.file_rows import FileRow, file_rows
 from ccltui.tui.messages import Fact, JobOpened, LoadEnded, RankLoaded
 from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.panes import summary
 from ccltui.tui.panes.files import paint
 from ccltui.tui.queries import Answered
 from ccltui.tui.scene import Scene
@@ -243,3 +244,24 @@ async def test_enter_opens_the_traces_of_a_run(start: Start, settle: Settle) -> 
             assert job is not None
             assert (job.capture.name, app._background.loads - loads) == (name, at)
             assert app.scene.state.pane is Pane.SUMMARY
+
+
+def test_a_directory_without_a_file_says_so() -> None:
+    nothing = Job("/nowhere", Discovery("/nowhere", (), ()), Capture("", None, (), (), None, True))
+    looked = Session("x").opened(nothing).finished(stopped=False)
+    empty = Scene(looked, ViewState(pane=Pane.FILES))
+
+    assert paint(empty, 4, 60).row_text(1).strip() == "No file here."
+    assert reasons.no_collectives(empty) == "no rank is loaded"
+    shown = summary.paint(empty, 12, 80)
+    text = " ".join(shown.row_text(y).strip() for y in range(12))
+    assert "No trace that can be shown." in text
+    assert "Looked, here and below, for traces of PyTorch (.json, also .gz)" in text
+    assert "Found no file." in text
+
+
+def test_a_long_state_leaves_an_ellipsis() -> None:
+    job = two_captures()
+    picture = paint(Scene(Session("x").opened(job), ViewState(pane=Pane.FILES)), 12, 70)
+
+    assert [picture.row_text(y)[-2:] for y in (1, 3)] == ["i…", "t…"]

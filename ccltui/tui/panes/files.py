@@ -19,7 +19,9 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     planes = Planes.blank(height, width, Ink.TEXT)
     rows = file_rows(scene)
     if not rows:
-        planes.put(1, 1, "Files appear here as soon as the directory is read.", Ink.DIM)
+        read = scene.session.job is not None
+        text = "No file here." if read else "Files appear here as soon as the directory is read."
+        planes.put(1, 1, text, Ink.DIM)
         return planes
     named = max(width - _STATE - _BETWEEN, 22)
     columns = (
@@ -40,6 +42,6 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     for index, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
         on = first + index == at
         text = ("▶" if on else " ") + line
-        planes.put(1 + index, 0, text.ljust(width), Ink.LABEL_ON if on else row.ink)
+        planes.put_fitted(1 + index, 0, text.rstrip(), Ink.LABEL_ON if on else row.ink)
         planes.listed[1 + index] = first + index
     return planes

@@ -42,6 +42,10 @@ _WIDEST = 26  # titles
 _NOTES = 5
 _NOTE_LINES = 3
 _LEAST_RANKS = 5
+_LOOKED_FOR = (
+    "Looked, here and below, for traces of PyTorch (.json, also .gz), exports (.sqlite) and text "
+    "of nsys, runs, benchmarks and logs of NCCL."
+)
 _COLUMNS = (
     Column("metric", widest=_WIDEST),
     Column("value", "right"),
@@ -140,7 +144,7 @@ def _found_instead(scene: Scene) -> list[tuple[str, Ink]]:
     files = job.discovery.files
     kinds = Counter(found.kind.replace("_", " ") for found in files)
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "no file"
-    lines = [(f"Found {counts}.", Ink.TEXT)]
+    lines = [(_LOOKED_FOR, Ink.TEXT), (f"Found {counts}.", Ink.TEXT)]
     return lines + [(f"{found.path}: {found.problem}", Ink.DIM) for found in files if found.problem]
 
 
