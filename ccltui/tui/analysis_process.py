@@ -146,8 +146,8 @@ class _Server:
         with self._leaving(may=False):
             if isinstance(fact, FindingsReady):
                 changes = between.Changes.between(self._told or Findings(), fact.findings)
-                self._told = fact.findings
                 self._send(between.Grown(self._running, changes))
+                self._told = fact.findings
                 self._learn(fact.findings.generation, fact.findings.matched)
 
     # Talking

@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ccltui.tui import between
 from ccltui.tui.channel import Channel
@@ -37,8 +37,13 @@ class LostError(Exception):
 class Child:
     """One process; ``findings`` are what it has told so far, on top of those it began with."""
 
-    def __init__(self, started: Started, findings: Findings, ended: Callable[[], object]) -> None:
-        """``ended`` is called by another thread where nobody waits for a process that ends."""
+    def __init__(
+        self, started: Started, findings: Findings, ended: Callable[[str], object]
+    ) -> None:
+        """``ended`` is told why, as far as that is known, where nobody waits or it was a mistake.
+
+        Another thread calls it.
+        """
         self.findings = findings
         self._ended = ended
         self._numbers = itertools.count(1)
@@ -107,23 +112,31 @@ class Child:
         self._channel.close()
 
     def _listen(self) -> None:
-        with contextlib.suppress(EOFError):
-            while True:
-                data, descriptor = self._channel.receive()
-                try:
-                    self._hear(unpack(data, descriptor, self._rank))
-                finally:
-                    if descriptor is not None:
-                        os.close(descriptor)
+        problem = ""
+        try:
+            self._hear_all()
+        except EOFError:
+            pass
+        except Exception as error:  # what comes cannot be understood: better a new process
+            problem = f"internal error: {type(error).__name__}: {error}"
         with self._listing:
             unexpected, self._alive = self._alive, False
             waiting = list(self._waiting.values())
         for inbox in waiting:
             inbox.put(None)
-        if unexpected and not waiting:
-            self._ended()
+        if unexpected and (problem or not waiting):
+            self._ended(problem)
         self._channel.close()
         self._process.join(1.0)
+
+    def _hear_all(self) -> NoReturn:
+        while True:
+            data, descriptor = self._channel.receive()
+            try:
+                self._hear(unpack(data, descriptor, self._rank))
+            finally:
+                if descriptor is not None:
+                    os.close(descriptor)
 
     def _rank(self, label: Any) -> RankTrace:
         return next(trace for _, trace in self._ranks.values() if trace.label == label)

@@ -12,6 +12,7 @@ import mmap
 import os
 import pickle
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable
 from typing import IO, Any, Final
@@ -19,6 +20,7 @@ from typing import IO, Any, Final
 _LARGE_BYTES: Final = 4096
 _ALIGNED: Final = 64
 _mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_listing: Final = threading.Lock()
 
 
 def pack(thing: object, refer: Callable[[object], object]) -> tuple[bytes, IO[bytes] | None]:
@@ -84,7 +86,8 @@ def unpack(
     buffers: list[memoryview] = []
     if descriptor is not None:
         mapped = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
-        _mapped.add(mapped)
+        with _listing:
+            _mapped.add(mapped)
         whole = memoryview(mapped)
         buffers = [whole[offset : offset + length] for offset, length in spans]
 
@@ -97,5 +100,7 @@ def unpack(
 
 def let_go() -> None:
     """Give back the memory of all mapped arrays; they are there again when they are looked at."""
-    for mapped in list(_mapped):
+    with _listing:
+        known = list(_mapped)
+    for mapped in known:
         mapped.madvise(mmap.MADV_DONTNEED)

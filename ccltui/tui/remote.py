@@ -149,8 +149,8 @@ class RemoteAnalyst:
                 self._child.tell(between.Look(replace(session, job=None)))
         return self._child
 
-    def _say_ended(self) -> None:
-        self._post(Trouble(LATER))
+    def _say_ended(self, problem: str = "") -> None:
+        self._post(Trouble(problem or LATER))
 
     def _run_here(
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
