@@ -157,7 +157,8 @@ class HostWork:
         operations = list(_operations(self.trace))
         starts = [events.start_ns[rows] for events, rows in operations]
         ends = [events.end_ns[rows] for events, rows in operations]
-        edges = np.sort(np.concatenate(starts + ends), kind="stable")  # runs, nearly in order
+        edges = np.concatenate(starts + ends)
+        edges.sort(kind="stable")  # runs that are nearly in order
         long = np.flatnonzero(np.diff(edges) >= STILL_NS)
         return Intervals.of(edges[long], edges[long + 1])
 
