@@ -6,6 +6,7 @@ rows of the smaller tables, are inserted where they belong while the others pass
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -34,13 +35,18 @@ class Rows(Protocol):
 
 @dataclass(slots=True)
 class _Piece:
-    """Of a piece of the main table: its length, late rows, and what is inserted into the rest."""
+    """Of a piece of the main table: its length, late rows, and what is inserted into the rest.
+
+    ``needs``: number of the last piece that has any of it.
+    """
 
     length: int
     late: npt.NDArray[np.intp]
+    first_late: int  # of all late rows
     before: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
     first: int = 0  # of the rows that are inserted
     last: int = 0
+    needs: int = -1
 
 
 class Merge:
@@ -61,8 +67,10 @@ class Merge:
             return
         others = [self._keys(number) for number in range(len(tables)) if number != self._main]
         start, dur, place = (np.concatenate(keys) for keys in zip(late, *others, strict=True))
-        self._order = np.lexsort((place, -dur, start))
-        self._end = self._placed(start[self._order], dur[self._order], place[self._order])
+        order = np.lexsort((place, -dur, start))
+        self._slots = np.empty_like(order)  # among what is inserted, of late rows and of others
+        self._slots[order] = np.arange(len(order))
+        self._end = self._placed(start[order], dur[order], place[order])
 
     @property
     def is_worth_it(self) -> bool:
@@ -70,27 +78,33 @@ class Merge:
         return self.num_inserted <= self._most
 
     def pieces(self, name: str, base_ns: int) -> Iterator[npt.NDArray[Any]]:
-        """A column in order, each piece only valid until the next."""
-        inserted = self._inserted(name, base_ns)
-        for piece, column in self._along(name, base_ns):
-            rest = np.delete(column, piece.late) if len(piece.late) else column
-            if piece.last > piece.first:
-                rest = np.insert(rest, piece.before, inserted[piece.first : piece.last])
-            yield rest
+        """A column in order, each piece only valid until the next.
+
+        A piece is held back until the late rows that belong into it have come.
+        """
+        inserted: npt.NDArray[Any] = np.empty(0)
+        held: deque[tuple[_Piece, npt.NDArray[Any]]] = deque()
+        for number, (piece, column) in enumerate(self._along(name, base_ns)):
+            if not number:
+                inserted = self._of_others(name, base_ns, column.dtype)
+            inserted[self._slots[piece.first_late :][: len(piece.late)]] = column[piece.late]
+            held.append((piece, np.delete(column, piece.late)))
+            while held and held[0][0].needs <= number:
+                whole, rest = held.popleft()
+                some = inserted[whole.first : whole.last]
+                yield np.insert(rest, whole.before, some) if len(some) else rest
         if self._end < self.num_inserted:
             yield inserted[self._end :]
 
-    def _inserted(self, name: str, base_ns: int) -> npt.NDArray[Any]:
-        """The column's values in the rows that are inserted, in their order."""
-        late = [column[piece.late] for piece, column in self._along(name, base_ns)]
-        others = [
-            column.copy()
-            for number, table in enumerate(self._tables)
-            if number != self._main
-            for column in table.pieces(name, base_ns)
-        ]
-        found: npt.NDArray[Any] = np.concatenate([*late, *others])[self._order]
-        return found
+    def _of_others(self, name: str, base_ns: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Room for what is inserted, with the values that do not come from the main table."""
+        inserted: npt.NDArray[Any] = np.empty(self.num_inserted, dtype)
+        done = self._pieces[-1].first_late + len(self._pieces[-1].late)
+        for number, table in enumerate(self._tables):
+            for column in table.pieces(name, base_ns) if number != self._main else ():
+                inserted[self._slots[done : done + len(column)]] = column
+                done += len(column)
+        return inserted
 
     def _along(self, name: str, base_ns: int) -> Iterator[tuple[_Piece, npt.NDArray[Any]]]:
         """The pieces of the main table with those of one of its columns."""
@@ -125,21 +139,22 @@ class Merge:
         """The pieces of the main table with their late rows, and the keys of these."""
         pieces: list[_Piece] = []
         keys: list[tuple[I64, I64, I64]] = [(np.empty(0, np.int64),) * 3]
-        known, begin = _Latest(), self._offset(self._main)
+        known, begin, num_late = _Latest(), self._offset(self._main), 0
         for start, dur in self._times() if self.is_worth_it else ():
             late = np.flatnonzero(known.late(start, dur))
             self.num_inserted += len(late)
             if not self.is_worth_it:
                 break
-            pieces.append(_Piece(len(start), late))
+            pieces.append(_Piece(len(start), late, num_late))
             keys.append((start[late], dur[late], late + begin))
-            begin += len(start)
+            begin, num_late = begin + len(start), num_late + len(late)
         columns = [np.concatenate([key[column] for key in keys]) for column in range(3)]
         return pieces, (columns[0], columns[1], columns[2])
 
     def _placed(self, start: I64, dur: I64, place: I64) -> int:
         """Find where the rows with these keys go, which are in order; how many not at the end."""
-        done, begin = 0, self._offset(self._main)
+        done, first = 0, self._offset(self._main)
+        begin, ends = first, np.cumsum([piece.length for piece in self._pieces])
         for piece, (starts, durs) in zip(self._pieces, self._times(), strict=True):
             places = np.delete(np.arange(len(starts)), piece.late)
             if len(places):
@@ -158,6 +173,10 @@ class Merge:
                 count = int((low < len(rest)).sum())
                 piece.before = low[:count]
                 piece.first, piece.last = done, done + count
+                from_main = place[done : done + count] - first
+                from_main = from_main[(from_main >= 0) & (from_main < ends[-1])]
+                if len(from_main):
+                    piece.needs = int(np.searchsorted(ends, from_main.max(), "right"))
                 done += count
             begin += len(starts)
         return done
