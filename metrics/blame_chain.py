@@ -50,13 +50,18 @@ def compute(view: View) -> Result:
     waits = [_caused_wait(view, number, row) for number, row in worst]
     handed = [wait for wait, chain in zip(waits, chains, strict=True) if _is_handed_on(chain)]
     total = sum(one.num_blamed for one in blamed)
+    roots = _roots(chains, waits)
+    first = roots[0] if roots else {}
     details: dict[str, Any] = {
         "handed_on_ratio": ratio(sum(handed), sum(waits)),
+        "root_rank": first.get("rank"),
+        "root_cause": first.get("cause"),
+        "root_confidence": first.get("confidence"),
         "num_blamed": total,
         "num_followed": len(chains),
         "num_handed_on": len(handed),
         "longest": max((len(chain) for chain in chains), default=0),
-        "roots": _roots(chains, waits),
+        "roots": roots,
         "chains": [
             {"caused_wait_ms": milliseconds(wait), "links": [_row(view, one) for one in chain]}
             for wait, chain in list(zip(waits, chains, strict=True))[:MAX_SHOWN]
@@ -136,6 +141,9 @@ METRIC = Metric(
     needs=("GPU kernels", "2 ranks of one group", "process groups"),
     keys=(
         "handed_on_ratio",
+        "root_rank",
+        "root_cause",
+        "root_confidence",
         "num_blamed",
         "num_followed",
         "num_handed_on",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -49,8 +49,10 @@ def compute(view: View) -> Result:
     explained = sum(one.explained_ns for one in blamed)
     examined = sum(len(one.rows) for one in blamed)
     total = sum(one.num_blamed for one in blamed)
+    worst = [_shown(describe(view, n, row)) for n, row in worst_of(blamed, MAX_SHOWN)]
     details: dict[str, Any] = {
         "explained_ratio": ratio(explained, lag),
+        **_main(blamed, worst),
         "num_blamed": total,
         "num_examined": examined,
         "num_unknown": sum(int((one.verdicts.cause == _UNKNOWN).sum()) for one in blamed),
@@ -63,7 +65,7 @@ def compute(view: View) -> Result:
         "per_rank": _per_rank(blamed),
         "by_group": _by_group(view, blamed),
         "per_step": _per_step(blamed),
-        "worst": [_shown(describe(view, n, row)) for n, row in worst_of(blamed, MAX_SHOWN)],
+        "worst": worst,
         "meanings": _meanings(blamed),
         "match": match,
     }
@@ -137,6 +139,34 @@ def _per_rank(blamed: Sequence[Blamed]) -> dict[str, dict[str, float]]:
     return {label: _lag_by_cause(*joined[label]) for label in ordered}
 
 
+def _main(blamed: Sequence[Blamed], worst: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The rank with most lag, the cause of most of it, how sure that is, and why in words."""
+    lags: Counter[tuple[str, int]] = Counter()
+    sure: Counter[tuple[str, int, int]] = Counter()
+    for one in blamed:
+        found = one.verdicts
+        columns = (one.lag_ns, found.targets.late, found.cause, found.confidence)
+        for lag, late, cause, confidence in zip(*(c.tolist() for c in columns), strict=True):
+            label = one.part.arrived.labels[late]
+            lags[label, cause] += lag
+            sure[label, cause, confidence] += lag
+    if not lags:
+        return dict.fromkeys(("main_rank", "main_cause", "main_confidence", "main_why"))
+    per_rank: Counter[str] = Counter()
+    for (label, _), lag in lags.items():
+        per_rank[label] += lag
+    label = max(per_rank, key=lambda one: (per_rank[one], one))
+    cause = max((c for one, c in lags if one == label), key=lambda c: (lags[label, c], -c))
+    name = CAUSES[cause]
+    told = (one["why"] for one in worst if (one["last"], one["cause"]) == (label, name))
+    return {
+        "main_rank": label,
+        "main_cause": name,
+        "main_confidence": CONFIDENCES[max(range(3), key=lambda c: sure[label, cause, c])],
+        "main_why": next(told, None),
+    }
+
+
 def _by_group(view: View, blamed: Sequence[Blamed]) -> list[dict[str, Any]]:
     return [
         {
@@ -208,6 +238,10 @@ METRIC = Metric(
     needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
     keys=(
         "explained_ratio",
+        "main_rank",
+        "main_cause",
+        "main_confidence",
+        "main_why",
         "num_blamed",
         "num_examined",
         "num_unknown",

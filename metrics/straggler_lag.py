@@ -84,6 +84,7 @@ def _wait_and_blame(view: View, chosen: Sequence[Chosen], labels: Sequence[str])
     stragglers = found.stragglers()
     return {
         "num_ranks": len(present),
+        "worst_straggler": view.ranks[stragglers[0]].rank if stragglers else None,
         "stragglers": [view.ranks[index].rank for index in stragglers],
         "persistent": bool(stragglers) and is_persistent(chosen, stragglers[0]),
         "patterns": {labels[i]: name for i, name in patterns(chosen, len(labels)).items()},
@@ -162,6 +163,7 @@ METRIC = Metric(
         "clock",
         "blame",
         "wait_us",
+        "worst_straggler",
         "stragglers",
         "persistent",
         "patterns",

@@ -14,6 +14,7 @@ from metrics.collectives.chain import chain_of
 from metrics.collectives.instance import describe
 from metrics.collectives.match import HIGH, LOW
 from metrics.result import Result
+from metrics.straggler_cause import METRIC as CAUSE
 from metrics.view import View, ViewOptions
 from parsers.columns import ProcessGroup, RankTrace
 
@@ -125,6 +126,8 @@ def test_the_metric_weighs_roots_by_the_waiting_behind_them() -> None:
     assert result.value == 1 / 3
     assert (details["num_blamed"], details["num_followed"], details["num_handed_on"]) == (3, 3, 1)
     assert details["longest"] == 2
+    root = [details[f"root_{key}"] for key in ("rank", "cause", "confidence")]
+    assert root == ["1", "compute", "high"]
     assert details["roots"] == [
         {
             "rank": "1",
@@ -140,11 +143,26 @@ def test_the_metric_weighs_roots_by_the_waiting_behind_them() -> None:
     assert [("0", "previous_collective"), ("1", "compute")] in links
 
 
+def test_causes_name_the_rank_with_most_lag_and_why() -> None:
+    details = CAUSE.run(view()).details
+
+    named = [details[f"main_{key}"] for key in ("rank", "cause", "confidence", "why")]
+    assert named[:3] == ["1", "compute", "high"]
+    assert named[3].startswith("rank 1: 300 µs more computation")
+
+
+def test_causes_of_a_quiet_job_name_nobody() -> None:
+    details = CAUSE.run(view(0)).details
+
+    assert [details[f"main_{key}"] for key in ("rank", "cause", "why")] == [None] * 3
+
+
 def test_a_quiet_job_has_no_chain() -> None:
     result = METRIC.run(view(0))
 
     assert (result.status, result.value) == ("ok", None)
     assert (result.details["num_blamed"], result.details["roots"]) == (0, [])
+    assert result.details["root_rank"] is None
 
 
 def test_one_rank_alone() -> None:
