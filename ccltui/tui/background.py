@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ class Background:
         self.loads = 0
         """How often loading began: what an earlier load tells is stale."""
         self._analyst: Analyst | RemoteAnalyst | None = None
+        self._making = threading.Lock()
         self._settling = False
         self._tidying = False
         self._last_s = 0.0
@@ -162,10 +164,10 @@ class Background:
 
     def _run_analysis(self, session: Session, newest: Callable[[], Session]) -> None:
         worker = get_current_worker()
-        if self._analyst is None:
-            self._analyst = self._make_analyst(self._options)
+        with self._making:  # two runs may begin before there is one, and there must be one only
+            self._analyst = analyst = self._analyst or self._make_analyst(self._options)
         started = time.perf_counter()
-        finished = self._analyst.run(session, self._post, lambda: worker.is_cancelled)
+        finished = analyst.run(session, self._post, lambda: worker.is_cancelled)
         self._last_s = time.perf_counter() - started
         if not finished:
             self._app.call_from_thread(self.analyse, newest)

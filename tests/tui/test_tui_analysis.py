@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from fakes import Plan, full_job, literal_metrics
+from explorers import Settle, Start
+from fakes import Plan, full_job, literal_analyst, literal_metrics
 
 from ccltui.tui.analysis import Analyst
 from ccltui.tui.messages import Fact, FindingsReady
@@ -80,3 +82,24 @@ def test_numbers_of_another_window_are_not_told_again() -> None:
     assert sorted(first.lanes) == ["0", "1"]
     assert last.complete
     assert set(last.results) == set(literal_metrics())
+
+
+async def test_runs_that_begin_at_once_share_one_analyst(start: Start, settle: Settle) -> None:
+    """Two would listen to one process, and each hear half of what it says."""
+    made: list[Analyst] = []
+
+    def slowly(options: ExplorerOptions) -> Analyst:
+        time.sleep(0.3)  # as where imports take their time
+        made.append(literal_analyst(options))
+        return made[-1]
+
+    app = start(analyst=slowly)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause(0.1)
+        for generation in range(2):
+            del generation
+            app._background._start_analysis(lambda: app.scene.session)
+            await pilot.pause(0.05)
+        await settle(pilot)
+
+    assert len(made) == 1
