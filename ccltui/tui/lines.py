@@ -7,12 +7,11 @@ from pathlib import PurePath
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import HEAT, LEVELS, Ink
-from ccltui.draw.spark import bar
 from ccltui.draw.text import clean, fit, fit_middle
 from ccltui.tui.action import Action, first_key
 from ccltui.tui.general import GENERAL
 from ccltui.tui.scene import Scene, rank_name
-from ccltui.tui.session import FileState, Filter, Session
+from ccltui.tui.session import Filter, Session
 from ccltui.tui.viewstate import Pane
 
 Piece = tuple[str, int]
@@ -21,7 +20,6 @@ Line = list[Piece]
 
 NARROW = 100
 GAP = "   "
-_BAR = 24
 
 
 def cut(pieces: Sequence[Piece], width: int, fill: int) -> Line:
@@ -208,44 +206,6 @@ def _communicator_text(scene: Scene) -> str:
     count = len(scene.findings.communicators or ())
     place = f"{scene.state.selection.communicator + 1}/{count} " if count > 1 else ""
     return f"{place}{fit_middle(communicator.name, 26)} ({numbers.count(len(communicator))})"
-
-
-def load_total(session: Session, width: int) -> Line:
-    """All files together."""
-    if session.phase == "opening":
-        return cut([(" looking for traces", Ink.TEXT)], width, Ink.TEXT)
-    share = session.done_bytes / max(session.total_bytes, 1)
-    done = numbers.decimal_size(session.done_bytes)
-    total = numbers.decimal_size(session.total_bytes)
-    left: Line = [
-        (" loading ", Ink.TEXT),
-        (bar(share, _BAR), Ink.COMPUTE),
-        (f"  {session.ranks_loaded}/{session.ranks_expected} ranks  {done} of {total}", Ink.TEXT),
-    ]
-    return spread(left, [("esc stops and keeps what is there ", Ink.DIM)], width, Ink.TEXT)
-
-
-def load_files(session: Session, width: int, rows: int) -> list[Line]:
-    """A bar for each file, those being read first, as many as there is room for."""
-    rank = {"reading": 0, "queued": 1, "failed": 2, "done": 3}
-    files = sorted(session.files.values(), key=lambda state: rank[state.status])
-    cell = 18
-    per_row = max((width - 1) // cell, 1)
-    lines = []
-    for start in range(0, min(len(files), rows * per_row), per_row):
-        pieces: Line = [(" ", Ink.TEXT)]
-        for state in files[start : start + per_row]:
-            pieces += _file_cell(state, cell)
-        lines.append(cut(pieces, width, Ink.TEXT))
-    return lines
-
-
-def _file_cell(state: FileState, width: int) -> Line:
-    name = fit(rank_name(state.label), 6)
-    if state.status == "failed":
-        return [(f"{name} ", Ink.TEXT), (fit("x failed", width - 7), Ink.ERROR)]
-    share = 1.0 if state.status == "done" else state.done_bytes / max(state.total_bytes, 1)
-    return [(f"{name} ", Ink.TEXT), (bar(share, width - 9), Ink.COMPUTE), ("  ", Ink.TEXT)]
 
 
 def too_small(scene: Scene, width: int, height: int) -> list[Line]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes import Plan, empty_job, full_job, scene
 
-from ccltui.tui import lines, moves
+from ccltui.tui import lines, loading_lines, moves
 from ccltui.tui.actions import by_id
 from ccltui.tui.lines import Line
 from ccltui.tui.scene import Scene
@@ -32,8 +32,8 @@ def test_every_line_is_as_wide_as_the_screen(width: int) -> None:
             lines.tabs(found, width),
             *status(found, width),
             lines.keys(found, width),
-            lines.load_total(found.session, width),
-            *lines.load_files(found.session, width, 4),
+            loading_lines.load_total(found.session, width),
+            *loading_lines.load_files(found.session, width, 4),
         ]
 
         assert {len(text(line)) for line in drawn} == {width}
@@ -127,11 +127,11 @@ def test_loading_shows_a_bar_for_each_file_and_one_in_all() -> None:
     session = session.with_job(full_job(plan), "rank0.json")
     session = session.with_job(full_job(plan), "rank3.json", "x")
 
-    assert text(lines.load_total(session, 110)) == (
+    assert text(loading_lines.load_total(session, 110)) == (
         " loading ███████████████           4/4 ranks  10.0 MB of 16.0 MB"
         "            esc stops and keeps what is there "
     )
-    (row,) = lines.load_files(session, 80, 1)
+    (row,) = loading_lines.load_files(session, 80, 1)
     assert text(row).rstrip() == (
         " r1     ████▌      r2                r3     x failed   r0     █████████"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ccltui.tui import lines
+from ccltui.tui import loading_lines
 from ccltui.tui.session import Session
 from ccltui.tui.widgets.textline import TextLines
 
@@ -18,6 +18,6 @@ class LoadBar(TextLines):
         self.display = session.busy and shown
         if session.busy:
             rows = 1 if height < _SHORT else _MOST_ROWS
-            bars = lines.load_files(session, width, rows)
+            bars = loading_lines.load_files(session, width, rows)
             self.styles.height = 1 + len(bars)
-            self.show([lines.load_total(session, width), *bars])
+            self.show([loading_lines.load_total(session, width), *bars])
