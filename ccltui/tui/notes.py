@@ -13,8 +13,8 @@ from ccltui.tui.summary_rows import chosen_metric
 _ADVICE: Final[Mapping[str, str]] = {
     "truncated_trace": "What came before the end of the file is kept. A file ends early where the "
     "process was killed or the disk was full while the profiler wrote: record it again.",
-    "partly_read": "The beginning of large files is shown while they are read. The numbers are those "
-    "of that part and change when the whole ranks are there.",
+    "partly_read": "The beginning of large files is shown while they are read. The numbers are "
+    "those of that part and change when the whole ranks are there.",
     "malformed_event": "The other events of the file are kept.",
     "missing_ranks": "Numbers cover the ranks that are here. Copy the files of the others into the "
     "directory, or take them for what they are.",
