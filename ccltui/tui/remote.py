@@ -95,11 +95,10 @@ class RemoteAnalyst:
                 self._session, self._is_here = session, False
             told_all = None
             while told_all is None:
-                news = _heard(inbox)
-                if cancelled():
+                told_all = self._follow(_heard(inbox), child, post)
+                if told_all is None and cancelled():
                     child.tell(between.Stop(number))
                     return True
-                told_all = self._follow(news, child, post)
         return told_all
 
     def _follow(
