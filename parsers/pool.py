@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.05
 _WOKEN = 2
-"""Processes started ahead: most machines a person waits at have a core for each."""
+"""Processes started ahead where there are CPUs for them and for those that woke them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class WorkerPool:
         """A pool whose first processes are starting; ``jobs`` None means one a CPU allowed."""
         pool = cls(jobs or min(allowed_cpus(), MAX_WORKERS))
         with own_main_module():
-            for _ in range(min(pool._workers, _WOKEN)):
+            for _ in range(min(pool._workers, _WOKEN, max(1, allowed_cpus() - 1))):
                 pool._executor.submit(ready)
         return pool
 
