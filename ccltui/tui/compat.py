@@ -73,13 +73,19 @@ def forget_screen(app: App[Any]) -> None:
         forget()
 
 
+def can_shift(app: App[Any], region: Region) -> bool:
+    """Whether the terminal can move the cells of ``region``, which are moved to its right edge."""
+    shifts: bool = getattr(app._driver, "shifts", False)
+    return shifts and region.right == app.size.width
+
+
 def expect_shift(app: App[Any], region: Region, left: int, columns: int) -> None:
     """Hint that the cells of ``region`` from column ``left`` on have moved by ``columns``.
 
-    Rows are moved to the terminal's right edge, so a region that ends before it is left alone.
+    Where they cannot be moved, nothing is expected.
     """
     expect = getattr(app._driver, "expect", None)
-    reaches_edge = region.right == app.size.width
-    if expect is None or not reaches_edge or not 0 < abs(columns) < region.width - left:
+    if expect is None or not can_shift(app, region):
         return
-    expect(Shift(region.y, region.bottom, region.x + left, columns))
+    if 0 < abs(columns) < region.width - left:
+        expect(Shift(region.y, region.bottom, region.x + left, columns))

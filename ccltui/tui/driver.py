@@ -41,7 +41,7 @@ class SlimDriver(LinuxDriver):
         super().__init__(*args, **options)
         self._model = ScreenModel(0, 0)
         self._stale = False
-        self._shifts = can_shift()
+        self.shifts = can_shift()
 
     def write(self, data: str) -> None:
         """Send the difference that ``data`` makes."""
@@ -81,7 +81,7 @@ class SlimDriver(LinuxDriver):
 
     def expect(self, shift: Shift) -> None:
         """Say that the next frame is mostly the last one, moved."""
-        if self._shifts:
+        if self.shifts:
             self._model.expect(shift)
 
     def process_message(self, message: Message) -> None:

@@ -83,12 +83,25 @@ class CellCanvas(Widget):
         spans = None if before is None else planes.changes_from(before)
         if spans is None:
             self.refresh()
-        elif spans:
-            if self._painted is not None:
-                moved = self._shift(self._painted, scene)
-                compat.expect_shift(self.app, self.region, self._gutter, moved)
+        elif spans and before is not None:
+            self._expect_moves(before, planes, scene)
             self.refresh(*(Region(start, y, end - start, 1) for y, start, end in spans))
         self._planes, self._painted = planes, scene
+
+    def _expect_moves(self, before: Planes, planes: Planes, scene: Scene) -> None:
+        """Hint at what has only moved: all of the picture, or single rows that look so."""
+        region, left = self.region, self._gutter
+        if not compat.can_shift(self.app, region):
+            return
+        from ccltui.draw.moved import FURTHEST, moved_rows  # noqa: PLC0415  (the splash is before)
+
+        moved = 0 if self._painted is None else self._shift(self._painted, scene)
+        if 0 < abs(moved) <= FURTHEST:
+            compat.expect_shift(self.app, region, left, moved)
+            return
+        for y, columns in moved_rows(before, planes, left, moved):
+            row = Region(region.x, region.y + y, region.width, 1)
+            compat.expect_shift(self.app, row, left, columns)
 
     def render_line(self, y: int) -> Strip:
         """One row of the picture."""

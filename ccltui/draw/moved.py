@@ -1,0 +1,52 @@
+"""Rows of a picture that are much like they were, some cells to the left or to the right."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.draw.planes import Planes
+
+FURTHEST: Final = 32
+"""Cells: what has gone further is seldom alike, and looking costs time."""
+_WORTHWHILE: Final = 8
+"""Cells that must be as they were after the move, and were not before it."""
+
+
+def moved_rows(before: Planes, now: Planes, left: int, guess: int = 0) -> list[tuple[int, int]]:
+    """Rows and the columns by which moving their cells from ``left`` on helps most.
+
+    Steps of training resemble each other: another one in the same zoom is the same picture but
+    for the part of a cell. Moves by up to ``FURTHEST`` columns are tried, and that by ``guess``.
+    Both pictures have the same shape; rows that gain little are left out.
+    """
+    old, new = _cells(before, left), _cells(now, left)
+    same = (old == new).sum(axis=1)
+    width = old.shape[1]
+    rows = np.flatnonzero(width - same >= _WORTHWHILE)
+    if not len(rows):
+        return []
+    near = min(FURTHEST, width - 1)
+    tried = np.array([by for by in (guess, *range(-near, near + 1)) if abs(by) < width])
+    alike = np.stack([_alike(old[rows], new[rows], int(by)) for by in tried])
+    best = alike.argmax(axis=0)
+    chosen = np.flatnonzero(alike.max(axis=0) - same[rows] >= _WORTHWHILE)
+    return [(int(rows[row]), int(tried[best[row]])) for row in chosen]
+
+
+def _cells(planes: Planes, left: int) -> npt.NDArray[np.uint64]:
+    """Character and style of each cell as one number."""
+    glyph = planes.glyph[:, left:].astype(np.uint64)
+    return np.asarray((glyph << np.uint64(8)) | planes.style[:, left:])
+
+
+def _alike(
+    old: npt.NDArray[np.uint64], new: npt.NDArray[np.uint64], by: int
+) -> npt.NDArray[np.intp]:
+    """Equal cells of each row after the old ones have moved to the right ``by`` columns."""
+    width = old.shape[1]
+    was = old[:, max(-by, 0) : width - max(by, 0)]
+    comes = new[:, max(by, 0) : width + min(by, 0)]
+    return np.asarray((was == comes).sum(axis=1))
