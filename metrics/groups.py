@@ -33,7 +33,7 @@ class CommGroup:
     ``ranks`` is empty where no file states them; such a group is never shared between ranks.
     ``dim`` is the parallel dimension (dp, tp, pp, ep, cp, world or unknown) and ``mode`` the
     rule that told it (process_group, rank_grid or unknown); ``axis`` says which part of a
-    dimension, as dp_shard of dp.
+    dimension, as dp_shard of dp. ``implied``: no file names it, streams tell it.
     """
 
     ranks: Ranks
@@ -44,6 +44,7 @@ class CommGroup:
     label: str = ""
     axis: str = ""
     size: int = MISSING
+    implied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

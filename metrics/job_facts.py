@@ -84,7 +84,7 @@ class JobFacts:
         streams = {
             item.label: streams_of(self.ranks[item.label].trace, item.calls) for item in inputs
         }
-        told = implied_groups(inputs, streams)
+        told = implied_groups(inputs, streams, self.world_size)
         if told is None:
             return inputs, self._stated
         named, groups = told.applied(inputs, self._table.groups)

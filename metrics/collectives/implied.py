@@ -41,15 +41,20 @@ _SENDRECV: Final = TYPES.index("SendRecv")
 
 @dataclass(frozen=True, slots=True)
 class ImpliedGroup:
-    """Global ranks of a communicator, and the stream that it has on all of them (-1: several)."""
+    """Global ranks of a communicator, and the stream that it has on all of them (-1: several).
+
+    ``whole``: all ranks of the job are there, so that it has no other ranks.
+    """
 
     ranks: tuple[int, ...]
     stream: int
+    whole: bool = True
 
     def as_group(self) -> CommGroup:
         """A group of the job that no file names."""
         text = f"stream {self.stream}" if self.stream >= 0 else "streams"
-        return CommGroup(self.ranks, "", text, label=text, size=len(self.ranks))
+        size = len(self.ranks) if self.whole else MISSING
+        return CommGroup(self.ranks, "", text, label=text, size=size, implied=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +77,13 @@ class Implied:
         return named, [*groups, *(group.as_group() for group in self.groups)]
 
 
-def implied_groups(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> Implied | None:
+def implied_groups(
+    inputs: Sequence[MatchInput], streams: Mapping[str, I64], world_size: int | None = None
+) -> Implied | None:
     """Communicators by streams; ``streams`` are those of each call, by label.
 
-    None where nothing is told, or no more than that every call is of one group.
+    None where nothing is told, or no more than that every call is of one group. ``world_size`` is
+    the number of ranks of the job, where files state it.
     """
     queues = queues_of(inputs, streams)
     clocks = stream_clocks(inputs, queues)
@@ -84,14 +92,22 @@ def implied_groups(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> 
     if len(members) == 1 and len(members[0]) == len(taking_part(inputs)) == len(queues):
         return None
     index = {item.label: np.full(len(item.calls), MISSING, np.int32) for item in inputs}
+    whole = _all_there(inputs, world_size)
     groups: list[ImpliedGroup] = []
     for part in members:
         for queue in part:
             index[inputs[queue.owner].label][queue.rows] = len(groups)
         used = {queue.stream for queue in part}
         ranks = sorted(rank for q in part if (rank := inputs[q.owner].rank) is not None)
-        groups.append(ImpliedGroup(tuple(ranks), used.pop() if len(used) == 1 else MISSING))
+        groups.append(ImpliedGroup(tuple(ranks), used.pop() if len(used) == 1 else MISSING, whole))
     return Implied(tuple(groups), index) if groups else None
+
+
+def _all_there(inputs: Sequence[MatchInput], world_size: int | None) -> bool:
+    """Whether no rank of the job is missing, as far as its size or the ranks themselves tell."""
+    ranks = {inputs[index].rank for index in taking_part(inputs)}
+    known = [rank for rank in ranks if rank is not None]
+    return len(known) >= max(world_size or 0, max(known, default=-1) + 1)
 
 
 def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:

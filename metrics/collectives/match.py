@@ -27,6 +27,9 @@ __all__ = ["HIGH", "IMPLIED", "LOW", "MEDIUM", "GroupMatch", "MatchInput", "Matc
 IMPLIED = -1
 """Group index of the one group that a job without any process group is taken for."""
 
+FEWEST_OF_SEVERAL = 4
+"""So many ranks may be two communicators that end together by chance."""
+
 _POINT_TO_POINT = np.array([name in ("Send", "Recv") for name in TYPES])
 
 
@@ -61,6 +64,7 @@ class GroupMatch:
     overlap: I8
     missing: tuple[int, ...] = ()  # ranks of the group without a call in any file
     until: I64 | None = None  # as rows, the last kernel, where a collective has several
+    whole: bool = True  # False: the group may have members that no file tells of
 
     @property
     def complete(self) -> Bool:
@@ -134,8 +138,8 @@ def match_calls(
         if len(members) < 2:
             alone += 1
         else:
-            ranks = () if index < 0 else groups[index].ranks
-            matched.append(_match_group(index, members, ranks, clocks))
+            group = None if index < 0 else groups[index]
+            matched.append(_match_group(index, members, group, clocks))
     lost = sum(len(parts.get(IMPLIED, ())) for parts in rows) if named else 0
     return Matches(tuple(matched), skipped, alone, lost)
 
@@ -221,16 +225,19 @@ def _rows_by_group(calls: Calls, known: Bool) -> dict[int, I64]:
 def _match_group(
     index: int,
     chosen: Sequence[tuple[MatchInput, I64]],
-    ranks: tuple[int, ...],
+    group: CommGroup | None,
     clocks: Mapping[str, Ahead] | None,
 ) -> GroupMatch:
     members = [Member(item.calls, rows) for item, rows in chosen]
-    stated = bool(ranks)
+    stated = group is not None
+    named = group is not None and not group.implied
+    whole = group is None or not group.implied or group.size > 0
     ahead = None if clocks is None else [clocks.get(item.label) for item, _ in chosen]
     known = None if ahead is None else [one for one in ahead if one is not None]
-    whole = known if known is not None and len(known) == len(chosen) else None
-    line = line_up(members, by_type=not stated, ahead=whole)
-    verdict = judge(members, line, stated=stated)
+    told = known if known is not None and len(known) == len(chosen) else None
+    line = line_up(members, by_type=not stated, ahead=told)
+    several = not named and (len(members) >= FEWEST_OF_SEVERAL or not whole)
+    verdict = judge(members, line, stated=stated, several=several)
     order = np.argsort(verdict.first_start_ns, kind="stable")
     present = {item.rank for item, _ in chosen}
 
@@ -247,6 +254,7 @@ def _match_group(
         step=verdict.step[order],
         agrees=verdict.agrees[order],
         overlap=verdict.overlap[order],
-        missing=tuple(rank for rank in ranks if rank not in present),
+        missing=tuple(rank for rank in group.ranks if rank not in present) if group else (),
         until=rows_of(line.last) if line.has_pieces else None,
+        whole=whole,
     )

@@ -54,7 +54,8 @@ class GroupArrivals:
     ``eligible`` marks instances that can blame a rank: complete, agreeing, and of a type in
     which every rank waits for every other; ``confidence`` is that of the match, at most medium
     for an all-to-all and low for a SendRecv kernel, which may be none, and for one that tells no
-    type but ends after all have started. SendRecv kernels of two ranks are taken for transfers.
+    type but ends after all have started, or whose group may have members that no file tells of.
+    SendRecv kernels of two ranks are taken for transfers.
     """
 
     match: GroupMatch
@@ -185,6 +186,8 @@ def _awaits_all(match: GroupMatch) -> Bool:
 
 
 def _capped(match: GroupMatch) -> I8:
+    if not match.whole:
+        return np.full(len(match.rows), LOW, np.int8)
     limit = np.where(exchange(match.kind), MEDIUM, HIGH)
     limit[(match.kind == _SENDRECV) | (match.kind == _GENERIC)] = LOW
     return np.minimum(match.confidence, limit).astype(np.int8)

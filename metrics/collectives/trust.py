@@ -75,4 +75,9 @@ def match_warnings(view: View, match: Mapping[str, Any]) -> list[str]:
         warnings += disagreements(view.matches, view.groups, limit=4, incomplete=False)
     if view.matches.ungrouped:
         warnings.append(f"{view.matches.ungrouped} collectives name no group and are not matched")
+    if any(not one.whole for one in view.matches.groups):
+        warnings.append(
+            "groups are told from streams while ranks are missing: how many ranks they have is "
+            "not known, and one that is missing may have been last"
+        )
     return warnings

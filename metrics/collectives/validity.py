@@ -34,6 +34,9 @@ WHOLE = 0.9
 STRAY = 3
 """Ends so many times as far apart as nearly all others are: another collective."""
 
+HELD_NS = 10_000
+"""A wait up to here binds nobody: calls that start together take a little longer or shorter."""
+
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -49,13 +52,18 @@ class Verdict:
     first_start_ns: I64  # earliest start of the members, on the middle clock of the group
 
 
-def judge(members: Sequence[Member], line: Line, *, stated: bool) -> Verdict:
-    """Test each line for agreement and overlap. ``stated``: the file names the group's ranks."""
+def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool = False) -> Verdict:
+    """Test each line for agreement and overlap.
+
+    ``stated``: the group's ranks are known. ``several``: they may be more than one communicator,
+    which no line is believed of unless a wait binds them together.
+    """
     kind = _first_known(members, line.positions, "kind")
     agrees, sized = _agreement(members, line.positions, kind)
     agrees |= line.summed
     usable = agrees & (line.positions >= 0).all(axis=1)
-    overlap, stray, offsets = _overlap(members, line, kind, usable)
+    tested = _tested(members, line, kind, usable)
+    overlap, stray, offsets = tested.overlap, tested.stray, tested.offsets
     certain, sound = usable & sized, agrees & (overlap == 1)
     sound &= ~_unproven(line.level, usable, offsets)
     confidence = _confidence(line.level, kind, overlap >= 0, certain, sound, stated=stated)
@@ -65,6 +73,8 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool) -> Verdict:
         for one in distinct_values(kind):
             if _gappy(line.positions[kind == one]):
                 confidence[kind == one] = LOW
+    if several and not tested.bound():
+        confidence[:] = LOW
     return Verdict(
         kind=kind.astype(np.int8),
         step=_first_known(members, line.positions, "step"),
@@ -127,13 +137,36 @@ def _extremes(members: Sequence[Member], positions: I64, name: str) -> tuple[I64
     return low, high
 
 
-def _overlap(
-    members: Sequence[Member], line: Line, kind: I64, usable: Bool
-) -> tuple[I8, Bool, I64]:
-    """The overlap test of complete lines, which of them end too far apart, and the clocks.
+@dataclass(frozen=True, slots=True)
+class _Tested:
+    """The overlap test of n lines, which of them end too far apart, and the clocks.
 
-    The last are the differences of the members' clocks in the middle of all lines.
+    ``offsets`` are the differences of the members' clocks in the middle of all lines. Of the k
+    lines of which all members wait for each other, ``dur_ns`` is int64 [k, m], ``spread_ns`` how
+    far apart they end, and ``usual_ns`` what few exceed.
     """
+
+    overlap: I8
+    stray: Bool
+    offsets: I64
+    dur_ns: I64
+    spread_ns: I64
+    usual_ns: float
+
+    def bound(self) -> bool:
+        """Whether all members once waited for one of them alone.
+
+        Communicators that end together have each a last member of their own, who come together.
+        """
+        if not len(self.dur_ns):
+            return False
+        shortest = np.partition(self.dur_ns, 1, axis=1)
+        apart = np.maximum(self.spread_ns, self.usual_ns)
+        alone = shortest[:, 1] - shortest[:, 0] > np.maximum(HELD_NS, STRAY * apart)
+        return bool(alone.any())
+
+
+def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _Tested:
     positions = line.positions
     complete = (positions >= 0).all(axis=1)
     first, last = positions[complete], line.last[complete]
@@ -151,7 +184,7 @@ def _overlap(
     usual = nearest_rank(spread[some], 0.95) if len(some) else 0.0
     stray = np.zeros(len(positions), np.bool_)
     stray[complete] = spread > max(ONE_CLOCK_NS, STRAY * usual)
-    return result, stray, offsets
+    return _Tested(result, stray, offsets, (end - start)[told], spread[told], usual)
 
 
 def _unproven(level: I8, usable: Bool, offsets: I64) -> Bool:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from calls_by_hand import Call, member
 
 from metrics.collectives.implied import Implied, implied_groups
-from metrics.collectives.match import MatchInput
+from metrics.collectives.match import LOW, MEDIUM, MatchInput
+from metrics.collectives.rematch import match_and_clock
+from metrics.collectives.stragglers import arrivals
+from parsers.columns import MISSING
 
 I64 = npt.NDArray[np.int64]
 COUNT = 40
@@ -107,3 +111,91 @@ def test_transfers_between_stages_are_pairs_of_a_sender_and_a_receiver() -> None
 
     assert found is not None
     assert {group.ranks for group in found.groups} == {(0, 2), (1, 3)}
+
+
+def at_once(
+    late_us: float = 0.0, *, world: bool = False, wait: bool = True
+) -> tuple[list[MatchInput], dict[str, I64]]:
+    """Pairs 0,1 and 2,3 on stream 20: both begin with a late rank and end within 3 us.
+
+    Rank 3 joins call 7 ``late_us`` after all others, which ``wait`` for it, or of which rank 2
+    alone does. With ``world`` there are calls of all four on stream 32, of which rank 2 comes last now and then.
+    """
+    rng = np.random.default_rng(5)
+    inputs, streams = [], {}
+    begins = np.cumsum(rng.uniform(900, 1900, COUNT))
+    jitter = rng.uniform(0, 3, (4, 4, COUNT))
+    for rank in range(4):
+        rows = []
+        for k, begin in enumerate(begins.tolist()):
+            held = late_us if k == 7 else 0.0
+            start = begin + (60.0 if rank % 2 else 0.0) + (held if rank == 3 else 0.0)
+            end = begin + 100 + (held if wait or rank > 1 else 0.0)
+            rows.append((Call(start + jitter[0, rank, k], end + jitter[1, rank, k], group=-1), 20))
+            if world:
+                first = begin + 500 + (50 if rank == 2 and not k % 5 else 0)
+                last = begin + 600 + jitter[3, rank, k]
+                rows.append((Call(first + jitter[2, rank, k], last, group=-1), 32))
+        inputs.append(member(rank, [call for call, _ in rows]))
+        streams[str(rank)] = np.array([stream for _, stream in rows], np.int64)
+    return inputs, streams
+
+
+def confidences(
+    inputs: list[MatchInput], streams: dict[str, I64]
+) -> dict[tuple[int, ...], set[int]]:
+    """Of the matches of every group, by its ranks."""
+    found = implied_groups(inputs, streams)
+    named, groups = (inputs, []) if found is None else found.applied(inputs, [])
+    matches, _ = match_and_clock(named, groups)
+    return {
+        (one.group, *(int(label) for label in one.labels)): set(one.confidence.tolist())
+        for one in matches.groups
+    }
+
+
+def test_pairs_that_always_end_at_once_are_not_believed_to_be_one_group() -> None:
+    assert confidences(*at_once()) == {(-1, 0, 1, 2, 3): {LOW}}
+
+
+def test_one_wait_of_all_for_one_rank_binds_them() -> None:
+    assert confidences(*at_once(200.0)) == {(-1, 0, 1, 2, 3): {MEDIUM}}
+
+
+def test_a_wait_of_one_pair_alone_tells_it_from_the_other() -> None:
+    believed = confidences(*at_once(200.0, wait=False))
+
+    assert believed == {(0, 0, 1): {MEDIUM}, (1, 2, 3): {MEDIUM}}
+
+
+def test_groups_of_streams_are_believed_where_a_wait_binds_them() -> None:
+    assert confidences(*at_once(world=True)) == {
+        (0, 0, 1, 2, 3): {LOW},
+        (1, 0, 1, 2, 3): {MEDIUM},
+    }
+
+
+def test_a_group_is_as_large_as_it_seems_only_where_no_rank_is_missing() -> None:
+    inputs, streams = at_once(world=True)
+    for world_size, size in ((None, 4), (4, 4), (8, MISSING)):
+        found = implied_groups(inputs, streams, world_size)
+
+        assert found is not None
+        assert {group.as_group().size for group in found.groups} == {size}
+
+
+@pytest.mark.parametrize("world_size", [4, 8])
+def test_where_ranks_are_missing_clocks_are_told_but_nobody_is_blamed_for_sure(
+    world_size: int,
+) -> None:
+    inputs, streams = at_once(world=True)
+    found = implied_groups(inputs, streams, world_size)
+    assert found is not None
+    named, groups = found.applied(inputs, [])
+
+    matches, clocks = match_and_clock(named, groups)
+
+    assert clocks.evidence == "dependent collectives"
+    seen = arrivals(matches, named, clocks).groups[1]
+    assert set(seen.match.confidence.tolist()) == {MEDIUM}
+    assert set(seen.confidence.tolist()) == {MEDIUM if world_size == 4 else LOW}
