@@ -206,8 +206,8 @@ def _put_steps(
     planes.put(y, 1, "step", Ink.DIM)
     cells, free = planes.width - gutter, 0
     for step in steps:
-        left = step.start_ns // grid.cell_ns - grid.k0
-        right = min(-(-step.end_ns // grid.cell_ns) - grid.k0, cells)
+        left = grid.column(step.start_ns)
+        right = min(grid.column(step.end_ns - 1) + 1, cells)
         begin = max(left, 0)
         if right <= 0 or begin >= cells or begin < free:
             continue

@@ -25,16 +25,26 @@ _SHADES = np.array([ord(shade) for shade in " █░▒"], np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class TimeGrid:
-    """Cells of ``cell_ns``; column 0 begins ``k0 * cell_ns`` after ``origin_ns``."""
+    """Cells of ``cell_ns``; column 0 begins ``k0 * cell_ns + phase_ns`` after ``origin_ns``."""
 
     k0: int
     cell_ns: int
     origin_ns: int
+    phase_ns: int = 0
+
+    @property
+    def left_ns(self) -> int:
+        """Time of the left edge, ns since the origin."""
+        return self.k0 * self.cell_ns + self.phase_ns
+
+    def column(self, time_ns: int) -> int:
+        """Cell of a time since the origin; may lie outside the view."""
+        return (time_ns - self.left_ns) // self.cell_ns
 
     def edges_ns(self, cells: int) -> I64:
         """Edges of ``cells`` cells on the job's clock."""
         steps = np.arange(self.k0, self.k0 + cells + 1, dtype=np.int64)
-        return steps * self.cell_ns + self.origin_ns
+        return steps * self.cell_ns + self.phase_ns + self.origin_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +58,13 @@ class Selected:
 def put_ruler(planes: Planes, grid: TimeGrid, gutter: int, cells: int, cursor: int | None) -> None:
     """Ticks of time in the first row, and the cursor."""
     planes.style[0] = Ink.RULER
-    start, end = grid.k0 * grid.cell_ns, (grid.k0 + cells) * grid.cell_ns
+    start, end = grid.left_ns, grid.left_ns + cells * grid.cell_ns
     step = round_step(end - start, cells)
     planes.put(0, 0, f"+{numbers.short_duration(step)}", Ink.RULER)
     for at in ticks(start, end, step):
-        x = gutter + at // grid.cell_ns - grid.k0
-        put_tick(planes, x, numbers.instant(at, step))
+        put_tick(planes, gutter + grid.column(at), numbers.instant(at, step))
     if cursor is not None:
-        put_cursor(planes, gutter, cursor // grid.cell_ns - grid.k0, cells)
+        put_cursor(planes, gutter, grid.column(cursor), cells)
 
 
 def put_cursor(planes: Planes, gutter: int, column: int, cells: int) -> None:

@@ -8,10 +8,11 @@ from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import ViewState
 
 
-def in_view(state: ViewState) -> ViewState:
-    """Scroll both viewports so that they hold the cursor."""
-    selection = state.selection
-    time = state.time if selection.time_ns is None else state.time.showing(selection.time_ns)
+def in_view(state: ViewState, like_ns: int | None = None) -> ViewState:
+    """Scroll both viewports so that they hold the cursor, in its cell as ``like_ns`` was."""
+    selection, time = state.selection, state.time
+    if selection.time_ns is not None:
+        time = time.showing(selection.time_ns, like_ns)
     columns = state.columns if selection.k is None else state.columns.showing(selection.k)
     return replace(state, time=time, columns=columns)
 
@@ -23,7 +24,8 @@ def to_collective(scene: Scene, k: int, *, culprit: bool = False) -> ViewState:
         return scene.state
     rank = communicator.culprit(k) if culprit else None
     state = scene.state.select(k=k, rank=rank, time_ns=communicator.moment_ns(k))
-    return in_view(replace(state, worst=communicator.place_of(k)))
+    like_ns = scene.state.selection.time_ns
+    return in_view(replace(state, worst=communicator.place_of(k)), like_ns)
 
 
 def to_time(scene: Scene, time_ns: int) -> ViewState:

@@ -47,7 +47,7 @@ def across(cells: int) -> Move:
             view = scene.state.time
             at = scene.state.selection.time_ns
             at = view.left_ns if at is None else at
-            return to_time(scene, (at // view.cell_ns + cells) * view.cell_ns)
+            return to_time(scene, view.edge_ns(view.column(at) + cells))
         return step_collective(cells * scene.state.columns.per_cell)(scene)
 
     return move

@@ -46,7 +46,7 @@ def clicked(scene: Scene, planes: Planes, x: int, y: int) -> ViewState:
 def time_at(scene: Scene, x: int) -> int:
     """Time at the left edge of a column of the timeline, ns since the origin."""
     view = scene.state.time
-    return (view.k0 + x - gutter(scene)) * view.cell_ns
+    return view.edge_ns(x - gutter(scene))
 
 
 def collective_at(scene: Scene, x: int) -> int | None:

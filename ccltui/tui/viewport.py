@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 class TimeView:
     """Cells of ``cell_ns`` from cell ``k0`` on, kept within [start_ns, end_ns).
 
-    Times are ns since the job's origin. ``cells`` is the width of the pane.
+    Times are ns since the job's origin, and cell 0 begins at ``phase_ns``. ``cells`` is the width
+    of the pane.
     """
 
     start_ns: int = 0
@@ -17,6 +18,7 @@ class TimeView:
     cells: int = 1
     k0: int = 0
     cell_ns: int = 1
+    phase_ns: int = 0
 
     @classmethod
     def whole(cls, start_ns: int, end_ns: int, cells: int) -> TimeView:
@@ -26,12 +28,12 @@ class TimeView:
     @property
     def left_ns(self) -> int:
         """Time of the left edge."""
-        return self.k0 * self.cell_ns
+        return self.k0 * self.cell_ns + self.phase_ns
 
     @property
     def right_ns(self) -> int:
         """Time of the right edge."""
-        return (self.k0 + self.cells) * self.cell_ns
+        return self.left_ns + self.cells * self.cell_ns
 
     @property
     def widest_ns(self) -> int:
@@ -40,14 +42,18 @@ class TimeView:
 
     def column(self, time_ns: int) -> int:
         """Cell of a time, relative to the left edge; may lie outside the view."""
-        return time_ns // self.cell_ns - self.k0
+        return (time_ns - self.left_ns) // self.cell_ns
+
+    def edge_ns(self, column: int) -> int:
+        """Time of the left edge of a column, which may lie outside the view."""
+        return self.left_ns + column * self.cell_ns
 
     def fit(self) -> TimeView:
         """The whole span."""
         cell = self.widest_ns
         while self.start_ns // cell + self.cells < -(-self.end_ns // cell):
             cell += -(-cell // self.cells)  # the grid does not start where the span does
-        return replace(self, cell_ns=cell, k0=self.start_ns // cell)
+        return replace(self, cell_ns=cell, k0=self.start_ns // cell, phase_ns=0)
 
     def resized(self, cells: int) -> TimeView:
         """The same left edge and zoom in another width; a view of everything stays one."""
@@ -78,19 +84,28 @@ class TimeView:
 
     def _zoomed(self, cell_ns: int, at_ns: int) -> TimeView:
         column = min(max(self.column(at_ns), 0), self.cells - 1)
-        return replace(self, cell_ns=cell_ns, k0=at_ns // cell_ns - column)._clamped()
+        k0 = at_ns // cell_ns - column
+        return replace(self, cell_ns=cell_ns, k0=k0, phase_ns=0)._clamped()
 
     def centred(self, at_ns: int) -> TimeView:
         """``at_ns`` in the middle."""
-        return replace(self, k0=at_ns // self.cell_ns - self.cells // 2)._clamped()
+        k0 = (at_ns - self.phase_ns) // self.cell_ns - self.cells // 2
+        return replace(self, k0=k0)._clamped()
 
-    def showing(self, at_ns: int) -> TimeView:
-        """Unchanged when ``at_ns`` is in view, else centred on it."""
-        return self if 0 <= self.column(at_ns) < self.cells else self.centred(at_ns)
+    def showing(self, at_ns: int, like_ns: int | None = None) -> TimeView:
+        """Unchanged when ``at_ns`` is in view, else centred on it.
+
+        It then stands in its cell where ``like_ns`` stood: what happens alike around both is the
+        same picture, and costs next to nothing to draw.
+        """
+        if 0 <= self.column(at_ns) < self.cells:
+            return self
+        moved = 0 if like_ns is None else at_ns - like_ns
+        return replace(self, phase_ns=(self.phase_ns + moved) % self.cell_ns).centred(at_ns)
 
     def _clamped(self) -> TimeView:
-        first = self.start_ns // self.cell_ns
-        last = -(-self.end_ns // self.cell_ns) - self.cells
+        first = (self.start_ns - self.phase_ns) // self.cell_ns
+        last = -(-(self.end_ns - self.phase_ns) // self.cell_ns) - self.cells
         return replace(self, k0=max(min(self.k0, last), first))
 
 

@@ -245,7 +245,7 @@ def place(state: ViewState) -> object:
     """What makes two views different places: where one is and how close, not the cursor in it."""
     return (
         state.pane,
-        (state.time.k0, state.time.cell_ns),
+        (state.time.left_ns, state.time.cell_ns),
         (state.columns.first, state.columns.per_cell, state.columns.repeat),
         state.selection.communicator,
         state.drawer is not None,

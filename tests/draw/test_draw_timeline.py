@@ -64,6 +64,25 @@ def test_a_network_cell_is_overlapped_by_majority_and_blanks_inherit() -> None:
     assert planes.style[2, 6:].tolist() == expected
 
 
+def test_what_repeats_looks_the_same_where_the_cells_begin_at_the_same_part_of_it() -> None:
+    repeated = [
+        (start + 170 * k, end + 170 * k) for k in range(9) for start, end in ((7, 60), (90, 141))
+    ]
+    rank = Lane("0", track(*repeated), track(), track())
+
+    def glyphs(k0: int, phase_ns: int) -> str:
+        grid = TimeGrid(k0, 40, 0, phase_ns)
+        pictured = timeline(
+            rows(rank), grid, height=3, width=26, gutter=6, selected=Selected(0, 40 * k0 + phase_ns)
+        )
+        assert pictured.row_text(0)[6] == "▼"
+        return pictured.row_text(1)[6:]
+
+    assert glyphs(0, 0)[:4] == "█▌▐▌"
+    assert glyphs(4, 10) == glyphs(8, 20) == glyphs(0, 0)
+    assert glyphs(4, 0) != glyphs(0, 0)
+
+
 def test_merged_cells_show_the_two_largest_classes_and_solid_ones_are_blanks() -> None:
     rank = Lane("0", track((0, 120)), track((80, 160)), track((80, 120)))
     edges = 80 * np.arange(4, dtype=np.int64)

@@ -31,6 +31,20 @@ def test_the_worst_is_the_planted_one_and_its_rank_is_selected() -> None:
     assert (found.state.selection.k, found.state.worst) == (41, 1)
 
 
+def test_the_next_worst_stands_in_its_cell_where_the_last_one_stood() -> None:
+    found = after(scene(pane=Pane.TIMELINE), moves.worst(1), *[moves.zoom(inwards=True)] * 4)
+    jumped = after(found, moves.worst(1), moves.worst(1))
+
+    before, now = found.state.time, jumped.state.time
+    was, at = found.state.selection.time_ns, jumped.state.selection.time_ns
+    assert was is not None
+    assert at is not None
+    assert abs(at - was) > before.cells * before.cell_ns
+    assert (at - now.left_ns) % now.cell_ns == (was - before.left_ns) % before.cell_ns
+    assert now.phase_ns != before.phase_ns
+    assert now.column(at) == now.cells // 2
+
+
 def test_the_worst_wraps_around() -> None:
     found = after(scene(), moves.worst(-1), moves.worst(1))
 

@@ -69,6 +69,33 @@ def test_another_width_or_span_keeps_a_view_of_everything_and_any_other_in_place
     assert close.showing(10**8) == close.centred(10**8)
 
 
+@given(
+    TIMES, st.integers(0, 12), st.floats(0, 1), st.floats(0, 1), st.lists(st.integers(-500, 500))
+)
+def test_a_jump_keeps_where_in_its_cell_the_cursor_stands(
+    view: TimeView, closer: int, one: float, other: float, pans: list[int]
+) -> None:
+    span = view.end_ns - 1 - view.start_ns
+    was, at = (view.start_ns + int(span * where) for where in (one, other))
+    for _ in range(closer):
+        view = view.zoom_in(was)
+    if view.showing(at) is view:
+        return
+
+    jumped = view.showing(at, was)
+
+    assert jumped.cell_ns == view.cell_ns
+    assert (at - jumped.left_ns) % view.cell_ns == (was - view.left_ns) % view.cell_ns
+    assert 0 <= jumped.column(at) < jumped.cells
+    for cells in pans:
+        jumped = jumped.pan(cells)
+        assert jumped.left_ns > view.start_ns - view.cell_ns
+        assert jumped.right_ns < view.end_ns + view.cell_ns
+        left = jumped.edge_ns(3)
+        assert [jumped.column(left - 1), jumped.column(left)] == [2, 3]
+    assert jumped.fit() == view.fit()
+
+
 @given(COLUMNS, st.lists(st.sampled_from(["in", "out", "left", "right", "fit"]), max_size=20))
 def test_columns_stay_aligned_and_within_the_collectives(view: ColumnView, keys: list[str]) -> None:
     for key in keys:

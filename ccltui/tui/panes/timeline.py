@@ -41,7 +41,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     mapped = 2 if height >= _TALL else int(used < height)
     planes = timeline(
         rows,
-        TimeGrid(view.k0, view.cell_ns, scene.findings.origin_ns),
+        TimeGrid(view.k0, view.cell_ns, scene.findings.origin_ns, view.phase_ns),
         height=height - mapped,
         width=width,
         gutter=gutter(scene),
@@ -58,7 +58,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
             planes, gutter(scene), view.column(measured.start_ns), view.column(measured.end_ns)
         )
     if scene.hits is not None and scene.hits.query == hit_query(scene):
-        edges = TimeGrid(view.k0, view.cell_ns, 0).edges_ns(view.cells)
+        edges = TimeGrid(view.k0, view.cell_ns, 0, view.phase_ns).edges_ns(view.cells)
         passed = scene.hits.places.searchsorted(edges)
         put_hits(planes, gutter(scene), np.flatnonzero(np.diff(passed)))
     return planes
@@ -158,6 +158,6 @@ def _with_minimap(planes: Planes, scene: Scene, span: Span, rows: int) -> Planes
 def shift(before: Scene, after: Scene) -> int:
     """By how many columns the picture moved, 0 when it is another picture."""
     old, new = before.state.time, after.state.time
-    if (old.cell_ns, old.cells) != (new.cell_ns, new.cells):
+    if (old.cell_ns, old.cells, old.phase_ns) != (new.cell_ns, new.cells, new.phase_ns):
         return 0
     return old.k0 - new.k0
