@@ -18,7 +18,7 @@ from metrics.collectives.selection import (
     source_of_times,
 )
 from metrics.collectives.trust import match_reasons, match_warnings, require_possible
-from metrics.collectives.verdicts import UNKNOWN
+from metrics.collectives.verdicts import UNKNOWN, usual_confidence
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
 from metrics.registry import Metric
@@ -95,22 +95,24 @@ def _is_handed_on(chain: tuple[Link, ...]) -> bool:
 
 
 def _roots(chains: Sequence[tuple[Link, ...]], waits: Sequence[int]) -> list[dict[str, Any]]:
-    """Ranks and causes at the ends of the chains, those behind most waiting first."""
-    found: dict[tuple[str, str], list[int]] = {}
+    """Ranks and causes at the ends of the chains, those behind most waiting first.
+
+    Each is as sure as more than half of the waiting behind it.
+    """
+    found: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
     for chain, wait in zip(chains, waits, strict=True):
         root = chain[-1]
-        sums = found.setdefault((root.label, root.cause), [0, 0, 0])
-        sums[0] += 1
-        sums[1] += wait
-        sums[2] = max(sums[2], root.confidence)
-    ordered = sorted(found, key=lambda key: (-found[key][1], key))
+        behind, sure = found.setdefault((root.label, root.cause), ([], []))
+        behind.append(wait)
+        sure.append(root.confidence)
+    ordered = sorted(found, key=lambda key: (-sum(found[key][0]), key))
     return [
         {
             "rank": label,
             "cause": cause,
-            "count": found[label, cause][0],
-            "caused_wait_ms": milliseconds(found[label, cause][1]),
-            "confidence": CONFIDENCES[found[label, cause][2]],
+            "count": len(found[label, cause][0]),
+            "caused_wait_ms": milliseconds(sum(found[label, cause][0])),
+            "confidence": CONFIDENCES[usual_confidence(*found[label, cause])],
         }
         for label, cause in ordered
     ]

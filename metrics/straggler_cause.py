@@ -19,7 +19,7 @@ from metrics.collectives.selection import (
     source_of_times,
 )
 from metrics.collectives.trust import match_reasons, match_warnings, require_possible
-from metrics.collectives.verdicts import CAUSES, MEANINGS, UNKNOWN
+from metrics.collectives.verdicts import CAUSES, MEANINGS, UNKNOWN, usual_confidence
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.distinct import distinct_values
 from metrics.envelope import answer
@@ -158,11 +158,12 @@ def _main(blamed: Sequence[Blamed], worst: Sequence[Mapping[str, Any]]) -> dict[
     label = max(per_rank, key=lambda one: (per_rank[one], one))
     cause = max((c for one, c in lags if one == label), key=lambda c: (lags[label, c], -c))
     name = CAUSES[cause]
+    confidence = usual_confidence([sure[label, cause, c] for c in range(3)], range(3))
     told = (one["why"] for one in worst if (one["last"], one["cause"]) == (label, name))
     return {
         "main_rank": label,
         "main_cause": name,
-        "main_confidence": CONFIDENCES[max(range(3), key=lambda c: sure[label, cause, c])],
+        "main_confidence": CONFIDENCES[confidence],
         "main_why": next(told, None),
     }
 

@@ -6,7 +6,7 @@ it makes up at least half of the lateness; else the cause is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -118,9 +118,23 @@ def together(found: Verdicts) -> Verdict:
     summed = found.segments.summed(known)
     cause, share = cause_of(summed)
     sure = int(confidence_of(summed, cause, share)[0])
-    limit = int(found.confidence[known].max())
+    limit = usual_confidence(found.segments.start.excess_ns[known], found.confidence[known])
     excess = float(summed.start.excess_ns[0])
     return Verdict(CAUSES[cause[0]], float(share[0]), min(sure, limit), excess)
+
+
+def usual_confidence(amount: Sequence[float] | F64, confidence: Sequence[int] | I8) -> int:
+    """How sure the better part of an amount is: more than half of it is as sure or surer.
+
+    ``amount`` and ``confidence`` are those of n verdicts; LOW where there is none of it.
+    """
+    share = np.bincount(
+        np.asarray(confidence, np.int64), np.maximum(np.asarray(amount, np.float64), 0), HIGH + 1
+    )
+    for level in (HIGH, MEDIUM):
+        if 2 * share[level:].sum() > share.sum():
+            return level
+    return LOW
 
 
 def cause_of(segments: Segments) -> tuple[I8, F64]:

@@ -119,7 +119,8 @@ def at_once(
     """Pairs 0,1 and 2,3 on stream 20: both begin with a late rank and end within 3 us.
 
     Rank 3 joins call 7 ``late_us`` after all others, which ``wait`` for it, or of which rank 2
-    alone does. With ``world`` there are calls of all four on stream 32, of which rank 2 comes last now and then.
+    alone does. With ``world`` there are calls of all four on stream 32, to which rank 2 comes last
+    now and then.
     """
     rng = np.random.default_rng(5)
     inputs, streams = [], {}

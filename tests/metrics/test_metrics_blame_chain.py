@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 
-from metrics.blame_chain import METRIC
+from metrics.blame_chain import METRIC, _roots
 from metrics.collectives import chain
 from metrics.collectives.chain import chain_of
 from metrics.collectives.instance import describe
-from metrics.collectives.match import HIGH, LOW
+from metrics.collectives.match import HIGH, LOW, MEDIUM
 from metrics.result import Result
 from metrics.straggler_cause import METRIC as CAUSE
 from metrics.view import View, ViewOptions
@@ -141,6 +141,22 @@ def test_the_metric_weighs_roots_by_the_waiting_behind_them() -> None:
         [(link["rank"], link["cause"]) for link in chain["links"]] for chain in details["chains"]
     ]
     assert [("0", "previous_collective"), ("1", "compute")] in links
+
+
+def test_a_root_is_as_sure_as_most_of_the_waiting_behind_it() -> None:
+    found = view()
+    told = chain_of(found.facts.causes, place(found, "dp_replicate 1,3"), 0)[-1]
+
+    def sure(*behind: tuple[int, int]) -> str:
+        chains = [(replace(told, confidence=level),) for _, level in behind]
+        (root,) = _roots(chains, [wait for wait, _ in behind])
+        return str(root["confidence"])
+
+    assert sure((10, HIGH), (9, LOW)) == "high"
+    assert sure((9, HIGH), (10, LOW)) == "low"
+    assert sure((9, HIGH), (9, LOW)) == "low"
+    assert sure((6, HIGH), (5, MEDIUM), (10, LOW)) == "medium"
+    assert sure((10, MEDIUM)) == "medium"
 
 
 def test_causes_name_the_rank_with_most_lag_and_why() -> None:
