@@ -87,15 +87,25 @@ def _entries(pane: Pane, bindings: Bindings) -> list[Line]:
         twins = {action.twin for action in actions}
         if actions:
             entries.append([(f" {group}", Ink.STRONG)])
-        entries += [_entry(action, bindings) for action in actions if action.id not in twins]
+        for action in actions:
+            if action.id not in twins:
+                entries += _explained(action, bindings)
     return entries
 
 
-def _entry(action: Action, bindings: Bindings) -> Line:
+def _explained(action: Action, bindings: Bindings) -> list[Line]:
+    """Two actions that belong together in one line, or in two where their keys are long."""
     keys = first_key(action, bindings)
-    if action.twin:
-        keys += f" {first_key(by_id(action.twin), bindings)}"
-    text = action.both or action.help
+    if not action.twin:
+        return [_entry(keys, action.help)]
+    twin = by_id(action.twin)
+    other = first_key(twin, bindings)
+    if len(f"{keys} {other}") > _KEYS_WIDTH:
+        return [_entry(keys, action.help), _entry(other, twin.help)]
+    return [_entry(f"{keys} {other}", action.both or action.help)]
+
+
+def _entry(keys: str, text: str) -> Line:
     return [(f"  {keys.ljust(_KEYS_WIDTH)} ", Ink.KEY), (text, Ink.TEXT)]
 
 

@@ -201,3 +201,21 @@ def test_where_a_key_works_is_a_list_in_words() -> None:
     assert works_in([Pane.ALIGNMENT, Pane.TIMELINE, Pane.EVENTS]) == (
         "works in 2 Alignment, 3 Timeline and 4 Events"
     )
+
+
+@pytest.mark.parametrize("pane", Pane)
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_help_says_all_of_every_key_and_each_where_the_others_do(pane: Pane, width: int) -> None:
+    keys = [line for line in help_lines(pane, width, {}) if any(ink == Ink.KEY for _, ink in line)]
+
+    pieces = [piece for line in keys for piece in line]
+    assert {len(text) for text, ink in pieces if ink == Ink.KEY} == {12}
+    assert not [text for text, _ in pieces if text.rstrip().endswith("…")]
+
+
+def test_long_keys_of_two_actions_are_explained_one_by_one() -> None:
+    lines = ["".join(text for text, _ in line) for line in help_lines(Pane.ALIGNMENT, 40, {})]
+
+    assert "  tab       next pane; drawer           " in lines
+    assert "  shift+tab previous pane               " in lines
+    assert "  h l       cell or collective          " in lines
