@@ -18,6 +18,7 @@ TABLES = Extension(
     depends=[*map(str, Path("parsers/nsys").glob("*.pxi"))],
     **_OPTIONS,
 )
+INTERVALS = Extension("metrics._intervals", ["metrics/_intervals.pyx"], **_OPTIONS)
 PASSES = Extension("metrics.collectives._passes", ["metrics/collectives/_passes.pyx"], **_OPTIONS)
 
-setup(ext_modules=cythonize([SCANNER, TABLES, PASSES]))
+setup(ext_modules=cythonize([SCANNER, TABLES, INTERVALS, PASSES]))

@@ -12,6 +12,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from metrics import interval_arrays
+from metrics.compiled import available
+from metrics.interval_arrays import Functions
 from parsers.columns import I64, Bool
 
 
@@ -54,29 +57,17 @@ class Intervals:
         return int((self.end_ns - self.start_ns).sum())
 
     def __and__(self, other: Intervals) -> Intervals:
-        # In sorted order the i-th start meets a second open interval exactly when the end before
-        # it is still to come, and that end is where the overlap ends: each set is disjoint, so
-        # never more than two intervals are open.
-        starts = _merged(self.start_ns, other.start_ns)[1:]
-        ends = _merged(self.end_ns, other.end_ns)[:-1]
-        both = ends > starts
-        return Intervals(starts[both], ends[both])
+        return Intervals(*_functions().both(*self._arrays, *other._arrays))
 
     def __or__(self, other: Intervals) -> Intervals:
-        starts = _merged(self.start_ns, other.start_ns)
-        ends = _merged(self.end_ns, other.end_ns)
-        if not len(starts):
-            return self
-        opens = starts[1:] > ends[:-1]
-        return Intervals(
-            np.concatenate((starts[:1], starts[1:][opens])),
-            np.concatenate((ends[:-1][opens], ends[-1:])),
-        )
+        return Intervals(*_functions().either(*self._arrays, *other._arrays))
 
     def __sub__(self, other: Intervals) -> Intervals:
-        if not len(self):
-            return self
-        return self & other.gaps(int(self.start_ns[0]), int(self.end_ns[-1]))
+        return Intervals(*_functions().without(*self._arrays, *other._arrays))
+
+    @property
+    def _arrays(self) -> tuple[I64, I64]:
+        return np.ascontiguousarray(self.start_ns), np.ascontiguousarray(self.end_ns)
 
     def gaps(self, start_ns: int, end_ns: int) -> Intervals:
         """What of [start_ns, end_ns) the set does not cover."""
@@ -102,10 +93,10 @@ class Intervals:
         times = np.asarray(times_ns, np.int64)
         if not len(self):
             return np.zeros(times.shape, np.int64)
-        begun = np.searchsorted(self.start_ns, times, side="right")
-        remaining = np.maximum(self.end_ns[np.maximum(begun - 1, 0)] - times, 0)
-        covered: I64 = np.where(begun > 0, self._measure[begun] - remaining, 0)
-        return covered
+        # The compiled functions take one dimension, one value after the other.
+        line = np.ascontiguousarray(times).reshape(-1)
+        covered = _functions().covered_before(*self._arrays, self._measure, line)
+        return covered.reshape(times.shape)
 
     @cached_property
     def _measure(self) -> I64:
@@ -137,25 +128,22 @@ def union(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
 
     An interval whose end is not after its start is empty and contributes nothing.
     """
-    starts = np.asarray(start_ns, np.int64)
-    ends = np.asarray(end_ns, np.int64)
-    keep = ends > starts
-    if not keep.all():
-        starts, ends = starts[keep], ends[keep]
-    if not len(starts):
-        return Intervals.empty()
-    if np.any(starts[1:] < starts[:-1]):
+    starts = np.ascontiguousarray(start_ns, np.int64)
+    ends = np.ascontiguousarray(end_ns, np.int64)
+    found = _functions().union(starts, ends)
+    if found is None:
         order = np.argsort(starts, kind="stable")
-        starts, ends = starts[order], ends[order]
-    reach = np.maximum.accumulate(ends)
-    opens = np.flatnonzero(starts[1:] > reach[:-1]) + 1
-    first = np.concatenate((np.zeros(1, np.intp), opens))
-    last = np.concatenate((opens - 1, np.array([len(starts) - 1])))
-    return Intervals(starts[first], reach[last])
+        found = _functions().union(starts[order], ends[order])
+    if found is None:
+        raise AssertionError("sorted times that are not sorted")
+    return Intervals(*found)
 
 
-def _merged(one: I64, other: I64) -> I64:
-    """Both sorted arrays as one; the stable sort only merges what is in order already."""
-    merged = np.concatenate((one, other))
-    merged.sort(kind="stable")
-    return merged
+def _functions() -> Functions:
+    """The compiled ones where they are there and wanted."""
+    if not available():
+        return interval_arrays
+    from metrics import _intervals  # noqa: PLC0415
+
+    compiled: Functions = _intervals
+    return compiled

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from metrics.collectives.compiled import available
 from metrics.collectives.match import MEDIUM
+from metrics.compiled import available
 from metrics.distinct import distinct_values
 from metrics.idle_gaps import UNKNOWN
 from metrics.rank_view import FOREVER_NS

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metrics.collectives.compiled import available
 from metrics.collectives.main_line import MARK, POST, WAIT
 from metrics.collectives.schedule import BEGIN, END, Schedule
+from metrics.compiled import available
 
 F64 = npt.NDArray[np.float64]
 

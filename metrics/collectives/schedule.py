@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrics.collectives.compiled import available
 from metrics.collectives.links import Links
 from metrics.collectives.main_line import MARK, POST, WAIT, MainLine
+from metrics.compiled import available
 from parsers.columns import I8, I32, I64, Bool
 
 PUT_OFF, BEGIN, END = 3, 4, 5

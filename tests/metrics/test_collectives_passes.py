@@ -10,11 +10,11 @@ from factories import job, kernel, rank_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.collectives.compiled import available
 from metrics.collectives.links import Links
 from metrics.collectives.main_line import MARK, POST, WAIT, MainLine
 from metrics.collectives.replay import Replay
 from metrics.collectives.schedule import END, Schedule, StuckError, schedule_of
+from metrics.compiled import available
 from metrics.path_walk import Lane
 from metrics.view import View
 from parsers.columns import RankTrace

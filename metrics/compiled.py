@@ -1,6 +1,6 @@
-"""Whether the passes that take one thing after the other are compiled; in Python they are slow.
+"""Whether what goes through arrays one thing after the other is compiled.
 
-They are built by the install where a compiler is. ``CCLTUI_ACCEL=0`` turns them off too.
+It is built by the install where a compiler is. ``CCLTUI_ACCEL=0`` turns it off too.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from parsers.kineto.accelerator import wanted
 
 
 def available() -> bool:
-    """Whether they were built, and are wanted."""
+    """Whether all of it was built, and is wanted."""
     return wanted() and _built()
 
 
 @cache
 def _built() -> bool:
     try:
+        import metrics._intervals  # noqa: PLC0415
         import metrics.collectives._passes  # noqa: F401, PLC0415
     except ImportError:
         return False

@@ -1,0 +1,150 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""What ``intervals.py`` does with sets of intervals, each in one pass along them.
+
+That module holds the same in numpy, says what it means, and gives the same numbers. Sets are two
+int64 arrays, sorted and disjoint, and so are the results. Nothing here takes Python's lock.
+"""
+
+from libc.stdint cimport int64_t
+
+import numpy as np
+
+ctypedef const int64_t[::1] Times
+
+
+def union(Times start, Times end):
+    """Starts and ends of the union; None where those that are not empty are not sorted by start."""
+    cdef Py_ssize_t place, count = -1
+    cdef int64_t before = 0
+    cdef bint is_sorted = True
+    starts, ends = np.empty((2, len(start)), np.int64)
+    cdef int64_t[::1] first = starts
+    cdef int64_t[::1] last = ends
+    with nogil:
+        for place in range(start.shape[0]):
+            if end[place] <= start[place]:
+                continue
+            if count < 0 or start[place] > last[count]:
+                count += 1
+                first[count], last[count] = start[place], end[place]
+            elif start[place] < before:
+                is_sorted = False
+                break
+            elif end[place] > last[count]:
+                last[count] = end[place]
+            before = start[place]
+    return _cut(starts, ends, count + 1) if is_sorted else None
+
+
+def either(Times start, Times end, Times other_start, Times other_end):
+    """What is in one set or in both."""
+    cdef Py_ssize_t mine = 0, other = 0, count = -1
+    cdef int64_t begin, until
+    starts, ends = np.empty((2, len(start) + len(other_start)), np.int64)
+    cdef int64_t[::1] first = starts
+    cdef int64_t[::1] last = ends
+    with nogil:
+        while mine < start.shape[0] or other < other_start.shape[0]:
+            if other == other_start.shape[0] or (
+                mine < start.shape[0] and start[mine] <= other_start[other]
+            ):
+                begin, until = start[mine], end[mine]
+                mine += 1
+            else:
+                begin, until = other_start[other], other_end[other]
+                other += 1
+            if count < 0 or begin > last[count]:
+                count += 1
+                first[count], last[count] = begin, until
+            elif until > last[count]:
+                last[count] = until
+    return _cut(starts, ends, count + 1)
+
+
+def both(Times start, Times end, Times other_start, Times other_end):
+    """What is in both sets."""
+    cdef Py_ssize_t mine = 0, other = 0, count = 0
+    cdef int64_t begin, until
+    starts, ends = np.empty((2, len(start) + len(other_start)), np.int64)
+    cdef int64_t[::1] first = starts
+    cdef int64_t[::1] last = ends
+    with nogil:
+        while mine < start.shape[0] and other < other_start.shape[0]:
+            begin = max(start[mine], other_start[other])
+            until = min(end[mine], other_end[other])
+            if begin < until:
+                first[count], last[count] = begin, until
+                count += 1
+            if end[mine] < other_end[other]:
+                mine += 1
+            else:
+                other += 1
+    return _cut(starts, ends, count)
+
+
+def without(Times start, Times end, Times other_start, Times other_end):
+    """What is in the first set only."""
+    cdef Py_ssize_t mine, other = 0, count = 0
+    cdef int64_t begin
+    starts, ends = np.empty((2, len(start) + len(other_start)), np.int64)
+    cdef int64_t[::1] first = starts
+    cdef int64_t[::1] last = ends
+    with nogil:
+        for mine in range(start.shape[0]):
+            begin = start[mine]
+            while other < other_start.shape[0] and other_end[other] <= begin:
+                other += 1
+            while other < other_start.shape[0] and other_start[other] < end[mine]:
+                if other_start[other] > begin:
+                    first[count], last[count] = begin, other_start[other]
+                    count += 1
+                begin = other_end[other]
+                if begin >= end[mine]:
+                    break  # it may reach into the next as well
+                other += 1
+            if begin < end[mine]:
+                first[count], last[count] = begin, end[mine]
+                count += 1
+    return _cut(starts, ends, count)
+
+
+def covered_before(Times start, Times end, Times measure, Times times):
+    """Time covered before each of ``times``, int64, quickest where these rise.
+
+    ``measure`` is the time in the first 0, 1, … intervals; there is at least one.
+    """
+    cdef Py_ssize_t place, begun = 0, low, high, middle, step
+    cdef int64_t moment
+    found = np.empty(len(times), np.int64)
+    cdef int64_t[::1] covered = found
+    with nogil:
+        for place in range(times.shape[0]):
+            moment = times[place]
+            # How many have begun: from where the last one was, in steps that double.
+            low, high, step = 0, start.shape[0], 1
+            if begun and start[begun - 1] > moment:
+                high = begun - 1
+            else:
+                low = begun
+                while low + step <= high and start[low + step - 1] <= moment:
+                    low += step
+                    step *= 2
+                high = min(low + step, high)
+            while low < high:
+                middle = (low + high) // 2
+                if start[middle] <= moment:
+                    low = middle + 1
+                else:
+                    high = middle
+            begun = low
+            covered[place] = 0 if not begun else (
+                measure[begun] - max(end[begun - 1] - moment, 0)
+            )
+    return found
+
+
+def _cut(starts, ends, Py_ssize_t count):
+    """The first of both; room that was not needed is not kept."""
+    if 2 * count < len(starts):
+        return starts[:count].copy(), ends[:count].copy()
+    return starts[:count], ends[:count]
