@@ -18,7 +18,7 @@ from bench import growth, peers
 from bench.compare import Comparison, compare
 from bench.inputs import LAYOUTS, Inputs, RankSet
 from bench.keys import KeyRun, key_run
-from bench.measure import Command, RunError, Spread, run
+from bench.measure import Command, RunError, Spread, compile_modules, run
 from bench.metrics import FromStore, from_store
 from bench.nsys import first_metric
 from bench.plot import svg
@@ -63,6 +63,7 @@ def main() -> int:
         },
     )
     options.folder.mkdir(parents=True, exist_ok=True)
+    compile_modules()
     try:
         results = _Bench(options, sizes).results()
     except RunError as error:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bench.measure import Command, run
+from bench.measure import Command, compile_modules, run
 from metrics.calls import Calls
 from metrics.classify import TYPES
 from metrics.collectives.blame import choose, tally
@@ -146,6 +146,7 @@ def main() -> int:
     """One line a job."""
     parser = argparse.ArgumentParser(prog="bench.collectives", description=__doc__)
     parser.parse_args()
+    compile_modules()
     for ranks, count in SIZES:
         for numbered in (True, False):
             said = run(Command.child("collectives", ranks, count, int(numbered))).said

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.keys import PAINTED, SPLASH, Screen
+from bench.measure import compile_modules
 
 _BARE = """\
 from textual.app import App
@@ -52,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args(arguments)
+    compile_modules()
     rounds = [(*splash_and_paint_ms(options.directory), bare_ms()) for _ in range(options.rounds)]
     for name, values in zip(
         ("splash", "first frame", "bare Textual"), zip(*rounds, strict=True), strict=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import statistics
@@ -96,6 +97,15 @@ def run(command: Command) -> Run:
     except ValueError as error:
         raise RunError("printed no result") from error
     return Run(used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss / 1024, said)
+
+
+def compile_modules() -> None:
+    """Leave the bytecode of our modules beside them, as an install does.
+
+    Otherwise each process would compile them anew where the environment forbids to write any.
+    """
+    for package in ("parsers", "metrics", "ccltui", "bench"):
+        compileall.compile_dir(ROOT / package, quiet=1)
 
 
 def alternate(
