@@ -184,7 +184,8 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     usual = nearest_rank(spread[some], 0.95) if len(some) else 0.0
     stray = np.zeros(len(positions), np.bool_)
     stray[complete] = spread > max(ONE_CLOCK_NS, STRAY * usual)
-    return _Tested(result, stray, offsets, (end - start)[told], spread[told], usual)
+    waiting = np.flatnonzero(dependent | (witness & exchange(kind[complete])))
+    return _Tested(result, stray, offsets, (end - start)[waiting], spread[waiting], usual)
 
 
 def _unproven(level: I8, usable: Bool, offsets: I64) -> Bool:
