@@ -140,12 +140,17 @@ def _per_rank(blamed: Sequence[Blamed]) -> dict[str, dict[str, float]]:
 
 
 def _main(blamed: Sequence[Blamed], worst: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The rank with most lag, the cause of most of it, how sure that is, and why in words."""
+    """The rank with most lag, the cause of most of it, how sure that is, and why in words.
+
+    Lags with which the recording begins count only where there are no others.
+    """
     lags: Counter[tuple[str, int]] = Counter()
     sure: Counter[tuple[str, int, int]] = Counter()
+    only_first = all(one.verdicts.begins.all() for one in blamed)
     for one in blamed:
-        found = one.verdicts
-        columns = (one.lag_ns, found.targets.late, found.cause, found.confidence)
+        found, kept = one.verdicts, only_first | ~one.verdicts.begins
+        every = (one.lag_ns, found.targets.late, found.cause, found.confidence)
+        columns = (column[kept] for column in every)
         for lag, late, cause, confidence in zip(*(c.tolist() for c in columns), strict=True):
             label = one.part.arrived.labels[late]
             lags[label, cause] += lag

@@ -262,7 +262,10 @@ def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
 
 def communicators_of(view: View, chosen: Filter) -> tuple[Communicator, ...]:
     """Matched collectives of every communicator, that with the most harm first."""
-    found = [_communicator(view, number) for number in range(len(view.arrivals.groups))]
+    from metrics.collectives.beginnings import beginnings  # noqa: PLC0415  (a number comes before)
+
+    begin = beginnings(view.facts.causes)
+    found = [_communicator(view, number, one) for number, one in enumerate(begin)]
     if chosen.limits_time:
         found = [item.take(_chosen_rows(item, chosen)) for item in found]
     for item in found:
@@ -281,7 +284,7 @@ def _chosen_rows(item: Communicator, chosen: Filter) -> Bool:
     return keep
 
 
-def _communicator(view: View, number: int) -> Communicator:
+def _communicator(view: View, number: int, begins: Bool) -> Communicator:
     group = view.arrivals.groups[number]
     match = group.match
     return Communicator(
@@ -299,6 +302,7 @@ def _communicator(view: View, number: int) -> Communicator:
         message_bytes=_message_bytes(view.facts.calls, group),
         step=match.step,
         confidence=group.confidence,
+        begins=begins,
         number=number,
         row=np.arange(len(match.rows)),
         clock=clock_of(view, group.labels),

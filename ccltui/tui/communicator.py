@@ -15,7 +15,7 @@ from parsers.columns import I8, I32, I64, Bool
 NOBODY = -1
 _COLUMNS = (
     *("start_ns", "dur_ns", "present", "late_ns", "wait_ns", "lag_ns", "last"),
-    *("kind_id", "message_bytes", "step", "confidence", "row"),
+    *("kind_id", "message_bytes", "step", "confidence", "row", "begins"),
 )
 
 
@@ -25,8 +25,9 @@ class Communicator:
 
     ``late_ns`` [n, m] is how long after the first each rank arrived, ``wait_ns`` [n, m] how
     long it waited for the last; both are ``ABSENT`` where that cannot be told. ``last`` [n] is
-    the rank that is blamed, ``NOBODY`` for a tie. ``row`` [n] is the place in the arrivals of
-    matched group ``number``; ``clock`` says how far starts can be compared.
+    the rank that is blamed, ``NOBODY`` for a tie. ``begins`` [n] marks those with which the
+    recording begins: what made a rank late for them is not in it. ``row`` [n] is the place in the
+    arrivals of matched group ``number``; ``clock`` says how far starts can be compared.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Communicator:
     message_bytes: I64
     step: I64
     confidence: I8
+    begins: Bool
     number: int
     row: npt.NDArray[np.intp]
     clock: str = ""
@@ -65,8 +67,8 @@ class Communicator:
 
     @cached_property
     def by_harm(self) -> npt.NDArray[np.intp]:
-        """Collectives that harm, the worst first."""
-        order = np.argsort(-self.harm_ns, kind="stable")
+        """Collectives that harm, the worst first; behind them those of the recording's begin."""
+        order = np.lexsort((-self.harm_ns, self.begins))
         return order[self.harm_ns[order] > 0]
 
     @cached_property

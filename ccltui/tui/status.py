@@ -99,6 +99,7 @@ def collective_text(scene: Scene) -> str:
         f"{name} {kind} #{numbers.count(k)}",
         f"worst {place + 1}/{len(communicator.by_harm)}" if place is not None else "",
         f"last {rank_name(culprit)}" if culprit is not None else "",
+        "recording begins here" if communicator.begins[k] else "",
         f"lag {numbers.duration(lag)}" if lag >= 0 else "not matched on all ranks",
         numbers.binary_size(size) if size >= 0 else "",
         f"it {step}" if step >= 0 else "",

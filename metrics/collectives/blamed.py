@@ -13,7 +13,7 @@ from metrics.collectives.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from metrics.view import View
-    from parsers.columns import I64
+    from parsers.columns import I64, Bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +69,22 @@ def blamed_of(view: View, parts: Sequence[Part], limit: int) -> list[Blamed]:
 
 
 def worst_of(blamed: Sequence[Blamed], count: int) -> list[tuple[int, int]]:
-    """(matched group, instance) of those with most waiting, the worst first."""
+    """(matched group, instance) of those with most waiting, the worst first.
+
+    Those with which the recording begins come last: what is before them is not seen.
+    """
     ranked = [
-        (int(wait), one.part.number, int(row))
+        (bool(begins), -int(wait), one.part.number, int(row))
         for one in blamed
-        for wait, row in zip(*_most(one, count), strict=True)
+        for begins, wait, row in zip(*_most(one, count), strict=True)
     ]
-    ranked.sort(key=lambda item: (-item[0], item[1:]))
-    return [(number, row) for _, number, row in ranked[:count]]
+    return [(number, row) for _, _, number, row in sorted(ranked)[:count]]
 
 
-def _most(one: Blamed, count: int) -> tuple[I64, I64]:
-    order = np.argsort(-one.caused_wait_ns, kind="stable")[:count]
-    return one.caused_wait_ns[order], one.rows[order]
+def _most(one: Blamed, count: int) -> tuple[Bool, I64, I64]:
+    begins = one.verdicts.begins
+    order = np.lexsort((-one.caused_wait_ns, begins))[:count]
+    return begins[order], one.caused_wait_ns[order], one.rows[order]
 
 
 def _rows(part: Part) -> I64:

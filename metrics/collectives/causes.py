@@ -133,11 +133,11 @@ class Causes:
         """When these ranks waited for each other."""
         if labels not in self._points:
             self._points[labels] = sync_points(
-                labels, self.arrivals.groups, self.inputs, together_ns=self._together(labels)
+                labels, self.arrivals.groups, self.inputs, together_ns=self.together(labels)
             )
         return self._points[labels]
 
-    def _together(self, labels: Sequence[str]) -> list[int] | None:
+    def together(self, labels: Sequence[str]) -> list[int] | None:
         """The moment from which all of these ranks were recorded, on the clock of each."""
         first = {label: self._facts[label].trace.first_ns for label in labels}
         if len(labels) < 2 or not self.clocks.comparable(labels) or None in first.values():

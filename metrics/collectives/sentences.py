@@ -122,7 +122,7 @@ def _reason(link: Link) -> str:
 
 def _unknown(evidence: Evidence) -> str:
     if evidence.since is None:
-        return "unknown: the ranks are not seen to meet before"
+        return "unknown: the recording begins here, the ranks are not seen to meet before"
     if not evidence.parts_ns:
         return "unknown: nothing that is recorded differs from the peers"
     names = {part: HOST_WORDS[part] for part in IDLE}

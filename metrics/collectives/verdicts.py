@@ -88,6 +88,11 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self.cause)
 
+    @property
+    def begins(self) -> Bool:
+        """Those with which the recording begins: the ranks are not seen to meet before."""
+        return np.asarray(self.segments.start.since < 0)
+
     def take(self, rows: I64) -> Verdicts:
         """Some of them."""
         return Verdicts(

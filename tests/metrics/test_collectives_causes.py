@@ -190,7 +190,9 @@ def test_the_first_collective_has_nothing_to_be_counted_from() -> None:
     found = describe(View(job(first, late)), 0, 0)
 
     assert (found.last, found.cause) == ("1", "unknown")
-    assert found.why == "unknown: the ranks are not seen to meet before"
+    assert found.why == (
+        "unknown: the recording begins here, the ranks are not seen to meet before"
+    )
 
 
 def test_clocks_that_differ_change_no_number() -> None:

@@ -135,3 +135,15 @@ def test_hosts_are_numbered_in_the_order_of_their_first_ranks() -> None:
     traces = [replace(one, host=host) for one, host in zip(job.ranks, hosts, strict=True)]
 
     assert nodes_of(View(replace(job, ranks=tuple(traces)))) == {"0": 0, "1": 1, "2": 0}
+
+
+def test_collectives_with_which_the_recording_begins_come_last() -> None:
+    (communicator,) = scene().findings.communicators or ()
+    begins = np.arange(len(communicator)) == 40
+
+    found = replace(communicator, begins=begins)
+
+    assert not communicator.begins.any()
+    assert found.by_harm[:2].tolist() == [41, 20]
+    assert found.by_harm[-1] == 40
+    assert found.harm_ns.tolist() == communicator.harm_ns.tolist()
