@@ -39,8 +39,7 @@ def cut(pieces: Sequence[Piece], width: int, fill: int) -> Line:
 
 def spread(left: Sequence[Piece], right: Sequence[Piece], width: int, fill: int) -> Line:
     """Left pieces, cut where the right ones begin, and those at the right edge."""
-    size = sum(len(clean(text)) for text, _ in right)
-    return cut([*cut(left, max(width - size, 0), fill), *right], width, fill)
+    return cut([*cut(left, max(width - _size(right), 0), fill), *right], width, fill)
 
 
 def header(scene: Scene, width: int) -> Line:
@@ -92,14 +91,35 @@ def _window_text(chosen: Filter) -> str:
 
 
 def tabs(scene: Scene, width: int) -> Line:
-    """The panes, and the legend of the one in view."""
-    left: Line = [(" ", Ink.TAB)]
-    for pane in scene.panes:
-        title = pane.short_title if width < NARROW else pane.title
+    """The panes, and the legend of the one in view: in shorter words where both have no room.
+
+    Where the one in view would be cut off, the others are their digits alone.
+    """
+    full, narrow = (_legend(scene, narrow=shorter) for shorter in (width < NARROW, True))
+    long = [pane.short_title if width < NARROW else pane.title for pane in scene.panes]
+    short = [pane.short_title for pane in scene.panes]
+    for titles, legend in ((long, full), (short, full), (short, narrow)):
+        line = _tabs(scene, titles)
+        if _size(line) + _size(legend) <= width:
+            return spread(line, legend, width, Ink.TAB)
+    here = scene.panes.index(scene.state.pane)
+    if _size(line[: here + 2]) + _size(narrow) >= width:
+        digits = [title if at == here else "" for at, title in enumerate(short)]
+        line = _tabs(scene, digits)
+    return spread(line, narrow, width, Ink.TAB)
+
+
+def _size(line: Sequence[Piece]) -> int:
+    return sum(len(clean(text)) for text, _ in line)
+
+
+def _tabs(scene: Scene, titles: Sequence[str]) -> Line:
+    line: Line = [(" ", Ink.TAB)]
+    for pane, title in zip(scene.panes, titles, strict=True):
+        name = f"{pane.value} {title}".rstrip()
         on = pane is scene.state.pane
-        text = f"[{pane.value} {title}]" if on else f" {pane.value} {title} "
-        left.append((text, Ink.TAB_ON if on else Ink.TAB))
-    return spread(left, _legend(scene, narrow=width < NARROW), width, Ink.TAB)
+        line.append((f"[{name}]", Ink.TAB_ON) if on else (f" {name} ", Ink.TAB))
+    return line
 
 
 def _legend(scene: Scene, *, narrow: bool) -> Line:

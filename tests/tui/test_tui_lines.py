@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -64,6 +65,30 @@ def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
     assert aligned.startswith("  1 Summary [2 Alignment] 3 Timeline")
     assert "default_pg 0-7 (84)  lag 100us" in aligned
     assert aligned.endswith(" 10ms ")
+
+
+def test_names_of_panes_are_shorter_where_they_and_the_legend_have_no_room() -> None:
+    assert text(lines.tabs(scene(pane=Pane.TIMELINE), 100)) == (
+        "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps"
+        "        █ compute  █ exposed net  █ overlapped  "
+    )
+    aligned = text(lines.tabs(scene(), 100))
+    assert aligned.startswith("  1 Sum [2 Align] 3 Time  4 Events  5 Files  6 Steps  ")
+    assert aligned.endswith("  lag 100us         10ms ")
+
+
+@pytest.mark.parametrize("pane", Pane)
+@pytest.mark.parametrize("width", [70, 80, 100, 120])
+def test_the_pane_in_view_is_always_named(pane: Pane, width: int) -> None:
+    drawn = text(lines.tabs(scene(pane=pane), width))
+
+    assert re.search(rf"\[{pane.value} ({pane.title}|{pane.short_title})\]", drawn)
+
+
+def test_of_other_panes_digits_are_left_where_the_one_in_view_had_no_room() -> None:
+    assert text(lines.tabs(scene(pane=Pane.STEPS), 70)) == (
+        "  1  2  3  4  5 [6 Steps]                      █comp █both █net █copy "
+    )
 
 
 def test_status_names_the_collective_and_who_was_last() -> None:
