@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from fakes import Plan, empty_job, full_job, scene
 
@@ -49,6 +50,10 @@ def test_header_tells_what_is_open_and_which_part_of_it() -> None:
         " ccltui run-0421   8 ranks   32.0 MB   window 4.42s/ it 12-98 ranks 0,1"
         "                         8/8"
     )
+
+
+def test_header_counts_one_rank_as_one() -> None:
+    assert "   1 rank   " in text(lines.header(scene(Plan(ranks=1)), 80))
 
 
 def test_header_cleans_the_name() -> None:
@@ -101,6 +106,16 @@ def test_status_names_the_collective_and_who_was_last() -> None:
         " default_pg 0-7 AllReduce #40  worst 1/84  last r5  lag 12.02ms  32 MiB  it 2"
     )
     assert text(below).startswith(" match high   clock ±")
+
+
+def test_status_says_where_the_recording_begins() -> None:
+    found = scene()
+    found = found.with_state(moves.worst(1)(found))
+    assert found.communicator is not None
+    begins = replace(found.communicator, begins=np.arange(84) == 40)
+    found = replace(found, findings=replace(found.findings, communicators=(begins,)))
+
+    assert "last r5  recording begins here  lag 12.02ms" in text(status(found, 120)[0])
 
 
 def test_pairs_that_the_clocks_disprove_blame_nobody() -> None:
