@@ -16,7 +16,7 @@ from ccltui.tui.counts import longer, repeated
 from ccltui.tui.file_rows import file_rows
 from ccltui.tui.filters import windowed
 from ccltui.tui.help import SCROLL
-from ccltui.tui.keymap import Keymap
+from ccltui.tui.keymap import PREFIXES, Keymap
 from ccltui.tui.mouse import Mouse
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Filter
@@ -40,6 +40,7 @@ class Control:
         self._keymap = Keymap(app.options.keys)
         self._repaint_keys = keys_of(by_id("app.repaint"), app.options.keys)
         self.count = ""
+        self.stroke = ""  # the first of two, where it means nothing alone
         self.asking: Asking | None = None
         self.effects: dict[Effect, Callable[[], None]] = {
             Effect.CLEAR_WINDOW: self.clear_window,
@@ -87,7 +88,9 @@ class Control:
             self._front.help = None if step is None else self._front.help + step
         else:
             printable = event.character if event.is_printable else None
-            self._press(printable or event.key)
+            stroke, self.stroke = self.stroke, ""
+            if not stroke or not self._press(printable or event.key, stroke):
+                self._press(printable or event.key)
 
     def mouse(self, event: events.MouseEvent) -> bool:
         """Do what the mouse means, unless something is asked for; whether it meant anything."""
@@ -137,6 +140,8 @@ class Control:
         self._scene = replace(self._scene, notice=pressed.problem, said="")
         if pressed.action is not None:
             self.perform(pressed.action, int(count or 1))
+        refused = pressed.action is None or bool(self._scene.notice)
+        self.stroke = key if refused and not before and key in PREFIXES else ""
         return True
 
     def _command(self, commands: Commands, key: str, character: str | None) -> None:

@@ -43,6 +43,8 @@ def why_no_evidence(scene: Scene) -> str | None:
     found = losses(scene)
     if found:
         return None
+    if not scene.findings.lanes and not scene.session.busy:
+        return "no rank is loaded"
     return heading(scene).removeprefix("fix first: ").replace("…", "still computing")
 
 

@@ -50,13 +50,17 @@ def header(scene: Scene, width: int) -> Line:
     if session.job is not None:
         size = numbers.decimal_size(session.total_bytes)
         facts = [
-            f"{session.ranks_expected} ranks" if session.files else "no traces",
+            _ranks(session.ranks_expected) if session.files else "no traces",
             size if session.files else "",
             fit_middle(session.job.capture.name, width // 4),
             describe(session.filter),
         ]
         left.append((GAP + GAP.join(fact for fact in facts if fact), Ink.HEADER_DIM))
     return spread(left, [(_loaded(session), Ink.HEADER_DIM)], width, Ink.HEADER_DIM)
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
 
 
 def _loaded(session: Session) -> str:

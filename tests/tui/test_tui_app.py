@@ -423,6 +423,24 @@ async def test_goto_shows_the_place_while_it_is_typed(start: Start, settle: Sett
         assert app.control.asking is None
 
 
+async def test_two_strokes_also_work_where_the_first_alone_means_nothing(
+    start: Start, settle: Settle
+) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "5", "G")
+        assert app.scene.state.file > 0
+        await press(pilot, "g")
+        assert shows(app, "g works in 2 Alignment, 3 Timeline and 4 Events")
+        await press(pilot, "g")
+        assert app.scene.state.file == 0
+        assert not shows(app, "works in")
+
+        await press(pilot, "g", "2")
+        assert shows(app, "[2 Align]")
+
+
 async def test_ranks_are_chosen_and_views_come_back(start: Start, settle: Settle) -> None:
     app = start()
     async with app.run_test(size=(100, 30)) as pilot:
@@ -433,11 +451,11 @@ async def test_ranks_are_chosen_and_views_come_back(start: Start, settle: Settle
         assert shows(app, "ranks 2,3,4")
 
         await press(pilot, "3", "m", "a", "2", "'", "a")
-        assert shows(app, "[3 Timeline]")
+        assert shows(app, "[3 Time]")
         await press(pilot, "backspace")
-        assert shows(app, "[2 Alignment]")
+        assert shows(app, "[2 Align]")
         await press(pilot, "ctrl+r")
-        assert shows(app, "[3 Timeline]")
+        assert shows(app, "[3 Time]")
 
 
 async def test_what_is_in_view_is_written_copied_and_pictured(

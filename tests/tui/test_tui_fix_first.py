@@ -96,6 +96,9 @@ def test_what_is_missing_is_said_instead() -> None:
     assert fix_first.show_next(waiting) == waiting.state
     assert text(waiting)[0] == " fix first: …"
 
+    none = replace(found, findings=replace(found.findings, results={}, lanes={}))
+    assert fix_first.why_no_evidence(none) == "no rank is loaded"
+
     refused = literal_metrics()["tokens"].run(View(full_job(Plan())))
     absent = replace(found, findings=replace(found.findings, results={"fix_first": refused}))
     assert fix_first.why_no_evidence(absent) == "absent: no workload card here"
