@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MAX_FOLLOWED: Final = 100
 MAX_SHOWN: Final = 10
 
+_NOBODYS: Final = (PIPELINE, UNKNOWN)
+
 
 def compute(view: View) -> Result:
     """Chains from the worst selected late arrivals to their roots."""
@@ -51,7 +53,8 @@ def compute(view: View) -> Result:
     handed = [wait for wait, chain in zip(waits, chains, strict=True) if _is_handed_on(chain)]
     total = sum(one.num_blamed for one in blamed)
     roots = _roots(chains, waits)
-    first = roots[0] if roots else {}
+    blamed_roots = [root for root in roots if root["cause"] not in _NOBODYS]
+    first = next(iter([*blamed_roots, *roots]), {})
     details: dict[str, Any] = {
         "handed_on_ratio": ratio(sum(handed), sum(waits)),
         "root_rank": first.get("rank"),
@@ -76,6 +79,8 @@ def compute(view: View) -> Result:
         details,
         source=source,
         basis={
+            "root": "the rank behind most waiting of which a cause is known; the order of a "
+            "pipeline is nobody's fault",
             "followed": "the group in which the late rank waited most beyond its peers",
             "weight": "waiting that the collective at the start of the chain caused",
         },
@@ -91,7 +96,7 @@ def _caused_wait(view: View, number: int, row: int) -> int:
 def _is_handed_on(chain: tuple[Link, ...]) -> bool:
     """Whether it began with another rank that was late itself, not with the pipeline's order."""
     root = chain[-1]
-    return root.label != chain[0].label and root.cause not in (PIPELINE, UNKNOWN)
+    return root.label != chain[0].label and root.cause not in _NOBODYS
 
 
 def _roots(chains: Sequence[tuple[Link, ...]], waits: Sequence[int]) -> list[dict[str, Any]]:

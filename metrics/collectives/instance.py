@@ -12,7 +12,7 @@ from metrics.classify import TYPES
 from metrics.collectives.bandwidth import matched_bandwidth
 from metrics.collectives.chain import Link, chain_of
 from metrics.collectives.evidence import Evidence, evidence_of
-from metrics.collectives.match import gather
+from metrics.collectives.match import LOW, gather
 from metrics.collectives.selection import describe_group
 from metrics.collectives.sentences import link_sentence, sentence
 from metrics.collectives.splits import PARTS, split, triggers_of
@@ -172,7 +172,9 @@ def describe(view: View, number: int, row: int) -> Instance:
         uncertainty_ns=view.clocks.residual_p95_ns if arrived.by_start is not None else None,
         cause=chain[0].cause if chain else None,
         share=chain[0].share if chain else 0.0,
-        cause_confidence=CONFIDENCES[chain[0].confidence] if chain else "low",
+        cause_confidence=CONFIDENCES[
+            min(chain[0].confidence, chain[-1].confidence) if chain else LOW
+        ],
         why=why,
         evidence=evidence,
         chain=chain,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 
+from metrics import blame_chain
 from metrics.blame_chain import METRIC, _roots
 from metrics.collectives import chain
 from metrics.collectives.chain import chain_of
@@ -157,6 +158,38 @@ def test_a_root_is_as_sure_as_most_of_the_waiting_behind_it() -> None:
     assert sure((9, HIGH), (9, LOW)) == "low"
     assert sure((6, HIGH), (5, MEDIUM), (10, LOW)) == "medium"
     assert sure((10, MEDIUM)) == "medium"
+
+
+def test_the_order_of_a_pipeline_is_the_root_only_where_nobody_else_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [
+        {"rank": "3", "cause": "pipeline", "confidence": "low"},
+        {"rank": "1", "cause": "compute", "confidence": "high"},
+    ]
+    for shown, rank_named in ((rows, "1"), (rows[:1], "3")):
+        monkeypatch.setattr(blame_chain, "_roots", lambda *_, shown=shown: shown)
+
+        details = asked().details
+
+        assert (details["root_rank"], details["roots"]) == (rank_named, shown)
+
+
+def test_what_is_said_of_a_chain_is_no_surer_than_its_root(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    follow = chain._follow
+
+    def unsure(*asked: Any) -> Any:
+        labels, link = follow(*asked)  # type: ignore[misc]
+        return labels, replace(link, confidence=LOW)
+
+    found = view()
+    assert describe(found, place(found, "dp_replicate 0,2"), 0).cause_confidence == "high"
+
+    monkeypatch.setattr(chain, "_follow", unsure)
+    found = view()
+    assert describe(found, place(found, "dp_replicate 0,2"), 0).cause_confidence == "low"
 
 
 def test_causes_name_the_rank_with_most_lag_and_why() -> None:
