@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -52,7 +52,7 @@ def compute(view: View) -> Result:
     worst = [_shown(describe(view, n, row)) for n, row in worst_of(blamed, MAX_SHOWN)]
     details: dict[str, Any] = {
         "explained_ratio": ratio(explained, lag),
-        **_main(blamed, worst),
+        **_main(view, blamed),
         "num_blamed": total,
         "num_examined": examined,
         "num_unknown": sum(int((one.verdicts.cause == _UNKNOWN).sum()) for one in blamed),
@@ -81,6 +81,7 @@ def compute(view: View) -> Result:
             "peers": "median of the ranks less late than half of the lag",
             "since": "the last time the ranks waited for each other",
             "named": "the cause that explains at least half of the lateness",
+            "main": "of lag against ranks of the same stage, where there is any; else of all",
             "other_stages_lag_ms": "lag against ranks of other pipeline stages alone, who do other "
             "work: the order of stages may bring it; blame_chain follows it",
         },
@@ -139,22 +140,29 @@ def _per_rank(blamed: Sequence[Blamed]) -> dict[str, dict[str, float]]:
     return {label: _lag_by_cause(*joined[label]) for label in ordered}
 
 
-def _main(blamed: Sequence[Blamed], worst: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
     """The rank with most lag, the cause of most of it, how sure that is, and why in words.
 
-    Lags with which the recording begins count only where there are no others.
+    Lags against other stages of a pipeline alone, which its order brings, count only where there
+    are no others; those with which the recording begins last of all.
     """
     lags: Counter[tuple[str, int]] = Counter()
     sure: Counter[tuple[str, int, int]] = Counter()
-    only_first = all(one.verdicts.begins.all() for one in blamed)
-    for one in blamed:
-        found, kept = one.verdicts, only_first | ~one.verdicts.begins
-        every = (one.lag_ns, found.targets.late, found.cause, found.confidence)
-        columns = (column[kept] for column in every)
-        for lag, late, cause, confidence in zip(*(c.tolist() for c in columns), strict=True):
+    later = [~one.verdicts.begins for one in blamed]
+    alike = [one.verdicts.alike & rows for one, rows in zip(blamed, later, strict=True)]
+    every = [np.ones(len(rows), np.bool_) for rows in later]
+    chosen = next((some for some in (alike, later) if any(rows.any() for rows in some)), every)
+    worst: dict[tuple[str, int], tuple[int, int, int]] = {}  # lag, group, instance
+    for one, kept in zip(blamed, chosen, strict=True):
+        found = one.verdicts
+        given = (one.lag_ns, one.rows, found.targets.late, found.cause, found.confidence)
+        columns = (column[kept].tolist() for column in given)
+        for lag, row, late, cause, confidence in zip(*columns, strict=True):
             label = one.part.arrived.labels[late]
             lags[label, cause] += lag
             sure[label, cause, confidence] += lag
+            this = (lag, one.part.number, row)
+            worst[label, cause] = max(worst.get((label, cause), this), this)
     if not lags:
         return dict.fromkeys(("main_rank", "main_cause", "main_confidence", "main_why"))
     per_rank: Counter[str] = Counter()
@@ -162,14 +170,13 @@ def _main(blamed: Sequence[Blamed], worst: Sequence[Mapping[str, Any]]) -> dict[
         per_rank[label] += lag
     label = max(per_rank, key=lambda one: (per_rank[one], one))
     cause = max((c for one, c in lags if one == label), key=lambda c: (lags[label, c], -c))
-    name = CAUSES[cause]
     confidence = usual_confidence([sure[label, cause, c] for c in range(3)], range(3))
-    told = (one["why"] for one in worst if (one["last"], one["cause"]) == (label, name))
+    _, number, row = worst[label, cause]
     return {
         "main_rank": label,
-        "main_cause": name,
+        "main_cause": CAUSES[cause],
         "main_confidence": CONFIDENCES[confidence],
-        "main_why": next(told, None),
+        "main_why": describe(view, number, row).why,
     }
 
 

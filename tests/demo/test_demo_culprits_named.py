@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 from bench.culprits import LARGE, Outcome, drawn, outcome
+from ccltui.demo import Spec, write_job
+from metrics.registry import find
+from metrics.view import View
+from parsers.job import open_job
 
 
 def outcomes(directory: Path, metadata: str, seeds: range) -> list[Outcome]:
@@ -37,3 +41,22 @@ def test_a_culprit_behind_many_stages_of_a_pipeline_is_followed_to_the_end(tmp_p
 def test_a_job_is_drawn_from_its_seed() -> None:
     assert drawn(3) == drawn(3)
     assert drawn(3) != drawn(4)
+
+
+def test_the_straggler_of_the_demo_is_named_and_not_the_order_of_its_pipeline(
+    tmp_path: Path,
+) -> None:
+    # Most lag of rank 1 is against the other stage, whose turn comes first in every step.
+    write_job(tmp_path, Spec())
+    view = View(open_job(tmp_path))
+
+    cause = find("straggler_cause").run(view).details
+    root = find("blame_chain").run(view).details
+
+    assert cause["main_why"].startswith("rank 1: 2.3 ms more computation")
+    assert (cause["main_rank"], cause["main_cause"], cause["main_confidence"]) == (
+        *("1", "compute", "high"),
+    )
+    assert (root["root_rank"], root["root_cause"], root["root_confidence"]) == (
+        *("1", "compute", "high"),
+    )
