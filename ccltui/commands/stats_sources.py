@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from ccltui.commands.loading import LoadOptions, load_job, look_at, name_nsys
 from ccltui.report.output import say
@@ -33,8 +33,11 @@ DEFAULT_SET = (
 """What is printed when no report is named: nsys's own set, as far as it is computed here."""
 
 _CAPTURES: Final[frozenset[Kind]] = frozenset({"nsys_sqlite", "nsys_tables", "nsys_report"})
+_NOTHING_READABLE: Final = "none of its captures can be read"
 _NEVER_NAMES = frozenset({"gpu_kern_summary", "gpu_kernel_summary", "kernel_sum"})
 _KERNEL_NAMES = {"": "demangledName", "base": "shortName", "mangled": "mangledName"}
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,13 @@ def _of_capture(path: Path, kind: Kind, loading: LoadOptions, choice: Choice) ->
         return _computed(choice, capture.tables)
 
 
+def _found(
+    found: FoundFile, loading: LoadOptions, choice: Choice
+) -> contextlib.AbstractContextManager[_Export]:
+    """One of the captures of a directory, opened."""
+    return _opened(Path(found.real_path), found.kind, loading, choice, shown=found.path)
+
+
 @contextlib.contextmanager
 def _opened(
     path: Path, kind: Kind, loading: LoadOptions, choice: Choice, *, shown: str
@@ -174,17 +184,14 @@ def _of_directory(loading: LoadOptions, choice: Choice) -> list[Printed]:
 
 def _of_each(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) -> list[Printed]:
     """Reports of each capture under its name; one that cannot be read is left out and told."""
-    printed = []
-    for found in files:
-        try:
-            with _opened(
-                Path(found.real_path), found.kind, loading, choice, shown=found.path
-            ) as capture:
-                printed.append(Printed(found.path, _computed(choice, capture.tables)))
-        except TraceError as error:
-            say(f"{found.path} is left out: {error}")
+
+    def read(found: FoundFile) -> Printed:
+        with _found(found, loading, choice) as capture:
+            return Printed(found.path, _computed(choice, capture.tables))
+
+    printed = [one for _, one in _readable(files, read)]
     if not printed:
-        raise TraceError("none of its captures can be read", path=loading.path)
+        raise TraceError(_NOTHING_READABLE, path=loading.path)
     return printed
 
 
@@ -192,39 +199,47 @@ def _of_texts(files: Sequence[FoundFile], choice: Choice) -> list[Printed]:
     """What each text holds, under its name: results of different captures cannot be pooled."""
     if len(files) == 1:
         return [Printed("", _of_text(Path(files[0].real_path), choice))]
-    printed = []
-    for found in files:
-        try:
-            printed.append(Printed(found.path, _of_text(Path(found.real_path), choice)))
-        except TraceError as error:
-            say(f"{found.path} is left out: {error}")
-    return printed
+
+    def read(found: FoundFile) -> Printed:
+        return Printed(found.path, _of_text(Path(found.real_path), choice))
+
+    return [one for _, one in _readable(files, read)]
 
 
 def _of_all(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) -> list[Report]:
     """Reports of the rows of all captures together, as recipes of nsys pool files."""
     chosen: dict[str, list[Chosen]] = {one.argument: [] for one in choice.wanted}
-    read = []
-    for found in files:
-        try:
-            with _opened(
-                Path(found.real_path), found.kind, loading, choice, shown=found.path
-            ) as capture:
-                tables = {argument: capture.tables(argument) for argument in chosen}
-        except TraceError as error:
-            say(f"{found.path} is left out: {error}")
-            continue
-        read.append(found.path)
+
+    def read(found: FoundFile) -> dict[str, ReportTables]:
+        with _found(found, loading, choice) as capture:
+            return {argument: capture.tables(argument) for argument in chosen}
+
+    names = []
+    for found, tables in _readable(files, read):
+        names.append(found.path)
         for argument, one in tables.items():
             bounds = _bounds(choice, one)
             if isinstance(bounds, str):
                 say(f"{found.path}: {bounds}")
             else:
                 chosen[argument].append(Chosen(one, bounds))
-    if not read:
-        raise TraceError("none of its captures can be read", path=loading.path)
-    say(f"pooled are {len(read)} captures: {listed(read)}; --each prints one after another")
+    if not names:
+        raise TraceError(_NOTHING_READABLE, path=loading.path)
+    say(f"pooled are {len(names)} captures: {listed(names)}; --each prints one after another")
     return [make_pooled_report(one.name, chosen[one.argument]) for one in choice.wanted]
+
+
+def _readable(
+    files: Sequence[FoundFile], read: Callable[[FoundFile], T]
+) -> Iterator[tuple[FoundFile, T]]:
+    """What is read of each file; one that cannot be is left out and told."""
+    for found in files:
+        try:
+            content = read(found)
+        except TraceError as error:
+            say(f"{found.path} is left out: {error}")
+        else:
+            yield found, content
 
 
 def _of_traces(loading: LoadOptions, choice: Choice) -> list[Report]:
