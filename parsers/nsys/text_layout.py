@@ -84,11 +84,6 @@ def assign(
     return chosen[::-1]
 
 
-def drawn_cells(line: str) -> list[str]:
-    """Cells of ``| a | b |``; a bar inside a cell needs the edges instead (see drawn_spans)."""
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
-
-
 def drawn_spans(border: str) -> list[Span]:
     """Edges of the cells by the plus signs of ``+---+---+``."""
     marks = [match.start() for match in re.finditer(r"\+", border)]
