@@ -8,10 +8,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
-from parsers.columns import CollectiveArgs, RankTrace, Samples, Strings
-from parsers.placement import KeptFile, Place, StoredColumns
+from parsers.columns import CollectiveArgs, RankTrace, Samples, Strings, later
+from parsers.placement import KeptFile, Place, StoredColumns, columns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +47,5 @@ def take_over(handed: Handed, columns: StoredColumns) -> RankTrace:
     """The rank as it was handed over, with the mapped ``columns`` of its place."""
     found = columns_of(columns)
     if handed.facts.added_ns:
-        found["events"] = {
-            group: dataclasses.replace(rows, start_ns=rows.start_ns + handed.facts.added_ns)
-            for group, rows in columns.events.items()
-        }
+        found["events"] = later(columns.events, handed.facts.added_ns)
     return dataclasses.replace(handed.facts, **found, place=handed.place)
-
-
-def columns_of(source: RankTrace | StoredColumns) -> dict[str, Any]:
-    """What of a trace is in columns, by the names of its fields."""
-    return {one.name: getattr(source, one.name) for one in dataclasses.fields(StoredColumns)}

@@ -267,6 +267,6 @@ def _beginning(found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
     trace = store.load(outcome.key)
     if trace is None:
         return []
-    kept = dataclasses.replace(held_open(trace), read_share=outcome.read_share)
+    kept = held_open(trace)
     shutil.rmtree(store.directory / outcome.key, ignore_errors=True)
     return [Glimpsed(found.path, _shown(kept, found))]

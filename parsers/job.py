@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from parsers.columns import Note, RankSource, RankTrace, SourceFile
+from parsers.columns import Note, RankSource, RankTrace, SourceFile, later
 from parsers.discover import Capture, Discovery, discover
 from parsers.errors import CardError, NotFoundError
 from parsers.found import Source
@@ -278,10 +278,7 @@ _EPOCH_TIMES_NS = 10**18
 
 
 def _with_base(trace: RankTrace, base_ns: int) -> RankTrace:
-    events = {
-        group: dataclasses.replace(columns, start_ns=columns.start_ns + base_ns)
-        for group, columns in trace.events.items()
-    }
+    events = later(trace.events, base_ns)
     message = "the base time was cut off: that of the other ranks is taken"
     notes = (*trace.notes, Note(code="assumed_base", message=message))
     added_ns = trace.added_ns + base_ns

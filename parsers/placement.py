@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from parsers.columns import CollectiveArgs, Events, Group, Samples, Strings
+from parsers.columns import CollectiveArgs, Events, Group, RankTrace, Samples, Strings
 from parsers.packing import Packed, PackedEvents
 
 
@@ -63,6 +63,11 @@ class StoredColumns:
     samples: Samples
 
 
+def columns_of(source: RankTrace | StoredColumns) -> dict[str, Any]:
+    """What of a trace is in columns, by the names of its fields."""
+    return {one.name: getattr(source, one.name) for one in dataclasses.fields(StoredColumns)}
+
+
 def map_columns(place: Place, descriptor: int | None = None) -> StoredColumns:
     """Columns as views of one mapping of the file, or of an open ``descriptor`` of it.
 
@@ -91,16 +96,11 @@ def map_columns(place: Place, descriptor: int | None = None) -> StoredColumns:
 
 def _data(place: Place, descriptor: int | None) -> npt.NDArray[np.uint8]:
     """The bytes of the file, mapped."""
-    with contextlib.ExitStack() as stack:
-        if descriptor is None:
-            descriptor = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
-            stack.callback(os.close, descriptor)
-        if os.fstat(descriptor).st_size != place.total_bytes:
+    opened = place.path if descriptor is None else descriptor
+    with open(opened, "rb", closefd=descriptor is None) as file:
+        if os.fstat(file.fileno()).st_size != place.total_bytes:
             raise ValueError(place.path)
-        if not place.total_bytes:
-            return np.empty(0, np.uint8)
-        with os.fdopen(os.dup(descriptor), "rb") as file:
-            return np.memmap(file, np.uint8, mode="r")
+        return np.memmap(file, np.uint8, mode="r") if place.total_bytes else np.empty(0, np.uint8)
 
 
 def _events(columns: dict[str, Any], length: int) -> Events:

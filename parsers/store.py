@@ -40,7 +40,7 @@ from parsers.columns import (
     Track,
 )
 from parsers.packing import PACKED_ROWS, PackedEvents, write_packed
-from parsers.placement import Place, StoredColumn, map_columns
+from parsers.placement import Place, StoredColumn, columns_of, map_columns
 
 STORE_VERSION = 4
 _ALIGNMENT = 64
@@ -73,6 +73,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     counts: dict[str, int]
     notes: tuple[Note, ...]
     truncated: bool
+    read_share: float = 1.0
 
 
 def default_cache_dir() -> Path:
@@ -197,6 +198,7 @@ def release(trace: RankTrace) -> None:
 
     Columns that are neither mapped nor packed stay. For ranks of gigabytes, after each rank.
     """
+    mapped: mmap.mmap | None = None  # one holds all columns of a trace
     for events in trace.events.values():
         base: Any = events.forget() if isinstance(events, PackedEvents) else events.start_ns
         of_file = False  # other mappings are memory: what they hold is nowhere else
@@ -204,7 +206,9 @@ def release(trace: RankTrace) -> None:
             of_file |= isinstance(base, np.memmap)
             base = base.base if isinstance(base, np.ndarray) else base.obj
         if of_file and isinstance(base, mmap.mmap):
-            base.madvise(mmap.MADV_DONTNEED)
+            mapped = base
+    if mapped is not None:
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _part_key(key: str, part: int) -> str:
@@ -306,12 +310,5 @@ def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
     if manifest.version != STORE_VERSION:
         raise ValueError(path)
     place = Place(path, manifest.columns, manifest.total_bytes)
-    columns = map_columns(place)
-    return RankTrace(
-        strings=columns.strings,
-        events=columns.events,
-        collective_args=columns.collective_args,
-        samples=columns.samples,
-        place=place,
-        **{name: getattr(manifest, name) for name in _FACTS},
-    )
+    facts = {name: getattr(manifest, name) for name in _FACTS}
+    return RankTrace(**columns_of(map_columns(place)), place=place, **facts)

@@ -31,7 +31,6 @@ class Outcome:
     key: str = ""
     seconds: float = 0.0
     error: str | None = None
-    read_share: float = 1.0
 
 
 class _Worker:
@@ -74,7 +73,6 @@ def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
     from parsers.kineto.first_look import first_look  # noqa: PLC0415
     from parsers.store import Store  # noqa: PLC0415
 
-    started = time.perf_counter()
     try:
         trace = first_look(Path(real_path), shown=shown)
     except OSError as error:
@@ -82,8 +80,7 @@ def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
     key = uuid.uuid4().hex
     if trace is None or not Store(directory).save(key, trace):
         return Outcome(error="nothing to show yet")
-    seconds = time.perf_counter() - started
-    return Outcome(directory, key, seconds, read_share=trace.read_share)
+    return Outcome(directory, key)
 
 
 def read_one(

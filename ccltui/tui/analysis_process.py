@@ -209,13 +209,15 @@ class _Server:
 
     def _add(self, new: between.NewRank, descriptor: int | None) -> None:
         from ccltui.tui import between  # noqa: PLC0415
-        from parsers.handover import columns_of, take_over  # noqa: PLC0415
-        from parsers.placement import map_columns  # noqa: PLC0415
+        from parsers.handover import take_over  # noqa: PLC0415
+        from parsers.placement import columns_of, map_columns  # noqa: PLC0415
 
         handed = new.handed
         known = [one for one in self._ranks.values() if one.place == handed.place]
         if known and known[0].added_ns == handed.facts.added_ns:  # told anew under another label
-            self._ranks[new.number] = replace(handed.facts, **columns_of(known[0]))
+            self._ranks[new.number] = replace(
+                handed.facts, **columns_of(known[0]), place=handed.place
+            )
             return
         try:
             columns = map_columns(handed.place, descriptor)

@@ -70,7 +70,8 @@ class Merge:
         order = np.lexsort((place, -dur, start))
         self._slots = np.empty_like(order)  # among what is inserted, of late rows and of others
         self._slots[order] = np.arange(len(order))
-        self._end = self._placed(start[order], dur[order], place[order])
+        keys = start[order], dur[order], place[order]
+        self._end = self._placed(*keys) if self.num_inserted else 0
 
     @property
     def is_worth_it(self) -> bool:
@@ -82,6 +83,9 @@ class Merge:
 
         A piece is held back until the late rows that belong into it have come.
         """
+        if not self.num_inserted:
+            yield from self._tables[self._main].pieces(name, base_ns)
+            return
         inserted: npt.NDArray[Any] = np.empty(0)
         held: deque[tuple[_Piece, npt.NDArray[Any]]] = deque()
         for number, (piece, column) in enumerate(self._along(name, base_ns)):

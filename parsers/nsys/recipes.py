@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from parsers.errors import TraceError
+from parsers.sniff.text import RECIPES
 
-PARQUET: Final = b"PAR1"
-HEADERS: Final = ("Name,Time,Total Time,Instances,Avg,", "Text,Count,Mean,Std,")
-"""How the csv of ``cuda_gpu_kern_sum`` and its like begins, and that of ``nccl_sum``."""
 _NAMES: Final[Mapping[str, str]] = {
     **{"Time": "Time (%)", "Total Time": "Total Time (ns)", "Sum": "Total Time (ns)"},
     **{"Avg": "Avg (ns)", "Mean": "Avg (ns)", "Med": "Med (ns)", "Median": "Med (ns)"},
@@ -27,7 +25,7 @@ _ABSENT: Final = (
 
 def with_units(text: str) -> str:
     """The csv of a recipe under the names of `nsys stats`, with units; other texts unchanged."""
-    if not text.startswith(HEADERS):
+    if not text.startswith(RECIPES):
         return text
     header, end, rest = text.partition("\n")
     return ",".join(_NAMES.get(name, name) for name in header.rstrip("\r").split(",")) + end + rest
@@ -53,6 +51,6 @@ def text_of_parquet(data: bytes, shown: str) -> str:
     writer.writerow(names)
     writer.writerows(zip(*(columns[name] for name in names), strict=True))
     text = target.getvalue()
-    if not text.startswith(HEADERS):
+    if not text.startswith(RECIPES):
         raise TraceError("a Parquet file of no recipe that is known here", path=Path(shown))
     return text

@@ -11,10 +11,11 @@ from pathlib import Path
 from parsers.columns import Note
 from parsers.compression import TextChunks
 from parsers.errors import NotFoundError, TraceError
-from parsers.nsys.recipes import PARQUET, text_of_parquet, with_units
+from parsers.nsys.recipes import text_of_parquet, with_units
 from parsers.nsys.text_banners import is_progress
 from parsers.nsys.text_sections import SectionReader
 from parsers.nsys.text_table import StatsText
+from parsers.sniff.binary import PARQUET
 
 
 def read_stats_text(path: Path, *, shown: str | None = None, unit: str = "") -> StatsText:

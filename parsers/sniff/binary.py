@@ -15,6 +15,7 @@ from parsers.names import listed, shown
 from parsers.sniff.heads import text_pieces
 
 SQLITE_MAGIC = b"SQLite format 3\0"
+PARQUET = b"PAR1"
 
 _NSYS_TABLES = frozenset(
     {"META_DATA_EXPORT", "EXPORT_META_DATA", "NVTX_EVENTS", "ANALYSIS_DETAILS"}
@@ -44,7 +45,7 @@ _MAGIC: tuple[tuple[bytes, Kind, str], ...] = (
     (b"7z\xbc\xaf\x27\x1c", "archive", f"a 7z archive: {_UNPACK}"),
     (b"\x1f\x8b", "archive", f"compressed twice: {_UNPACK}"),
     (b"\x28\xb5\x2f\xfd", "archive", f"compressed twice: {_UNPACK}"),
-    (b"PAR1", "unknown", "a Parquet file; of an nsys export StringIds.parquet stands for all"),
+    (PARQUET, "unknown", "a Parquet file; of an nsys export StringIds.parquet stands for all"),
     (b"ARROW1", "unknown", "an Arrow file; of an nsys export StringIds.arrow stands for all"),
     (b"\xff\xff\xff\xff", "unknown", "an Arrow stream; of an nsys export StringIds.arrow stands"),
     (b"\x89HDF", "unknown", "an HDF5 file: export the nsys report to sqlite instead"),
@@ -57,13 +58,13 @@ _MAGIC: tuple[tuple[bytes, Kind, str], ...] = (
 
 def is_tables_export(name: str, raw: bytes) -> bool:
     """Whether a file stands for an nsys export in tables: its strings, or all in one stream."""
-    is_tables = raw.startswith((b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"))
+    is_tables = raw.startswith((PARQUET, b"ARROW1", b"\xff\xff\xff\xff"))
     return is_tables and (name in _STANDS_FOR_ALL or name.endswith(".arrows"))
 
 
 def is_recipe_table(name: str, raw: bytes) -> bool:
     """Whether a file is a summary of `nsys recipe` in Parquet."""
-    return raw.startswith(b"PAR1") and name in ("all_stats.parquet", "rank_stats.parquet")
+    return raw.startswith(PARQUET) and name in ("all_stats.parquet", "rank_stats.parquet")
 
 
 def classify_binary(raw: bytes) -> tuple[Kind, str | None] | None:

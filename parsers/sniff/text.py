@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from typing import Final
 
 from parsers.found import Kind
 from parsers.sniff.run_text import classify_run_text
@@ -58,8 +59,8 @@ _CLUSTER_KEYS = tuple(re.compile(rf"^{key}\s*:", re.MULTILINE) for key in ("host
 _LOG_SUFFIXES = (".log", ".out", ".err", ".txt")
 
 
-_RECIPES = ("Name,Time,Total Time,Instances,Avg,", "Text,Count,Mean,Std,")
-"""How the csv of `nsys recipe` begins."""
+RECIPES: Final = ("Name,Time,Total Time,Instances,Avg,", "Text,Count,Mean,Std,")
+"""How the csv of ``cuda_gpu_kern_sum`` of `nsys recipe` begins, its like, and ``nccl_sum``."""
 
 
 def decode(data: bytes) -> str | None:
@@ -82,7 +83,7 @@ def classify_text(text: str, name: str) -> tuple[Kind, str | None]:
         return "unknown", "an HTML page, perhaps a failed download"
     if start.startswith("version https://git-lfs.github.com/spec/"):
         return "unknown", "a Git LFS pointer: run `git lfs pull` to get the file itself"
-    if text.startswith(_RECIPES) or _NSYS_BANNER.search(text) or _NSYS_HEADER.search(text):
+    if text.startswith(RECIPES) or _NSYS_BANNER.search(text) or _NSYS_HEADER.search(text):
         return "nsys_text", None
     lower = name.lower()
     if lower.endswith((".yaml", ".yml")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +20,9 @@ import pytest
 from fakes import Plan, full_job
 
 from ccltui.demo import Spec, write_job
+from ccltui.tui import analysis_process, between
 from ccltui.tui.analysis import Analyst
+from ccltui.tui.channel import Channel
 from ccltui.tui.messages import Fact, FindingsReady, Trouble
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.queries import (
@@ -38,8 +41,11 @@ from ccltui.tui.session import Filter, Session
 from ccltui.tui.side_tables import of_traces
 from ccltui.tui.viewstate import Listed, Listing, Pane
 from metrics.view import View, ViewOptions
+from parsers import placement
+from parsers.handover import hand_over
 from parsers.ingest import Loaded, load
 from parsers.job import Job, open_job, start_job
+from parsers.placement import Place, StoredColumns, map_columns
 from parsers.window import parse_window
 
 OPTIONS = ExplorerOptions()
@@ -436,3 +442,29 @@ def state_of(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return "Z"
+
+
+def test_a_rank_that_is_told_anew_again_and_again_is_mapped_once(
+    store: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapped: list[Path] = []
+
+    def counted(place: Place, descriptor: int | None = None) -> StoredColumns:
+        mapped.append(place.path)
+        return map_columns(place, descriptor)
+
+    monkeypatch.setattr(placement, "map_columns", counted)
+    job = open_job(folder, cache_dir=store)
+    place = job.ranks[0].place
+    assert place is not None
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        server = analysis_process._Server(Channel(theirs), OPTIONS)
+        for number in range(1, 4):
+            handed = hand_over(replace(job.ranks[0], label=f"{number}"))
+            assert handed is not None
+            server._take(between.NewRank(number, handed), None)
+            server._take(between.NewJob(replace(job, ranks=()), (number,)), None)
+
+    assert mapped == [place.path]
+    assert [rank.label for rank in server._ranks.values()] == ["3"]
