@@ -9,7 +9,7 @@ import numpy as np
 
 from metrics.collectives import lag_tables
 from metrics.collectives.clocks import MAX_RESIDUAL_NS, Clock
-from metrics.collectives.selection import chosen_of, parts_of, require_ranks
+from metrics.collectives.selection import chosen_of, require_ranks
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
 from metrics.refusal import Refusal, refuse
@@ -107,7 +107,7 @@ def _per_host(known: Mapping[str, Clock], hosts: Mapping[str, str]) -> dict[str,
 
 def _end_spread(view: View) -> dict[str, Any]:
     try:
-        return lag_tables.end_spread(chosen_of(view, parts_of(view)))
+        return lag_tables.end_spread(chosen_of(view))
     except Refusal:
         return lag_tables.distribution(np.empty(0, np.int64))
 

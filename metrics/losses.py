@@ -167,7 +167,7 @@ def _blaming(view: View) -> list[Part]:
     try:
         require_ranks(view)
         parts = parts_of(view)
-        chosen = chosen_of(view, parts)
+        chosen = chosen_of(view)
         pairs = [(part.arrived, part.rows) for part in parts]
         require_possible(lag_tables.match_table(chosen, pairs))
     except Refusal:

@@ -41,7 +41,7 @@ def compute(view: View) -> Result:
     require_ranks(view)
     source, warnings = source_of_times(view)
     parts = parts_of(view)
-    chosen = chosen_of(view, parts)
+    chosen = chosen_of(view)
     match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
     require_possible(match)
     blamed = blamed_of(view, parts, MAX_EXAMINED)

@@ -41,7 +41,7 @@ def compute(view: View) -> Result:
     source, warnings = source_of_times(view)
     labels = [rank.label for rank in view.ranks]
     parts = parts_of(view)
-    chosen = chosen_of(view, parts)
+    chosen = chosen_of(view)
     match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
     require_possible(match)
     lag = np.concatenate([one.lateness.lag_ns for one in chosen])

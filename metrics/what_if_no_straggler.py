@@ -99,7 +99,7 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
 def _reasons(view: View, what_if: WhatIf) -> list[Reason]:
     parts = parts_of(view)
     try:
-        chosen = chosen_of(view, parts)
+        chosen = chosen_of(view)
     except Refusal as refusal:
         return list(refusal.reasons)
     match = match_table(chosen, [(part.arrived, part.rows) for part in parts])
@@ -172,7 +172,7 @@ def _suspects(view: View, what_if: WhatIf) -> list[str]:
     """Ranks to leave out one at a time: those that caused most waiting, and did cause some."""
     alone = set(_alone(what_if))
     try:
-        found = tally(chosen_of(view, parts_of(view)), len(view.ranks))
+        found = tally(chosen_of(view), len(view.ranks))
     except Refusal:
         return []
     order = np.argsort(-found.caused_wait_ns, kind="stable")

@@ -90,7 +90,7 @@ def drifts(end_ns: I64, times_ns: I64) -> I64:
     nothing = np.zeros((len(times_ns), end_ns.shape[1]), np.int64)
     if not len(end_ns):
         return nothing
-    middle = int(np.median(end_ns[:, 0]))
+    middle = int(middle_of(end_ns[:, 0]))
     rates, errors = slopes((end_ns[:, 0] - middle) / 1e9, end_deviation(end_ns))
     rates = np.where(np.abs(rates) > Z_99 * errors, rates, 0.0)
     if not rates.any():

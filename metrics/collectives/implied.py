@@ -16,9 +16,11 @@ import numpy.typing as npt
 from metrics.classify import TYPES
 from metrics.collectives.deviation import ONE_CLOCK_NS
 from metrics.collectives.match import MatchInput, taking_part
+from metrics.collectives.middle import middle_of
 from metrics.collectives.queues import FEWEST, Queue, queues_of
 from metrics.collectives.stream_clocks import RankClock, stream_clocks
 from metrics.collectives.stream_evidence import USUAL
+from metrics.distinct import distinct_values
 from metrics.groups import CommGroup
 from parsers.columns import I32, I64, MISSING
 
@@ -126,7 +128,7 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
     tables = _tables(queues, times)
     found = np.full((count, count), _NEVER)
     for index, (time, queue) in enumerate(zip(times, queues, strict=True)):
-        chosen = np.unique(np.linspace(0, len(time) - 1, SAMPLES).astype(np.int64))
+        chosen = distinct_values(np.linspace(0, len(time) - 1, SAMPLES).astype(np.int64))
         nearest = _nearest_of_all(time[chosen], queue.what[chosen], tables, count)
         inside = (time[chosen, np.newaxis] >= first) & (time[chosen, np.newaxis] <= last)
         number = inside.sum(axis=0)
@@ -141,7 +143,7 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
 
 def _without_clocks(apart: F64) -> F64:
     """Differences of ends without what an error of the clocks makes of them."""
-    middle = float(np.median(apart[np.isfinite(apart)]))
+    middle = float(middle_of(apart[np.isfinite(apart)]))
     return apart - middle if abs(middle) <= CLOCKS_NS else apart
 
 
@@ -151,7 +153,7 @@ def _tables(queues: Sequence[Queue], times: Sequence[I64]) -> dict[int, tuple[I6
     what = np.concatenate([*(queue.what for queue in queues), np.empty(0, np.int64)])
     whose = np.repeat(np.arange(len(queues)), [len(one) for one in times])
     tables = {}
-    for kind in np.unique(what).tolist():
+    for kind in distinct_values(what).tolist():
         rows = np.flatnonzero(what == kind)
         rows = rows[np.argsort(every[rows], kind="stable")]
         tables[kind] = every[rows], whose[rows]
@@ -166,7 +168,7 @@ def _nearest_of_all(
     Infinite where that is above ``ONE_CLOCK_NS``.
     """
     nearest = np.full((len(times), count), _NEVER)
-    for kind in np.unique(kinds).tolist():
+    for kind in distinct_values(kinds).tolist():
         among, whose = tables[kind]
         rows = np.flatnonzero(kinds == kind)
         low = np.searchsorted(among, times[rows] - ONE_CLOCK_NS)
@@ -241,4 +243,4 @@ def _usual(distance: F64) -> float:
     others = distance + np.diag(np.full(len(distance), _NEVER))
     nearest = others.min(axis=1)
     met = nearest[np.isfinite(nearest)]
-    return float(np.median(met)) if len(met) else 0.0
+    return float(middle_of(met)) if len(met) else 0.0

@@ -11,6 +11,7 @@ from metrics.collectives.blame import Chosen, Tally
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.deviation import nearest_rank
 from metrics.collectives.match import HIGH, LOW, MEDIUM
+from metrics.collectives.middle import middle_of
 from metrics.collectives.stragglers import GroupArrivals
 from metrics.distinct import distinct_values
 from metrics.statistics import microseconds, ratio
@@ -25,7 +26,7 @@ def summary(lag_ns: I64) -> dict[str, Any]:
     """Mean, median, p95, extremes in µs, and n, of at least one lag."""
     return {
         "mean_lag_us": microseconds(int(lag_ns.sum())) / len(lag_ns),
-        "p50_lag_us": microseconds(float(np.median(lag_ns))),
+        "p50_lag_us": microseconds(float(middle_of(lag_ns))),
         "p95_lag_us": microseconds(nearest_rank(lag_ns, 0.95)),
         "min_lag_us": microseconds(int(lag_ns.min())),
         "max_lag_us": microseconds(int(lag_ns.max())),
@@ -38,7 +39,7 @@ def distribution(times_ns: I64) -> dict[str, Any]:
     if not len(times_ns):
         return {"p50": None, "p95": None, "max": None, "n": 0}
     return {
-        "p50": microseconds(float(np.median(times_ns))),
+        "p50": microseconds(float(middle_of(times_ns))),
         "p95": microseconds(nearest_rank(times_ns, 0.95)),
         "max": microseconds(int(times_ns.max())),
         "n": len(times_ns),

@@ -71,12 +71,12 @@ def _parts(view: View) -> list[Part]:
     return parts
 
 
-def chosen_of(view: View, parts: Sequence[Part]) -> list[Chosen]:
+def chosen_of(view: View) -> list[Chosen]:
     """The eligible instances of each part that has any, members as indices of ``view.ranks``.
 
-    ``parts`` are those of `parts_of`. Raises a refusal where there is none at all.
+    Raises a refusal where there is none at all.
     """
-    return view.remember(chosen_of, lambda: _chosen(view, parts))
+    return view.remember(chosen_of, lambda: _chosen(view, parts_of(view)))
 
 
 def _chosen(view: View, parts: Sequence[Part]) -> list[Chosen]:

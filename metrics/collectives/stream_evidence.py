@@ -13,16 +13,13 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from metrics.classify import TYPES
 from metrics.collectives.by_time import Ahead
 from metrics.collectives.deviation import ONE_CLOCK_NS
 from metrics.collectives.queues import FEWEST, Queue
 from metrics.distinct import distinct_values
-from parsers.columns import I64, Bool
-
-F64 = npt.NDArray[np.float64]
+from parsers.columns import F64, I64, Bool
 
 USUAL: Final = 0.8
 """Share of the calls of a stream that must end together with calls of the other."""

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from metrics.collectives.by_time import Ahead, between
 from metrics.collectives.deviation import ONE_CLOCK_NS
 from metrics.collectives.stream_evidence import Evidence, HostCalls, evidence
 from metrics.collectives.stream_options import FINE, HostPair, Option, best_of
-from parsers.columns import Bool
-
-F64 = npt.NDArray[np.float64]
+from parsers.columns import F64, Bool
 
 CLEAR: Final = 1.25
 """A difference of clocks is told where that much more speaks for it than for any other."""

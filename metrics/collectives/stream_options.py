@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
 from metrics.collectives.by_time import Ahead, fit
 from metrics.collectives.deviation import ONE_CLOCK_NS
+from metrics.collectives.middle import middle_of
 from metrics.collectives.stream_evidence import Evidence, HostCalls, Sample, evidence
 from metrics.collectives.stream_votes import candidates
-
-F64 = npt.NDArray[np.float64]
+from parsers.columns import F64
 
 CANDIDATES: Final = 12
 KEPT: Final = 5
@@ -92,7 +89,7 @@ def _widened(host: HostCalls, owners: Sequence[int], other: HostCalls, rough: Ah
         sample = Sample.of(host, owners, FINE, rough.at_ns, width)
         found = evidence(sample, host, other, ahead)
         if len(found.own_ns) >= 3 and longest <= WINDOW_NS:
-            middle = float(np.median(found.own_ns - found.other_ns))
+            middle = float(middle_of(found.own_ns - found.other_ns))
             return Ahead(middle, 0.0, rough.at_ns)
         if len(found.own_ns) >= 3:
             fitted = fit(found.own_ns, found.other_ns)

@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from metrics.collectives.by_time import Ahead, between
+from metrics.collectives.middle import middle_of
 from metrics.collectives.offsets import Observation, solve, standard_errors
 from metrics.collectives.queues import FEWEST
 from metrics.collectives.stream_evidence import HostCalls, evidence
 from metrics.collectives.stream_links import AS_GOOD, Explained
 from metrics.collectives.stream_options import HostPair
 from metrics.collectives.theil_sen import UNKNOWN_ERROR, Z_99, slopes
-
-F64 = npt.NDArray[np.float64]
+from metrics.distinct import distinct_values
+from parsers.columns import F64
 
 ROUNDS: Final = 2
 TURNS: Final = 8
@@ -72,7 +72,7 @@ def _solved(observations: Sequence[Observation], count: int) -> F64:
         return values
     for _ in range(TURNS):
         rest = np.array([np.ptp(one.values - values[one.members]) for one in observations])
-        usual = max(float(np.median(rest)), 1.0)
+        usual = max(float(middle_of(rest)), 1.0)
         share = 1 / (1 + (rest / usual) ** 2)
         weighed = [
             replace(one, weight=one.weight * part)
@@ -95,14 +95,14 @@ def _seen(
     found = evidence(host.sample(MOST), host, other, ahead, least)
     members = np.array([pair.one, pair.other])
     moved, tilted = [], []
-    for queue in np.unique(found.queue).tolist():
+    for queue in distinct_values(found.queue).tolist():
         here = found.queue == queue
         own = found.own_ns[here]
         if len(own) < FEWEST:
             continue
         rest = (own - ahead.of(own) - found.other_ns[here]).astype(np.float64)
-        middle = float(np.median(rest))
-        scatter = float(np.median(np.abs(rest - middle))) + SHARPEST_NS
+        middle = float(middle_of(rest))
+        scatter = float(middle_of(np.abs(rest - middle))) + SHARPEST_NS
         moved.append(Observation(members, np.array([middle, 0.0]), len(own) / scatter**2))
         since = (own - known[pair.one][1].at_ns) / 1e9
         rate, error = slopes(since, rest[:, np.newaxis])

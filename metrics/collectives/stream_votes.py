@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from metrics.collectives.middle import middle_of
 from metrics.collectives.queues import FEWEST, Queue
 from metrics.collectives.stream_evidence import FINE_NS, USUAL, HostCalls
 
@@ -64,7 +65,7 @@ def _votes(one: Queue, two: Queue, most: int = 4) -> list[tuple[float, float]]:
         best = int(votes.argmax())
         if votes[best] <= 0:
             break
-        found.append((float(votes[best]), float(np.median(apart[best : stop[best]]))))
+        found.append((float(votes[best]), float(middle_of(apart[best : stop[best]]))))
         low, high = np.searchsorted(apart, apart[best] + np.array([-2, 3]) * _BIN_NS)
         votes[low:high] = 0
     return found

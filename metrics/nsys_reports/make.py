@@ -22,12 +22,13 @@ from parsers.nsys.text_names import report_title
 class Recipe:
     """How a report is made, and of which parts of a capture.
 
-    ``of_one``: of a single capture only.
+    ``of_one``: of a single capture only. ``calls_are_launches``: see `pool`.
     """
 
     make: Callable[[ReportTables, Filter], Columns]
     parts: frozenset[Part]
     of_one: bool = False
+    calls_are_launches: bool = False
 
 
 def _recipe(make: Callable[[ReportTables, Filter], Columns], *parts: Part) -> Recipe:
@@ -45,8 +46,10 @@ REPORTS: Final[Mapping[str, Recipe]] = MappingProxyType(
         "cuda_gpu_mem_size_sum": _recipe(summaries.memory_size_summary, "memory", "details"),
         "cuda_api_sum": _recipe(summaries.api_summary, "api"),
         "nvtx_sum": _recipe(summaries.range_summary, "ranges"),
-        "nvtx_gpu_proj_sum": _recipe(
-            projection_summary, "kernels", "memory", "places", "api", "ranges"
+        "nvtx_gpu_proj_sum": Recipe(
+            projection_summary,
+            frozenset({"kernels", "memory", "places", "api", "ranges"}),
+            calls_are_launches=True,
         ),
         "osrt_sum": _recipe(summaries.os_summary, "os_calls"),
     }
@@ -65,7 +68,7 @@ def make_pooled_report(name: str, captures: Sequence[Chosen]) -> Report:
     if REPORTS[name].of_one:
         absent = "its times are those of one capture: --each prints one a capture."
         return Report(name, report_title(name), absent=absent)
-    tables = pool(captures, calls_are_launches=name == "nvtx_gpu_proj_sum")
+    tables = pool(captures, calls_are_launches=REPORTS[name].calls_are_launches)
     is_filtered = any(capture.filter != EVERYTHING for capture in captures)
     return _report(name, REPORTS[name].make(tables, EVERYTHING), tables, is_filtered=is_filtered)
 
