@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ccltui.arguments import PROFILE_MODES, Parser, add_general
+from ccltui.arguments import PROFILE_MODES, Parser, add_general, add_metric
 from ccltui.commands import list_metrics
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import Measured, choose_metrics, measure, required_of
@@ -29,13 +29,7 @@ def parser() -> Parser:
     """The arguments of ``ccl-metrics``."""
     result = Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
     result.add_argument("--trace", metavar="DIR", help="trace directory, or one trace file")
-    result.add_argument(
-        "--metric",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="name or alias of a metric; may be repeated; all: every metric",
-    )
+    add_metric(result, "name or alias of a metric; may be repeated; all: every metric")
     result.add_argument(
         "--list-metrics", action="store_true", help="print the names of the metrics and leave"
     )

@@ -23,9 +23,8 @@ from ccltui.tui import (
 from ccltui.tui.action import Action, Effect
 from ccltui.tui.general import GENERAL
 from ccltui.tui.scene import Scene
-from ccltui.tui.viewstate import Pane, ViewState
+from ccltui.tui.viewstate import CHARTS, SEARCHED, WITH_DRAWER, Pane, ViewState
 
-CHARTS: Final = frozenset({Pane.ALIGNMENT, Pane.TIMELINE})
 ALIGNMENT: Final = frozenset({Pane.ALIGNMENT})
 TIMELINE: Final = frozenset({Pane.TIMELINE})
 SUMMARY: Final = frozenset({Pane.SUMMARY})
@@ -33,8 +32,6 @@ EVENTS: Final = frozenset({Pane.EVENTS})
 FILES: Final = frozenset({Pane.FILES})
 STEPS: Final = frozenset({Pane.STEPS})
 RUNS: Final = frozenset({Pane.RUNS})
-COLLECTIVES: Final = CHARTS | EVENTS
-WITH_DRAWER: Final = COLLECTIVES | STEPS
 
 GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out", "app")
 
@@ -66,7 +63,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("open.step", ("enter",), "all panes: this step alone", "panes", Effect.STEP_HERE,
            STEPS, steps.why_none, hint="this step alone"),
     Action("open.detail", ("enter",), "why late; follow the blame", "panes", drawer.enter,
-           COLLECTIVES, drawer.why_not_enter, hint="why"),
+           SEARCHED, drawer.why_not_enter, hint="why"),
     Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,
            FILES, reasons.no_capture, hint="open"),
     Action("open.run", ("enter",), "traces of this run", "panes", Effect.OPEN_RUN, RUNS,
@@ -84,9 +81,9 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("stragglers.previous_over", ("{",), "previous over the floor", "stragglers",
            moves.over_floor(-1), why_not=reasons.none_over_floor(-1)),
     Action("stragglers.raise_floor", (">",), "floor x2", "stragglers", moves.floor(higher=True),
-           COLLECTIVES, twin="stragglers.lower_floor", both="floor x2, /2"),
+           SEARCHED, twin="stragglers.lower_floor", both="floor x2, /2"),
     Action("stragglers.lower_floor", ("<",), "floor /2", "stragglers",
-           moves.floor(higher=False), COLLECTIVES),
+           moves.floor(higher=False), SEARCHED),
     Action("move.left", ("h", "left"), "one cell or collective left", "move", moves.across(-1),
            CHARTS, reasons.chart_is_empty, twin="move.right", both="cell or collective"),
     Action("move.right", ("l", "right"), "one cell or collective right", "move",
@@ -170,19 +167,19 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("filter.events", ("F",), "rows whose name matches", "filter", Effect.PROMPT_FILTER,
            EVENTS, reasons.no_time, hint="filter"),
     Action("filter.communicator", ("c",), "communicator", "filter",
-           Effect.PROMPT_COMMUNICATOR, COLLECTIVES, reasons.no_other_communicator, hint="comm"),
+           Effect.PROMPT_COMMUNICATOR, SEARCHED, reasons.no_other_communicator, hint="comm"),
     Action("filter.ranks", ("r",), "ranks 0-7,16", "filter", Effect.PROMPT_RANKS,
            why_not=reasons.no_time),
-    Action("find.search", ("/",), "search names", "find", Effect.PROMPT_SEARCH, COLLECTIVES,
+    Action("find.search", ("/",), "search names", "find", Effect.PROMPT_SEARCH, SEARCHED,
            reasons.no_time, hint="find"),
-    Action("find.next", ("n",), "next hit", "find", search.next_hit(1), COLLECTIVES,
+    Action("find.next", ("n",), "next hit", "find", search.next_hit(1), SEARCHED,
            search.why_not_next, twin="find.previous", both="next, previous hit"),
-    Action("find.previous", ("N",), "previous hit", "find", search.next_hit(-1), COLLECTIVES,
+    Action("find.previous", ("N",), "previous hit", "find", search.next_hit(-1), SEARCHED,
            search.why_not_next),
     Action("find.like_this", ("#",), "names like this one", "find", search.like_this,
-           COLLECTIVES, search.why_not_like_this),
+           SEARCHED, search.why_not_like_this),
     Action("find.goto", ("g",), "go to k 4705, r16, it 42, 2s", "find", Effect.PROMPT_GOTO,
-           COLLECTIVES, reasons.no_time, hint="goto"),
+           SEARCHED, reasons.no_time, hint="goto"),
     Action("find.mark", ("m",), "set a bookmark: ma", "find", Effect.PROMPT_MARK,
            why_not=reasons.no_time, twin="find.return", both="set, go to a bookmark"),
     Action("find.return", ("'",), "go to a bookmark: 'a; '': back", "find",

@@ -9,7 +9,7 @@ import struct
 import threading
 from typing import Final
 
-_HEAD: Final = struct.Struct("<Q?")
+_HEAD: Final = struct.Struct("<Q")
 _PIECE: Final = 1 << 20
 
 
@@ -22,7 +22,7 @@ class Channel:
 
     def send(self, data: bytes, descriptor: int | None = None) -> None:
         """Send a message, and an open file. Raises OSError where nobody is there any more."""
-        head = _HEAD.pack(len(data), descriptor is not None)
+        head = _HEAD.pack(len(data))
         with self._sending:
             if descriptor is None:
                 self._socket.sendall(head)
@@ -40,7 +40,7 @@ class Channel:
             raise EOFError
         descriptor = descriptors[0] if descriptors else None
         try:
-            size, _ = _HEAD.unpack(head + self._exactly(_HEAD.size - len(head)))
+            (size,) = _HEAD.unpack(head + self._exactly(_HEAD.size - len(head)))
             return self._exactly(size), descriptor
         except EOFError:
             if descriptor is not None:

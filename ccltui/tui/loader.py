@@ -71,11 +71,10 @@ def run_load(
         pool=pool,
         glimpses=True,
     ):
+        job = job.with_event(event)
         if isinstance(event, Loaded | Glimpsed):
-            job = job.with_rank(event.trace)
             post(RankLoaded(job, event.path))
         elif isinstance(event, Failed):
-            job = job.with_failure(event)
             post(RankFailed(job, event.path, event.error))
         else:
             progress.add(event.path, event.done_bytes)

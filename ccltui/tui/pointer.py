@@ -14,12 +14,11 @@ from ccltui.tui import moves, rows
 from ccltui.tui.cursor import to_collective, to_time
 from ccltui.tui.panes.gutter import gutter
 from ccltui.tui.scene import Scene, rank_name
-from ccltui.tui.viewstate import Area, Pane, ViewState
+from ccltui.tui.viewstate import CHARTS, Area, Pane, ViewState
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
 
-CHARTS = (Pane.ALIGNMENT, Pane.TIMELINE)
 _LABELS = (Ink.LABEL, Ink.LABEL_ON)
 _LINES = 3
 """Rows of a list that one notch of the wheel is."""
