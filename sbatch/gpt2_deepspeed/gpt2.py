@@ -22,6 +22,7 @@ import torch.distributed as dist
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 from gpt.data import Prepared, load
+from gpt.ending import end_process
 from gpt.model import Decoder, Size
 from gpt2_run import engine, options, records, training
 
@@ -73,6 +74,7 @@ def _run(chosen: argparse.Namespace, place: training.Place) -> None:
         path.write_text(json.dumps(story.document(wall_s), indent=2) + "\n", encoding="utf-8")
         line = records.complete(chosen, place.world, story.tokens_per_s, wall_s)
         print(line, flush=True)
+    dist.barrier()  # a rank that is gone takes what it still had to send with it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -168,4 +170,4 @@ def _config(what: engine.About) -> dict[str, Any] | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

@@ -173,4 +173,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # a thread of gloo that outlives the interpreter's lock would abort it
