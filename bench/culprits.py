@@ -26,7 +26,7 @@ import numpy as np
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, write_job
 from ccltui.demo.job import build
 from ccltui.demo.truth import CallTruth
-from metrics.collectives.chain import PIPELINE, Link, chain_of
+from metrics.collectives.chain import PIPELINE, Link, chains_of
 from metrics.collectives.match import MEDIUM
 from metrics.collectives.verdicts import UNKNOWN
 from metrics.view import View
@@ -145,12 +145,14 @@ def outcome(directory: Path, late: Straggler, spec: Spec) -> Outcome:
 
 def _roots(view: View, least_ns: float) -> list[tuple[int, Link]]:
     """Lag and root of every collective whose lag is notable."""
-    causes = view.facts.causes
-    return [
-        (int(group.lag_ns[row]), chain_of(causes, number, int(row))[-1])
+    notable = [
+        (number, int(row), None)
         for number, group in enumerate(view.arrivals.groups)
         for row in np.flatnonzero((group.last >= 0) & (group.lag_ns >= least_ns))
     ]
+    lags = (int(view.arrivals.groups[number].lag_ns[row]) for number, row, _ in notable)
+    chains = chains_of(view.facts.causes, notable)
+    return [(lag, chain[-1]) for lag, chain in zip(lags, chains, strict=True)]
 
 
 def _waited_for(truth: Truth, late: Straggler) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from metrics.collectives import lag_tables
-from metrics.collectives.blamed import Blamed, blamed_of, worst_of
+from metrics.collectives.blamed import Blamed, blamed_of, chains_from, worst_of
 from metrics.collectives.instance import CONFIDENCES, Instance, describe
 from metrics.collectives.selection import (
     chosen_of,
@@ -49,7 +49,8 @@ def compute(view: View) -> Result:
     explained = sum(one.explained_ns for one in blamed)
     examined = sum(len(one.rows) for one in blamed)
     total = sum(one.num_blamed for one in blamed)
-    worst = [_shown(describe(view, n, row)) for n, row in worst_of(blamed, MAX_SHOWN)]
+    worst = worst_of(blamed, MAX_SHOWN)
+    chains_from(view, blamed, worst)  # found again by each description
     details: dict[str, Any] = {
         "explained_ratio": ratio(explained, lag),
         **_main(view, blamed),
@@ -65,7 +66,7 @@ def compute(view: View) -> Result:
         "per_rank": _per_rank(blamed),
         "by_group": _by_group(view, blamed),
         "per_step": _per_step(blamed),
-        "worst": worst,
+        "worst": [_shown(describe(view, number, row)) for number, row in worst],
         "meanings": _meanings(blamed),
         "match": match,
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metrics.collectives.chain import Link, chains_of
 from metrics.collectives.selection import Part
 from metrics.collectives.verdicts import Verdicts
 
@@ -79,6 +80,18 @@ def worst_of(blamed: Sequence[Blamed], count: int) -> list[tuple[int, int]]:
         for begins, wait, row in zip(*_most(one, count), strict=True)
     ]
     return [(number, row) for _, _, number, row in sorted(ranked)[:count]]
+
+
+def chains_from(
+    view: View, blamed: Sequence[Blamed], worst: Sequence[tuple[int, int]]
+) -> list[tuple[Link, ...]]:
+    """The chain from each of the ``worst`` of ``blamed``, told together from the verdicts on them.
+
+    They are kept: whoever describes one of these instances finds its chain.
+    """
+    found = {one.part.number: one for one in blamed}
+    starts = [(number, row, found[number].verdict(row)) for number, row in worst]
+    return chains_of(view.facts.causes, starts)
 
 
 def _most(one: Blamed, count: int) -> tuple[Bool, I64, I64]:

@@ -16,6 +16,7 @@ from metrics.collectives.kernel_names import KernelNames
 from metrics.collectives.match import LOW, MatchInput
 from metrics.collectives.p2p import Pairs
 from metrics.collectives.partners import Partners, partners_of
+from metrics.collectives.questions import Question
 from metrics.collectives.segments import Segments, Targets, explain
 from metrics.collectives.stragglers import Arrivals
 from metrics.collectives.sync_points import SyncPoints, sync_points
@@ -160,11 +161,15 @@ class Causes:
         shortest = group.dur_ns[rows].argmin(axis=1) if late is None else late
         return Targets(points.arrival_ns[place], np.asarray(shortest, np.int64), place)
 
-    def verdicts(self, number: int, rows: I64) -> Verdicts:
-        """Why the last member of each of these instances came last."""
+    def question(self, number: int, rows: I64) -> Question:
+        """Why the last member of each of these instances (as in `targets`) came last."""
         group = self.arrivals.groups[number]
-        targets = self.targets(number, rows)
-        return self.judge(group.labels, targets, limit=group.confidence[rows])
+        return Question(group.labels, self.targets(number, rows), group.confidence[rows])
+
+    def verdicts(self, number: int, rows: I64) -> Verdicts:
+        """Why the last member of each of these instances (as in `targets`) came last."""
+        asked = self.question(number, rows)
+        return self.judge(asked.labels, asked.targets, limit=asked.limit)
 
     def judge(
         self, labels: tuple[str, ...], targets: Targets, *, limit: I8 | None = None

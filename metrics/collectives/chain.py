@@ -8,13 +8,15 @@ peers' receives: where those sent as late, it was the pipeline's turn and nobody
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from metrics.collectives.causes import Causes
 from metrics.collectives.match import LOW, MEDIUM
+from metrics.collectives.questions import Question, Walk, walk_together
 from metrics.collectives.segments import Targets
 from metrics.collectives.splits import OTHER_COLLECTIVE
 from metrics.collectives.verdicts import UNKNOWN, Verdicts, together
@@ -67,6 +69,8 @@ class _End:
     limit: int
 
 
+_Step: TypeAlias = tuple[tuple[str, ...], Link] | _End
+"""The next link and the ranks that it is told from, or the end."""
 _CUT_OFF: Final = _End(UNKNOWN, LOW)
 
 
@@ -78,15 +82,26 @@ def chain_of(
     The first link is the last rank of the instance itself; its lag is that of the instance.
     ``found`` is the verdict on it where that is known already.
     """
-    key = (number, row)
-    if key not in causes.chains:
-        verdict = causes.verdicts(number, np.array([row])) if found is None else found
-        causes.chains[key] = tuple(_links(causes, number, row, verdict))
-    return causes.chains[key]
+    return chains_of(causes, [(number, row, found)])[0]
 
 
-def _links(causes: Causes, number: int, row: int, found: Verdicts) -> list[Link]:
+def chains_of(
+    causes: Causes, starts: Sequence[tuple[int, int, Verdicts | None]]
+) -> list[tuple[Link, ...]]:
+    """The same from several instances, whose causes are told together step by step."""
+    new = {
+        (number, row): _links(causes, number, row, found)
+        for number, row, found in starts
+        if (number, row) not in causes.chains
+    }
+    causes.chains.update(zip(new, walk_together(causes, list(new.values())), strict=True))
+    return [causes.chains[number, row] for number, row, _ in starts]
+
+
+def _links(causes: Causes, number: int, row: int, found: Verdicts | None) -> Walk[tuple[Link, ...]]:
     arrived = causes.arrivals.groups[number]
+    if found is None:
+        found = yield causes.question(number, np.array([row]))
     late = int(found.targets.late[0])
     first = _link(
         found,
@@ -101,7 +116,10 @@ def _links(causes: Causes, number: int, row: int, found: Verdicts) -> list[Link]
     labels = arrived.labels
     seen = {(first.label, number)}
     while links[-1].cause == OTHER_COLLECTIVE:
-        step = _follow(causes, labels, links[-1]) if len(links) < LONGEST else _CUT_OFF
+        if len(links) < LONGEST:
+            step = yield from _follow(causes, labels, links[-1])
+        else:
+            step = _CUT_OFF
         if isinstance(step, _End):
             sure = min(links[-1].confidence, step.limit)
             links[-1] = replace(links[-1], cause=step.cause, confidence=sure)
@@ -114,12 +132,10 @@ def _links(causes: Causes, number: int, row: int, found: Verdicts) -> list[Link]
         handed = min(link.lag_ns, links[-1].lag_ns)
         sure = link.confidence if handed >= HANDED_ON * first.lag_ns else LOW
         links.append(replace(link, lag_ns=handed, confidence=sure))
-    return links
+    return tuple(links)
 
 
-def _follow(
-    causes: Causes, labels: tuple[str, ...], link: Link
-) -> tuple[tuple[str, ...], Link] | _End:
+def _follow(causes: Causes, labels: tuple[str, ...], link: Link) -> Walk[_Step]:
     """The link after this one, or the cause that ends the chain here."""
     waits = None if link.found is None else waits_of(causes, labels, link.found)
     if waits is None:
@@ -129,17 +145,17 @@ def _follow(
             return _End(UNKNOWN, LOW)
         return _End(SLOW_TRANSFER, MEDIUM if waits.is_sure else LOW)
     if waits.number >= 0:
-        return _to_last(causes, waits)
-    return _to_partner(causes, waits)
+        return (yield from _to_last(causes, waits))
+    return (yield from _to_partner(causes, waits))
 
 
-def _to_last(causes: Causes, waits: Waits) -> tuple[tuple[str, ...], Link] | _End:
+def _to_last(causes: Causes, waits: Waits) -> Walk[_Step]:
     """To the rank that came last at the collectives that were waited in."""
     arrived = causes.arrivals.groups[waits.number]
     rows = distinct_values(waits.rows[arrived.eligible[waits.rows]])
     if not len(rows):
         return _End(UNKNOWN, LOW)
-    found = causes.verdicts(waits.number, rows)
+    found = yield causes.question(waits.number, rows)
     worst = int(rows[arrived.lag_ns[rows].argmax()])
     link = _link(
         found,
@@ -154,7 +170,7 @@ def _to_last(causes: Causes, waits: Waits) -> tuple[tuple[str, ...], Link] | _En
     return arrived.labels, link
 
 
-def _to_partner(causes: Causes, waits: Waits) -> tuple[tuple[str, ...], Link]:
+def _to_partner(causes: Causes, waits: Waits) -> Walk[_Step]:
     """To the other side of the transfers, beside those that did the same for the peers."""
     calls = causes.inputs[waits.partner].calls
     row = int(waits.rows[waits.worst])
@@ -178,7 +194,7 @@ def _to_partner(causes: Causes, waits: Waits) -> tuple[tuple[str, ...], Link]:
     times: I64 = np.stack(starts, axis=1)
     points = causes.points(labels)
     place = points.before(times)
-    found = causes.judge(labels, Targets(times, np.zeros(len(times), np.int64), place))
+    found = yield Question(labels, Targets(times, np.zeros(len(times), np.int64), place))
     verdict = together(found)
     if not verdict.excess_ns > ITS_OWN * waits.waited_ns:  # NaN where nothing compares
         return labels, bare

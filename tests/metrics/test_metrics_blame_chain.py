@@ -84,7 +84,7 @@ def test_a_link_that_hands_on_little_of_the_lag_is_not_sure(
         found = view()
 
         def little(*asked: Any, handed_us: int = handed_us) -> Any:
-            labels, link = follow(*asked)  # type: ignore[misc]
+            labels, link = yield from follow(*asked)  # type: ignore[misc]
             return labels, replace(link, lag_ns=1_000 * handed_us)
 
         monkeypatch.setattr(chain, "_follow", little)
@@ -181,7 +181,7 @@ def test_what_is_said_of_a_chain_is_no_surer_than_its_root(
     follow = chain._follow
 
     def unsure(*asked: Any) -> Any:
-        labels, link = follow(*asked)  # type: ignore[misc]
+        labels, link = yield from follow(*asked)  # type: ignore[misc]
         return labels, replace(link, confidence=LOW)
 
     found = view()
