@@ -5,7 +5,7 @@ That module holds the same in numpy, says what it means, and gives the same numb
 int64 arrays, sorted and disjoint, and so are the results. Nothing here takes Python's lock.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
 
 import numpy as np
 
@@ -141,6 +141,52 @@ def covered_before(Times start, Times end, Times measure, Times times):
                 measure[begun] - max(end[begun - 1] - moment, 0)
             )
     return found
+
+
+def standstills(parts, int64_t least):
+    """Starts and ends of what lies between consecutive times that are so far apart, in any order.
+
+    ``parts`` are arrays of times. In a cell as long as that no two times are: of each cell only
+    the first and the last count. None where there would be many more cells than times.
+    """
+    cdef Times times
+    cdef Py_ssize_t place, cell, count = 0, number = 0
+    cdef int64_t low = INT64_MAX, high = INT64_MIN, moment, before
+    for part in parts:
+        times = part
+        number += times.shape[0]
+        with nogil:
+            for place in range(times.shape[0]):
+                low = min(low, times[place])
+                high = max(high, times[place])
+    if not number:
+        return _cut(*np.empty((2, 0), np.int64), 0)
+    cdef uint64_t cells = (<uint64_t> high - <uint64_t> low) // <uint64_t> least + 1
+    if cells > 4 * <uint64_t> number + 1024:
+        return None
+    cdef int64_t[::1] first = np.full(cells, INT64_MAX, np.int64)
+    cdef int64_t[::1] last = np.full(cells, INT64_MIN, np.int64)
+    for part in parts:
+        times = part
+        with nogil:
+            for place in range(times.shape[0]):
+                moment = times[place]
+                cell = (moment - low) // least
+                first[cell] = min(first[cell], moment)
+                last[cell] = max(last[cell], moment)
+    starts, ends = np.empty((2, cells), np.int64)
+    cdef int64_t[::1] start = starts
+    cdef int64_t[::1] end = ends
+    with nogil:
+        before = low
+        for cell in range(first.shape[0]):
+            if first[cell] == INT64_MAX:
+                continue
+            if first[cell] - before >= least:
+                start[count], end[count] = before, first[cell]
+                count += 1
+            before = last[cell]
+    return _cut(starts, ends, count)
 
 
 def _cut(starts, ends, Py_ssize_t count):

@@ -14,6 +14,7 @@ import numpy as np
 from metrics.classify import TYPES
 from metrics.collectives.bandwidth import matched_bandwidth
 from metrics.collectives.deviation import nearest_rank
+from metrics.collectives.middle import middle_of
 from metrics.collectives.selection import Part, describe_group, parts_of
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.distinct import distinct_values
@@ -27,7 +28,7 @@ from metrics.statistics import microseconds
 if TYPE_CHECKING:
     from metrics.calls import Calls
     from metrics.view import View
-    from parsers.columns import I64, Bool
+    from parsers.columns import F64, I64, Bool
 
 _SEND: Final = TYPES.index("Send")
 _RECV: Final = TYPES.index("Recv")
@@ -155,15 +156,15 @@ def _statistics(parts: Sequence[tuple[_Measured, Bool]]) -> dict[str, Any]:
     return {
         "n": len(time),
         "message_bytes": int(message.sum()),
-        "time_p50_us": microseconds(float(np.median(time))),
+        "time_p50_us": microseconds(float(middle_of(time))),
         "algbw_GBps": _spread(message / time),
         "busbw_GBps": _spread(wire / time),
     }
 
 
-def _spread(values: Any) -> dict[str, float]:
+def _spread(values: F64) -> dict[str, float]:
     return {
-        "p50": float(np.median(values)),
+        "p50": float(middle_of(values)),
         "p95": nearest_rank(values, 0.95),
         "max": float(values.max()),
     }

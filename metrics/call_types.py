@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from metrics.classify import any_name, distinct, is_call, per_name, type_of_operation
 from metrics.distinct import distinct_values
 from parsers.columns import I8, I32, I64, MISSING, Bool, Events, RankTrace
+
+_Kind = TypeVar("_Kind", bound=np.signedinteger)
 
 BACKENDS: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:")
 
@@ -16,16 +19,25 @@ BACKENDS: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:")
 def elements_of(trace: RankTrace, args: I32) -> tuple[I64, I64]:
     """Elements in and out that the metadata states, -1 where it does not."""
     table = trace.collective_args
-    return np.append(table.in_elems, MISSING)[args], np.append(table.out_elems, MISSING)[args]
+    return _stated(table.in_elems, args), _stated(table.out_elems, args)
 
 
 def dtypes_of(trace: RankTrace, args: I32) -> I32:
     """Element type that the metadata states, as a string id; -1 where it does not."""
-    return np.append(trace.collective_args.dtype, np.int32(MISSING))[args]
+    return _stated(trace.collective_args.dtype, args)
 
 
 def _operations(trace: RankTrace, args: I32) -> I32:
-    return np.append(trace.collective_args.op, np.int32(MISSING))[args]
+    return _stated(trace.collective_args.op, args)
+
+
+def _stated(column: npt.NDArray[_Kind], args: I32) -> npt.NDArray[_Kind]:
+    """What the metadata of each call says, -1 where it has none."""
+    if not len(column):
+        return np.full(len(args), MISSING, column.dtype)
+    found = column[args]
+    found[args < 0] = MISSING
+    return found
 
 
 def names_operation(trace: RankTrace, args: I32) -> Bool:

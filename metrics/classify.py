@@ -167,6 +167,13 @@ def per_name(strings: Strings, names: I32, answer: Mapping[int, int], default: i
     return table[names]
 
 
+def is_one_of(kind: I8, types: Sequence[str]) -> Bool:
+    """Which kinds (indices into TYPES, -1 for none) are of these types."""
+    table = np.zeros(len(TYPES) + 1, np.bool_)  # the last entry serves the kind -1
+    table[[TYPES.index(name) for name in types]] = True
+    return np.asarray(table[kind])
+
+
 def any_name(strings: Strings, names: I32, chosen: Sequence[int]) -> Bool:
     """Which events have one of the chosen name ids."""
     table = np.zeros(len(strings) + 1, np.bool_)  # the last entry serves the id -1
@@ -178,7 +185,9 @@ def distinct(ids: I32) -> list[int]:
     """The string ids in use, without -1."""
     if not len(ids):
         return []
-    return [int(i) for i in np.flatnonzero(np.bincount(ids + 1)[1:])]
+    seen = np.zeros(int(ids.max()) + 2, np.bool_)  # the last entry is that of -1
+    seen[ids] = True
+    return np.flatnonzero(seen[:-1]).tolist()
 
 
 def classes_of(trace: RankTrace) -> I8:

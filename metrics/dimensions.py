@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from metrics.classify import TYPES
+from metrics.classify import is_one_of
 from metrics.groups import WORLD_NAMES, CommGroup, Ranks, relabelled
-from parsers.columns import I8, Bool
+from parsers.columns import I8
 
 if TYPE_CHECKING:
     from metrics.calls import Calls
@@ -223,7 +223,7 @@ def dims_of_calls(calls: Calls, groups: Sequence[CommGroup], degrees: Degrees) -
         open_calls &= calls.has_metadata
     exchange = "cp" if (degrees.cp or 1) > 1 and degrees.ep == 1 else "ep"
     for kinds, dim in ((("Send", "Recv"), "pp"), (("AllToAll",), exchange)):
-        told = open_calls & _is_one_of(calls.kind, kinds)
+        told = open_calls & is_one_of(calls.kind, kinds)
         dims[told] = DIMS.index(dim)
         modes[told] = MODES.index("heuristic")
     return dims, modes
@@ -231,7 +231,3 @@ def dims_of_calls(calls: Calls, groups: Sequence[CommGroup], degrees: Degrees) -
 
 _UNKNOWN_DIM = DIMS.index("unknown")
 _UNKNOWN_MODE = MODES.index("unknown")
-
-
-def _is_one_of(kind: I8, names: tuple[str, ...]) -> Bool:
-    return np.isin(kind, [TYPES.index(name) for name in names])

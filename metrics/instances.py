@@ -53,6 +53,8 @@ class Instances:
 
     def take(self, rows: Bool | I64) -> Instances:
         """The same columns restricted to ``rows`` (mask or indices)."""
+        if rows.dtype == np.bool_ and rows.all():
+            return self
         return Instances(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @property

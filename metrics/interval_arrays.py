@@ -1,11 +1,12 @@
-"""What :mod:`metrics.intervals` does with sets of intervals, in numpy: five functions on arrays.
+"""What :mod:`metrics.intervals` does with sets of intervals, in numpy: six functions on arrays.
 
-``_intervals.pyx`` has the same five, four times as fast, and they are taken where it is compiled.
+``_intervals.pyx`` has the same six, four times as fast, and they are taken where it is compiled.
 A set is two int64 arrays, sorted, disjoint and not touching, and so are the results.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ Set = tuple[I64, I64]
 
 
 class Functions(Protocol):
-    """The five of this module, or the compiled ones."""
+    """The six of this module, or the compiled ones."""
 
     def union(self, start: I64, end: I64) -> Set | None:
         """See `union`."""
@@ -32,6 +33,9 @@ class Functions(Protocol):
 
     def covered_before(self, start: I64, end: I64, measure: I64, times: I64) -> I64:
         """See `covered_before`."""
+
+    def standstills(self, parts: Sequence[I64], least: int) -> Set | None:
+        """See `standstills`; None where it would take too much room."""
 
 
 def union(start: I64, end: I64) -> Set | None:
@@ -94,6 +98,17 @@ def covered_before(start: I64, end: I64, measure: I64, times: I64) -> I64:
     remaining = np.maximum(end[np.maximum(begun - 1, 0)] - times, 0)
     covered: I64 = np.where(begun > 0, measure[begun] - remaining, 0)
     return covered
+
+
+def standstills(parts: Sequence[I64], least: int) -> Set:
+    """Starts and ends of what lies between consecutive times at least so far apart.
+
+    ``parts`` are arrays of times in any order; ``least`` is above 0.
+    """
+    times = np.concatenate(parts)
+    times.sort(kind="stable")  # runs that are nearly in order
+    long = np.flatnonzero(np.diff(times) >= least)
+    return times[long], times[long + 1]
 
 
 def _merged(one: I64, other: I64) -> I64:

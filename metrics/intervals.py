@@ -6,6 +6,7 @@ so that two equal sets have equal arrays and every length below is exact.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -118,6 +119,8 @@ class Intervals:
         times = np.asarray(times_ns, np.int64)
         if not len(self):
             return np.zeros(times.shape, np.bool_)
+        if len(self) == 1:  # a window: to compare is quicker than to search
+            return np.asarray((times >= self.start_ns[0]) & (times < self.end_ns[0]))
         begun = np.searchsorted(self.start_ns, times, side="right")
         inside: Bool = (begun > 0) & (times < self.end_ns[np.maximum(begun - 1, 0)])
         return inside
@@ -137,6 +140,20 @@ def union(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
     if found is None:
         raise AssertionError("sorted times that are not sorted")
     return Intervals(*found)
+
+
+def standstills(times_ns: Sequence[I64], least_ns: int) -> Intervals:
+    """Where for at least ``least_ns`` (above 0) none of the times lies, between two of them.
+
+    The times, int64, are given in parts and in any order.
+    """
+    parts = [np.ascontiguousarray(part) for part in times_ns]
+    if not parts:
+        return Intervals.empty()
+    found = _functions().standstills(parts, least_ns)
+    if found is None:
+        found = interval_arrays.standstills(parts, least_ns)
+    return union(*found)  # two that touch are one
 
 
 def _functions() -> Functions:

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from metrics.collectives.match import MEDIUM
-from metrics.compiled import available
 from metrics.distinct import distinct_values
 from metrics.idle_gaps import UNKNOWN
+from metrics.path_lane import Lane
 from metrics.rank_view import FOREVER_NS
 from parsers.columns import I64, MISSING
 
 if TYPE_CHECKING:
     from metrics.collectives.stragglers import GroupArrivals
-    from metrics.rank_view import RankView
     from metrics.view import View
 
 WORK: Final = ("communication", "compute", "memory")
@@ -32,65 +31,6 @@ PARTS: Final = (*WORK, "host", "launch", "wait")
 
 Windows = Mapping[str, tuple[int, int]]
 """Start and end by rank label."""
-
-
-class Lane:
-    """The device work of one rank, each piece with what came before it."""
-
-    def __init__(self, rank: RankView) -> None:
-        self.rank = rank
-        gpu = rank.trace.group("gpu")
-        self.rows = np.flatnonzero(gpu.dur_ns > 0)  # what takes no time decides nothing
-        self.start, self.end = gpu.start_ns[self.rows], gpu.end_ns[self.rows]
-        by_end = np.argsort(self.end, kind="stable")
-        place = np.searchsorted(self.end[by_end], self.start, side="right") - 1
-        self.before = np.where(place >= 0, by_end[place], MISSING)
-        furthest = np.maximum.accumulate(self.end)
-        reaches = np.where(self.end == furthest, np.arange(len(self.end)), 0)
-        self._ends_last = np.maximum.accumulate(reaches)
-        # To which piece of which other lane the way leads on, -1 where it stays here.
-        self.jump_lane = np.full(len(self.rows), MISSING, np.int64)
-        self.jump_to = np.full(len(self.rows), MISSING, np.int64)
-
-    @cached_property
-    def of_call(self) -> I64:
-        """Piece of work that each of the rank's calls is, -1 where it took no time."""
-        calls = self.rank.calls
-        if calls.event_group != "gpu":
-            return np.full(len(calls), MISSING, np.int64)
-        piece = np.full(len(self.rank.facts.classes), MISSING, np.int64)
-        piece[self.rows] = np.arange(len(self.rows))
-        return piece[calls.row]
-
-    def last_before(self, time_ns: int) -> int:
-        """The work that ends last of that which began before a time, -1 without any."""
-        begun = int(np.searchsorted(self.start, time_ns, side="left"))
-        return int(self._ends_last[begun - 1]) if begun else MISSING
-
-    def along(self, piece: int, outside: int) -> tuple[I64, int]:
-        """A piece and those before it, up to the first before place ``outside``.
-
-        It ends before a piece that leads to another lane, which comes second, else -1. Which leads
-        where must not change any more.
-        """
-        if available():
-            from metrics.collectives import _passes  # noqa: PLC0415
-
-            found: tuple[I64, int] = _passes.along(self.before, self.jump_lane, piece, outside)
-            return found
-        before, jump = self._lists
-        chain = [piece]
-        while piece >= outside:
-            piece = before[piece]
-            if piece < 0 or jump[piece] >= 0:
-                return np.array(chain, np.int64), piece
-            chain.append(piece)
-        return np.array(chain, np.int64), MISSING
-
-    @cached_property
-    def _lists(self) -> tuple[list[int], list[int]]:
-        """The columns that the walk looks at one by one: lists are faster there."""
-        return self.before.tolist(), self.jump_lane.tolist()
 
 
 @dataclass(frozen=True, slots=True)

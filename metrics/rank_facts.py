@@ -49,9 +49,7 @@ class RankFacts:
     @cached_property
     def work(self) -> StepWork:
         """Step of each row of ``gpu``."""
-        # Which call launched what is not kept: few metrics ask for it, and it is a row an event.
-        launched = launch_times(self.trace, launch_rows(self.trace))
-        work = step_of_work(self.trace, self.marked_steps[0], launched)
+        work = step_of_work(self.trace, self.marked_steps[0], self.launched_ns)
         release(self.trace)
         return work
 
@@ -89,7 +87,11 @@ class RankFacts:
     @cached_property
     def busy(self) -> tuple[Intervals, Intervals, Intervals]:
         """Merged intervals of COMM, COMP and MEM over all streams."""
-        return self._merged(COMM), self._merged(COMP), self._merged(MEM)
+        gpu = self.trace.group("gpu")
+        start_ns, end_ns = gpu.start_ns, gpu.end_ns
+        chosen = [self.classes == kind for kind in (COMM, COMP, MEM)]
+        comm, comp, mem = (union(start_ns[rows], end_ns[rows]) for rows in chosen)
+        return comm, comp, mem
 
     @cached_property
     def device_work(self) -> Intervals:
@@ -123,8 +125,3 @@ class RankFacts:
             return Intervals.empty()
         first = min(int(events.start_ns[0]) for events in found)
         return Intervals.of(first, max(int(events.end_ns.max()) for events in found))
-
-    def _merged(self, kind: int) -> Intervals:
-        gpu = self.trace.group("gpu")
-        rows = self.classes == kind
-        return union(gpu.start_ns[rows], gpu.end_ns[rows])

@@ -138,8 +138,7 @@ def launch_rows(trace: RankTrace) -> I32:
     if high - low <= _DENSE * len(keys):  # calls are numbered as they are made
         table = np.full(high - low + 2, MISSING, np.int32)
         table[keys[::-1] - low] = known[::-1]  # of several with one number the first
-        inside = (work >= low) & (work <= high)
-        return table[np.where(inside, work - low, high - low + 1)]
+        return table[np.clip(work - low, -1, high - low + 1)]  # outside: the last entry
     order = np.argsort(keys, kind="stable")
     at = np.minimum(np.searchsorted(keys, work, sorter=order), len(keys) - 1)
     rows = order[at]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,7 @@ from metrics.statistics import microseconds, milliseconds, ratio
 
 if TYPE_CHECKING:
     from metrics.view import View
+    from parsers.columns import I64, Bool
 
 MAX_EXAMINED: Final = 20_000
 MAX_SHOWN: Final = 10
@@ -129,9 +130,10 @@ def _per_rank(blamed: Sequence[Blamed]) -> dict[str, dict[str, float]]:
     """Lag of each late rank by cause, in ms."""
     lag: defaultdict[str, list[Any]] = defaultdict(list)
     for one in blamed:
-        labels = np.array(one.part.arrived.labels, object)[one.verdicts.targets.late]
-        for label in distinct_values(labels).tolist():
-            rows = labels == label
+        late = one.verdicts.targets.late
+        for member in distinct_values(late).tolist():
+            rows = late == member
+            label = one.part.arrived.labels[member]
             lag[label].append((one.lag_ns[rows], one.verdicts.cause[rows]))
     joined = {
         label: tuple(np.concatenate(column) for column in zip(*parts, strict=True))
@@ -147,38 +149,36 @@ def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
     Lags against other stages of a pipeline alone, which its order brings, count only where there
     are no others; those with which the recording begins last of all.
     """
-    lags: Counter[tuple[str, int]] = Counter()
-    sure: Counter[tuple[str, int, int]] = Counter()
     later = [~one.verdicts.begins for one in blamed]
     alike = [one.verdicts.alike & rows for one, rows in zip(blamed, later, strict=True)]
     every = [np.ones(len(rows), np.bool_) for rows in later]
     chosen = next((some for some in (alike, later) if any(rows.any() for rows in some)), every)
-    worst: dict[tuple[str, int], tuple[int, int, int]] = {}  # lag, group, instance
-    for one, kept in zip(blamed, chosen, strict=True):
-        found = one.verdicts
-        given = (one.lag_ns, one.rows, found.targets.late, found.cause, found.confidence)
-        columns = (column[kept].tolist() for column in given)
-        for lag, row, late, cause, confidence in zip(*columns, strict=True):
-            label = one.part.arrived.labels[late]
-            lags[label, cause] += lag
-            sure[label, cause, confidence] += lag
-            this = (lag, one.part.number, row)
-            worst[label, cause] = max(worst.get((label, cause), this), this)
-    if not lags:
+    if not any(rows.any() for rows in chosen):
         return dict.fromkeys(("main_rank", "main_cause", "main_confidence", "main_why"))
-    per_rank: Counter[str] = Counter()
-    for (label, _), lag in lags.items():
-        per_rank[label] += lag
-    label = max(per_rank, key=lambda one: (per_rank[one], one))
-    cause = max((c for one, c in lags if one == label), key=lambda c: (lags[label, c], -c))
-    confidence = usual_confidence([sure[label, cause, c] for c in range(3)], range(3))
-    _, number, row = worst[label, cause]
+    names = sorted({label for one in blamed for label in one.part.arrived.labels})
+    parts = (_columns(one, rows, names) for one, rows in zip(blamed, chosen, strict=True))
+    label, cause, confidence, lag, number, row = np.concatenate(list(parts), axis=1)
+    # float64 counts whole nanoseconds exactly up to 104 days
+    per_rank = np.bincount(label, lag)
+    main = int(np.flatnonzero(per_rank == per_rank[label].max())[-1])
+    reason = int(np.bincount(cause[label == main], lag[label == main]).argmax())
+    here = np.flatnonzero((label == main) & (cause == reason))
+    worst = here[np.lexsort((row[here], number[here], lag[here]))[-1]]
     return {
-        "main_rank": label,
-        "main_cause": CAUSES[cause],
-        "main_confidence": CONFIDENCES[confidence],
-        "main_why": describe(view, number, row).why,
+        "main_rank": names[main],
+        "main_cause": CAUSES[reason],
+        "main_confidence": CONFIDENCES[usual_confidence(lag[here], confidence[here])],
+        "main_why": describe(view, int(number[worst]), int(row[worst])).why,
     }
+
+
+def _columns(one: Blamed, rows: Bool, names: Sequence[str]) -> I64:
+    """Late rank (place in ``names``), cause, confidence, lag, group and instance, int64 [6, n]."""
+    place = np.array([names.index(label) for label in one.part.arrived.labels], np.int64)
+    found = one.verdicts
+    number = np.full(len(found), one.part.number, np.int64)
+    given = (found.cause, found.confidence, one.lag_ns, number, one.rows)
+    return np.stack([column[rows] for column in (place[found.targets.late], *given)])
 
 
 def _by_group(view: View, blamed: Sequence[Blamed]) -> list[dict[str, Any]]:

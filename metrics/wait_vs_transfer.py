@@ -50,8 +50,8 @@ def compute(view: View) -> Result:
         "num_collectives": sum(len(one) for one in chosen),
         "per_rank": {labels[i]: _split(int(wait[i]), int(transfer[i])) for i in present},
         "by_group": _by_group(view, chosen),
-        "by_dim": _by(chosen, lambda one: [str(describe_group(view, one.group)["dim"])] * len(one)),
-        "by_type": _by(chosen, lambda one: [TYPES[kind] for kind in one.kind]),
+        "by_dim": _by(chosen, lambda one: [(_dim(view, one), np.ones(len(one), np.bool_))]),
+        "by_type": _by(chosen, _types),
         "per_step": _per_step(chosen),
         "end_spread_us": lag_tables.end_spread(chosen),
         "match": match,
@@ -112,14 +112,21 @@ def _by_group(view: View, chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
     return rows
 
 
+def _dim(view: View, one: Chosen) -> str:
+    return str(describe_group(view, one.group)["dim"])
+
+
+def _types(one: Chosen) -> list[tuple[str, Bool]]:
+    return [(TYPES[kind], one.kind == kind) for kind in distinct_values(one.kind).tolist()]
+
+
 def _by(
-    chosen: Sequence[Chosen], names_of: Callable[[Chosen], Sequence[str]]
+    chosen: Sequence[Chosen], parts_of: Callable[[Chosen], Sequence[tuple[str, Bool]]]
 ) -> Mapping[str, dict[str, Any]]:
+    """Waiting and transfer by what the parts (masks) of each group are called."""
     found: dict[str, tuple[int, int, int]] = {}
     for one in chosen:
-        names = np.array(names_of(one))
-        for name in distinct_values(names).tolist():
-            rows = names == name
+        for name, rows in parts_of(one):
             wait, transfer = _sums(one, rows)
             before = found.get(name, (0, 0, 0))
             found[name] = (before[0] + int(rows.sum()), before[1] + wait, before[2] + transfer)

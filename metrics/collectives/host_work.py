@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from metrics.classify import any_name, distinct
-from metrics.intervals import Intervals, union
+from metrics.intervals import Intervals, standstills, union
 from parsers.columns import I32, I64, Events, Group, RankTrace
 
 
@@ -157,10 +157,7 @@ class HostWork:
         operations = list(_operations(self.trace))
         starts = [events.start_ns[rows] for events, rows in operations]
         ends = [events.end_ns[rows] for events, rows in operations]
-        edges = np.concatenate(starts + ends)
-        edges.sort(kind="stable")  # runs that are nearly in order
-        long = np.flatnonzero(np.diff(edges) >= STILL_NS)
-        return Intervals.of(edges[long], edges[long + 1])
+        return standstills(starts + ends, STILL_NS)
 
     def name_of(self, cause: str, start_ns: int, end_ns: int) -> tuple[str, int] | None:
         """What fills most of [start, end) of a cause, and its ns there; None where nothing does."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class MatchInput:
     calls: Calls
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupMatch:
     """The collectives of one group: n instances by m members present, in order of time.
 
@@ -66,12 +67,12 @@ class GroupMatch:
     until: I64 | None = None  # as rows, the last kernel, where a collective has several
     whole: bool = True  # False: the group may have members that no file tells of
 
-    @property
+    @cached_property
     def complete(self) -> Bool:
         """Whether every member has its call, bool [n]."""
         return np.asarray((self.rows >= 0).all(axis=1))
 
-    @property
+    @cached_property
     def usable(self) -> Bool:
         """Complete, and of one type, dtype and size, bool [n]."""
         return self.complete & self.agrees

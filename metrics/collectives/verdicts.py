@@ -60,6 +60,11 @@ OWN_WORK: Final = [
 ]
 """What ranks of different stages of a pipeline spend different times on anyway."""
 
+_VAGUE: Final = np.array(
+    [name in (EARLIER_LAG, HOST_LATE, "host_stall", "host_work") for name in CAUSES]
+)
+"""By cause, whether it says when the time was lost rather than to what."""
+
 NAMED_SHARE: Final = 0.5
 """A cause explains at least this share of the lateness."""
 SURE_SHARE: Final = 0.8
@@ -194,10 +199,10 @@ def _kind_of_compute(segments: Segments) -> I64:
 def confidence_of(segments: Segments, cause: I8, share: F64) -> I8:
     """How sure the cause is, were the match certain."""
     confidence = np.where(share >= SURE_SHARE, HIGH, np.where(share >= NAMED_SHARE, MEDIUM, LOW))
-    vague = [CAUSES.index(name) for name in (EARLIER_LAG, HOST_LATE, "host_stall", "host_work")]
-    confidence[np.isin(cause, vague)] = np.minimum(confidence[np.isin(cause, vague)], MEDIUM)
+    vague = _VAGUE[cause]
+    confidence[vague] = np.minimum(confidence[vague], MEDIUM)
     few = segments.start.punctual.sum(axis=1) < 2
-    confidence[few & np.isin(cause, vague)] = LOW
+    confidence[few & vague] = LOW
     # what was launched before the first event of a file runs on unrecorded
     confidence[segments.by_clocks] = LOW
     confidence[cause == CAUSES.index(UNKNOWN)] = LOW

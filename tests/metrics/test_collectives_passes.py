@@ -15,7 +15,7 @@ from metrics.collectives.main_line import MARK, POST, WAIT, MainLine
 from metrics.collectives.replay import Replay
 from metrics.collectives.schedule import END, Schedule, StuckError, schedule_of
 from metrics.compiled import available
-from metrics.path_walk import Lane
+from metrics.path_lane import Lane, before_and_last
 from metrics.view import View
 from parsers.columns import RankTrace
 
@@ -173,6 +173,22 @@ def test_the_way_back_along_a_lane(accelerated: str) -> None:
     assert walked(rank, 6, 3, accelerated) == ([6, 4, 2], -1)  # the first one outside is the last
     assert walked(rank, 5, 0, accelerated) == ([5], 3)
     assert walked(rank, 2, 3, accelerated) == ([2], -1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=20))
+def test_what_came_before_and_what_reaches_furthest(spans: list[tuple[int, int]]) -> None:
+    spans.sort()
+    start, end = np.array([(a, a + dur) for a, dur in spans], np.int64).reshape(-1, 2).T.copy()
+    order = [(int(ended), place) for place, ended in enumerate(end)]
+    before = [max((one for one in order if one[0] <= began), default=(0, -1))[1] for began in start]
+    last = [max(order[: place + 1])[1] for place in range(len(order))]
+
+    for accelerated in ("1", "0"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CCLTUI_ACCEL", accelerated)
+            found = before_and_last(start, end)
+
+        assert [column.tolist() for column in found] == [before, last]
 
 
 @compiled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from metrics import interval_arrays
 from metrics.compiled import available
 from metrics.interval_arrays import Functions, Set
-from metrics.intervals import Intervals, union
+from metrics.intervals import Intervals, standstills, union
 from parsers.columns import I64
 
 pytestmark = pytest.mark.skipif(not available(), reason="the functions were not compiled")
@@ -64,6 +66,32 @@ def test_covered_time_before_moments_in_any_order(
     found = compiled().covered_before(*arrays)
 
     assert found.tolist() == interval_arrays.covered_before(*arrays).tolist()
+
+
+NEAR = st.integers(-50, 400) | st.integers(-(1 << 61), 1 << 61)
+
+
+@given(st.lists(st.lists(NEAR, max_size=12), min_size=1, max_size=4), st.integers(1, 40))
+def test_standstills_between_times_in_any_order(parts: list[list[int]], least: int) -> None:
+    times = [np.array(part, np.int64) for part in parts]
+    order = sorted(time for part in parts for time in part)
+    truth = [pair for pair in pairwise(order) if pair[1] - pair[0] >= least]
+
+    found = compiled().standstills(times, least)
+
+    if found is not None:  # None: too much room for so few times
+        assert list(zip(*(column.tolist() for column in found), strict=True)) == truth
+    slow = interval_arrays.standstills(times, least)
+    assert list(zip(*(column.tolist() for column in slow), strict=True)) == truth
+    assert standstills(times, least) == union(*columns(truth))
+
+
+def test_few_times_far_apart_need_no_room() -> None:
+    far = np.array([0, 1 << 60], np.int64)
+
+    assert compiled().standstills([far], 10) is None
+    assert standstills([far], 10).total_ns == 1 << 60
+    assert len(standstills([], 10)) == len(standstills([far[:0]], 10)) == 0
 
 
 def test_many_intervals_that_answer_few_and_many_moments() -> None:

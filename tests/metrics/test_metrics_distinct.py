@@ -25,6 +25,13 @@ def test_as_numpy_has_them(dtype: type, values: list[int]) -> None:
     assert found.tolist() == np.unique(array).tolist()
 
 
+@given(values=st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9), max_size=30))
+def test_numbers_near_and_far_apart(values: list[int]) -> None:
+    assert distinct_values(np.array(values, np.int64)).tolist() == sorted(set(values))
+    large = np.array([value % 2**64 for value in values], np.uint64)
+    assert distinct_values(large).tolist() == sorted({value % 2**64 for value in values})
+
+
 @pytest.mark.parametrize("dtype", ["U4", object])
 def test_texts(dtype: str | type) -> None:
     found = distinct_values(np.array(["b", "", "abc", "b"], dtype))
