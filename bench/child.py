@@ -23,7 +23,7 @@ Said = dict[str, Any]
 
 def _columns(path: str) -> Said:
     """Columns of one file by ccltui; CCLTUI_ACCEL in the environment chooses the decoder."""
-    from parsers.kineto import read_kineto
+    from parsers.kineto.reader import read_kineto
 
     return _counted(read_kineto(Path(path)).counts)
 
@@ -56,7 +56,7 @@ def _baseline(document: Any) -> Said:
 
 def _store(path: str, cache: str) -> Said:
     """A second opening of one file."""
-    from parsers.kineto.reader import PARSER_VERSION
+    from parsers.kineto import PARSER_VERSION
     from parsers.store import Store
 
     store = Store(Path(cache))
@@ -68,8 +68,8 @@ def _store(path: str, cache: str) -> Said:
 
 def _fill(path: str, cache: str) -> Said:
     """Leave the columns of one file where a second opening finds them."""
-    from parsers.kineto import read_kineto
-    from parsers.kineto.reader import PARSER_VERSION
+    from parsers.kineto import PARSER_VERSION
+    from parsers.kineto.reader import read_kineto
     from parsers.store import Store
 
     store = Store(Path(cache))

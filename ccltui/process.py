@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import sys
 import threading
@@ -41,6 +40,8 @@ def leave(status: int) -> int:
     """
     if threading.active_count() == 1:
         return status
+    import multiprocessing  # noqa: PLC0415  (with threads alone it is there already)
+
     for child in multiprocessing.active_children():
         child.terminate()
     for stream in (sys.stdout, sys.stderr):

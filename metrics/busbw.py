@@ -13,7 +13,7 @@ import numpy as np
 
 from metrics.classify import TYPES
 from metrics.collectives.bandwidth import matched_bandwidth
-from metrics.collectives.deviation import nearest_rank
+from metrics.collectives.deviation import middle_and_rank
 from metrics.collectives.middle import middle_of
 from metrics.collectives.selection import Part, describe_group, parts_of
 from metrics.directory import metric_cal as metric_cal_of
@@ -163,11 +163,8 @@ def _statistics(parts: Sequence[tuple[_Measured, Bool]]) -> dict[str, Any]:
 
 
 def _spread(values: F64) -> dict[str, float]:
-    return {
-        "p50": float(middle_of(values)),
-        "p95": nearest_rank(values, 0.95),
-        "max": float(values.max()),
-    }
+    middle, p95 = middle_and_rank(values, 0.95)
+    return {"p50": middle, "p95": p95, "max": float(values.max())}
 
 
 def _by_size(view: View, measured: Sequence[_Measured]) -> list[dict[str, Any]]:

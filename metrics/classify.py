@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from metrics.distinct import distinct_values
 from parsers.columns import I8, I32, Bool, Events, RankTrace, Strings
 
 COMM: Final = 0
@@ -183,11 +184,7 @@ def any_name(strings: Strings, names: I32, chosen: Sequence[int]) -> Bool:
 
 def distinct(ids: I32) -> list[int]:
     """The string ids in use, without -1."""
-    if not len(ids):
-        return []
-    seen = np.zeros(int(ids.max()) + 2, np.bool_)  # the last entry is that of -1
-    seen[ids] = True
-    return np.flatnonzero(seen[:-1]).tolist()
+    return [i for i in distinct_values(ids).tolist() if i >= 0]
 
 
 def classes_of(trace: RankTrace) -> I8:

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-_DENSE: Final = 4
-_FEW: Final = 1024
-"""Integers in a range of so many times their number and so many more are marked, not sorted."""
+from metrics.compiled import available
+
+_COMPILED: Final = (np.int8, np.int32, np.int64)
 
 _Kind = TypeVar("_Kind", bound=np.generic)
 
@@ -21,14 +21,21 @@ def distinct_values(values: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
     """Each value once, ascending, in one dimension; of numbers that are no NaN, or of texts."""
     if values.dtype.kind in "UO":
         return np.array(sorted(set(values.ravel().tolist())), values.dtype)
-    if values.dtype.kind == "i" and values.size:
-        low, high = int(values.min()), int(values.max())
-        if high - low < _DENSE * values.size + _FEW:
-            seen = np.zeros(high - low + 1, np.bool_)
-            seen[np.subtract(values.ravel(), low, dtype=np.int64)] = True
-            return (np.flatnonzero(seen) + low).astype(values.dtype)
+    if values.dtype in _COMPILED and values.size and available():
+        from metrics.collectives import _passes  # noqa: PLC0415
+
+        marked = _passes.values_in(np.ascontiguousarray(values).reshape(-1), _room(values.size))
+        if marked is not None:
+            low, seen = marked
+            present: npt.NDArray[_Kind] = (np.flatnonzero(seen) + low).astype(values.dtype)
+            return present
     ordered = np.sort(values, axis=None)
     is_first: npt.NDArray[Any] = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     found: npt.NDArray[_Kind] = ordered[is_first]
     return found
+
+
+def _room(count: int) -> int:
+    """In how large a range so many integers are marked rather than sorted."""
+    return 4 * count + 1024

@@ -19,6 +19,15 @@ from metrics.steps import (
 from parsers.columns import I8, I32, I64, Bool, RankTrace
 from parsers.store import release
 
+_DETAILS = (
+    "launch_row",
+    "launched_ns",
+    "work",
+    "device_work",
+    "in_operators",
+    "named_compute",
+)
+
 
 class RankFacts:
     """What follows from a trace alone, computed once however often the view changes."""
@@ -58,14 +67,14 @@ class RankFacts:
         """Row of ``runtime`` that launched each row of ``gpu``, -1 where none is kept."""
         return launch_rows(self.trace)
 
-    @property
+    @cached_property
     def launched_ns(self) -> I64:
         """When each row of ``gpu`` was launched, the lowest int64 where that is not known."""
         return launch_times(self.trace, self.launch_row)
 
     def forget_details(self) -> None:
         """Drop what has a value for each row of ``gpu``; it is computed again when asked for."""
-        for name in ("launch_row", "work", "device_work", "in_operators", "named_compute"):
+        for name in _DETAILS:
             self.__dict__.pop(name, None)
 
     def forget_intervals(self) -> None:

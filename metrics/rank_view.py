@@ -264,7 +264,7 @@ class RankView:
 
     def num_started(self, rows: Bool) -> int:
         """How many rows of ``gpu`` (mask) start inside the windows."""
-        return int(self.windows.contains(self.trace.group("gpu").start_ns[rows]).sum())
+        return int((self.windows.contains(self.trace.group("gpu").start_ns) & rows).sum())
 
     def summed_ns(self, rows: Bool) -> int:
         """Sum of the durations of rows of ``gpu`` (mask), clipped to the windows."""

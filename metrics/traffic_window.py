@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from metrics.collectives.deviation import nearest_rank
+from metrics.collectives.deviation import middle_and_rank
 from metrics.dimensions import DIMS, MODES
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.distinct import distinct_values
@@ -143,12 +143,13 @@ def _table(length: I64, pair: I64) -> dict[str, Any]:
 
 
 def _row(length: I64) -> dict[str, Any]:
+    middle, p95 = middle_and_rank(length, 0.95)
     return {
         "count": len(length),
         "total_us": microseconds(int(length[length > 0].sum())),
         "min_us": microseconds(int(length.min())),
-        "p50_us": microseconds(float(np.median(length))),
-        "p95_us": microseconds(nearest_rank(length, 0.95)),
+        "p50_us": microseconds(middle),
+        "p95_us": microseconds(p95),
         "max_us": microseconds(int(length.max())),
         "overlaps": int((length < 0).sum()),
     }

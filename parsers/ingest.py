@@ -7,74 +7,28 @@ the store and reports; the caller maps them. Progress is in bytes of the files.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import shutil
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from parsers.columns import RankTrace
 from parsers.errors import CancelledError, TraceError
-from parsers.handover import held_open
-from parsers.pool import Read, Seen, WorkerPool
+from parsers.load_events import Failed, Glimpsed, Loaded, LoadEvent, Progress, loaded
 from parsers.readers import in_memory, read_file, version_of
 from parsers.resources import workers_for
 from parsers.store import Store, default_cache_dir
 
 if TYPE_CHECKING:
     from parsers.discover import Capture, FoundFile
-    from parsers.worker import Outcome
+    from parsers.pool import WorkerPool
+
+__all__ = ["Failed", "Glimpsed", "LoadEvent", "Loaded", "Progress", "load", "never"]
 
 _LONG_BYTES = 48 << 20
 _LONG_PACKED_BYTES = 5 << 20  # traces shrink to a tenth
 _MOST_GLANCES = 64  # each delays the reading by a thirtieth of a second, and is an open file
 _INLINE_BYTES = 8 << 20  # below this, starting a worker costs more than it saves
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Bytes of one file read so far."""
-
-    path: str
-    done_bytes: int
-    total_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """One rank of a file is in columns; ``cached`` when they came from the store."""
-
-    path: str
-    trace: RankTrace
-    cached: bool
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Glimpsed:
-    """The beginning of a rank (``trace.read_share`` of its file), until all of it is there.
-
-    It is in no cache, and nothing but a screen should show it.
-    """
-
-    path: str
-    trace: RankTrace
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """One file gave nothing; ``error`` is one line with the file and the reason."""
-
-    path: str
-    error: str
-
-
-LoadEvent = Progress | Loaded | Glimpsed | Failed
 
 
 def never() -> bool:
@@ -119,12 +73,14 @@ def load(
     if inline and sum(found.size_bytes for found in pending) <= _INLINE_BYTES:
         yield from _inline(store, pending, cancelled)
     else:
+        from parsers.reading import Reading  # noqa: PLC0415  (what is stored needs no workers)
+
         workers = workers_for([(f.size_bytes, _form(f)) for f in pending], jobs)
         # Where the cache cannot take the columns they go here; mapped files outlive it.
         with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
             directories = store.directory, Path(scratch)
             glanced = _glanced(pending) if glimpses else []
-            yield from _Reading(directories, workers, cancelled).run(pending, pool, glanced)
+            yield from Reading(directories, workers, cancelled).run(pending, pool, glanced)
     store.trim()
 
 
@@ -136,7 +92,7 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
     except OSError as error:
         return [Failed(found.path, f"{found.path}: cannot be read ({error.strerror})")]
     seconds = time.perf_counter() - started
-    return _loaded(found, traces or (), cached=True, seconds=seconds)
+    return loaded(found, traces or (), cached=True, seconds=seconds)
 
 
 def _glanced(pending: Sequence[FoundFile]) -> list[FoundFile]:
@@ -158,18 +114,6 @@ def _form(found: FoundFile) -> str:
 
 def _beside(found: FoundFile) -> Path | None:
     return None if found.beside is None else Path(found.beside.real_path)
-
-
-def _loaded(
-    found: FoundFile, traces: Sequence[RankTrace], *, cached: bool, seconds: float
-) -> list[LoadEvent]:
-    return [Loaded(found.path, _shown(t, found), cached=cached, seconds=seconds) for t in traces]
-
-
-def _shown(trace: RankTrace, found: FoundFile) -> RankTrace:
-    """Stored columns do not know by which name the file was reached this time."""
-    source = msgspec.structs.replace(trace.source, path=found.path, real_path=found.real_path)
-    return dataclasses.replace(trace, source=source)
 
 
 def _inline(
@@ -198,75 +142,4 @@ def _inline(
             store.save_parts(key, traces)
         yield Progress(found.path, found.size_bytes, found.size_bytes)
         traces = [in_memory(trace) for trace in traces]
-        yield from _loaded(found, traces, cached=False, seconds=time.perf_counter() - started)
-
-
-class _Reading:
-    """Files on their way through a pool; a worker that dies takes only its own file with it."""
-
-    def __init__(
-        self, directories: tuple[Path, ...], workers: int, cancelled: Callable[[], bool]
-    ) -> None:
-        self._directories = directories
-        self._workers = workers
-        self._cancelled = cancelled
-
-    def run(
-        self,
-        pending: Sequence[FoundFile],
-        pool: WorkerPool | None,
-        glanced: Sequence[FoundFile] = (),
-    ) -> Iterator[LoadEvent]:
-        suspects = yield from self._round(pending, self._workers, pool, glanced)
-        for found in suspects:
-            # The pool broke while these were in flight: alone, the culprit shows itself.
-            broken = yield from self._round([found], 1)
-            for culprit in broken:
-                reason = "the reading process was killed (out of memory?)"
-                yield Failed(culprit.path, f"{culprit.path}: {reason}")
-
-    def _round(
-        self,
-        pending: Sequence[FoundFile],
-        workers: int,
-        pool: WorkerPool | None = None,
-        glanced: Sequence[FoundFile] = (),
-    ) -> Generator[LoadEvent, None, list[FoundFile]]:
-        """Read ``pending``; the files whose worker died are returned."""
-        sizes = {found.path: found.size_bytes for found in pending}
-        died: list[FoundFile] = []
-        with pool or WorkerPool(workers) as readers:
-            for event in readers.run(
-                pending, self._directories, workers, self._cancelled, glances=glanced
-            ):
-                if isinstance(event, Seen):
-                    yield from _beginning(event.found, event.outcome)
-                elif isinstance(event, Read):
-                    for path, done in event.done_bytes.items():
-                        yield Progress(path, min(done, sizes[path]), sizes[path])
-                elif event.outcome is None:
-                    died.append(event.found)
-                else:
-                    yield from self._result(event.found, event.outcome)
-        return died
-
-    def _result(self, found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
-        if outcome.error is not None:
-            return [Failed(found.path, outcome.error)]
-        traces = Store(outcome.directory).load_parts(outcome.key)
-        if traces is None:
-            return [Failed(found.path, f"{found.path}: its columns vanished from the cache")]
-        if outcome.directory != self._directories[0]:
-            traces = tuple(held_open(trace) for trace in traces)
-        return _loaded(found, traces, cached=False, seconds=outcome.seconds)
-
-
-def _beginning(found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
-    """The beginning of a rank, mapped from a file whose name goes at once."""
-    store = Store(outcome.directory)
-    trace = store.load(outcome.key)
-    if trace is None:
-        return []
-    kept = held_open(trace)
-    shutil.rmtree(store.directory / outcome.key, ignore_errors=True)
-    return [Glimpsed(found.path, _shown(kept, found))]
+        yield from loaded(found, traces, cached=False, seconds=time.perf_counter() - started)

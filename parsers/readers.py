@@ -10,8 +10,7 @@ from pathlib import Path
 from parsers.columns import Events, Note, RankTrace
 from parsers.errors import TraceError
 from parsers.found import Beside, Kind
-from parsers.kineto import read_kineto
-from parsers.kineto.reader import PARSER_VERSION
+from parsers.kineto import PARSER_VERSION
 
 Report = Callable[[int], None]
 
@@ -43,6 +42,8 @@ def read_file(
     CancelledError.
     """
     if kind == "kineto":
+        from parsers.kineto.reader import read_kineto  # noqa: PLC0415
+
         trace = read_kineto(path, shown=shown, progress=progress, cancelled=cancelled)
         return (trace if beside is None else _described(trace, beside),)
     if kind == "tpu_trace":

@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -159,6 +158,8 @@ class Store:
 
     def save_parts(self, key: str, parts: Sequence[RankTrace]) -> bool:
         """Write every rank of one file, the first one last: it stands for all."""
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (only writers need it)
+
         with ThreadPoolExecutor(_WRITERS) as threads:
             others = threads.map(lambda n: self._save_part(key, parts, n), range(1, len(parts)))
             return all(others) and self._save_part(key, parts, 0)

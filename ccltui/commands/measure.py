@@ -16,6 +16,7 @@ from ccltui.report.output import say
 from ccltui.report.selection import Selection
 from metrics.result import Reason, Result
 from parsers.errors import GrammarError, TraceError
+from parsers.freed_memory import LARGEST, keep_freed
 from parsers.names import listed
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def measure(
     Where nothing can be opened every result is unavailable for the reason ``no_trace``.
     Raises GrammarError for a rank map or a selection that cannot be meant.
     """
+    keep_freed(LARGEST)  # a metric takes and frees arrays as large as a rank again and again
     try:
         loaded = load_job(loading)
     except GrammarError:

@@ -5,7 +5,7 @@
 give the same numbers to the bit. Every index that is handed over has to be inside.
 """
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 
 import numpy as np
 
@@ -227,6 +227,34 @@ def replay(
             if number >= 0 and time > latest[number]:
                 latest[number] = time
     return ended_array[:marks]
+
+
+ctypedef fused Number:
+    int8_t
+    int32_t
+    int64_t
+
+
+def values_in(const Number[::1] values, int64_t most):
+    """The lowest of the values and, from there on, which of them occur.
+
+    See ``distinct.distinct_values``. None where the range holds more than so many; there is at
+    least one value.
+    """
+    cdef Py_ssize_t place
+    cdef int64_t low = values[0], high = values[0]
+    with nogil:
+        for place in range(values.shape[0]):
+            low = min(low, values[place])
+            high = max(high, values[place])
+    if <uint64_t> high - <uint64_t> low >= <uint64_t> most:
+        return None
+    seen_array = np.zeros(high - low + 1, np.uint8)
+    cdef uint8_t[::1] seen = seen_array
+    with nogil:
+        for place in range(values.shape[0]):
+            seen[values[place] - low] = 1
+    return low, seen_array.view(np.bool_)
 
 
 def before_and_last(const int64_t[::1] start, const int64_t[::1] end, const int64_t[::1] by_end):

@@ -9,9 +9,8 @@ import numpy as np
 
 from metrics.collectives.blame import Chosen, Tally
 from metrics.collectives.clocks import ClockModel
-from metrics.collectives.deviation import nearest_rank
+from metrics.collectives.deviation import middle_and_rank
 from metrics.collectives.match import HIGH, LOW, MEDIUM
-from metrics.collectives.middle import middle_of
 from metrics.collectives.stragglers import GroupArrivals
 from metrics.distinct import distinct_values
 from metrics.statistics import microseconds, ratio
@@ -24,10 +23,11 @@ LEVELS = ("high", "medium", "low")
 
 def summary(lag_ns: I64) -> dict[str, Any]:
     """Mean, median, p95, extremes in µs, and n, of at least one lag."""
+    middle, p95 = middle_and_rank(lag_ns, 0.95)
     return {
         "mean_lag_us": microseconds(int(lag_ns.sum())) / len(lag_ns),
-        "p50_lag_us": microseconds(float(middle_of(lag_ns))),
-        "p95_lag_us": microseconds(nearest_rank(lag_ns, 0.95)),
+        "p50_lag_us": microseconds(middle),
+        "p95_lag_us": microseconds(p95),
         "min_lag_us": microseconds(int(lag_ns.min())),
         "max_lag_us": microseconds(int(lag_ns.max())),
         "n": len(lag_ns),
@@ -38,9 +38,10 @@ def distribution(times_ns: I64) -> dict[str, Any]:
     """Median, p95 and largest of times in µs, and their number; null of none."""
     if not len(times_ns):
         return {"p50": None, "p95": None, "max": None, "n": 0}
+    middle, p95 = middle_and_rank(times_ns, 0.95)
     return {
-        "p50": microseconds(float(middle_of(times_ns))),
-        "p95": microseconds(nearest_rank(times_ns, 0.95)),
+        "p50": microseconds(middle),
+        "p95": microseconds(p95),
         "max": microseconds(int(times_ns.max())),
         "n": len(times_ns),
     }

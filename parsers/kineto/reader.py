@@ -9,18 +9,14 @@ from typing import Any
 from parsers.columns import MISSING, Device, RankTrace, SourceFile
 from parsers.compression import TextChunks
 from parsers.errors import CancelledError, TraceError
+from parsers.freed_memory import keep_freed
 from parsers.kineto.builder import Builder
 from parsers.kineto.document import Batch, Document, Member, Notebook
 from parsers.kineto.groups import MAX_RANKS, groups_of_config
 from parsers.kineto.lenient import lenient_json
 
-PARSER_VERSION = 5
-"""Raised whenever the same bytes would give other columns: stored columns become invalid."""
-
 CHUNK_BYTES = 1 << 20
-_RELEASED_TOGETHER = 3 << 20
-"""Freeing a block of this size once teaches the C library to keep chunks between uses: else
-every chunk is given back to the system and its pages are zeroed anew."""
+_REUSED_BYTES = 3 << 20  # chunks, and what is made of them
 _MAX_BASE_NS = 1 << 62
 # Every missing rank of a world is named: a number that noise made must not fill the memory.
 _MAX_RANK = MAX_RANKS
@@ -41,7 +37,7 @@ def read_kineto(
     Raises :class:`TraceError` where the file cannot be read or holds no event list, and
     :class:`CancelledError`.
     """
-    bytes(_RELEASED_TOGETHER)
+    keep_freed(_REUSED_BYTES)
     chunks = TextChunks(path, chunk_bytes, progress=progress)
     pieces = _until_cancelled(chunks, cancelled, path)
     return read_pieces(pieces, chunks, path, shown=shown)

@@ -12,7 +12,7 @@ from bench import make
 from bench.baseline import COLLECTIVE_KEYS, BaselineColumns, columns
 from bench.inputs import LAYOUTS, TRACE_NAME, Layout
 from parsers.columns import Events, RankTrace
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 
 
 @pytest.fixture(scope="module", params=LAYOUTS)

@@ -11,7 +11,7 @@ from bench import make
 from bench.inputs import LAYOUTS, TRACE_NAME, Inputs, Layout
 from bench.repeat import Counts
 from parsers.columns import RankTrace
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 
 
 def counted(trace: RankTrace) -> Counts:

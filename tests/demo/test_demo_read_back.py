@@ -13,7 +13,7 @@ from ccltui.demo.observe import observe
 from ccltui.demo.simulate import simulate
 from ccltui.demo.spec import Layout
 from parsers.columns import RankTrace
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 
 SMALL = {"steps": 2, "layers": 2, "micro_batches": 2, "jitter_ns": 991}
 LAYOUTS: tuple[Layout, ...] = (

@@ -266,7 +266,7 @@ def test_training_inside_an_inference_job(tmp_path: Path, phase: str) -> None:
 
 
 def test_a_card_against_a_public_trace(tmp_path: Path, shared: Path) -> None:
-    from parsers.kineto import read_kineto
+    from parsers.kineto.reader import read_kineto
 
     folder = shared / "traces" / "astra-sim" / "megatron-tp8"
     rank = read_kineto(folder / "megatron_kineto_3.json.gz")

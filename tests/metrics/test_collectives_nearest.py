@@ -16,7 +16,8 @@ def nearest(own: list[tuple[int, int]], other: list[tuple[int, int]], near_ns: i
     """Places found; calls are given as (token, end)."""
     columns = [np.array(part, np.int64).reshape(-1, 2) for part in (own, other)]
     (tokens, ends), (other_tokens, other_ends) = (part.T.copy() for part in columns)
-    return Alike.of(tokens, other_tokens).nearest(ends, other_ends, near_ns).tolist()
+    found: list[int] = Alike.of(tokens, other_tokens).nearest(ends, other_ends, near_ns).tolist()
+    return found
 
 
 def test_each_call_has_the_nearest_of_its_kind() -> None:

@@ -20,7 +20,8 @@ from unittest import mock
 
 from parsers.columns import CollectiveArgs, Events, RankTrace
 from parsers.errors import TraceError
-from parsers.kineto import accelerator, read_kineto
+from parsers.kineto import accelerator
+from parsers.kineto.reader import read_kineto
 
 WHOLE = 8 << 20
 SIZES = (1, 2, 3, 7, 31, 64, 257, 1000, 4096, 65536)

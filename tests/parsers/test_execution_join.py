@@ -15,7 +15,7 @@ from parsers.execution.join import joined, lacks_metadata
 from parsers.execution.nodes import KNOWN
 from parsers.execution.reader import read_execution_trace
 from parsers.job import open_job
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 
 TP = ProcessGroup("3", "mesh_tp", (0, 1), 2)
 

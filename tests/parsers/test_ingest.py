@@ -120,11 +120,11 @@ def test_a_killed_worker_takes_only_its_own_file(directory: Path) -> None:
     killer = threading.Thread(target=kill_readers)
     killer.start()
     try:
-        from parsers.ingest import _Reading
+        from parsers.reading import Reading
 
         scratch = directory.parent / "columns"
         scratch.mkdir()
-        reading = _Reading((scratch,), 2, lambda: False)
+        reading = Reading((scratch,), 2, lambda: False)
         events = list(reading.run(job.capture.files, None))
     finally:
         stop.set()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from parsers.columns import RankTrace
-from parsers.kineto import read_kineto
 from parsers.kineto.groups import ranks_of_text
+from parsers.kineto.reader import read_kineto
 
 pytestmark = pytest.mark.usefixtures("decoder")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parsers.columns import CollectiveArgs, Events, RankTrace
 from parsers.errors import TraceError
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 
 pytestmark = pytest.mark.usefixtures("decoder")
 

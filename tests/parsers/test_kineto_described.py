@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from kineto_fuzz import difference
 
-from parsers.kineto import accelerator, read_kineto
+from parsers.kineto import accelerator
+from parsers.kineto.reader import read_kineto
 
 pytestmark = pytest.mark.skipif(
     not accelerator.compiled(), reason="the scanner is not compiled here"

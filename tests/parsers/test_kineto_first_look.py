@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from parsers.columns import RankTrace
 from parsers.ingest import Failed, Glimpsed, LoadEvent, Progress, load
 from parsers.job import open_job, start_job
-from parsers.kineto import read_kineto
 from parsers.kineto.first_look import first_look
+from parsers.kineto.reader import read_kineto
 from parsers.store import Store
 
 PIECE = 8000

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers.kineto import read_kineto
 from parsers.kineto.growing import GrowingColumn
+from parsers.kineto.reader import read_kineto
 from parsers.store import release
 
 

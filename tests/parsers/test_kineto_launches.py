@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 
 
 def kernel(start: int, **args: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import zstandard
 
 from parsers.columns import RankTrace
 from parsers.errors import TraceError
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 
 pytestmark = pytest.mark.usefixtures("decoder")
 

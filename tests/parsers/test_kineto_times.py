@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 from parsers.kineto.times import nanoseconds
 
 pytestmark = pytest.mark.usefixtures("decoder")

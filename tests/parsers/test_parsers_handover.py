@@ -16,7 +16,7 @@ from parsers.discover import discover
 from parsers.handover import hand_over, held_open, take_over
 from parsers.ingest import Loaded, load
 from parsers.job import Job, start_job
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 from parsers.placement import map_columns
 from parsers.store import Store
 

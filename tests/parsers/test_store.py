@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from parsers.columns import CollectiveArgs, Events, RankTrace
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 from parsers.store import COLUMNS_NAME, MANIFEST_NAME, STORE_VERSION, Store
 
 TRACE = (

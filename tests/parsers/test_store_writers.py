@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 from parsers.store import SCRATCH_PREFIX, Store
 
 EVENTS = 3000
@@ -21,7 +21,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import parsers.store
-from parsers.kineto import read_kineto
+from parsers.kineto.reader import read_kineto
 
 def killed(*_):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -10,7 +10,8 @@ from test_real_kineto_walk import FILES
 
 from parsers.columns import CollectiveArgs, Events, RankTrace
 from parsers.errors import TraceError
-from parsers.kineto import accelerator, read_kineto
+from parsers.kineto import accelerator
+from parsers.kineto.reader import read_kineto
 
 pytestmark = pytest.mark.skipif(
     not accelerator.compiled(), reason="the scanner is not compiled here"

@@ -14,8 +14,8 @@ import pytest
 
 from parsers.columns import Group
 from parsers.errors import TraceError
-from parsers.kineto import read_kineto
 from parsers.kineto.builder import group_of
+from parsers.kineto.reader import read_kineto
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("CCLTUI_SHARED", ROOT.parent / "shared"))
