@@ -18,6 +18,7 @@ from metrics.collectives.sentences import link_sentence, sentence
 from metrics.collectives.splits import PARTS, split, triggers_of
 from metrics.collectives.stragglers import NOBODY, GroupArrivals
 from metrics.collectives.verdicts import Verdicts
+from metrics.instances import implied_size
 from metrics.statistics import microseconds
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def _bandwidth(
     one = arrived.match.instance(row)
     size, dur = gather(one, inputs, "message_bytes"), gather(one, inputs, "dur_ns")
     dtypes = gather(one, inputs, "dtype")
-    count = view.groups[one.group].size if one.group >= 0 else len(one.labels)
+    count = view.groups[one.group].size if one.group >= 0 else implied_size(view, arrived.match)
     found = matched_bandwidth(one.kind, size, dur, np.array([count]))
     known = not np.isnan(found.algbw_gbps[0])
     told = known and not np.isnan(found.busbw_gbps[0])

@@ -103,7 +103,8 @@ def stretched(line: MainLine, operations: Sequence[I64], lengths: Sequence[F64])
     old = was[ends] - starts
     moved = np.cumsum(longer - old)
     shift_before = np.concatenate(([0.0], moved))
-    after = np.searchsorted(ends, np.arange(len(was)))  # the stretch that each lies in
+    here = np.bincount(ends, minlength=len(was))
+    after = np.cumsum(here) - here  # the stretch that each lies in: how many end before it
     inside = np.minimum(after, len(ends) - 1)
     share = np.where(
         old[inside] > 0, (was - starts[inside]) / np.where(old > 0, old, 1)[inside], 1.0

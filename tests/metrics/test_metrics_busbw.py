@@ -8,9 +8,10 @@ import pytest
 from factories import Coll, Event, job, rank_trace, world
 
 from metrics.busbw import METRIC
+from metrics.collectives.instance import describe
 from metrics.result import Result
 from metrics.view import View, ViewOptions
-from parsers.columns import ProcessGroup, RankTrace
+from parsers.columns import MISSING, ProcessGroup, RankTrace
 
 NAMES = {
     "allreduce": "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
@@ -149,3 +150,21 @@ def test_the_selected_group_alone_is_measured() -> None:
 
     assert result.details["num_collectives"] == 1
     assert result.value == pytest.approx(4000 / 40_000, rel=1e-9)
+
+
+def test_of_a_job_without_groups_one_collective_has_the_bandwidth_of_the_metric() -> None:
+    # 100 MB in 10 ms among the four ranks that the job has, of which two were recorded
+    stated = Coll("allreduce", 25_000_000, 25_000_000, group=MISSING)
+    traces = [
+        rank_trace(
+            rank, gpu=[Event(NAMES["allreduce"], 0, 10_000 + rank, 20, stated)], world_size=4
+        )
+        for rank in (0, 1)
+    ]
+    view = View(job(*traces))
+
+    shown = describe(view, 0, 0)
+
+    assert METRIC.run(view).value == pytest.approx(15.0, rel=1e-9)
+    assert shown.algbw_gbps == pytest.approx(10.0, rel=1e-9)
+    assert shown.busbw_gbps == pytest.approx(15.0, rel=1e-9)
