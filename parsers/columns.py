@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from parsers.placement import Place
 
 I8 = npt.NDArray[np.int8]
-I16 = npt.NDArray[np.int16]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]

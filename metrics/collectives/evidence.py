@@ -31,7 +31,6 @@ class KernelDelta:
     name: str
     more_ns: float
     late_ns: int
-    peers_ns: float
     late_count: int
     peers_count: float
 
@@ -116,7 +115,7 @@ def _kernels(
         others = [one.get(name, (0, 0)) for one in theirs]
         usual = float(np.median([other[1] for other in others]))
         times = float(np.median([other[0] for other in others]))
-        found.append(KernelDelta(texts[name], total - usual, total, usual, count, times))
+        found.append(KernelDelta(texts[name], total - usual, total, count, times))
     found.sort(key=lambda one: -one.more_ns)
     return tuple(one for one in found[:MAX_KERNELS] if one.more_ns > 0)
 

@@ -15,6 +15,7 @@ from parsers.kineto.growing import GrowingColumn
 from parsers.kineto.ids import StringPool, in_order
 from parsers.kineto.launches import LaunchShapes
 from parsers.kineto.products import ProductShapes
+from parsers.ordering import by_start
 
 STREAM_GROUPS = frozenset[Group]({"gpu", "gpu_annotations", "gpu_sync"})
 _WITH_ARGS = frozenset[Group]({"gpu", "cpu_ops", "annotations"})
@@ -109,7 +110,7 @@ class GroupColumns:
         """
         if self._is_joined or self._same.get("args", MISSING) != MISSING:
             self._own("args")
-        order = _order(self._whole("start_ns"), self._whole("dur_ns"))
+        order = by_start(self._whole("start_ns"), self._whole("dur_ns"))
         columns: dict[str, Any] = {}
         for name in list(self._kinds):
             ids = renumbered.get(name)
@@ -196,33 +197,6 @@ class EventRows:
         """The rows of the file in a fixed order, and old id -> new id."""
         keys, renumbered = in_order(self.tracks, len(self.tracks), key=_track_order)
         return tuple(_track(*key, labels) for key in keys), renumbered
-
-
-def _order(start: I64, duration: I64) -> npt.NDArray[np.int32] | None:
-    """Rows by (start, longer first, place), None where they stand like that already.
-
-    Only rows that start together are sorted by their duration: sorting all of them by it
-    costs more than everything else here.
-    """
-    order: npt.NDArray[np.int32] | None = None
-    ordered = start
-    if (start[1:] < start[:-1]).any():
-        order = np.argsort(start, kind="stable").astype(np.int32)
-        ordered = start[order]
-    ties = ordered[1:] == ordered[:-1]
-    if not ties.any():
-        return order
-    tied = np.zeros(len(start), np.bool_)
-    tied[1:] |= ties
-    tied[:-1] |= ties
-    rows = np.flatnonzero(tied) if order is None else order[tied]
-    settled = rows[np.lexsort((-duration[rows], start[rows]))]
-    if order is None:
-        if (settled == rows).all():
-            return None
-        order = np.arange(len(start), dtype=np.int32)
-    order[tied] = settled
-    return order
 
 
 def _later(start: I64, base_ns: int) -> I64:

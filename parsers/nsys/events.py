@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from parsers.columns import F32, I32, MISSING, Bool, Events
 from parsers.nsys.merge import Merge
-from parsers.nsys.rows import Owner, TableRows, by_start
+from parsers.nsys.rows import Owner, TableRows
+from parsers.ordering import Order, by_start
 
 _PIECE_ROWS: Final = 1 << 18
 _DTYPES: Final[dict[str, type]] = {**dict(Events.COLUMNS), "blocks": np.int64}
@@ -129,11 +130,10 @@ class _Source:
         return merge if merge.is_worth_it else None
 
     @cached_property
-    def _order(self) -> npt.NDArray[Any] | None:
+    def _order(self) -> Order | None:
         """Order of all rows, None where they are in it."""
         start, dur = (self._joined(n, self._unordered(n)) for n in ("start_ns", "dur_ns"))
-        order = by_start(start, dur)
-        return order.astype(np.int32) if order is not None and len(order) < 1 << 31 else order
+        return by_start(start, dur)
 
 
 class SpilledEvents(Events):

@@ -180,23 +180,6 @@ def _blocks(grid: Sequence[I64]) -> I64:
     return np.where(known & (blocks > 0), blocks, MISSING)
 
 
-def by_start(start: I64, dur: I64) -> npt.NDArray[np.intp] | None:
-    """Order by (start, longer first, as given), None where rows are in it already.
-
-    Files have their rows nearly in order, which a stable sort makes quick.
-    """
-    if not ((start[1:] < start[:-1]) | ((start[1:] == start[:-1]) & (dur[1:] > dur[:-1]))).any():
-        return None
-    order = np.argsort(start, kind="stable")
-    ordered = start[order]
-    equal = ordered[1:] == ordered[:-1]
-    del ordered
-    tied = np.flatnonzero(np.append(equal, False) | np.insert(equal, 0, False))
-    some = order[tied]
-    order[tied] = some[np.lexsort((-dur[some], start[some]))]
-    return order
-
-
 def process_of(global_ids: I64) -> I64:
     """Process ids of ``globalTid`` or ``globalPid`` (signed 64 bit), -1 where missing."""
     return np.where(global_ids == MISSING, MISSING, (global_ids >> 24) & 0xFFFFFF)

@@ -27,7 +27,6 @@ _SEPARATORS: Final = frozenset(",.'\u2019\u202f\u00a0 ")
 _MISSING: Final = frozenset({"", "-", "None"})
 _NUMBER = re.compile(r"-?[0-9][0-9,.'\u2019\u202f\u00a0 ]*")
 _WITH_UNIT = re.compile(r"(?P<number>-?[0-9].*?)\s*(?P<unit>%|[a-zA-Zµμ]{1,4})")
-_DIGIT = re.compile(r"[0-9]")
 _MAX_DECIMALS = 12
 
 Place = Callable[[int], tuple[int, int]]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from parsers.columns import I64
 from parsers.nsys.merge import Merge
-from parsers.nsys.rows import by_start
+from parsers.ordering import by_start
 
 Row = tuple[int, int]
 """Start and duration."""
