@@ -146,11 +146,11 @@ def outcome(directory: Path, late: Straggler, spec: Spec) -> Outcome:
 def _roots(view: View, least_ns: float) -> list[tuple[int, Link]]:
     """Lag and root of every collective whose lag is notable."""
     notable = [
-        (number, int(row), None)
+        (number, int(row))
         for number, group in enumerate(view.arrivals.groups)
         for row in np.flatnonzero((group.last >= 0) & (group.lag_ns >= least_ns))
     ]
-    lags = (int(view.arrivals.groups[number].lag_ns[row]) for number, row, _ in notable)
+    lags = (int(view.arrivals.groups[number].lag_ns[row]) for number, row in notable)
     chains = chains_of(view.facts.causes, notable)
     return [(lag, chain[-1]) for lag, chain in zip(lags, chains, strict=True)]
 

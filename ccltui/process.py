@@ -40,7 +40,7 @@ def leave(status: int) -> int:
     """
     if threading.active_count() == 1:
         return status
-    import multiprocessing  # noqa: PLC0415  (with threads alone it is there already)
+    import multiprocessing  # noqa: PLC0415  (most commands end without threads)
 
     for child in multiprocessing.active_children():
         child.terminate()

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What ``intervals.py`` does with sets of intervals, each in one pass along them.
+"""What ``intervals.py`` does with sets of intervals, in passes along them.
 
-That module holds the same in numpy, says what it means, and gives the same numbers. Sets are two
-int64 arrays, sorted and disjoint, and so are the results. Nothing here takes Python's lock.
+``interval_arrays.py`` holds the same in numpy, says what it means, and gives the same numbers. Sets
+are two int64 arrays, sorted and disjoint, and so are the results. No pass holds Python's lock.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint64_t
@@ -146,8 +146,9 @@ def covered_before(Times start, Times end, Times measure, Times times):
 def standstills(parts, int64_t least):
     """Starts and ends of what lies between consecutive times that are so far apart, in any order.
 
-    ``parts`` are arrays of times. In a cell as long as that no two times are: of each cell only
-    the first and the last count. None where there would be many more cells than times.
+    ``parts`` are arrays of times; ``least`` is above 0. Times in one cell of that length are closer
+    than that, so of each cell only the first and the last count. None where there would be many
+    more cells than times.
     """
     cdef Times times
     cdef Py_ssize_t place, cell, count = 0, number = 0

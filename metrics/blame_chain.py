@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from metrics.classify import TYPES
 from metrics.collectives import lag_tables
-from metrics.collectives.blamed import blamed_of, chains_from, worst_of
-from metrics.collectives.chain import PIPELINE, Link
+from metrics.collectives.blamed import blamed_of, worst_of
+from metrics.collectives.chain import PIPELINE, Link, chains_of
 from metrics.collectives.instance import CONFIDENCES
 from metrics.collectives.selection import (
     chosen_of,
@@ -44,7 +44,7 @@ def compute(view: View) -> Result:
     require_possible(match)
     blamed = blamed_of(view, parts, MAX_FOLLOWED)
     worst = worst_of(blamed, MAX_FOLLOWED)
-    chains = chains_from(view, blamed, worst)
+    chains = chains_of(view.facts.causes, worst)
     waits = [_caused_wait(view, number, row) for number, row in worst]
     handed = [wait for wait, chain in zip(waits, chains, strict=True) if _is_handed_on(chain)]
     total = sum(one.num_blamed for one in blamed)

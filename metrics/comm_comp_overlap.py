@@ -31,8 +31,6 @@ _SPLITS: Final[Mapping[str, Split]] = {
     "by_group": by_group,
     "by_dim": by_dim,
 }
-_MANY_ROWS: Final = 1 << 22
-"""Device work of a job whose intervals, some 80 B a row, are not kept for all ranks."""
 _Sums = dict[str, tuple[int, int, int]]
 """By part: ns of communication, ns of it under computation, calls."""
 
@@ -114,7 +112,6 @@ def _measured(
     """
     parts: dict[str, Overlap] = {}
     tables: dict[str, _Sums] = {name: {} for name in _SPLITS}
-    is_large = sum(len(rank.trace.group("gpu")) for rank in ranks) > _MANY_ROWS
     for rank in ranks:
         parts[rank.label] = measure(rank, named=named)
         comp = rank.named_comp if named else rank.comp
@@ -127,7 +124,7 @@ def _measured(
                     known[1] + found[1],
                     known[2] + found[2],
                 )
-        if is_large:
+        if view.facts.is_large:
             rank.forget_intervals()
     return parts, tables
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from metrics.rank_facts import RankFacts
 if TYPE_CHECKING:
     from metrics.collectives.causes import Causes
     from parsers.job import Job
+
+_MANY_ROWS: Final = 1 << 22
+"""Merged intervals alone take some 80 B a row."""
 
 
 class JobFacts:
@@ -47,6 +50,11 @@ class JobFacts:
         return self.job.world_size or world_of_groups(self.job.ranks)
 
     @cached_property
+    def is_large(self) -> bool:
+        """Whether all ranks together have more device work than a value each is kept for."""
+        return sum(len(trace.group("gpu")) for trace in self.job.ranks) > _MANY_ROWS
+
+    @cached_property
     def _table(self) -> GroupTable:
         return group_table(self.job.ranks, self.world_size)
 
@@ -58,16 +66,18 @@ class JobFacts:
     @cached_property
     def _recorded(self) -> Mapping[str, Calls]:
         """Collectives of every rank by label, with the groups that files name."""
-        return {
-            label: calls_of(
+        found: dict[str, Calls] = {}
+        for label, facts in self.ranks.items():
+            found[label] = calls_of(
                 facts.trace,
                 work=facts.work,
                 classes=facts.classes,
                 group_index=self._table.index[label],
                 groups=self._stated,
             )
-            for label, facts in self.ranks.items()
-        }
+            if self.is_large:
+                facts.forget_launches()
+        return found
 
     @cached_property
     def _named(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:

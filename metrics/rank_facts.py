@@ -21,7 +21,6 @@ from parsers.store import release
 
 _DETAILS = (
     "launch_row",
-    "launched_ns",
     "work",
     "device_work",
     "in_operators",
@@ -67,10 +66,14 @@ class RankFacts:
         """Row of ``runtime`` that launched each row of ``gpu``, -1 where none is kept."""
         return launch_rows(self.trace)
 
-    @cached_property
+    @property
     def launched_ns(self) -> I64:
         """When each row of ``gpu`` was launched, the lowest int64 where that is not known."""
         return launch_times(self.trace, self.launch_row)
+
+    def forget_launches(self) -> None:
+        """Drop which call launched what: a number for each row of ``gpu``."""
+        self.__dict__.pop("launch_row", None)
 
     def forget_details(self) -> None:
         """Drop what has a value for each row of ``gpu``; it is computed again when asked for."""

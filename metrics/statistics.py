@@ -27,7 +27,7 @@ def nearest_rank(values: Sequence[Number], share: float) -> Number | None:
     """The ceil(share * n)-th smallest value, for 0 < share <= 1."""
     if not values:
         return None
-    # 0.95 * 20 is 19.000000000000004 in binary: a hair must not move the rank
+    # a product a hair above a whole number must not move the rank
     position = math.ceil(share * len(values) - 1e-9)
     return sorted(values)[max(position, 1) - 1]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from metrics.collectives import lag_tables
-from metrics.collectives.blamed import Blamed, blamed_of, chains_from, worst_of
+from metrics.collectives.blamed import Blamed, blamed_of, worst_of
+from metrics.collectives.chain import chains_of
 from metrics.collectives.instance import CONFIDENCES, Instance, describe
 from metrics.collectives.selection import (
     chosen_of,
@@ -51,7 +52,7 @@ def compute(view: View) -> Result:
     examined = sum(len(one.rows) for one in blamed)
     total = sum(one.num_blamed for one in blamed)
     worst = worst_of(blamed, MAX_SHOWN)
-    chains_from(view, blamed, worst)  # found again by each description
+    chains_of(view.facts.causes, worst)  # told together; each description finds its own
     details: dict[str, Any] = {
         "explained_ratio": ratio(explained, lag),
         **_main(view, blamed),
@@ -156,7 +157,8 @@ def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
     if not any(rows.any() for rows in chosen):
         return dict.fromkeys(("main_rank", "main_cause", "main_confidence", "main_why"))
     names = sorted({label for one in blamed for label in one.part.arrived.labels})
-    parts = (_columns(one, rows, names) for one, rows in zip(blamed, chosen, strict=True))
+    places = {label: place for place, label in enumerate(names)}
+    parts = (_columns(one, rows, places) for one, rows in zip(blamed, chosen, strict=True))
     label, cause, confidence, lag, number, row = np.concatenate(list(parts), axis=1)
     # float64 counts whole nanoseconds exactly up to 104 days
     per_rank = np.bincount(label, lag)
@@ -172,9 +174,9 @@ def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
     }
 
 
-def _columns(one: Blamed, rows: Bool, names: Sequence[str]) -> I64:
-    """Late rank (place in ``names``), cause, confidence, lag, group and instance, int64 [6, n]."""
-    place = np.array([names.index(label) for label in one.part.arrived.labels], np.int64)
+def _columns(one: Blamed, rows: Bool, places: Mapping[str, int]) -> I64:
+    """Late rank (its place), cause, confidence, lag, group and instance, int64 [6, n]."""
+    place = np.array([places[label] for label in one.part.arrived.labels], np.int64)
     found = one.verdicts
     number = np.full(len(found), one.part.number, np.int64)
     given = (found.cause, found.confidence, one.lag_ns, number, one.rows)

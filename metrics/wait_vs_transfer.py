@@ -121,12 +121,12 @@ def _types(one: Chosen) -> list[tuple[str, Bool]]:
 
 
 def _by(
-    chosen: Sequence[Chosen], parts_of: Callable[[Chosen], Sequence[tuple[str, Bool]]]
+    chosen: Sequence[Chosen], named_rows: Callable[[Chosen], Sequence[tuple[str, Bool]]]
 ) -> Mapping[str, dict[str, Any]]:
-    """Waiting and transfer by what the parts (masks) of each group are called."""
+    """Waiting and transfer by the names that are given to rows (masks) of each group."""
     found: dict[str, tuple[int, int, int]] = {}
     for one in chosen:
-        for name, rows in parts_of(one):
+        for name, rows in named_rows(one):
             wait, transfer = _sums(one, rows)
             before = found.get(name, (0, 0, 0))
             found[name] = (before[0] + int(rows.sum()), before[1] + wait, before[2] + transfer)

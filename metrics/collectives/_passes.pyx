@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Passes that take operations or pieces of work one by one, each depending on the one before.
+"""Passes along operations, pieces of work or values, one after the other.
 
-``schedule.py``, ``replay.py`` and ``path_walk.py`` hold the same in Python, say what it means, and
-give the same numbers to the bit. Every index that is handed over has to be inside.
+``schedule.py``, ``replay.py``, ``path_lane.py`` and ``distinct.py`` hold the same in Python, say
+what it means, and give the same numbers to the bit. Indices that are handed over are inside.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t

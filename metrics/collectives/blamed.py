@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metrics.collectives.chain import Link, chains_of
 from metrics.collectives.selection import Part
 from metrics.collectives.verdicts import Verdicts
 
@@ -41,10 +40,6 @@ class Blamed:
     def explained_ns(self) -> int:
         """The part of it that causes explain."""
         return round(float((self.lag_ns * self.verdicts.share).sum()))
-
-    def verdict(self, row: int) -> Verdicts:
-        """That of one of ``rows``."""
-        return self.verdicts.take(np.searchsorted(self.rows, [row]))
 
 
 def blamed_of(view: View, parts: Sequence[Part], limit: int) -> list[Blamed]:
@@ -80,18 +75,6 @@ def worst_of(blamed: Sequence[Blamed], count: int) -> list[tuple[int, int]]:
         for begins, wait, row in zip(*_most(one, count), strict=True)
     ]
     return [(number, row) for _, _, number, row in sorted(ranked)[:count]]
-
-
-def chains_from(
-    view: View, blamed: Sequence[Blamed], worst: Sequence[tuple[int, int]]
-) -> list[tuple[Link, ...]]:
-    """The chain from each of the ``worst`` of ``blamed``, told together from the verdicts on them.
-
-    They are kept: whoever describes one of these instances finds its chain.
-    """
-    found = {one.part.number: one for one in blamed}
-    starts = [(number, row, found[number].verdict(row)) for number, row in worst]
-    return chains_of(view.facts.causes, starts)
 
 
 def _most(one: Blamed, count: int) -> tuple[Bool, I64, I64]:

@@ -74,34 +74,24 @@ _Step: TypeAlias = tuple[tuple[str, ...], Link] | _End
 _CUT_OFF: Final = _End(UNKNOWN, LOW)
 
 
-def chain_of(
-    causes: Causes, number: int, row: int, found: Verdicts | None = None
-) -> tuple[Link, ...]:
+def chain_of(causes: Causes, number: int, row: int) -> tuple[Link, ...]:
     """From one instance (of a matched group, eligible) to the root: the last link's cause.
 
     The first link is the last rank of the instance itself; its lag is that of the instance.
-    ``found`` is the verdict on it where that is known already.
     """
-    return chains_of(causes, [(number, row, found)])[0]
+    return chains_of(causes, [(number, row)])[0]
 
 
-def chains_of(
-    causes: Causes, starts: Sequence[tuple[int, int, Verdicts | None]]
-) -> list[tuple[Link, ...]]:
+def chains_of(causes: Causes, starts: Sequence[tuple[int, int]]) -> list[tuple[Link, ...]]:
     """The same from several instances, whose causes are told together step by step."""
-    new = {
-        (number, row): _links(causes, number, row, found)
-        for number, row, found in starts
-        if (number, row) not in causes.chains
-    }
+    new = {start: _links(causes, *start) for start in starts if start not in causes.chains}
     causes.chains.update(zip(new, walk_together(causes, list(new.values())), strict=True))
-    return [causes.chains[number, row] for number, row, _ in starts]
+    return [causes.chains[start] for start in starts]
 
 
-def _links(causes: Causes, number: int, row: int, found: Verdicts | None) -> Walk[tuple[Link, ...]]:
+def _links(causes: Causes, number: int, row: int) -> Walk[tuple[Link, ...]]:
     arrived = causes.arrivals.groups[number]
-    if found is None:
-        found = yield causes.question(number, np.array([row]))
+    found = yield causes.question(number, np.array([row]))
     late = int(found.targets.late[0])
     first = _link(
         found,

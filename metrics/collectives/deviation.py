@@ -71,7 +71,7 @@ def middle_and_rank(values: F64 | I64, share: float) -> tuple[float, float]:
 
 
 def _place(count: int, share: float) -> int:
-    # 0.95 * 20 is 19.000000000000004 in binary: a hair must not move the rank
+    # a product a hair above a whole number must not move the rank
     return max(int(np.ceil(share * count - 1e-9)) - 1, 0)
 
 

@@ -47,6 +47,8 @@ Walk: TypeAlias = Generator[Question, Verdicts, T]
 
 _MAX_TOGETHER: Final = MAX_COMPARED
 """Of more targets some would not be compared by kernel name, which alone they would be."""
+_MAX_CELLS: Final = 500_000
+"""Targets times ranks: a judgement holds some hundred bytes for each."""
 
 
 def walk_together(causes: Causes, walks: Sequence[Walk[T]]) -> list[T]:
@@ -87,7 +89,8 @@ def _portions(walks: Sequence[int], asked: Mapping[int, Question]) -> Iterator[l
     count = 0
     for walk in walks:
         size = len(asked[walk].targets)
-        if some and count + size > _MAX_TOGETHER:
+        most = min(_MAX_TOGETHER, _MAX_CELLS // len(asked[walk].labels))
+        if some and count + size > most:
             yield some
             some, count = [], 0
         some.append(walk)

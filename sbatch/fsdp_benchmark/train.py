@@ -24,7 +24,7 @@ from torch.nn import functional
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 from gpt.data import BYTES, batches, hub_tokens, local_tokens
-from gpt.ending import end_process
+from gpt.ending import end_process, leave_together
 from gpt.model import Decoder, Size
 
 
@@ -88,7 +88,7 @@ def _train(options: argparse.Namespace, place: Place, size: Size, tokens: torch.
         _save(model, options.checkpoints, place)
     if place.rank == 0:
         print("train: Training completed", flush=True)
-    dist.barrier()  # a rank that is gone takes what it still had to send with it
+    leave_together()
 
 
 def _sharded(model: Decoder, place: Place) -> Decoder:

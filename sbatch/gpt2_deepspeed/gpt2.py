@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 from gpt.data import Prepared, load
-from gpt.ending import end_process
+from gpt.ending import end_process, leave_together
 from gpt.model import Decoder, Size
 from gpt2_run import engine, options, records, training
 
@@ -74,7 +74,7 @@ def _run(chosen: argparse.Namespace, place: training.Place) -> None:
         path.write_text(json.dumps(story.document(wall_s), indent=2) + "\n", encoding="utf-8")
         line = records.complete(chosen, place.world, story.tokens_per_s, wall_s)
         print(line, flush=True)
-    dist.barrier()  # a rank that is gone takes what it still had to send with it
+    leave_together()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ccltui.demo import Spec, Straggler, write_job
-from metrics.collectives import questions
+from metrics.blame_chain import METRIC as BLAME_CHAIN
+from metrics.collectives import kernel_names, questions
 from metrics.collectives.causes import Causes
 from metrics.collectives.questions import Question, Walk, walk_together
 from metrics.collectives.verdicts import Verdicts
+from metrics.registry import Metric
+from metrics.straggler_cause import METRIC as STRAGGLER_CAUSE
 from metrics.view import View
 from parsers.job import open_job
 
@@ -92,3 +96,23 @@ def test_walks_of_any_length_return_in_their_order(causes: Causes) -> None:
 
     assert walk_together(causes, [walk(steps) for steps in (2, 0, 3, 1)]) == [2, 0, 3, 1]
     assert walk_together(causes, list[Walk[int]]()) == []
+
+
+def test_the_worst_are_judged_by_name_however_many_are_late(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    late = Straggler(1, "more_kernels", 2_000_000, None)
+    write_job(tmp_path, Spec.quiet(tp=4, steps=4, stragglers=(late,)))
+    monkeypatch.setattr(kernel_names, "MAX_COMPARED", 2)
+    monkeypatch.setattr(questions, "_MAX_TOGETHER", 2)
+
+    def causes_of_worst(*before: Metric) -> list[str]:
+        view = View(open_job(tmp_path))
+        for metric in before:
+            metric.run(view)
+        return [row["cause"] for row in STRAGGLER_CAUSE.run(view).details["worst"]]
+
+    alone = causes_of_worst()
+    assert "more_kernels" in alone
+    assert "compute" not in alone
+    assert causes_of_worst(BLAME_CHAIN) == alone

@@ -12,18 +12,22 @@ import pytest
 SBATCH = Path(__file__).resolve().parents[2] / "sbatch"
 PROGRAM = """\
 import atexit
-from gpt.ending import end_process
+from gpt.ending import end_process, leave_together
 atexit.register(print, "taken down in order")
 print("trained")
+leave_together()
 end_process(5)
 """
 
 
 def ended(directory: Path, *, cuda: bool) -> subprocess.CompletedProcess[str]:
     """What the program says where torch finds CUDA, or none."""
-    (directory / "torch.py").write_text(
+    package = directory / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text(
         f"class cuda:\n    @staticmethod\n    def is_available():\n        return {cuda}\n"
     )
+    (package / "distributed.py").write_text("def barrier():\n    print('waits for the others')\n")
     return subprocess.run(
         [sys.executable, "-c", PROGRAM],
         check=False,
@@ -35,7 +39,8 @@ def ended(directory: Path, *, cuda: bool) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("cuda", "said"), [(False, "trained\n"), (True, "trained\ntaken down in order\n")]
+    ("cuda", "said"),
+    [(False, "trained\nwaits for the others\n"), (True, "trained\ntaken down in order\n")],
 )
 def test_what_was_printed_and_the_status_survive(tmp_path: Path, cuda: bool, said: str) -> None:
     done = ended(tmp_path, cuda=cuda)

@@ -7,6 +7,7 @@ torchtitan or PyTorch that there is an accelerator; nothing of what is trained c
 from __future__ import annotations
 
 import functools
+import os
 import runpy
 import sys
 from collections.abc import Callable
@@ -96,3 +97,5 @@ def main() -> None:
 
 
 main()
+sys.stdout.flush()
+os._exit(0)  # a thread of gloo that outlives the interpreter's lock would abort it
