@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
 
-from metrics import comm_comp_overlap
+from metrics import job_facts
 from metrics.comm_comp_overlap import METRIC
 from metrics.result import Result
 from metrics.view import View, ViewOptions
@@ -196,7 +196,7 @@ def test_a_large_job_is_measured_rank_by_rank(monkeypatch: pytest.MonkeyPatch) -
         )
 
     usual = METRIC.run(View(job(*ranks())))
-    monkeypatch.setattr(comm_comp_overlap, "_MANY_ROWS", 5)
+    monkeypatch.setattr(job_facts, "_MANY_ROWS", 5)
     view = View(job(*ranks()))
     large = METRIC.run(view)
 
@@ -204,6 +204,17 @@ def test_a_large_job_is_measured_rank_by_rank(monkeypatch: pytest.MonkeyPatch) -
     assert usual.status == "ok"
     kept = {name for rank in view.ranks for name in (*vars(rank), *vars(rank.facts))}
     assert not kept & {"comm", "comp", "mem", "occupied", "clipped_ns", "busy", "device_work"}
+
+
+def test_which_call_launched_what_is_not_kept_for_all_ranks_of_a_large_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for most, kept in ((5, True), (1, False)):
+        monkeypatch.setattr(job_facts, "_MANY_ROWS", most)
+        view = View(job(rank_trace(0, gpu=[allreduce(0, 60), kernel("gemm", 70, 30)])))
+
+        assert len(view.facts.calls["0"]) == 1
+        assert ("launch_row" in vars(view.facts.ranks["0"])) is kept
 
 
 def test_a_group_limits_communication_and_leaves_computation() -> None:
