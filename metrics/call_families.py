@@ -155,11 +155,28 @@ def _repeats(trace: RankTrace, rows: I64) -> Bool:
     of_track = operators.track[rows[usable]].astype(np.int64) * (kinds[0] * kinds[1])
     code = of_track + (args.group[a] + 1).astype(np.int64) * kinds[1] + args.op[a]
     sequence = args.seq[a]
+    doubtful = _occur_again(code, sequence)
+    usable, code, sequence = usable[doubtful], code[doubtful], sequence[doubtful]
     order = np.lexsort((sequence, code))
     code, sequence = code[order], sequence[order]
     equal = (code[1:] == code[:-1]) & (sequence[1:] == sequence[:-1]) & (sequence[1:] >= 0)
     same[usable[order[1:]]] = equal
     return same
+
+
+def _occur_again(code: I64, sequence: I64) -> Bool:
+    """Which pairs may be there twice: all of them unless a table of the pairs is small."""
+    codes = distinct_values(code)
+    low = int(sequence.min(initial=0))
+    span = int(sequence.max(initial=0)) - low + 1
+    if len(codes) * span > _ROOM * len(code):
+        return np.ones(len(code), np.bool_)
+    pair = np.searchsorted(codes, code) * span + (sequence - low)
+    return np.asarray(np.bincount(pair, minlength=1)[pair] > 1)
+
+
+_ROOM: Final = 16
+"""Times as many places as calls: no pair is there twice as a rule, which a table shows."""
 
 
 def _operators(trace: RankTrace, work: StepWork) -> Family:

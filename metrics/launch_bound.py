@@ -65,7 +65,7 @@ def _time(gaps: Any, *, late: bool) -> int:
 def _delays(rank: RankView) -> I64:
     """From launch to start of all work in the windows, ns; clocks that disagree give 0."""
     gpu, launched = rank.trace.group("gpu"), rank.facts.launched_ns
-    rows = (rank.facts.launch_row >= 0) & rank.windows.contains(gpu.start_ns)
+    rows = (rank.facts.launch_row >= 0) & rank.starts_inside
     return np.asarray(np.maximum(gpu.start_ns[rows] - launched[rows], 0))
 
 

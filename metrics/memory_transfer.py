@@ -96,7 +96,7 @@ def compute(view: View) -> Result:
 
 def _add(rank: RankView, kinds: defaultdict[str, Copies]) -> None:
     gpu = rank.trace.group("gpu")
-    rows = np.flatnonzero((rank.facts.classes == MEM) & rank.windows.contains(gpu.start_ns))
+    rows = np.flatnonzero((rank.facts.classes == MEM) & rank.starts_inside)
     names = {i: _kind_of(rank.trace.text(i)) for i in distinct(gpu.name[rows])}
     kind = per_name(rank.trace.strings, gpu.name[rows], names, KINDS.index("other"))
     size, time = gpu.bytes[rows], gpu.dur_ns[rows]

@@ -19,8 +19,9 @@ from metrics.steps import (
 from parsers.columns import I8, I32, I64, Bool, RankTrace
 from parsers.store import release
 
+_LAUNCHES = ("launch_row", "launched_ns")
 _DETAILS = (
-    "launch_row",
+    *_LAUNCHES,
     "work",
     "device_work",
     "in_operators",
@@ -66,14 +67,15 @@ class RankFacts:
         """Row of ``runtime`` that launched each row of ``gpu``, -1 where none is kept."""
         return launch_rows(self.trace)
 
-    @property
+    @cached_property
     def launched_ns(self) -> I64:
         """When each row of ``gpu`` was launched, the lowest int64 where that is not known."""
         return launch_times(self.trace, self.launch_row)
 
     def forget_launches(self) -> None:
-        """Drop which call launched what: a number for each row of ``gpu``."""
-        self.__dict__.pop("launch_row", None)
+        """Drop which call launched what, and when: numbers for each row of ``gpu``."""
+        for name in _LAUNCHES:
+            self.__dict__.pop(name, None)
 
     def forget_details(self) -> None:
         """Drop what has a value for each row of ``gpu``; it is computed again when asked for."""

@@ -251,6 +251,11 @@ class RankView:
         return windows.before(gpu.end_ns) - windows.before(gpu.start_ns)
 
     @cached_property
+    def starts_inside(self) -> Bool:
+        """Which rows of ``gpu`` start inside the windows."""
+        return self.windows.contains(self.trace.group("gpu").start_ns)
+
+    @cached_property
     def work_by_name(self) -> WorkTable:
         """Device work in the windows, summed by name and class."""
         return work_by_name(self)
@@ -264,7 +269,7 @@ class RankView:
 
     def num_started(self, rows: Bool) -> int:
         """How many rows of ``gpu`` (mask) start inside the windows."""
-        return int((self.windows.contains(self.trace.group("gpu").start_ns) & rows).sum())
+        return int((self.starts_inside & rows).sum())
 
     def summed_ns(self, rows: Bool) -> int:
         """Sum of the durations of rows of ``gpu`` (mask), clipped to the windows."""
@@ -275,7 +280,15 @@ class RankView:
 
         For who goes through the ranks of a large job one by one.
         """
-        for name in ("comm", "comp", "named_comp", "mem", "occupied", "clipped_ns"):
+        for name in (
+            "comm",
+            "comp",
+            "named_comp",
+            "mem",
+            "occupied",
+            "clipped_ns",
+            "starts_inside",
+        ):
             self.__dict__.pop(name, None)
         self._remembered.clear()
         self.facts.forget_intervals()

@@ -129,7 +129,7 @@ class _Side:
             rows = np.flatnonzero(facts.work.ids == side.step)
         else:
             rank = next(rank for rank in view.ranks if rank.label == side.label)
-            rows = np.flatnonzero(rank.windows.contains(gpu.start_ns))
+            rows = np.flatnonzero(rank.starts_inside)
         return cls(facts.trace, gpu, rows)
 
     @property

@@ -33,9 +33,8 @@ def work_by_name(rank: RankView) -> WorkTable:
     """Sum the rank's device work; rows in order of string id and class."""
     gpu = rank.trace.group("gpu")
     key = (gpu.name.astype(np.int64) + 1) * _CLASSES + rank.facts.classes
-    started = rank.windows.contains(gpu.start_ns)
     size = (len(rank.trace.strings) + 1) * _CLASSES
-    calls = np.bincount(key[started], minlength=size)
+    calls = np.bincount(key[rank.starts_inside], minlength=size)
     # float64 counts whole nanoseconds exactly up to 104 days
     total = np.bincount(key, weights=rank.clipped_ns, minlength=size).astype(np.int64)
     rows = np.flatnonzero((calls > 0) | (total > 0))
