@@ -84,6 +84,11 @@ class Activity:
         return events.start_ns[rows], events.dur_ns[rows], names
 
     @cached_property
+    def names_end(self) -> int:
+        """One more than the highest number of a name in `work`."""
+        return int(self.work[2].max(initial=-1)) + 1
+
+    @cached_property
     def compute(self) -> Intervals:
         """Time in computation."""
         if self._facts.has_kernels:

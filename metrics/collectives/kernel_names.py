@@ -1,4 +1,4 @@
-"""Kernels by name over all ranks of a job: which took a late rank longer, or ran more often."""
+"""Kernels by name over all ranks of a job: which a late rank ran more often."""
 
 from __future__ import annotations
 
@@ -47,31 +47,42 @@ class KernelNames:
         return table[names]
 
 
-def compare(
+def beyond_number(
     activities: Sequence[Activity], begin_ns: I64, end_ns: I64, late: I64, punctual: Bool
-) -> tuple[F64, I64]:
-    """Time in kernels beyond their number on the peers, and the name that took longest beyond.
+) -> F64:
+    """Time in kernels beyond their number on the peers.
 
     ``begin_ns`` and ``end_ns`` are int64 [t, m] on own clocks, ``late`` the member [t] that is
-    set against the median of its ``punctual`` peers [t, m]. Float64 ns and name numbers [t]; NaN
-    and -1 from ``MAX_COMPARED`` on.
+    set against the median of its ``punctual`` peers [t, m]. Float64 ns [t]; NaN from
+    ``MAX_COMPARED`` on.
     """
     count = len(late)
-    extra, worst = np.full(count, np.nan), np.full(count, MISSING, np.int64)
+    extra = np.full(count, np.nan)
     starts = [one.work[0] for one in activities]
     first = np.stack([np.searchsorted(s, begin_ns[:, i]) for i, s in enumerate(starts)], axis=1)
     stop = np.stack([np.searchsorted(s, end_ns[:, i]) for i, s in enumerate(starts)], axis=1)
-    size = max((int(one.work[2].max(initial=-1)) for one in activities), default=-1) + 1
+    size = max((one.names_end for one in activities), default=0)
     rows = np.flatnonzero(punctual[:MAX_COMPARED].any(axis=1))
     if not size or not len(rows):
-        return extra, worst
+        return extra
     who = np.column_stack((late[rows], _first_marked(punctual[rows], MAX_PEERS)))
     each = max(_MAX_CELLS // (size * who.shape[1]), 1)
     for at in range(0, len(rows), each):
         here = rows[at : at + each]
-        told = _tallies(activities, who[at : at + each], first[here], stop[here], size)
-        extra[here], worst[here] = _beyond(*told, who[at : at + each] >= 0)
-    return extra, worst
+        extra[here] = _beyond(activities, who[at : at + each], first[here], stop[here], size)
+    return extra
+
+
+def _beyond(activities: Sequence[Activity], who: I64, first: I64, stop: I64, size: int) -> F64:
+    """Extra time by row; the first of the members ``who`` [t, w] beside the others (-1: nobody).
+
+    ``first`` and ``stop`` are places in the work of each member [t, m]; names are below ``size``.
+    """
+    places = first, stop, size
+    mine, *theirs = (_tallied(activities, one, *places, timed=False) for one in who.T)
+    each_ns = _tallied(activities, who[:, 0], *places, timed=True) / np.maximum(mine, 1)
+    more = mine - _middle(np.stack(theirs, axis=1), who[:, 1:] >= 0)
+    return np.asarray((np.maximum(more, 0) * each_ns).sum(axis=1))
 
 
 def _first_marked(marks: Bool, most: int) -> I64:
@@ -83,28 +94,26 @@ def _first_marked(marks: Bool, most: int) -> I64:
     return found
 
 
-def _tallies(
-    activities: Sequence[Activity], who: I64, first: I64, stop: I64, size: int
-) -> tuple[F64, F64]:
-    """How often each name ran, and for how many ns in all; float64 [t, w, name].
+def _tallied(
+    activities: Sequence[Activity], who: I64, first: I64, stop: I64, size: int, *, timed: bool
+) -> F64:
+    """How often each name ran, or for how many ns (``timed``), on one member a row; [t, name].
 
-    ``who`` [t, w] are members (-1: nobody), ``first`` and ``stop`` [t, m] places in their work.
+    ``who`` [t] are members (-1: nobody), ``first`` and ``stop`` [t, m] places in their work.
     """
-    number, total = np.zeros((2, *who.shape, size))
+    found = np.zeros((len(who), size))
     for member in distinct_values(who[who >= 0]).tolist():
         _, dur, name = activities[member].work
-        rows, slots = np.nonzero(who == member)
+        rows = np.flatnonzero(who == member)
         begin, length = first[rows, member], stop[rows, member] - first[rows, member]
         for part in _portions(length):
             many = length[part]
             pick = np.repeat(begin[part] - (np.cumsum(many) - many), many) + np.arange(many.sum())
             cell = np.repeat(np.arange(len(many)) * size, many) + name[pick]
-            shape = len(many), size
-            counts = np.bincount(cell, minlength=len(many) * size)
-            number[rows[part], slots[part]] = counts.reshape(shape)
-            sums = np.bincount(cell, dur[pick], len(many) * size)
-            total[rows[part], slots[part]] = sums.reshape(shape)
-    return number, total
+            weights = dur[pick] if timed else None
+            sums = np.bincount(cell, weights, len(many) * size)
+            found[rows[part]] = sums.reshape(len(many), size)
+    return found
 
 
 def _portions(length: I64) -> list[slice]:
@@ -114,17 +123,9 @@ def _portions(length: I64) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
-def _beyond(number: F64, total: F64, there: Bool) -> tuple[F64, I64]:
-    """Extra time and the worst name by row; the first of each row beside the others ``there``."""
-    usual_number, usual = _middle(number, there), _middle(total, there)
-    each = total[:, 0] / np.maximum(number[:, 0], 1)
-    extra = (np.maximum(number[:, 0] - usual_number, 0) * each).sum(axis=1)
-    return extra, (total[:, 0] - usual).argmax(axis=1)
-
-
 def _middle(values: F64, there: Bool) -> F64:
-    """Median over the peers that are there, float64 [t, name]."""
-    ordered = np.sort(np.where(there[:, 1:, np.newaxis], values[:, 1:], np.inf), axis=1)
-    count = there[:, 1:].sum(axis=1)
+    """Median over those of [t, w, name] that are there [t, w], float64 [t, name]."""
+    ordered = np.sort(np.where(there[:, :, np.newaxis], values, np.inf), axis=1)
+    count = there.sum(axis=1)
     line = np.arange(len(values))
     return np.asarray((ordered[line, (count - 1) // 2] + ordered[line, count // 2]) / 2)

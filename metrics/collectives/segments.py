@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from metrics.classify import TYPES
 from metrics.collectives.activity import Activity
-from metrics.collectives.kernel_names import compare
+from metrics.collectives.kernel_names import beyond_number
 from metrics.collectives.splits import (
     COMPUTE,
     PARTS,
@@ -30,7 +30,7 @@ from metrics.collectives.splits import (
     triggers_of,
 )
 from metrics.collectives.sync_points import SyncPoints
-from parsers.columns import F64, I64, MISSING, Bool
+from parsers.columns import F64, I64, Bool
 
 MAX_BACK: Final = 64
 """So many collectives without a stop are looked through."""
@@ -92,12 +92,10 @@ class Start:
 class Segments:
     """What the late rank of each target did more than the median of its punctual peers.
 
-    ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` is its own
-    computation, beside that of the peers; ``extra_kernels_ns`` the time in kernels that they ran
-    less often, and ``kernel`` the name (a number of the job) that took longest beyond theirs, NaN
-    and -1 where names were not compared. ``elements_ratio`` is what
-    it exchanged in all-to-alls over what they did, NaN without any. ``by_clocks`` marks those
-    counted from a moment that only the clocks tell.
+    ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` is its own computation, beside
+    that of the peers; ``extra_kernels_ns`` the time in kernels that they ran less often, NaN where
+    names were not compared. ``elements_ratio`` is what it exchanged in all-to-alls over what they
+    did, NaN without any. ``by_clocks`` marks those counted from a moment that only the clocks tell.
     """
 
     start: Start
@@ -105,7 +103,6 @@ class Segments:
     compute_ns: F64
     peer_compute_ns: F64
     extra_kernels_ns: F64
-    kernel: I64
     elements_ratio: F64
     by_clocks: Bool
 
@@ -135,7 +132,6 @@ class Segments:
             self.compute_ns[rows].sum(keepdims=True),
             weight.sum(keepdims=True),
             np.nansum(self.extra_kernels_ns[rows], keepdims=True),
-            self.kernel[rows][:1],
             np.atleast_1d(ratio),
             np.atleast_1d(self.by_clocks[rows].all()),
         )
@@ -148,7 +144,6 @@ def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]
     parts = np.zeros((count, len(PARTS)))
     mine, theirs = np.zeros((2, count))
     extra, ratio = np.full((2, count), np.nan)
-    kernel = np.full(count, MISSING, np.int64)
     known = np.flatnonzero(start.since >= 0)
     if len(known):
         begin, end = points.arrival_ns[start.since[known]], targets.time_ns[known]
@@ -159,11 +154,11 @@ def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]
         every = by_member(activities, begin, end, computing)
         parts[known, PARTS.index(COMPUTE)] -= hidden_ns(beside, measured[COMPUTE], every)
         mine[known], theirs[known] = beside.both(every)
-        extra[known], kernel[known] = compare(activities, begin, end, beside.late, beside.punctual)
+        extra[known] = beyond_number(activities, begin, end, beside.late, beside.punctual)
         exchanged, usual = beside.both(by_member(activities, begin, end, _exchanged))
         ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
     by_clocks = (start.since >= 0) & (np.append(points.number, 0)[start.since] < 0)
-    return Segments(start, parts, mine, theirs, extra, kernel, ratio, by_clocks)
+    return Segments(start, parts, mine, theirs, extra, ratio, by_clocks)
 
 
 def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Start:

@@ -40,7 +40,7 @@ def everything(causes: Causes) -> list[Question]:
 
 def columns(found: Verdicts) -> list[list[object]]:
     """What is told of each target, NaN as text."""
-    told = (found.cause, found.share, found.confidence, found.alike, found.segments.kernel)
+    told = (found.cause, found.share, found.confidence, found.alike)
     ns = (found.segments.extra_kernels_ns, found.segments.parts_ns, found.targets.time_ns)
     return [np.asarray(one).astype(str).tolist() for one in (*told, *ns)]
 
