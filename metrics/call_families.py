@@ -40,6 +40,8 @@ from parsers.columns import I8, I32, I64, MISSING, Bool, Group, RankTrace
 
 PARAMS: Final = "record_param_comms"
 _LAYERS: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")
+_ROOM: Final = 16
+"""A table of at most so many places a call tells without a sort which calls are recorded twice."""
 _SOURCES: Final[dict[Group, str]] = {
     "gpu": "kernel",
     "cpu_ops": "cpu_op",
@@ -165,7 +167,7 @@ def _repeats(trace: RankTrace, rows: I64) -> Bool:
 
 
 def _occur_again(code: I64, sequence: I64) -> Bool:
-    """Which pairs may be there twice: all of them unless a table of the pairs is small."""
+    """Which pairs are there twice; all of them where a table of the pairs takes too much room."""
     codes = distinct_values(code)
     low = int(sequence.min(initial=0))
     span = int(sequence.max(initial=0)) - low + 1
@@ -173,10 +175,6 @@ def _occur_again(code: I64, sequence: I64) -> Bool:
         return np.ones(len(code), np.bool_)
     pair = np.searchsorted(codes, code) * span + (sequence - low)
     return np.asarray(np.bincount(pair, minlength=1)[pair] > 1)
-
-
-_ROOM: Final = 16
-"""Times as many places as calls: no pair is there twice as a rule, which a table shows."""
 
 
 def _operators(trace: RankTrace, work: StepWork) -> Family:
