@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metrics.collectives.deviation import middle_and_rank
 from metrics.device_time import device_ranks, without_device
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
@@ -31,6 +32,7 @@ def compute(view: View) -> Result:
         raise refuse("not_applicable", "the device is never idle between launched work")
     late = sum(int(gap.host_late.sum()) for gap in gaps.values())
     delays = np.concatenate([_delays(rank) for rank in ranks])
+    p50, p95 = middle_and_rank(delays, 0.95) if len(delays) else (None, None)
     details: dict[str, Any] = {
         "launch_bound_ratio": late / known,
         "launch_bound_time_ratio": ratio(
@@ -39,8 +41,8 @@ def compute(view: View) -> Result:
         "launch_bound_ms": milliseconds(_time(gaps.values(), late=True)) / len(ranks),
         "num_gaps": sum(len(gap) for gap in gaps.values()),
         "num_gaps_unknown": sum(len(gap) for gap in gaps.values()) - known,
-        "launch_delay_p50_us": _us(delays, 0.5),
-        "launch_delay_p95_us": _us(delays, 0.95),
+        "launch_delay_p50_us": None if p50 is None else microseconds(p50),
+        "launch_delay_p95_us": None if p95 is None else microseconds(p95),
         "num_launches": len(delays),
         "per_rank": {label: _row(gap) for label, gap in gaps.items()},
     }
@@ -67,16 +69,6 @@ def _delays(rank: RankView) -> I64:
     gpu, launched = rank.trace.group("gpu"), rank.facts.launched_ns
     rows = (rank.facts.launch_row >= 0) & rank.starts_inside
     return np.asarray(np.maximum(gpu.start_ns[rows] - launched[rows], 0))
-
-
-def _us(values: I64, share: float) -> float | None:
-    """Median, or nearest rank of any other share."""
-    if not len(values):
-        return None
-    if share == 0.5:
-        return microseconds(float(np.median(values)))
-    position = max(int(np.ceil(share * len(values) - 1e-9)), 1) - 1
-    return microseconds(int(np.partition(values, position)[position]))
 
 
 def _row(gap: Gaps) -> dict[str, Any]:
