@@ -24,7 +24,7 @@ class Intervals:
     """A set of time, as sorted and disjoint half-open intervals.
 
     ``start_ns`` and ``end_ns`` are int64 of one length. Build one with `of` or `union`, which
-    bring any input into canonical form.
+    bring any input into canonical form. Sets share their arrays, which nothing writes to.
     """
 
     start_ns: I64
@@ -58,12 +58,18 @@ class Intervals:
         return int((self.end_ns - self.start_ns).sum())
 
     def __and__(self, other: Intervals) -> Intervals:
+        if not len(self) or not len(other):
+            return Intervals.empty()
         return Intervals(*_functions().both(*self._arrays, *other._arrays))
 
     def __or__(self, other: Intervals) -> Intervals:
+        if not len(self) or not len(other):
+            return self if len(self) else other
         return Intervals(*_functions().either(*self._arrays, *other._arrays))
 
     def __sub__(self, other: Intervals) -> Intervals:
+        if not len(self) or not len(other):
+            return self
         return Intervals(*_functions().without(*self._arrays, *other._arrays))
 
     @property
