@@ -206,7 +206,8 @@ def test_hosts_are_stated_or_reckoned(example: Path) -> None:
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.floats(90, 110), min_size=4, max_size=20),
+    # Nobody is further than 10 from the middle: the limit of 3.5 scaled deviations is below 60.
+    st.lists(st.floats(95, 105), min_size=4, max_size=20),
     st.integers(0, 19),
     st.sampled_from([10.0, 1000.0]),
 )
