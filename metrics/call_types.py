@@ -11,7 +11,7 @@ from metrics.classify import any_name, distinct, is_call, per_name, type_of_oper
 from metrics.distinct import distinct_values
 from parsers.columns import I8, I32, I64, MISSING, Bool, Events, RankTrace
 
-_Kind = TypeVar("_Kind", bound=np.signedinteger)
+_Kind = TypeVar("_Kind", bound=np.integer)
 
 BACKENDS: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:")
 
@@ -19,24 +19,24 @@ BACKENDS: Final = ("nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:")
 def elements_of(trace: RankTrace, args: I32) -> tuple[I64, I64]:
     """Elements in and out that the metadata states, -1 where it does not."""
     table = trace.collective_args
-    return _stated(table.in_elems, args), _stated(table.out_elems, args)
+    return stated(table.in_elems, args), stated(table.out_elems, args)
 
 
 def dtypes_of(trace: RankTrace, args: I32) -> I32:
     """Element type that the metadata states, as a string id; -1 where it does not."""
-    return _stated(trace.collective_args.dtype, args)
+    return stated(trace.collective_args.dtype, args)
 
 
 def _operations(trace: RankTrace, args: I32) -> I32:
-    return _stated(trace.collective_args.op, args)
+    return stated(trace.collective_args.op, args)
 
 
-def _stated(column: npt.NDArray[_Kind], args: I32) -> npt.NDArray[_Kind]:
-    """What the metadata of each call says, -1 where it has none."""
+def stated(column: npt.NDArray[_Kind], args: I32, nothing: int = MISSING) -> npt.NDArray[_Kind]:
+    """What the metadata of each call says, ``nothing`` where it has none."""
     if not len(column):
-        return np.full(len(args), MISSING, column.dtype)
+        return np.full(len(args), nothing, column.dtype)
     found = column[args]
-    found[args < 0] = MISSING
+    found[args < 0] = nothing
     return found
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics.call_families import Family, choose_family
+from metrics.call_types import stated
 from metrics.classify import TYPES, distinct, reduced_dtype
 from metrics.collectives.bandwidth import message_bytes, wire_factor
 from metrics.distinct import distinct_values
@@ -163,15 +164,10 @@ def dtype_index(name: str) -> int:
 
 def _stated_by(args: CollectiveArgs, rows: I32) -> CollectiveArgs:
     """What each of ``rows`` of the table states; of the row -1 nothing is known."""
-    absent = rows < 0
-    some, every = bool(absent.any()), bool(absent.all())
-    columns: dict[str, Any] = {}
-    for name, dtype in CollectiveArgs.COLUMNS:
-        nothing = 0 if name == "comms_id" else MISSING
-        column = np.full(len(rows), nothing, dtype) if every else getattr(args, name)[rows]
-        if some:
-            column[absent] = nothing
-        columns[name] = column
+    columns = {
+        name: stated(getattr(args, name), rows, 0 if name == "comms_id" else MISSING)
+        for name, _ in CollectiveArgs.COLUMNS
+    }
     return CollectiveArgs(**columns)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from metrics.statistics import rank_place
+
 Distribution = dict[str, float | int | None]
 
 _SHARES = (("p90", 0.90), ("p95", 0.95), ("p99", 0.99))
@@ -18,7 +20,7 @@ def distribution(values: Sequence[float]) -> Distribution:
         return {"mean": None, "p50": None, **{name: None for name, _ in _SHARES}, "n": 0}
     ordered = np.sort(np.asarray(values, np.float64))
     count = len(ordered)
-    ranks = {name: max(math.ceil(share * count - 1e-9), 1) - 1 for name, share in _SHARES}
+    ranks = {name: rank_place(count, share) for name, share in _SHARES}
     return {
         "mean": math.fsum(ordered.tolist()) / count,
         "p50": float(np.median(ordered)),

@@ -27,9 +27,13 @@ def nearest_rank(values: Sequence[Number], share: float) -> Number | None:
     """The ceil(share * n)-th smallest value, for 0 < share <= 1."""
     if not values:
         return None
+    return sorted(values)[rank_place(len(values), share)]
+
+
+def rank_place(count: int, share: float) -> int:
+    """Where the ceil(share * n)-th smallest of n > 0 values stands in order, from 0."""
     # a product a hair above a whole number must not move the rank
-    position = math.ceil(share * len(values) - 1e-9)
-    return sorted(values)[max(position, 1) - 1]
+    return max(math.ceil(share * count - 1e-9), 1) - 1
 
 
 def sample_std(values: Sequence[Number]) -> float | None:

@@ -23,7 +23,7 @@ from metrics.collectives.sync_points import SyncPoints, sync_points
 from metrics.collectives.verdicts import OWN_WORK, Verdicts, cause_of, confidence_of
 from metrics.groups import CommGroup
 from metrics.rank_facts import RankFacts
-from parsers.columns import I8, I64, Bool
+from parsers.columns import I64, Bool
 
 if TYPE_CHECKING:
     from metrics.collectives.chain import Link
@@ -168,22 +168,15 @@ class Causes:
 
     def verdicts(self, number: int, rows: I64) -> Verdicts:
         """Why the last member of each of these instances (as in `targets`) came last."""
-        asked = self.question(number, rows)
-        return self.judge(asked.labels, asked.targets, limit=asked.limit)
+        return self.judge(self.question(number, rows))
 
-    def judge(
-        self, labels: tuple[str, ...], targets: Targets, *, limit: I8 | None = None
-    ) -> Verdicts:
-        """Why the late member of each target came after its peers.
-
-        ``limit`` is the confidence of the matches, above which no verdict's can be.
-        """
+    def judge(self, asked: Question) -> Verdicts:
+        """Why the late member of each target came after its peers."""
+        labels, targets = asked.labels, asked.targets
         activities = [self.activity(label) for label in labels]
         segments = explain(self.points(labels), targets, activities)
         cause, share = cause_of(segments)
-        sure = confidence_of(segments, cause, share)
-        if limit is not None:
-            sure = np.minimum(sure, limit).astype(np.int8)
+        sure = np.minimum(confidence_of(segments, cause, share), asked.limits).astype(np.int8)
         alike = self._has_like_peer(labels, targets, segments)
         sure[~alike & np.isin(cause, OWN_WORK)] = LOW
         return Verdicts(targets, segments, cause, share, sure, alike)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from metrics.classify import TYPES
 from metrics.collectives.middle import middle_of
 from metrics.collectives.theil_sen import Z_99, slopes
+from metrics.statistics import rank_place
 from parsers.columns import I64, Bool
 
 F64 = npt.NDArray[np.float64]
@@ -59,20 +60,15 @@ def end_deviation(end_ns: I64) -> F64:
 
 def nearest_rank(values: F64 | I64, share: float) -> float:
     """The ceil(share * n)-th smallest of ``values``, which must not be empty."""
-    index = _place(len(values), share)
+    index = rank_place(len(values), share)
     return float(np.partition(values, index)[index])
 
 
 def middle_and_rank(values: F64 | I64, share: float) -> tuple[float, float]:
     """The median and the `nearest_rank` of ``values`` (none is NaN), found together."""
-    low, high, index = (len(values) - 1) // 2, len(values) // 2, _place(len(values), share)
+    low, high, index = (len(values) - 1) // 2, len(values) // 2, rank_place(len(values), share)
     ordered = np.partition(values, [low, high, index])
     return (float(ordered[low]) + float(ordered[high])) / 2, float(ordered[index])
-
-
-def _place(count: int, share: float) -> int:
-    # a product a hair above a whole number must not move the rank
-    return max(int(np.ceil(share * count - 1e-9)) - 1, 0)
 
 
 def member_offsets(end_ns: I64) -> I64:

@@ -76,8 +76,8 @@ def _answered(causes: Causes, asked: Mapping[int, Question]) -> Iterator[tuple[i
         for some in _portions(walks, asked):
             questions = [asked[walk] for walk in some]
             targets = Targets.joined([one.targets for one in questions])
-            limit = np.concatenate([one.limits for one in questions])
-            found = causes.judge(labels, targets, limit=limit)
+            limits = np.concatenate([one.limits for one in questions])
+            found = causes.judge(Question(labels, targets, limits))
             ends = np.cumsum([len(one.targets) for one in questions])
             parts = np.split(np.arange(len(targets)), ends[:-1])
             yield from ((walk, found.take(rows)) for walk, rows in zip(some, parts, strict=True))

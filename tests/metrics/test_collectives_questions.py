@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +59,7 @@ def test_answers_are_those_that_each_gets_alone(
     found = walk_together(causes, [ask(one) for one in asked])
 
     for question, answer in zip(asked, found, strict=True):
-        alone = causes.judge(question.labels, question.targets, limit=question.limit)
+        alone = causes.judge(question)
         assert columns(answer) == columns(alone)
 
 
@@ -70,9 +69,9 @@ def test_no_more_are_judged_at_once_than_are_compared_by_name(
     sizes = []
     judge = Causes.judge
 
-    def counted(self: Causes, *asked: Any, **more: Any) -> Verdicts:
-        sizes.append(len(asked[1]))
-        return judge(self, *asked, **more)
+    def counted(self: Causes, asked: Question) -> Verdicts:
+        sizes.append(len(asked.targets))
+        return judge(self, asked)
 
     monkeypatch.setattr(Causes, "judge", counted)
     monkeypatch.setattr(questions, "_MAX_TOGETHER", 3)

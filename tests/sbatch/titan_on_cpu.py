@@ -7,10 +7,10 @@ torchtitan or PyTorch that there is an accelerator; nothing of what is trained c
 from __future__ import annotations
 
 import functools
-import os
 import runpy
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +18,9 @@ import torch._utils
 import torch.distributed
 from torch.distributed.fsdp import FSDPModule
 from torch.profiler import profile
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "sbatch"))
+from gpt.ending import end_process
 
 
 class CpuProperties:
@@ -97,5 +100,4 @@ def main() -> None:
 
 
 main()
-sys.stdout.flush()
-os._exit(0)  # a thread of gloo that outlives the interpreter's lock would abort it
+end_process(0)

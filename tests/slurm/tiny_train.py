@@ -27,6 +27,9 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.profiler import ProfilerActivity, profile, schedule
 
+sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "sbatch"))
+from gpt.ending import end_process
+
 VOCABULARY: Final = 64
 WIDTH: Final = 32
 LAYERS: Final = 2
@@ -173,6 +176,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    os._exit(status)  # a thread of gloo that outlives the interpreter's lock would abort it
+    end_process(main())
