@@ -1,4 +1,4 @@
-"""Types of the fixtures."""
+"""Types of the fixtures, and what a test of the whole application does: type and look."""
 
 from __future__ import annotations
 
@@ -10,3 +10,32 @@ from ccltui.tui.app import Explorer
 
 Start = Callable[..., Explorer]
 Settle = Callable[[Pilot[int]], Awaitable[None]]
+
+
+def screen(app: Explorer) -> list[str]:
+    """Characters of every row of the screen."""
+    return [
+        "".join(part.text for part in strip) for strip in app.screen._compositor.render_strips()
+    ]
+
+
+def shows(app: Explorer, text: str) -> bool:
+    """Whether a text stands on the screen."""
+    return any(text in row for row in screen(app))
+
+
+async def appears(pilot: Pilot[int], text: str) -> bool:
+    """Whether a text stands on the screen by and by: what is computed comes when it is there."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for _ in range(1000):
+        if shows(app, text):
+            return True
+        await pilot.pause(0.01)
+    return False
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    """Type, and let the screen follow."""
+    await pilot.press(*keys)
+    await pilot.pause()

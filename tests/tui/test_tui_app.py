@@ -8,12 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Settle, Start
+from explorers import Settle, Start, appears, press, screen, shows
 from fakes import FakeLoad, Plan, fail_to_open
-from textual.pilot import Pilot
 
 from ccltui.tui.actions import active
-from ccltui.tui.app import Explorer
 from ccltui.tui.messages import Fact, JobOpened, LoadEnded
 from ccltui.tui.session import Filter
 from ccltui.tui.viewstate import Pane
@@ -21,35 +19,6 @@ from ccltui.tui.widgets.canvas import CellCanvas
 from parsers.discover import Capture, Discovery, FoundFile
 from parsers.job import Job
 from parsers.window import Window
-
-
-def screen(app: Explorer) -> list[str]:
-    """Characters of every row of the screen."""
-    return [
-        "".join(part.text for part in strip) for strip in app.screen._compositor.render_strips()
-    ]
-
-
-def shows(app: Explorer, text: str) -> bool:
-    """Whether a text stands on the screen."""
-    return any(text in row for row in screen(app))
-
-
-async def appears(pilot: Pilot[int], text: str) -> bool:
-    """Whether a text stands on the screen by and by: what is computed comes when it is there."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    for _ in range(1000):
-        if shows(app, text):
-            return True
-        await pilot.pause(0.01)
-    return False
-
-
-async def press(pilot: Pilot[int], *keys: str) -> None:
-    """Type, and let the screen follow."""
-    await pilot.press(*keys)
-    await pilot.pause()
 
 
 async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None:
@@ -395,69 +364,6 @@ async def test_ranks_without_findings_are_being_computed(start: Start) -> None:
 
         assert shows(app, "Computing the first numbers of 8 ranks.")
         assert not shows(app, "No trace that can be shown.")
-
-
-async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: Settle) -> None:
-    app = start()
-    async with app.run_test(size=(100, 30)) as pilot:
-        await settle(pilot)
-        await press(pilot, "3", "n")
-        assert shows(app, "! nothing is searched for: / begins")
-        await press(pilot, "/", *"nccl", "enter")
-        while app.scene.hits is None:
-            await pilot.pause(0.01)
-        await press(pilot, "0", "n", "n")
-        assert shows(app, "/nccl/ 3/84")
-        await press(pilot, "escape")
-        assert not shows(app, "/nccl/")
-
-
-async def test_goto_shows_the_place_while_it_is_typed(start: Start, settle: Settle) -> None:
-    app = start()
-    async with app.run_test(size=(100, 30)) as pilot:
-        await settle(pilot)
-        await press(pilot, "2", "g", *"k40")
-        assert app.scene.state.selection.k == 40
-        await press(pilot, "escape")
-        assert app.scene.state.selection.k == 0
-        await press(pilot, "G", "g", "g")
-        assert app.scene.state.selection.rank == "0"
-        assert app.control.asking is None
-
-
-async def test_two_strokes_also_work_where_the_first_alone_means_nothing(
-    start: Start, settle: Settle
-) -> None:
-    app = start()
-    async with app.run_test(size=(100, 30)) as pilot:
-        await settle(pilot)
-        await press(pilot, "5", "G")
-        assert app.scene.state.file > 0
-        await press(pilot, "g")
-        assert shows(app, "g works in 2 Alignment, 3 Timeline and 4 Events")
-        await press(pilot, "g")
-        assert app.scene.state.file == 0
-        assert not shows(app, "works in")
-
-        await press(pilot, "g", "2")
-        assert shows(app, "[2 Align]")
-
-
-async def test_ranks_are_chosen_and_views_come_back(start: Start, settle: Settle) -> None:
-    app = start()
-    async with app.run_test(size=(100, 30)) as pilot:
-        await settle(pilot)
-        await press(pilot, "r", *"2-4", "enter")
-        await settle(pilot)
-        assert tuple(app.scene.findings.lanes) == ("2", "3", "4")
-        assert shows(app, "ranks 2,3,4")
-
-        await press(pilot, "3", "m", "a", "2", "'", "a")
-        assert shows(app, "[3 Time]")
-        await press(pilot, "backspace")
-        assert shows(app, "[2 Align]")
-        await press(pilot, "ctrl+r")
-        assert shows(app, "[3 Time]")
 
 
 async def test_what_is_in_view_is_written_copied_and_pictured(

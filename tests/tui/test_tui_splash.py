@@ -10,9 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from explorers import Start
+from explorers import Start, screen
 from ptys import Program, running
-from test_tui_app import screen
 
 from ccltui import splash
 from ccltui.splash import frame, frame_lines, opens_explorer

@@ -1,0 +1,68 @@
+"""Finding one's way under keys: search, go to, two strokes, chosen ranks, views of before."""
+
+from __future__ import annotations
+
+from explorers import Settle, Start, press, shows
+
+
+async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "3", "n")
+        assert shows(app, "! nothing is searched for: / begins")
+        await press(pilot, "/", *"nccl", "enter")
+        while app.scene.hits is None:
+            await pilot.pause(0.01)
+        await press(pilot, "0", "n", "n")
+        assert shows(app, "/nccl/ 3/84")
+        await press(pilot, "escape")
+        assert not shows(app, "/nccl/")
+
+
+async def test_goto_shows_the_place_while_it_is_typed(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "2", "g", *"k40")
+        assert app.scene.state.selection.k == 40
+        await press(pilot, "escape")
+        assert app.scene.state.selection.k == 0
+        await press(pilot, "G", "g", "g")
+        assert app.scene.state.selection.rank == "0"
+        assert app.control.asking is None
+
+
+async def test_two_strokes_also_work_where_the_first_alone_means_nothing(
+    start: Start, settle: Settle
+) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "5", "G")
+        assert app.scene.state.file > 0
+        await press(pilot, "g")
+        assert shows(app, "g works in 2 Alignment, 3 Timeline and 4 Events")
+        await press(pilot, "g")
+        assert app.scene.state.file == 0
+        assert not shows(app, "works in")
+
+        await press(pilot, "g", "2")
+        assert shows(app, "[2 Align]")
+
+
+async def test_ranks_are_chosen_and_views_come_back(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "r", *"2-4", "enter")
+        await settle(pilot)
+        assert tuple(app.scene.findings.lanes) == ("2", "3", "4")
+        assert shows(app, "ranks 2,3,4")
+
+        await press(pilot, "3", "m", "a", "2", "'", "a")
+        assert shows(app, "[3 Time]")
+        await press(pilot, "backspace")
+        assert shows(app, "[2 Align]")
+        await press(pilot, "ctrl+r")
+        assert shows(app, "[3 Time]")
