@@ -16,6 +16,7 @@ from ccltui.report.layout import count_text, duration_text
 from metrics.card_check import check_card
 from metrics.classify import COMM, classes_of
 from metrics.steps import steps_of
+from parsers.acceleration import wanted
 from parsers.columns import Group
 from parsers.job import Job
 from parsers.kineto import accelerator
@@ -259,7 +260,7 @@ def capture_windows(job: Job) -> Finding:
 
 def decoder(_job: Job) -> Finding:
     """Which of the two readers of Kineto files is in use here: they give the same columns."""
-    if not accelerator.wanted():
+    if not wanted():
         message = "the general decoder: CCLTUI_ACCEL=0 turns the compiled scanner off"
         return Finding("decoder", "ok", message)
     if accelerator.compiled():

@@ -14,12 +14,12 @@ import numpy as np
 from metrics.classify import TYPES
 from metrics.collectives.bandwidth import matched_bandwidth
 from metrics.collectives.deviation import middle_and_rank
-from metrics.collectives.middle import middle_of
 from metrics.collectives.selection import Part, describe_group, parts_of
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.distinct import distinct_values
 from metrics.envelope import answer, source_of
 from metrics.instances import implied_size
+from metrics.middle import middle_of
 from metrics.refusal import Refusal, nothing_on_the_wire, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result

@@ -35,7 +35,7 @@ def stated(column: npt.NDArray[_Kind], args: I32, nothing: int = MISSING) -> npt
     """What the metadata of each call says, ``nothing`` where it has none."""
     if not len(column):
         return np.full(len(args), nothing, column.dtype)
-    found = column[args]
+    found = column.take(args)
     found[args < 0] = nothing
     return found
 

@@ -109,8 +109,8 @@ def calls_of(
     groups to the job's ``groups``.
     """
     family = choose_family(trace, work, classes)
-    order = np.argsort(family.start_ns, kind="stable")
-    family = family.take(order)
+    if (family.start_ns[1:] < family.start_ns[:-1]).any():
+        family = family.take(np.argsort(family.start_ns, kind="stable"))
     args = _stated_by(trace.collective_args, family.args)
     group = np.append(group_index, np.int32(MISSING))[args.group]
     src, dst = args.src, args.dst

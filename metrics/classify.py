@@ -165,21 +165,21 @@ def per_name(strings: Strings, names: I32, answer: Mapping[int, int], default: i
     table = np.full(len(strings) + 1, default, np.int8)  # the last entry serves the id -1
     for name, value in answer.items():
         table[name] = value
-    return table[names]
+    return table.take(names)
 
 
 def is_one_of(kind: I8, types: Sequence[str]) -> Bool:
     """Which kinds (indices into TYPES, -1 for none) are of these types."""
     table = np.zeros(len(TYPES) + 1, np.bool_)  # the last entry serves the kind -1
     table[[TYPES.index(name) for name in types]] = True
-    return np.asarray(table[kind])
+    return table.take(kind)
 
 
 def any_name(strings: Strings, names: I32, chosen: Sequence[int]) -> Bool:
     """Which events have one of the chosen name ids."""
     table = np.zeros(len(strings) + 1, np.bool_)  # the last entry serves the id -1
     table[list(chosen)] = True
-    return np.asarray(table[names])
+    return table.take(names)
 
 
 def distinct(ids: I32) -> list[int]:

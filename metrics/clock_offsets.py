@@ -12,6 +12,7 @@ from metrics.collectives.clocks import MAX_RESIDUAL_NS, Clock
 from metrics.collectives.selection import chosen_of, require_ranks
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of
+from metrics.middle import middle_of
 from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
@@ -98,7 +99,7 @@ def _per_host(known: Mapping[str, Clock], hosts: Mapping[str, str]) -> dict[str,
     return {
         host: {
             "ranks": len(values),
-            "offset_us": microseconds(float(np.median(values))),
+            "offset_us": microseconds(float(middle_of(values))),
             "spread_us": microseconds(max(values) - min(values)),
         }
         for host, values in found.items()

@@ -11,6 +11,7 @@ from metrics.call_families import api_call_times
 from metrics.classify import TYPES
 from metrics.dimensions import DIMS
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import counted
 from metrics.envelope import answer, source_of
 from metrics.refusal import refuse
 from metrics.registry import Metric
@@ -84,7 +85,7 @@ def _by_step(rank: RankView) -> dict[str, int]:
     """Calls by step, those that no step covers under "outside"; nothing without any marker."""
     if rank.marker is None:
         return {}
-    steps, counts = np.unique(rank.selected_calls.step, return_counts=True)
+    steps, counts = counted(rank.selected_calls.step)
     named = zip(steps.tolist(), counts.tolist(), strict=True)
     return {str(step) if step >= 0 else "outside": count for step, count in named}
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from functools import cache
 
-from parsers.kineto.accelerator import wanted
-
-
-def available() -> bool:
-    """Whether all of it was built, and is wanted."""
-    return wanted() and _built()
+from parsers.acceleration import wanted
 
 
 @cache
-def _built() -> bool:
+def available() -> bool:
+    """Whether all of it was built, and was wanted when this was asked first.
+
+    It is asked for every set of intervals: thousands of times in a command.
+    """
+    if not wanted():
+        return False
     try:
         import metrics._intervals  # noqa: PLC0415
         import metrics.collectives._passes  # noqa: F401, PLC0415

@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from metrics.distinct import distinct_values
+from metrics.distinct import counted, distinct_values
+from metrics.middle import middle_of
 from parsers.columns import I64
 
 F64 = npt.NDArray[np.float64]
@@ -47,8 +48,8 @@ def fit(size_bytes: I64, time_ns: I64) -> Line | str:
     apart = size[late] != size[early]
     early, late = early[apart], late[apart]
     slopes = np.sort((time[late] - time[early]) / (size[late] - size[early]))
-    beta = float(np.median(slopes))
-    alpha = float(np.median(time - beta * size))
+    beta = float(middle_of(slopes))
+    alpha = float(middle_of(time - beta * size))
     if beta <= 0:
         return "larger messages take no longer: waiting, not moving, decides the times"
     if alpha < 0:
@@ -70,7 +71,7 @@ def _evenly(size_bytes: I64, time_ns: I64) -> tuple[F64, F64]:
 def _interval(slopes: F64, size: F64) -> tuple[float, float]:
     """Sen's confidence limits; sizes that repeat narrow what the pairs can say."""
     n = len(size)
-    _, tied = np.unique(size, return_counts=True)
+    _, tied = counted(size)
     variance = n * (n - 1) * (2 * n + 5) - float((tied * (tied - 1) * (2 * tied + 5)).sum())
     spread = _Z_95 * np.sqrt(variance / 18)
     low = int(np.floor((len(slopes) - spread) / 2)) - 1

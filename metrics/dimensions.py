@@ -217,10 +217,12 @@ def dims_of_calls(calls: Calls, groups: Sequence[CommGroup], degrees: Degrees) -
     """
     of_group = np.array([DIMS.index(g.dim) for g in groups] + [_UNKNOWN_DIM], np.int8)
     by_rule = np.array([MODES.index(g.mode) for g in groups] + [_UNKNOWN_MODE], np.int8)
-    dims, modes = of_group[calls.group], by_rule[calls.group]
+    dims, modes = of_group.take(calls.group), by_rule.take(calls.group)
     open_calls = (dims == _UNKNOWN_DIM) | (dims == DIMS.index("world"))
     if calls.source == "kernel":
         open_calls &= calls.has_metadata
+    if not open_calls.any():
+        return dims, modes
     exchange = "cp" if (degrees.cp or 1) > 1 and degrees.ep == 1 else "ep"
     for kinds, dim in ((("Send", "Recv"), "pp"), (("AllToAll",), exchange)):
         told = open_calls & is_one_of(calls.kind, kinds)

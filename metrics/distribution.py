@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from metrics.middle import middle_of
 from metrics.statistics import rank_place
 
 Distribution = dict[str, float | int | None]
@@ -23,7 +24,7 @@ def distribution(values: Sequence[float]) -> Distribution:
     ranks = {name: rank_place(count, share) for name, share in _SHARES}
     return {
         "mean": math.fsum(ordered.tolist()) / count,
-        "p50": float(np.median(ordered)),
+        "p50": float(middle_of(ordered)),
         **{name: float(ordered[rank]) for name, rank in ranks.items()},
         "n": count,
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from metrics.across import row_all, row_count, row_max, row_min, row_sum
 from metrics.classify import TYPES
 from metrics.collectives.p2p import RECV, SEND
 from metrics.distinct import distinct_values
@@ -110,7 +111,7 @@ def _matched(
         for name in ("start_ns", "dur_ns", "message_bytes", "wire_bytes")
     }
     present, wire = rows[keep] >= 0, table["wire_bytes"]
-    told = ((wire >= 0) | ~present).all(axis=1)
+    told = row_all((wire >= 0) | ~present)
     group = np.full(len(keep), match.group, np.int32)
     return Instances(
         group=group,
@@ -119,9 +120,9 @@ def _matched(
         step=match.step[keep],
         start_ns=_lowest(table["start_ns"], present),
         time_ns=_lowest(table["dur_ns"], present),
-        message_bytes=table["message_bytes"].max(axis=1, initial=MISSING),
-        wire_bytes=np.where(told, np.where(present, wire, 0).sum(axis=1), MISSING),
-        members=present.sum(axis=1),
+        message_bytes=row_max(table["message_bytes"], MISSING),
+        wire_bytes=np.where(told, row_sum(np.where(present, wire, 0)), MISSING),
+        members=row_count(present),
         group_size=_sizes(view, group, implied_size(view, match)),
         trusted=match.agrees[keep],
         source=np.full(len(keep), MISSING, np.int64),
@@ -149,7 +150,7 @@ def _gathered(calls: Sequence[Calls], rows: I64, column: str) -> I64:
 
 def _lowest(values: I64, present: Bool) -> I64:
     never = np.iinfo(np.int64).max
-    return np.asarray(np.where(present, values, never).min(axis=1, initial=never))
+    return row_min(np.where(present, values, never), never)
 
 
 def _dims(view: View, calls: Sequence[Calls], rows: I64) -> I8:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -90,6 +90,8 @@ class Intervals:
         stop = int(np.searchsorted(self.start_ns, end_ns, side="left"))
         if start_ns >= end_ns or first >= stop:
             return Intervals.empty()
+        if start_ns <= self.start_ns[0] and self.end_ns[-1] <= end_ns:
+            return self
         return Intervals(
             np.maximum(self.start_ns[first:stop], start_ns),
             np.minimum(self.end_ns[first:stop], end_ns),
@@ -128,7 +130,7 @@ class Intervals:
         if len(self) == 1:  # a window: to compare is quicker than to search
             return np.asarray((times >= self.start_ns[0]) & (times < self.end_ns[0]))
         begun = np.searchsorted(self.start_ns, times, side="right")
-        inside: Bool = (begun > 0) & (times < self.end_ns[np.maximum(begun - 1, 0)])
+        inside: Bool = (begun > 0) & (times < self.end_ns.take(np.maximum(begun - 1, 0)))
         return inside
 
 
@@ -164,8 +166,11 @@ def standstills(times_ns: Sequence[I64], least_ns: int) -> Intervals:
 
 def _functions() -> Functions:
     """The compiled ones where they are there and wanted."""
-    if not available():
-        return interval_arrays
+    return _compiled() if available() else interval_arrays
+
+
+@cache
+def _compiled() -> Functions:
     from metrics import _intervals  # noqa: PLC0415
 
     compiled: Functions = _intervals

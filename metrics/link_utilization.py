@@ -18,6 +18,7 @@ from metrics.envelope import answer, source_of
 from metrics.hardware import LINK_OVERRIDE, LinkPeak, device_names, device_of, link_peak
 from metrics.hockney import measured
 from metrics.instances import Instances, operations
+from metrics.middle import middle_of
 from metrics.refusal import Refusal, nothing_on_the_wire, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
@@ -123,7 +124,7 @@ def _row(view: View, part: Part) -> dict[str, Any]:
         "type": TYPES[part.kind],
         "dim": DIMS[part.dim],
         "link_utilization_ratio": ratio(part.moved, part.possible),
-        "p50_ratio": float(np.median(share)),
+        "p50_ratio": float(middle_of(share)),
         "max_ratio": float(share.max()),
         "n": len(share),
         "peak_GBps": part.peak.gbps,

@@ -21,7 +21,8 @@ class Lane:
         self.rank = rank
         gpu = rank.trace.group("gpu")
         self.rows = np.flatnonzero(gpu.dur_ns > 0)  # what takes no time decides nothing
-        self.start, self.end = gpu.start_ns[self.rows], gpu.end_ns[self.rows]
+        self.start = gpu.start_ns.take(self.rows)
+        self.end = self.start + gpu.dur_ns.take(self.rows)
         self.before, self._ends_last = before_and_last(self.start, self.end)
         # To which piece of which other lane the way leads on, -1 where it stays here.
         self.jump_lane = np.full(len(self.rows), MISSING, np.int64)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metrics.distinct import counted
+from metrics.middle import middle_of
 from parsers.columns import I64, MISSING
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ def block_of(view: View, label: str, row: int) -> Block:
         positions=tuple(_position(one, dur[:, i], gap[:, i]) for i, one in enumerate(pattern)),
         repetitions=len(dur),
         others=sum(one.others for one in found.values()),
-        period_ns=int(np.median(period)),
+        period_ns=int(middle_of(period)),
         by_rank={rank: len(one.dur_ns) for rank, one in found.items()},
     )
 
@@ -114,14 +116,14 @@ def _repetitions(rank: RankView, pattern: Sequence[str], track: int | None) -> _
     wanted = np.array([trace.strings.find(name) if name else MISSING for name in pattern], np.int64)
     begins = gpu.name == wanted[0]
     if track is None and begins.any():
-        tracks, counts = np.unique(gpu.track[begins], return_counts=True)
+        tracks, counts = counted(gpu.track[begins])
         track = int(tracks[counts.argmax()])
     stream = np.flatnonzero(gpu.track == track) if track is not None else np.empty(0, np.intp)
     start, end, name = gpu.start_ns[stream], gpu.end_ns[stream], gpu.name[stream]
     at = np.flatnonzero(name == wanted[0])
     size = np.diff(at)
-    at, counted = at[:-1], rank.windows.contains(start[at[:-1]])
-    same = counted & (size == length)
+    at, begun = at[:-1], rank.windows.contains(start[at[:-1]])
+    same = begun & (size == length)
     cells = at[same][:, np.newaxis] + np.arange(length)
     equal = (name[cells] == wanted).all(axis=1)
     cells = cells[equal]
@@ -129,7 +131,7 @@ def _repetitions(rank: RankView, pattern: Sequence[str], track: int | None) -> _
         dur_ns=end[cells] - start[cells],
         gap_ns=start[cells + 1] - end[cells],
         period_ns=start[cells[:, 0] + length] - start[cells[:, 0]],
-        others=int(counted.sum()) - len(cells),
+        others=int(begun.sum()) - len(cells),
     )
 
 
@@ -142,10 +144,10 @@ def _position(name: str, dur_ns: I64, gap_ns: I64) -> Position:
     return Position(
         name=name,
         count=len(ordered),
-        median_ns=int(np.median(ordered)),
+        median_ns=int(middle_of(ordered)),
         p5_ns=share(5),
         p95_ns=share(95),
         least_ns=int(ordered[0]),
         most_ns=int(ordered[-1]),
-        gap_ns=int(np.median(gap_ns)),
+        gap_ns=int(middle_of(gap_ns)),
     )

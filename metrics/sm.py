@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from metrics.classify import COMP, distinct
+from metrics.classify import COMP, any_name, distinct
 from metrics.device_time import device_ranks, without_device
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
@@ -100,7 +100,7 @@ def sm_active_pct(rank: RankView) -> float | None:
     """Mean reading of active SMs in the rank's windows, percent; None without a reading."""
     samples, trace = rank.trace.samples, rank.trace
     named = [i for i in distinct(samples.name) if _SM_ACTIVE.match(trace.text(i))]
-    rows = np.isin(samples.name, named) & rank.windows.contains(samples.time_ns)
+    rows = any_name(trace.strings, samples.name, named) & rank.windows.contains(samples.time_ns)
     return mean(samples.value[rows].tolist())
 
 

@@ -138,7 +138,7 @@ def launch_rows(trace: RankTrace) -> I32:
     if high - low <= _DENSE * len(keys):  # calls are numbered as they are made
         table = np.full(high - low + 2, MISSING, np.int32)
         table[keys[::-1] - low] = known[::-1]  # of several with one number the first
-        return table[np.clip(work - low, -1, high - low + 1)]  # outside: the last entry
+        return table.take(np.clip(work - low, -1, high - low + 1))  # outside: the last entry
     order = np.argsort(keys, kind="stable")
     at = np.minimum(np.searchsorted(keys, work, sorter=order), len(keys) - 1)
     rows = order[at]
@@ -154,7 +154,7 @@ def launch_times(trace: RankTrace, rows: I32) -> I64:
     starts = trace.group("runtime").start_ns
     if not len(starts):
         return np.full(len(rows), np.iinfo(np.int64).min)
-    return np.where(rows >= 0, starts[rows], np.iinfo(np.int64).min)
+    return np.where(rows >= 0, starts.take(rows), np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
     starts = np.array([step.start_ns for step in steps], np.int64)
     ends = np.array([step.end_ns for step in steps], np.int64)
     index = np.searchsorted(starts, times_ns, side="right") - 1
-    return np.where((index >= 0) & (times_ns < ends[index]), index, OUTSIDE)
+    return np.where((index >= 0) & (times_ns < ends.take(index)), index, OUTSIDE)
 
 
 def _extents(gpu: Events, index: I32, num_steps: int) -> tuple[I64, I64]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from metrics.classify import COMP, any_name
 from metrics.directory import metric_cal as metric_cal_of
+from metrics.distinct import counted
 from metrics.envelope import answer
 from metrics.flops import CONVOLUTIONS, flops_of
 from metrics.mfu import PEAK_OVERRIDE, peak_of
@@ -172,7 +173,7 @@ def _recorded(rank: RankView) -> Made | None:
     if rank.by_steps:
         rows = rows[_in_steps(rank, rows)]
     code = events.name[rows].astype(np.int64) * len(rank.trace.strings) + events.shapes[rows]
-    pairs, counts = np.unique(code, return_counts=True)
+    pairs, counts = counted(code)
     return Counter(
         {
             (rank.trace.text(pair // len(rank.trace.strings)), _text(rank, pair)): count

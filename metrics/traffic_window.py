@@ -14,6 +14,7 @@ from metrics.distinct import distinct_values
 from metrics.envelope import answer, source_of
 from metrics.hardware import positive_number
 from metrics.intervals import Intervals, union
+from metrics.middle import middle_of
 from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Result
@@ -75,7 +76,7 @@ def compute(view: View) -> Result:
         raise refuse("not_applicable", "no burst follows one of another known dimension")
     source, warnings = source_of(view.ranks)
     details: dict[str, Any] = {
-        "p50_window_us": microseconds(float(np.median(known))),
+        "p50_window_us": microseconds(float(middle_of(known))),
         "windows": _table(length, pair),
         "idle_gaps": _idle_gaps(list(bursts.values())),
         "merge_us": merge_us,
@@ -168,7 +169,7 @@ def _idle_gaps(trains: Sequence[Bursts]) -> dict[str, Any]:
         table[DIMS[dim]] = {
             "count": len(gaps),
             "total_us": microseconds(int(gaps.sum())),
-            "p50_us": microseconds(float(np.median(gaps))) if len(gaps) else None,
+            "p50_us": microseconds(float(middle_of(gaps))) if len(gaps) else None,
         }
     return dict(sorted(table.items()))
 

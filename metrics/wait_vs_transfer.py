@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from metrics.across import row_min
 from metrics.classify import TYPES
 from metrics.collectives import lag_tables
 from metrics.collectives.blame import Chosen
@@ -88,7 +89,7 @@ def _per_rank(chosen: Sequence[Chosen], num_ranks: int) -> tuple[I64, I64]:
 
 def _transfer(one: Chosen) -> I64:
     """Transfer of each instance, int64 ns [n]."""
-    return np.asarray(one.dur_ns.min(axis=1))
+    return row_min(one.dur_ns)
 
 
 def _sums(one: Chosen, rows: Bool) -> tuple[int, int]:

@@ -175,7 +175,7 @@ class Activity:
         """Calls in the order in which they ended, and when."""
         ends_ns = self.calls.end_ns
         order = np.argsort(ends_ns, kind="stable")
-        return order, ends_ns[order]
+        return order, ends_ns.take(order)
 
     @cached_property
     def _computed_ns(self) -> I64:
@@ -194,7 +194,7 @@ def _latest(ends_ns: I64, times_ns: I64) -> tuple[I64, I64]:
     place = np.searchsorted(ends_ns, times_ns, side="right") - 1
     if not len(ends_ns):
         return np.full(times_ns.shape, np.iinfo(np.int64).min // 2), place
-    found = np.where(place >= 0, ends_ns[np.maximum(place, 0)], np.iinfo(np.int64).min // 2)
+    found = np.where(place >= 0, ends_ns.take(np.maximum(place, 0)), np.iinfo(np.int64).min // 2)
     return found, place
 
 

@@ -119,5 +119,9 @@ def _without_repeats(keys: Sequence[I64]) -> list[I64]:
 
 def _as_ranks(keys: Sequence[I64]) -> list[I64]:
     """The keys numbered 0, 1, … in ascending order over all members."""
-    _, ranks = np.unique(np.concatenate(list(keys)), return_inverse=True)
-    return np.split(ranks.astype(np.int64), np.cumsum([len(key) for key in keys])[:-1])
+    together = np.concatenate(list(keys))
+    order = np.argsort(together, kind="stable")  # a few ascending runs: they are merged
+    ordered = together[order]
+    ranks = np.zeros(len(together), np.int64)
+    ranks[order[1:]] = np.cumsum(ordered[1:] != ordered[:-1])
+    return np.split(ranks, np.cumsum([len(key) for key in keys])[:-1])

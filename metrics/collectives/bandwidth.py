@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from metrics.across import row_max, row_min
 from metrics.classify import TYPES
 from parsers.columns import I64, MISSING
 
@@ -89,9 +90,9 @@ def matched_bandwidth(
     one rank only (m = 1) it includes waiting, and the result is a lower bound. -1 in either
     array is an absent member; the message is the largest that any member states.
     """
-    size = size_bytes.max(axis=1, initial=MISSING)
+    size = row_max(size_bytes, MISSING)
     present = np.where(dur_ns >= 0, dur_ns, np.iinfo(np.int64).max)
-    time = present.min(axis=1, initial=np.iinfo(np.int64).max)
+    time = row_min(present, np.iinfo(np.int64).max)
     time = np.where(time == np.iinfo(np.int64).max, MISSING, time)
     measured = (time > 0) & (size >= 0)
     algbw = np.where(measured, size, np.nan) / np.where(measured, time, 1)

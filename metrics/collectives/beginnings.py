@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from metrics.across import row_any
 from metrics.collectives.causes import Causes
 from metrics.collectives.match import gather
 from metrics.collectives.stragglers import GroupArrivals
@@ -49,7 +50,7 @@ def _begins(causes: Causes, group: GroupArrivals, near: Sequence[GroupArrivals])
     usable = group.match.usable
     start = gather(group.match.where(usable), causes.inputs, "start_ns")
     first = min(moments, key=lambda moment: int(moment[0]))
-    found[usable] = (start <= first).any(axis=1)
+    found[usable] = row_any(start <= first)
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from metrics.across import row_min, row_sum
 from metrics.collectives.stragglers import GroupArrivals, Lateness, by_start, clock_free
 from metrics.distinct import distinct_values
 from parsers.columns import I8, I64, Bool
@@ -108,7 +109,7 @@ def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
         who = one.members[one.lateness.last[blamed]]
         wait[one.members] += one.lateness.wait_ns.sum(axis=0)
         np.add.at(last, who, 1)
-        np.add.at(caused, who, one.lateness.wait_ns[blamed].sum(axis=1))
+        np.add.at(caused, who, row_sum(one.lateness.wait_ns[blamed]))
         part[one.members] += int(blamed.sum())
         present[one.members] = True
     return Tally(wait, last, caused, part, int(present.sum()))
@@ -116,7 +117,7 @@ def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
 
 def is_persistent(chosen: Sequence[Chosen], label: int) -> bool:
     """Whether a label is last most often in the first and in the second half of the blamed."""
-    times = [one.start_ns.min(axis=1)[one.lateness.last >= 0] for one in chosen]
+    times = [row_min(one.start_ns)[one.lateness.last >= 0] for one in chosen]
     who = [one.members[one.lateness.last[one.lateness.last >= 0]] for one in chosen]
     order = np.argsort(np.concatenate(times), kind="stable")
     ordered = np.concatenate(who)[order]
@@ -146,14 +147,12 @@ def _caused_by_time(chosen: Sequence[Chosen], num_labels: int) -> I64:
     """Wait caused, int64 ns [label, unit of time]."""
     blamed = [one.lateness.last >= 0 for one in chosen]
     who = [one.members[one.lateness.last[rows]] for one, rows in zip(chosen, blamed, strict=True)]
-    wait = [
-        one.lateness.wait_ns[rows].sum(axis=1) for one, rows in zip(chosen, blamed, strict=True)
-    ]
+    wait = [row_sum(one.lateness.wait_ns[rows]) for one, rows in zip(chosen, blamed, strict=True)]
     step = np.concatenate([one.step[rows] for one, rows in zip(chosen, blamed, strict=True)])
     every = distinct_values(np.concatenate([one.step for one in chosen]))
     units = every[every >= 0]
     if len(units) < MIN_STEPS:
-        start = np.concatenate([one.start_ns.min(axis=1) for one in chosen])
+        start = np.concatenate([row_min(one.start_ns) for one in chosen])
         since = start - start.min()  # small numbers: floats would lose some ns of epochs
         step = (since * QUARTERS // (since.max() + 1))[np.concatenate(blamed)]
         units = np.arange(QUARTERS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from metrics.across import row_sum
 from metrics.collectives.selection import Part
 from metrics.collectives.verdicts import Verdicts
 
@@ -48,7 +49,7 @@ def blamed_of(view: View, parts: Sequence[Part], limit: int) -> list[Blamed]:
     Those with most waiting are kept.
     """
     rows = [_rows(part) for part in parts]
-    waits = [part.arrived.wait_ns[one].sum(axis=1) for part, one in zip(parts, rows, strict=True)]
+    waits = [row_sum(part.arrived.wait_ns[one]) for part, one in zip(parts, rows, strict=True)]
     together = np.concatenate([np.empty(0, np.int64), *waits])
     least = 0
     if len(together) > limit:

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics.collectives.deviation import nearest_rank
-from metrics.collectives.middle import middle_of
 from metrics.collectives.nearest import Alike, Tokens
 from metrics.collectives.theil_sen import slopes
+from metrics.middle import middle_of
 from parsers.columns import I64, MISSING, Bool
 
 F64 = npt.NDArray[np.float64]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from metrics.across import row_any
 from metrics.classify import TYPES
 from metrics.collectives.activity import Activity, Sorts
 from metrics.collectives.clocks import ClockModel
@@ -21,6 +22,7 @@ from metrics.collectives.segments import Segments, Targets, explain
 from metrics.collectives.stragglers import Arrivals
 from metrics.collectives.sync_points import SyncPoints, sync_points
 from metrics.collectives.verdicts import OWN_WORK, Verdicts, cause_of, confidence_of
+from metrics.distinct import numbered
 from metrics.groups import CommGroup
 from metrics.rank_facts import RankFacts
 from parsers.columns import I64, Bool
@@ -71,7 +73,7 @@ class Causes:
             group.axis or (group.description if group.dim == "unknown" else "") or group.dim
             for group in self.groups
         ]
-        kinds, number = np.unique(np.array([*names, "unknown"]), return_inverse=True)
+        kinds, number = numbered(np.array([*names, "unknown"]))
         transfers = [f"{kind} {way}" for kind in TYPES for way in ("below", "above")]
         return number, np.array([*kinds.tolist(), *transfers])
 
@@ -185,4 +187,4 @@ class Causes:
         """Whether a punctual peer is in the late rank's stage: others do other work."""
         stage = np.array([self.stages[label] for label in labels])
         like = stage == stage[targets.late][:, np.newaxis]
-        return np.asarray((like & segments.start.punctual).any(axis=1))
+        return np.asarray(row_any(like & segments.start.punctual))

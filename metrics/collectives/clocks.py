@@ -21,9 +21,10 @@ from metrics.collectives.deviation import (
     nearest_rank,
 )
 from metrics.collectives.match import MEDIUM, GroupMatch, Matches, MatchInput, gather, taking_part
-from metrics.collectives.middle import middle_of
 from metrics.collectives.offsets import Observation, components, solve, standard_errors
 from metrics.collectives.theil_sen import Z_99, slopes
+from metrics.distinct import numbered
+from metrics.middle import middle_of
 from parsers.columns import I64, MISSING, Bool
 
 F64 = npt.NDArray[np.float64]
@@ -236,7 +237,7 @@ def _drift(samples: Sequence[_Sample], hosts: I64) -> F64:
 
 def _of_hosts(seen: Observation, hosts: I64) -> Observation:
     """What a group tells of the hosts of its members: the means over the members of each."""
-    names, place = np.unique(hosts[seen.members], return_inverse=True)
+    names, place = numbered(hosts[seen.members])
     number = np.bincount(place)
     values = np.bincount(place, seen.values) / number
     return Observation(names, values, seen.weight * float(number.mean()))

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from metrics.across import row_max, row_min
 from metrics.classify import TYPES
-from metrics.collectives.middle import middle_of
 from metrics.collectives.theil_sen import Z_99, slopes
+from metrics.middle import middle_of
 from metrics.statistics import rank_place
 from parsers.columns import I64, Bool
 
@@ -108,4 +109,4 @@ def drifts(end_ns: I64, times_ns: I64) -> I64:
 
 def ends_after_all_started(start_ns: I64, end_ns: I64) -> Bool:
     """The overlap test on one clock: whether max start <= min end, per instance of [n, m]."""
-    return np.asarray(start_ns.max(axis=1) <= end_ns.min(axis=1))
+    return np.asarray(row_max(start_ns) <= row_min(end_ns))

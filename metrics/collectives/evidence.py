@@ -14,7 +14,9 @@ from metrics.collectives.causes import Causes
 from metrics.collectives.host_work import HOST_STALL
 from metrics.collectives.splits import IDLE, PARTS
 from metrics.collectives.verdicts import Verdicts
+from metrics.distinct import numbered
 from metrics.intervals import union
+from metrics.middle import middle_of
 from parsers.columns import I64
 
 MAX_KERNELS: Final = 5
@@ -83,7 +85,7 @@ def evidence_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Evi
     return Evidence(
         since=(int(points.number[first]), int(points.row[first])),
         segment_ns=int(length[late]),
-        peers_segment_ns=float(np.median(length[peers])) if peers else 0.0,
+        peers_segment_ns=float(middle_of(length[peers])) if peers else 0.0,
         excess_ns=excess,
         parts_ns=parts,
         kernels=_kernels(causes.names.texts, activities, begin, end, [late, *peers]),
@@ -113,8 +115,8 @@ def _kernels(
     found = []
     for name, (count, total) in mine.items():
         others = [one.get(name, (0, 0)) for one in theirs]
-        usual = float(np.median([other[1] for other in others]))
-        times = float(np.median([other[0] for other in others]))
+        usual = float(middle_of([other[1] for other in others]))
+        times = float(middle_of([other[0] for other in others]))
         found.append(KernelDelta(texts[name], total - usual, total, count, times))
     found.sort(key=lambda one: -one.more_ns)
     return tuple(one for one in found[:MAX_KERNELS] if one.more_ns > 0)
@@ -128,7 +130,8 @@ def _by_name(activity: Activity, begin: I64, end: I64) -> dict[int, tuple[int, i
     rows = np.concatenate(
         [np.empty(0, np.int64), *map(np.arange, first.tolist(), stop.tolist())]
     ).astype(np.int64)
-    names, place, counts = np.unique(name[rows], return_inverse=True, return_counts=True)
+    names, place = numbered(name[rows])
+    counts = np.bincount(place, minlength=len(names))
     total = np.zeros(len(names), np.int64)
     np.add.at(total, place, dur[rows])
     found: dict[int, tuple[int, int]] = {}

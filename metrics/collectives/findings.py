@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from metrics.across import row_any, row_count
 from metrics.calls import DTYPES
 from metrics.classify import TYPES
 from metrics.collectives.match import GroupMatch, MatchInput, gather
@@ -61,7 +62,7 @@ def tally(match: GroupMatch) -> Tally:
     """Count the instances of a group by what is the matter with them."""
     inside, scarce = _inside(match), _scarce(match)
     lacking = ~match.complete
-    several = 0 if match.until is None else int((match.until != match.rows).any(axis=1).sum())
+    several = 0 if match.until is None else int(row_any(match.until != match.rows).sum())
     return Tally(
         matched=int(match.usable.sum()),
         missing=int((lacking & inside & ~scarce).sum()),
@@ -98,7 +99,7 @@ def _inside(match: GroupMatch) -> Bool:
 
 def _scarce(match: GroupMatch) -> Bool:
     """Instances that fewer than half of the members have."""
-    return np.asarray(2 * (match.rows >= 0).sum(axis=1) < match.rows.shape[1])
+    return np.asarray(2 * row_count(match.rows >= 0) < match.rows.shape[1])
 
 
 def _mismatch(match: GroupMatch, inputs: Mapping[str, MatchInput], row: int) -> Finding:

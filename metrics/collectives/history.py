@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from metrics.collectives.stragglers import GroupArrivals
+from metrics.middle import middle_of
 from parsers.columns import I64
 
 BINS = 12
@@ -30,7 +31,7 @@ class LagHistory:
     @property
     def median_ns(self) -> int:
         """The middle lag."""
-        return int(np.median(self.trend_ns))
+        return int(middle_of(self.trend_ns))
 
 
 _LEAST_NS = 1_000

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from metrics.classify import any_name, distinct
+from metrics.distinct import numbered
 from metrics.intervals import Intervals, standstills, union
 from parsers.columns import I32, I64, Events, Group, RankTrace
 
@@ -114,7 +115,7 @@ class NamedRanges:
         found = np.flatnonzero(inside > 0)
         if not len(found):
             return None
-        names, place = np.unique(self.name[found], return_inverse=True)
+        names, place = numbered(self.name[found])
         total = np.zeros(len(names), np.int64)
         np.add.at(total, place, inside[found])
         best = int(total.argmax())

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from metrics.classify import TYPES
 from metrics.collectives.deviation import ONE_CLOCK_NS
 from metrics.collectives.match import MatchInput, taking_part
-from metrics.collectives.middle import middle_of
 from metrics.collectives.queues import FEWEST, Queue, queues_of
 from metrics.collectives.stream_clocks import RankClock, stream_clocks
 from metrics.collectives.stream_evidence import USUAL
 from metrics.distinct import distinct_values
 from metrics.groups import CommGroup
+from metrics.middle import middle_of
 from parsers.columns import I32, I64, MISSING
 
 F64 = npt.NDArray[np.float64]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from metrics.across import row_any, row_count
 from metrics.classify import distinct
 from metrics.distinct import distinct_values
 from parsers.columns import I32, I64, MISSING, Bool, RankTrace
@@ -62,7 +63,7 @@ def beyond_number(
     first = np.stack([np.searchsorted(s, begin_ns[:, i]) for i, s in enumerate(starts)], axis=1)
     stop = np.stack([np.searchsorted(s, end_ns[:, i]) for i, s in enumerate(starts)], axis=1)
     size = max((one.names_end for one in activities), default=0)
-    rows = np.flatnonzero(punctual[:MAX_COMPARED].any(axis=1))
+    rows = np.flatnonzero(row_any(punctual[:MAX_COMPARED]))
     if not size or not len(rows):
         return extra
     who = np.column_stack((late[rows], _first_marked(punctual[rows], MAX_PEERS)))
@@ -109,8 +110,8 @@ def _tallied(
         for part in _portions(length):
             many = length[part]
             pick = np.repeat(begin[part] - (np.cumsum(many) - many), many) + np.arange(many.sum())
-            cell = np.repeat(np.arange(len(many)) * size, many) + name[pick]
-            weights = dur[pick] if timed else None
+            cell = np.repeat(np.arange(len(many)) * size, many) + name.take(pick)
+            weights = dur.take(pick) if timed else None
             sums = np.bincount(cell, weights, len(many) * size)
             found[rows[part]] = sums.reshape(len(many), size)
     return found
@@ -126,6 +127,6 @@ def _portions(length: I64) -> list[slice]:
 def _middle(values: F64, there: Bool) -> F64:
     """Median over those of [t, w, name] that are there [t, w], float64 [t, name]."""
     ordered = np.sort(np.where(there[:, :, np.newaxis], values, np.inf), axis=1)
-    count = there.sum(axis=1)
+    count = row_count(there)
     line = np.arange(len(values))
     return np.asarray((ordered[line, (count - 1) // 2] + ordered[line, count // 2]) / 2)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from metrics.across import row_max, row_min
 from metrics.collectives.blame import Chosen, Tally
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.deviation import middle_and_rank
@@ -55,7 +56,7 @@ def end_spread(chosen: Sequence[Chosen]) -> dict[str, Any]:
     """
     known = [one for one in chosen if one.aligned is not None]
     ends = [one.start_ns + one.dur_ns for one in known]
-    spreads = [end.max(axis=1) - end.min(axis=1) for end in ends]
+    spreads = [row_max(end) - row_min(end) for end in ends]
     return distribution(np.concatenate([np.empty(0, np.int64), *spreads]))
 
 
@@ -81,7 +82,7 @@ def by_group(
                 "members": [labels[index] for index in one.members],
                 "num_collectives": numbers.pop("n"),
                 **numbers,
-                "transfer_us": distribution(np.asarray(one.dur_ns.min(axis=1))),
+                "transfer_us": distribution(row_min(one.dur_ns)),
                 "last": last_counts(one, everything, labels),
                 "ties": int((one.lateness.last < 0).sum()),
                 "confidence": confidence_counts([one]),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from metrics.across import row_all
 from metrics.collectives.align import ordinals, tabulate
 from metrics.collectives.by_time import FEWEST, SCATTER_NS, Ahead, between, fit_all
 from metrics.collectives.deviation import evenly, fully_dependent
@@ -98,7 +99,7 @@ def _by_sequence(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
 
 def _credible(members: Sequence[Member], line: Line) -> bool:
     """Sequence numbers are no key where they pair calls that mostly are not the same thing."""
-    complete = line.positions[(line.positions >= 0).all(axis=1)]
+    complete = line.positions[row_all(line.positions >= 0)]
     if not len(complete):
         return False
     agree = np.ones(len(complete), np.bool_)
@@ -123,7 +124,7 @@ def by_order(
     names = distinct_values(np.concatenate(segments))
     codes = [np.searchsorted(names, segment) for segment in segments]
     counts = np.stack([np.bincount(code, minlength=len(names)) for code in codes], axis=1)
-    even = (counts == counts[:, :1]).all(axis=1)
+    even = row_all(counts == counts[:, :1])
     line = _ordinal_line(names, codes, counts, even, subsets)
     doubtful = _contradicted(members, line, codes, subsets, ahead)
     if doubtful.any():

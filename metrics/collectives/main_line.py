@@ -103,14 +103,16 @@ def _ends_in(standing: Intervals, times_ns: I64) -> I64:
 
 def _queued(calls: Calls, worked_ns: I64) -> tuple[I64, I64]:
     """The call right behind whose end each one began (-1 for none), and the time between, ns."""
-    order = np.argsort(calls.end_ns, kind="stable")
-    ends = calls.end_ns[order]
+    call_ends = calls.end_ns
+    order = np.argsort(call_ends, kind="stable")
+    ends = call_ends.take(order)
     place = np.searchsorted(ends, calls.start_ns, side="right") - 1
-    before = np.where(place >= 0, order[np.maximum(place, 0)], MISSING)
-    gap = calls.start_ns - calls.end_ns[np.maximum(before, 0)]
+    before = np.where(place >= 0, order.take(np.maximum(place, 0)), MISSING)
+    ended = call_ends.take(np.maximum(before, 0))
+    gap = calls.start_ns - ended
     worked = np.searchsorted(worked_ns, calls.start_ns, side="right") - 1
-    latest = np.append(worked_ns, np.iinfo(np.int64).min)[worked]
-    queued = (before >= 0) & (gap <= QUEUED_NS) & (latest <= calls.end_ns[np.maximum(before, 0)])
+    latest = np.append(worked_ns, np.iinfo(np.int64).min).take(worked)
+    queued = (before >= 0) & (gap <= QUEUED_NS) & (latest <= ended)
     return np.where(queued, before, MISSING), np.where(queued, gap, 0)
 
 
@@ -124,7 +126,7 @@ def _posts(
     ended, which the launches tell.
     """
     all_launched = facts.launched_ns
-    launched = all_launched[calls.row]
+    launched = all_launched.take(calls.row)
     unknown = launched == np.iinfo(np.int64).min
     post, delay = calls.start_ns.copy(), np.zeros(len(calls), np.int64)
     free = (behind < 0) & standing.contains(calls.start_ns)
@@ -146,11 +148,13 @@ def _ready(facts: RankFacts, launches_ns: I64, launched_ns: I64) -> I64:
     """
     gpu = facts.trace.group("gpu")
     rows = np.flatnonzero((facts.classes != COMM) & (launches_ns > np.iinfo(np.int64).min))
-    order = rows[np.argsort(launches_ns[rows], kind="stable")]
-    reach = np.maximum.accumulate(gpu.end_ns[order])
-    place = np.searchsorted(launches_ns[order], launched_ns) - 1
+    launches = launches_ns.take(rows)
+    by_launch = np.argsort(launches, kind="stable")
+    order = rows.take(by_launch)
+    reach = np.maximum.accumulate(gpu.start_ns.take(order) + gpu.dur_ns.take(order))
+    place = np.searchsorted(launches.take(by_launch), launched_ns) - 1
     done = (
-        np.where(place >= 0, reach[np.maximum(place, 0)], launched_ns)
+        np.where(place >= 0, reach.take(np.maximum(place, 0)), launched_ns)
         if len(reach)
         else launched_ns
     )

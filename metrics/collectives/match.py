@@ -14,12 +14,14 @@ from functools import cached_property
 
 import numpy as np
 
+from metrics.across import row_all
 from metrics.calls import Calls
 from metrics.classify import TYPES
 from metrics.collectives.by_time import Ahead
 from metrics.collectives.lineup import line_up
 from metrics.collectives.member import Member, pick
 from metrics.collectives.validity import HIGH, LOW, MEDIUM, judge
+from metrics.distinct import counted
 from metrics.groups import CommGroup
 from parsers.columns import I8, I64, MISSING, Bool
 
@@ -70,7 +72,7 @@ class GroupMatch:
     @cached_property
     def complete(self) -> Bool:
         """Whether every member has its call, bool [n]."""
-        return np.asarray((self.rows >= 0).all(axis=1))
+        return row_all(self.rows >= 0)
 
     @cached_property
     def usable(self) -> Bool:
@@ -218,8 +220,8 @@ def _rows_by_group(calls: Calls, known: Bool) -> dict[int, I64]:
     rows = np.flatnonzero(~_POINT_TO_POINT[calls.kind])
     group = np.where(known[calls.group[rows]], calls.group[rows], IMPLIED)
     order = np.argsort(group, kind="stable")
-    found, first = np.unique(group[order], return_index=True)
-    parts = np.split(rows[order], first[1:]) if len(found) else []
+    found, counts = counted(group)
+    parts = np.split(rows[order], np.cumsum(counts)[:-1]) if len(found) else []
     return {int(index): part for index, part in zip(found, parts, strict=True)}
 
 

@@ -96,5 +96,5 @@ def pick(values: I64, positions: I64) -> I64:
     if not len(values):
         return np.full(positions.shape, MISSING, np.int64)
     if positions.min(initial=0) >= 0:
-        return values[positions]
-    return np.where(positions >= 0, values[np.maximum(positions, 0)], MISSING)
+        return values.take(positions)
+    return np.where(positions >= 0, values.take(np.maximum(positions, 0)), MISSING)

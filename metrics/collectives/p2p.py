@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from metrics.across import row_all
 from metrics.classify import TYPES
 from metrics.collectives.lineup import by_order
 from metrics.collectives.match import MatchInput, taking_part
@@ -113,7 +114,7 @@ def _pair(
 ) -> I64:
     sides = [_Side(inputs[sender].calls, sent), _Side(inputs[receiver].calls, received)]
     line = by_order(sides, [np.arange(len(sent)), np.arange(len(received))])
-    both = line.positions[(line.positions >= 0).all(axis=1)]
+    both = line.positions[row_all(line.positions >= 0)]
     columns = (sent[both[:, 0]], received[both[:, 1]])
     ends = np.full(len(both), sender), np.full(len(both), receiver)
     return np.stack([ends[0], columns[0], ends[1], columns[1]], axis=1)

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from metrics.across import row_all, row_any
 from parsers.columns import I64, MISSING, Bool
 
 MOST: Final = 64
@@ -37,8 +38,8 @@ def grouped(positions: I64, elements: I64) -> tuple[I64, Bool, Bool]:
     last = positions.copy()
     keep, joined = np.ones(len(positions), np.bool_), np.zeros(len(positions), np.bool_)
     present = positions >= 0
-    known = present.all(axis=1) & (elements > 0).all(axis=1)
-    uneven = known & (elements != elements[:, :1]).any(axis=1)
+    known = row_all(present) & row_all(elements > 0)
+    uneven = known & row_any(elements != elements[:, :1])
     for line in np.flatnonzero(uneven).tolist():
         stop = _together(present, elements, line)
         if stop > line:

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from metrics.across import row_all, row_min
 from metrics.classify import TYPES
 from metrics.collectives.activity import Activity
 from metrics.collectives.kernel_names import beyond_number
@@ -196,7 +197,7 @@ def _lateness(
     """Punctual peers, excess and what of it was brought along, counted from some points."""
     begin = points.arrival_ns[place]
     late = points.late_ns[place] + (targets.time_ns - begin)
-    late = late - late.min(axis=1, keepdims=True)
+    late = late - row_min(late)[:, np.newaxis]
     latest = late[np.arange(len(targets)), targets.late]
     peers = late < PUNCTUAL * latest[:, np.newaxis]
     beside = Beside(targets.late, peers)
@@ -204,7 +205,7 @@ def _lateness(
     stopped, computed = stopped_and_computed(begin, times, activities, points.groups, triggers)
     brought = beside.more(points.late_ns[place] + stopped)
     brought += hidden_ns(beside, computed, by_member(activities, begin, times, computing))
-    reached = (begin < targets.time_ns).all(axis=1)
+    reached = row_all(begin < targets.time_ns)
     return peers, beside.more(late), np.where(reached, brought, np.nan)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from metrics.across import row_any
 from metrics.classify import distinct
 from metrics.collectives.blame import Chosen, choose
 from metrics.collectives.stragglers import GroupArrivals
@@ -183,4 +184,4 @@ def _rows_in_view(arrived: GroupArrivals, columns: I64, masks: Sequence[Bool | N
             here = first == column
             if mask is not None:
                 inside[here] = mask[rows[here, column]]
-    return inside & present.any(axis=1)
+    return inside & row_any(present)

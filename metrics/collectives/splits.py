@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from metrics.across import row_count
 from metrics.collectives.activity import Activity
 from metrics.collectives.host_work import HOST_CAUSES, HOST_STALL
 from metrics.distinct import distinct_values
@@ -121,7 +122,7 @@ def _median(values: F64, rows: Bool) -> F64:
     if values.shape[1] == 2:
         return np.where(rows[:, 0], values[:, 0], np.where(rows[:, 1], values[:, 1], np.nan))
     ordered = np.sort(np.where(rows, values, np.inf), axis=1)
-    number = rows.sum(axis=1)
+    number = row_count(rows)
     line = np.arange(len(values))
     low = ordered[line, np.maximum((number - 1) // 2, 0)]
     high = ordered[line, np.minimum(number // 2, values.shape[1] - 1)]

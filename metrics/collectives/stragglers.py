@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metrics.across import row_max, row_min
 from metrics.classify import TYPES
 from metrics.collectives.clocks import ClockModel
 from metrics.collectives.deviation import exchange, fully_dependent
@@ -95,7 +96,7 @@ class GroupArrivals:
     def first_start_ns(self) -> I64:
         """Start of the first member that is present, int64 [n]."""
         never = np.iinfo(np.int64).max
-        return np.asarray(np.where(self.match.rows >= 0, self.start_ns, never).min(axis=1))
+        return row_min(np.where(self.match.rows >= 0, self.start_ns, never))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +136,16 @@ def blame_floor(clocks: ClockModel) -> int:
 
 def clock_free(dur_ns: I64, floor_ns: int) -> Lateness:
     """Lateness from durations alone, int64 [n, m] of complete instances."""
-    shortest = dur_ns.min(axis=1, keepdims=True)
-    return _lateness(dur_ns - shortest, floor_ns)
+    return _lateness(dur_ns - row_min(dur_ns)[:, np.newaxis], floor_ns)
 
 
 def by_start(start_ns: I64, floor_ns: int) -> Lateness:
     """Lateness from starts on one clock, int64 [n, m] of complete instances."""
-    return _lateness(start_ns.max(axis=1, keepdims=True) - start_ns, floor_ns)
+    return _lateness(row_max(start_ns)[:, np.newaxis] - start_ns, floor_ns)
 
 
 def _lateness(wait_ns: I64, floor_ns: int) -> Lateness:
-    lag = wait_ns.max(axis=1)
+    lag = row_max(wait_ns)
     last = np.where(lag > floor_ns, wait_ns.argmin(axis=1), NOBODY).astype(np.int32)
     return Lateness(wait_ns, lag[:, np.newaxis] - wait_ns, lag, last)
 

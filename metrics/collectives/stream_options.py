@@ -8,9 +8,9 @@ from typing import Final
 
 from metrics.collectives.by_time import Ahead, fit
 from metrics.collectives.deviation import ONE_CLOCK_NS
-from metrics.collectives.middle import middle_of
 from metrics.collectives.stream_evidence import Evidence, HostCalls, Sample, evidence
 from metrics.collectives.stream_votes import candidates
+from metrics.middle import middle_of
 from parsers.columns import F64
 
 CANDIDATES: Final = 12

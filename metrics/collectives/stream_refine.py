@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from metrics.collectives.by_time import Ahead, between
-from metrics.collectives.middle import middle_of
 from metrics.collectives.offsets import Observation, solve, standard_errors
 from metrics.collectives.queues import FEWEST
 from metrics.collectives.stream_evidence import HostCalls, evidence
@@ -17,6 +16,7 @@ from metrics.collectives.stream_links import AS_GOOD, Explained
 from metrics.collectives.stream_options import HostPair
 from metrics.collectives.theil_sen import UNKNOWN_ERROR, Z_99, slopes
 from metrics.distinct import distinct_values
+from metrics.middle import middle_of
 from parsers.columns import F64
 
 ROUNDS: Final = 2

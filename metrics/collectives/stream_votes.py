@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from metrics.collectives.middle import middle_of
 from metrics.collectives.queues import FEWEST, Queue
 from metrics.collectives.stream_evidence import FINE_NS, USUAL, HostCalls
+from metrics.middle import middle_of
 
 ALIKE: Final = 0.1
 """What a pair of calls votes with whose starts agree as well as its ends."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metrics.across import row_max
 from metrics.collectives.match import MatchInput, gather
 from metrics.collectives.stragglers import GroupArrivals
 from parsers.columns import I64
@@ -77,7 +78,7 @@ def sync_points(
         rows = np.flatnonzero(group.eligible)
         dur = group.dur_ns[rows][:, columns]
         arrival.append(gather(group.match, inputs, "start_ns")[rows][:, columns])
-        late.append(dur.max(axis=1, keepdims=True) - dur)
+        late.append(row_max(dur)[:, np.newaxis] - dur)
         number.append(np.full(len(rows), index, np.int64))
         row.append(rows)
     when = np.concatenate(arrival)

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from metrics.collectives.middle import middle_of
+from metrics.middle import middle_of
 from parsers.columns import I64
 
 F64 = npt.NDArray[np.float64]

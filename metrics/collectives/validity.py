@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metrics.across import row_all, row_max, row_min
 from metrics.collectives.deviation import (
     ONE_CLOCK_NS,
     drifts,
@@ -61,7 +62,7 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool 
     kind = _first_known(members, line.positions, "kind")
     agrees, sized = _agreement(members, line.positions, kind)
     agrees |= line.summed
-    usable = agrees & (line.positions >= 0).all(axis=1)
+    usable = agrees & row_all(line.positions >= 0)
     tested = _tested(members, line, kind, usable)
     overlap, stray, offsets = tested.overlap, tested.stray, tested.offsets
     certain, sound = usable & sized, agrees & (overlap == 1)
@@ -90,7 +91,7 @@ def _gappy(positions: I64) -> bool:
 
     Where no file names a group, the calls of several communicators are then lined up as one.
     """
-    complete = np.flatnonzero((positions >= 0).all(axis=1))
+    complete = np.flatnonzero(row_all(positions >= 0))
     if not len(complete):
         return True
     span = int(complete[-1] - complete[0]) + 1
@@ -168,7 +169,7 @@ class _Tested:
 
 def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _Tested:
     positions = line.positions
-    complete = (positions >= 0).all(axis=1)
+    complete = row_all(positions >= 0)
     first, last = positions[complete], line.last[complete]
     start = np.stack([m.start_ns[first[:, i]] for i, m in enumerate(members)]).T
     end = np.stack([m.end_ns[last[:, i]] for i, m in enumerate(members)]).T
@@ -179,8 +180,9 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     offsets = member_offsets(end[some])
     apart = offsets + drifts(end[some], end[:, 0])
     result = np.full(len(positions), -1, np.int8)
-    result[complete] = ends_after_all_started(start - apart, end - apart)
-    spread = np.ptp(end - apart, axis=1) if len(end) else np.empty(0, np.int64)
+    on_one_clock = end - apart
+    result[complete] = ends_after_all_started(start - apart, on_one_clock)
+    spread = row_max(on_one_clock) - row_min(on_one_clock)
     usual = nearest_rank(spread[some], 0.95) if len(some) else 0.0
     stray = np.zeros(len(positions), np.bool_)
     stray[complete] = spread > max(ONE_CLOCK_NS, STRAY * usual)

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from metrics.across import row_count
 from metrics.collectives.match import HIGH, LOW, MEDIUM
 from metrics.collectives.segments import Segments, Targets
 from metrics.collectives.splits import COMPUTE, COPIES, IDLE, OTHER_COLLECTIVE, PARTS
@@ -201,7 +202,7 @@ def confidence_of(segments: Segments, cause: I8, share: F64) -> I8:
     confidence = np.where(share >= SURE_SHARE, HIGH, np.where(share >= NAMED_SHARE, MEDIUM, LOW))
     vague = _VAGUE[cause]
     confidence[vague] = np.minimum(confidence[vague], MEDIUM)
-    few = segments.start.punctual.sum(axis=1) < 2
+    few = row_count(segments.start.punctual) < 2
     confidence[few & vague] = LOW
     # what was launched before the first event of a file runs on unrecorded
     confidence[segments.by_clocks] = LOW

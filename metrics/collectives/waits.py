@@ -11,6 +11,7 @@ from metrics.collectives.causes import Causes
 from metrics.collectives.member import STEP
 from metrics.collectives.sync_points import SyncPoints
 from metrics.collectives.verdicts import Verdicts
+from metrics.distinct import counted
 from metrics.intervals import Intervals, union
 from parsers.columns import I64, MISSING, Bool
 
@@ -196,7 +197,7 @@ def _beside(
             continue
         partners = causes.partners[label]
         other = partners.other[one.row[places]]
-        values, counts = np.unique(other, return_counts=True)
+        values, counts = counted(other)
         usual = int(values[counts.argmax()])
         if usual < 0 or names[usual] in labels:
             continue

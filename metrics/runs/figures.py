@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from metrics.middle import middle_of
 from metrics.runs.run import Run
 from metrics.statistics import mean, median, nearest_rank
 
@@ -101,7 +102,7 @@ def _throughput_of_log(run: Run) -> Throughput | None:
     each = _after_warm_up(log.tokens_per_s_per_device[np.isfinite(log.tokens_per_s_per_device)])
     if len(each) and run.world_size:
         source = f"{log.dialect} log: median of {len(each)} lines x {run.world_size} devices"
-        return Throughput(float(np.median(each)) * run.world_size, source)
+        return Throughput(float(middle_of(each)) * run.world_size, source)
     return None
 
 

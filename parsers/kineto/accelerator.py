@@ -6,10 +6,10 @@ the general decoder gives the same columns. ``CCLTUI_ACCEL=0`` turns it off.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from parsers.acceleration import wanted
 from parsers.columns import GROUPS, I32, I64, Group
 from parsers.kineto.ids import StringPool
 
@@ -42,11 +42,6 @@ def compiled() -> bool:
     except ImportError:
         return False
     return True
-
-
-def wanted() -> bool:
-    """Whether the environment allows it."""
-    return os.environ.get("CCLTUI_ACCEL", "1") != "0"
 
 
 def new_scanner(

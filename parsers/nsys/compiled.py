@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
+from parsers.acceleration import wanted
 from parsers.columns import I32, I64
-from parsers.kineto.accelerator import wanted
 
 
 class Numbers(Protocol):

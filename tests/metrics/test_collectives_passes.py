@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -22,6 +23,18 @@ from parsers.columns import RankTrace
 Call = tuple[int, int, bool, int]  # its instance, whose end is awaited behind it, does it wait, ns
 
 compiled = pytest.mark.skipif(not available(), reason="the passes were not compiled")
+
+
+@contextmanager
+def acceleration(setting: str) -> Iterator[None]:
+    """Have it asked again whether compiled code is wanted, with an answer of our own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CCLTUI_ACCEL", setting)
+        available.cache_clear()
+        try:
+            yield
+        finally:
+            available.cache_clear()
 
 
 def line_of(first: int, calls: Sequence[Call], awaited: Sequence[int]) -> MainLine:
@@ -63,8 +76,7 @@ def links_of(ranks: Sequence[Sequence[Call]]) -> Links:
 
 
 def scheduled(lines: Sequence[MainLine], links: Links, accelerated: str) -> Schedule | None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CCLTUI_ACCEL", accelerated)
+    with acceleration(accelerated):
         try:
             return schedule_of(lines, links)
         except StuckError:
@@ -72,8 +84,7 @@ def scheduled(lines: Sequence[MainLine], links: Links, accelerated: str) -> Sche
 
 
 def replayed(schedule: Schedule, progress: Sequence[np.ndarray], accelerated: str) -> object:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CCLTUI_ACCEL", accelerated)
+    with acceleration(accelerated):
         return Replay(schedule).run([0] * len(progress), progress)
 
 
@@ -155,8 +166,7 @@ def test_ranks_that_wait_for_each_other(accelerated: str) -> None:
 def walked(rank: RankTrace, piece: int, outside: int, accelerated: str) -> tuple[list[int], int]:
     lane = Lane(View(job(rank)).ranks[0])
     lane.jump_lane[3] = 1  # another lane, which is never gone to
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CCLTUI_ACCEL", accelerated)
+    with acceleration(accelerated):
         chain, leads = lane.along(piece, outside)
     return chain.tolist(), leads
 
@@ -184,8 +194,7 @@ def test_what_came_before_and_what_reaches_furthest(spans: list[tuple[int, int]]
     last = [max(order[: place + 1])[1] for place in range(len(order))]
 
     for accelerated in ("1", "0"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("CCLTUI_ACCEL", accelerated)
+        with acceleration(accelerated):
             found = before_and_last(start, end)
 
         assert [column.tolist() for column in found] == [before, last]

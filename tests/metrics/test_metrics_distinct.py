@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.distinct import distinct_values
+from metrics.distinct import counted, distinct_values, numbered
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.float64, np.bool_])
@@ -38,6 +38,24 @@ def test_texts(dtype: str | type) -> None:
 
     assert found.tolist() == ["", "abc", "b"]
     assert distinct_values(np.array([], dtype)).tolist() == []
+
+
+@given(values=st.lists(st.integers(-3, 100) | st.integers(-(2**63), 2**63 - 1), max_size=30))
+def test_where_each_is_and_how_often(values: list[int]) -> None:
+    array = np.array(values, np.int64)
+
+    for found, expected in (
+        (numbered(array), np.unique(array, return_inverse=True)),
+        (counted(array), np.unique(array, return_counts=True)),
+    ):
+        assert [column.tolist() for column in found] == [column.tolist() for column in expected]
+        assert {column.dtype for column in found} == {np.dtype(np.int64)}
+
+
+def test_where_each_text_is() -> None:
+    names, place = numbered(np.array(["b", "", "abc", "b"]))
+
+    assert names[place].tolist() == ["b", "", "abc", "b"]
 
 
 def test_two_dimensions_are_one() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from metrics.collectives.middle import middle_of
+from metrics.middle import middle_of
 
 values = st.floats(-1e18, 1e18, allow_subnormal=False)
 
