@@ -54,9 +54,11 @@ class Instances:
 
     def take(self, rows: Bool | I64) -> Instances:
         """The same columns restricted to ``rows`` (mask or indices)."""
-        if rows.dtype == np.bool_ and rows.all():
-            return self
-        return Instances(*(getattr(self, field.name)[rows] for field in fields(self)))
+        if rows.dtype == np.bool_:
+            if rows.all():
+                return self
+            rows = np.flatnonzero(rows)  # looked at once for all columns
+        return Instances(*(getattr(self, field.name).take(rows) for field in fields(self)))
 
     @property
     def counts_bytes(self) -> Bool:

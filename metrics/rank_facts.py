@@ -103,8 +103,8 @@ class RankFacts:
         """Merged intervals of COMM, COMP and MEM over all streams."""
         gpu = self.trace.group("gpu")
         start_ns, end_ns = gpu.start_ns, gpu.end_ns
-        chosen = [self.classes == kind for kind in (COMM, COMP, MEM)]
-        comm, comp, mem = (union(start_ns[rows], end_ns[rows]) for rows in chosen)
+        chosen = [np.flatnonzero(self.classes == kind) for kind in (COMM, COMP, MEM)]
+        comm, comp, mem = (union(start_ns.take(rows), end_ns.take(rows)) for rows in chosen)
         return comm, comp, mem
 
     @cached_property

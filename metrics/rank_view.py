@@ -273,7 +273,7 @@ class RankView:
 
     def summed_ns(self, rows: Bool) -> int:
         """Sum of the durations of rows of ``gpu`` (mask), clipped to the windows."""
-        return int(self.clipped_ns[rows].sum())
+        return int(self.clipped_ns.take(np.flatnonzero(rows)).sum())
 
     def forget_intervals(self) -> None:
         """Drop what has a value or an interval a row of ``gpu``; it is computed again when asked.

@@ -38,8 +38,9 @@ class Weighted:
         """Of the rows (mask) whose value is known (NaN is not); of nothing without values."""
         if values is None:
             return cls()
-        known = rows & ~np.isnan(values)
-        return cls(float((values[known] * time_ns[known]).sum()), int(time_ns[known].sum()))
+        known = np.flatnonzero(rows & ~np.isnan(values))
+        weights = time_ns.take(known)
+        return cls(float((values.take(known) * weights).sum()), int(weights.sum()))
 
     def __add__(self, other: Weighted) -> Weighted:
         return Weighted(self.total + other.total, self.weight + other.weight)
