@@ -39,9 +39,9 @@ class Replay:
         are exact; ``progress`` the progress at each of its operations: that of the line, or a
         changed one.
         """
-        longer = np.concatenate([np.diff(one, prepend=0.0) for one in progress])
         # Operations on no line (place -1) advance nobody: what they pick here is not used.
-        advance = np.append(longer, 0.0)[self._schedule.operation]
+        longer = np.concatenate([*(np.diff(one, prepend=0.0) for one in progress), [0.0]])
+        advance = longer.take(self._schedule.operation)
         run = _compiled if available() else _run
         times = run(self._schedule, np.array(begin_ns, np.float64), advance)
         ended: list[dict[int, float]] = [{} for _ in begin_ns]
