@@ -122,8 +122,8 @@ def _repetitions(rank: RankView, pattern: Sequence[str], track: int | None) -> _
     start, end, name = gpu.start_ns[stream], gpu.end_ns[stream], gpu.name[stream]
     at = np.flatnonzero(name == wanted[0])
     size = np.diff(at)
-    at, begun = at[:-1], rank.windows.contains(start[at[:-1]])
-    same = begun & (size == length)
+    at, inside = at[:-1], rank.windows.contains(start[at[:-1]])
+    same = inside & (size == length)
     cells = at[same][:, np.newaxis] + np.arange(length)
     equal = (name[cells] == wanted).all(axis=1)
     cells = cells[equal]
@@ -131,7 +131,7 @@ def _repetitions(rank: RankView, pattern: Sequence[str], track: int | None) -> _
         dur_ns=end[cells] - start[cells],
         gap_ns=start[cells + 1] - end[cells],
         period_ns=start[cells[:, 0] + length] - start[cells[:, 0]],
-        others=int(begun.sum()) - len(cells),
+        others=int(inside.sum()) - len(cells),
     )
 
 

@@ -187,4 +187,4 @@ class Causes:
         """Whether a punctual peer is in the late rank's stage: others do other work."""
         stage = np.array([self.stages[label] for label in labels])
         like = stage == stage[targets.late][:, np.newaxis]
-        return np.asarray(row_any(like & segments.start.punctual))
+        return row_any(like & segments.start.punctual)
