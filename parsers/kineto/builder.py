@@ -17,9 +17,11 @@ from parsers.columns import (
     Track,
 )
 from parsers.kineto.accelerator import Scanner, new_scanner
-from parsers.kineto.collectives import join_kernels, shape_of
-from parsers.kineto.document import Batch, Notebook
+from parsers.kineto.call_inputs import shape_of
 from parsers.kineto.event import Event, Scalar
+from parsers.kineto.event_list import Batch
+from parsers.kineto.kernel_join import join_kernels
+from parsers.kineto.notebook import Notebook
 from parsers.kineto.rows import EventRows, GroupColumns, Part
 from parsers.kineto.times import nanoseconds
 

@@ -11,9 +11,11 @@ from parsers.compression import TextChunks
 from parsers.errors import CancelledError, TraceError
 from parsers.freed_memory import keep_freed
 from parsers.kineto.builder import Builder
-from parsers.kineto.document import Batch, Document, Member, Notebook
+from parsers.kineto.document import Document, Member
+from parsers.kineto.event_list import Batch
 from parsers.kineto.groups import MAX_RANKS, groups_of_config
 from parsers.kineto.lenient import lenient_json
+from parsers.kineto.notebook import Notebook
 
 CHUNK_BYTES = 1 << 20
 _REUSED_BYTES = 3 << 20  # chunks, and what is made of them

@@ -1,0 +1,239 @@
+"""Cut the list of events into batches of decoded ones.
+
+Fast way: a chunk is cut before its last ``}, {`` and decoded whole. A prefix of a list
+that decodes is a list of complete values, so a wrong cut (inside a string or a nested
+list) cannot pass. What does not decode is walked token by token, event by event.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from parsers.kineto.event import (
+    DECODE_ERRORS,
+    Event,
+    batch_decoder,
+    decode_lenient,
+    event_decoder,
+)
+from parsers.kineto.notebook import CUT_OFF, Notebook
+from parsers.kineto.text_buffer import TextBuffer
+from parsers.kineto.tokens import Extent, object_extent
+
+if TYPE_CHECKING:
+    from parsers.kineto.accelerator import Scanner
+
+MAX_EVENT_BYTES = 64 << 20
+_SEPARATORS = re.compile(rb"[ \t\r\n,]*")
+_BETWEEN = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{")
+_EVENT_START = re.compile(rb'\{\s*(?:"name"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*)?"ph"\s*:')
+_CUT_ATTEMPTS = 3
+_PATIENCE_BYTES = 4 << 20  # text without a border between events: read on up to here
+_MARGIN_BYTES = 4096  # kept while searching, so that a start cut by a chunk is still found
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Complete events in file order; ``text`` starts at byte ``offset`` of the document."""
+
+    events: list[Event]
+    offset: int
+    text: bytes
+    offsets: list[int] | None = None  # known where the events were cut one by one
+    ordinals: list[int] | None = None  # place of the events among those that were scanned
+
+    def offset_of(self, index: int) -> int:
+        """Byte of the document where event ``index`` starts."""
+        if self.offsets is not None:
+            return self.offsets[index]
+        position = self.text.index(b"{")
+        for _ in range(index):
+            end = object_extent(self.text, position).end
+            position = self.text.index(b"{", end)
+        return self.offset + position
+
+
+class EventList:
+    """The elements of a list whose ``[`` was read, up to its ``]``; iterate for `Batch`.
+
+    ``truncated`` is set where the text ends before the list does.
+    """
+
+    def __init__(self, buffer: TextBuffer, notebook: Notebook, scanner: Scanner | None) -> None:
+        self._buffer = buffer
+        self._notebook = notebook
+        self._scanner = scanner
+        self.truncated = False
+
+    def __iter__(self) -> Iterator[Batch]:
+        while True:
+            mark = self._buffer.peek()
+            if mark == b",":
+                self._buffer.drop(1)
+            elif mark == b"]":
+                self._buffer.drop(1)
+                return
+            elif mark == b"":
+                self._cut_off()
+                return
+            elif mark == b"{":
+                batch = self._next_batch()
+                if batch is not None:
+                    yield batch
+            else:
+                self._skip_foreign()
+
+    def _next_batch(self) -> Batch | None:
+        if self._scanner is not None:
+            return self._scanned_batch(self._scanner)
+        cut = len(self._buffer.text)
+        for _ in range(_CUT_ATTEMPTS):
+            cut = _last_border(self._buffer.text, cut)
+            if cut < 0:
+                break
+            text = self._buffer.text[: cut + 1]
+            try:
+                events = batch_decoder.decode(b"[%b]" % text)
+            except DECODE_ERRORS:
+                continue
+            batch = Batch(events, self._buffer.offset, text)
+            self._buffer.drop(cut + 1)
+            return batch
+        no_border = cut < 0 and len(self._buffer.text) < _PATIENCE_BYTES
+        if no_border and self._buffer.more(len(self._buffer.text)):
+            return None
+        return self._walk()
+
+    def _scanned_batch(self, scanner: Scanner) -> Batch | None:
+        """What the compiled scanner takes, and the events it leaves to the decoder."""
+        done = scanner.scan(self._buffer.text)
+        if done:
+            spans = scanner.take_spans()
+            events, offsets, ordinals = self._decode_spans(spans)
+            batch = Batch(events, self._buffer.offset, b"", offsets, ordinals)
+            self._buffer.drop(done)
+            return batch
+        small = len(self._buffer.text) <= MAX_EVENT_BYTES
+        if scanner.ended_inside and small and self._buffer.more(len(self._buffer.text)):
+            return None
+        return self._walk(limit=1)
+
+    def _decode_spans(
+        self, spans: list[tuple[int, int, int]]
+    ) -> tuple[list[Event], list[int], list[int]]:
+        """Events of spans of the buffer, their offsets and their places among the scanned."""
+        texts = [self._buffer.text[start:end] for start, end, _ in spans]
+        decoded: list[Event | None]
+        try:
+            decoded = list(batch_decoder.decode(b"[%b]" % b",".join(texts)))
+        except DECODE_ERRORS:
+            decoded = [
+                self._decode_single(text, start)
+                for text, (start, _, _) in zip(texts, spans, strict=True)
+            ]
+        kept = [
+            (event, self._buffer.offset + start, ordinal)
+            for event, (start, _, ordinal) in zip(decoded, spans, strict=True)
+            if event is not None
+        ]
+        return [e for e, _, _ in kept], [o for _, o, _ in kept], [n for _, _, n in kept]
+
+    def _walk(self, limit: int | None = None) -> Batch | None:
+        """Complete events of the buffer, one by one, up to ``limit``, damage or the list's end."""
+        events: list[Event] = []
+        offsets: list[int] = []
+        position = 0
+        extent = Extent()
+        while True:
+            position = _SEPARATORS.match(self._buffer.text, position).end()  # type: ignore[union-attr]
+            if self._buffer.text[position : position + 1] != b"{" or len(offsets) == limit:
+                break
+            extent = object_extent(self._buffer.text, position)
+            if extent.end is None:
+                break
+            event = self._decode_single(self._buffer.text[position : extent.end], position)
+            if event is not None:
+                events.append(event)
+                offsets.append(self._buffer.offset + position)
+            position = extent.end
+        batch = Batch(events, self._buffer.offset, self._buffer.text[:position], offsets)
+        damage = None if extent.damaged_at is None else extent.damaged_at - position
+        self._buffer.drop(position)
+        if damage is not None:
+            self._resynchronise(damage)
+        elif position == 0 and self._buffer.peek() == b"{":
+            self._complete_event(extent)
+        return batch if events else None
+
+    def _decode_single(self, text: bytes, position: int) -> Event | None:
+        try:
+            return event_decoder.decode(text)
+        except DECODE_ERRORS:
+            event = decode_lenient(text)
+        offset = self._buffer.offset + position
+        if event is None:
+            self._notebook.add("malformed_event", "an event is not valid JSON", offset)
+        else:
+            self._notebook.add(
+                "repaired_event", "an event is not strict JSON and was read leniently", offset
+            )
+        return event
+
+    def _complete_event(self, extent: Extent) -> None:
+        """The buffer holds the beginning of one event: read on, or see that it never ends."""
+        if len(self._buffer.text) > MAX_EVENT_BYTES:
+            self._resynchronise(1)
+        elif not self._buffer.more(len(self._buffer.text)):
+            opened = extent.open_string_at
+            swallowed = None if opened is None else _EVENT_START.search(self._buffer.text, opened)
+            if swallowed is not None:
+                self._resynchronise(swallowed.start())
+            else:
+                self._cut_off()
+                self._buffer.drop(len(self._buffer.text))
+
+    def _resynchronise(self, damage: int) -> None:
+        """Drop text, at least up to ``damage``, until something looks like an event again."""
+        message = "text that is no valid event was skipped"
+        self._notebook.add("malformed_event", message, self._buffer.offset + damage)
+        self._buffer.drop(max(damage, 1))
+        while True:
+            found = _EVENT_START.search(self._buffer.text)
+            if found is not None:
+                self._buffer.drop(found.start())
+                return
+            self._buffer.drop(max(len(self._buffer.text) - _MARGIN_BYTES, 0))
+            if not self._buffer.more():
+                self._buffer.drop(len(self._buffer.text))
+                return
+
+    def _skip_foreign(self) -> None:
+        message = "an element of the event list is no object"
+        self._notebook.add("not_an_event", message, self._buffer.offset)
+        before = self._buffer.offset
+        self._buffer.value(0)
+        if self._buffer.offset == before:
+            self._buffer.drop(1)
+
+    def _cut_off(self) -> None:
+        if not self.truncated:  # an event and its list meet the one end
+            self._notebook.add(*CUT_OFF, self._buffer.offset)
+        self.truncated = True
+
+
+def _last_border(text: bytes, before: int) -> int:
+    """Index of the last ``}`` of a ``}, {`` that lies wholly before ``before``, -1 if none."""
+    window = 4096
+    start = before
+    while start > 0:
+        start = max(start - window, 0)
+        last = None
+        for match in _BETWEEN.finditer(text, start, before):
+            last = match
+        if last is not None:
+            return last.start()
+        window *= 4
+    return -1
