@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from textual.pilot import Pilot
 
 from ccltui.tui.app import Explorer
+from ccltui.tui.queries import is_waiting
+from ccltui.tui.viewstate import Pane
 
 Start = Callable[..., Explorer]
 Settle = Callable[[Pilot[int]], Awaitable[None]]
@@ -22,6 +24,29 @@ def screen(app: Explorer) -> list[str]:
 def shows(app: Explorer, text: str) -> bool:
     """Whether a text stands on the screen."""
     return any(text in row for row in screen(app))
+
+
+def pane(app: Explorer) -> Pane:
+    """The pane in view."""
+    return app.scene.state.pane
+
+
+def pane_text(app: Explorer) -> str:
+    """Text of the pane in view."""
+    canvas = app.screen.query_one(f"#{pane(app).name.lower()}")
+    return "\n".join(strip.text for strip in canvas.render_lines(canvas.size.region))
+
+
+async def listed(pilot: Pilot[int]) -> None:
+    """Wait until the directory was looked at and the rows of the pane are there."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for _ in range(1500):
+        await pilot.pause(0.01)
+        if app.scene.session.phase == "ready" and not is_waiting(app.scene):
+            await pilot.pause()
+            return
+    raise AssertionError("the rows never came")
 
 
 async def appears(pilot: Pilot[int], text: str) -> bool:

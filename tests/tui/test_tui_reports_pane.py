@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Start
+from explorers import Start, listed, pane, pane_text
 from nsys_exports import Export
 from textual.pilot import Pilot
 
@@ -14,7 +14,6 @@ from ccltui.tui import side_tables
 from ccltui.tui.app import Explorer
 from ccltui.tui.commandline import command_line
 from ccltui.tui.loader import run_load
-from ccltui.tui.queries import is_waiting
 from ccltui.tui.viewstate import Pane
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
@@ -54,33 +53,10 @@ def opened(start: Start) -> Open:
     return lambda path: start(run_load, "256", str(path))
 
 
-async def ready(pilot: Pilot[int]) -> None:
-    """Wait until the directory was looked at and the lines are there."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    for _ in range(1500):
-        await pilot.pause(0.01)
-        if app.scene.session.phase == "ready" and not is_waiting(app.scene):
-            await pilot.pause()
-            return
-    raise AssertionError("the lines never came")
-
-
-def pane(app: Explorer) -> Pane:
-    """The pane in view."""
-    return app.scene.state.pane
-
-
-def screen(app: Explorer) -> str:
-    """Text of the pane in view."""
-    canvas = app.screen.query_one(f"#{app.scene.state.pane.name.lower()}")
-    return "\n".join(strip.text for strip in canvas.render_lines(canvas.size.region))
-
-
 async def test_a_folder_of_texts_opens_with_its_study(opened: Open, folder: Path) -> None:
     app = opened(folder)
     async with app.run_test(size=(120, 40)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
 
         assert pane(app) is Pane.REPORTS
         lines = [line.text for line in side_tables.reports(app.scene) or ()]
@@ -91,7 +67,7 @@ async def test_a_folder_of_texts_opens_with_its_study(opened: Open, folder: Path
         assert any(line.split()[:2] == ["75.0", "4,210.000"] for line in lines)
         assert any(line.endswith("below 1 %") for line in lines)
         assert "CUDA GPU Trace: moe_cuda_gpu_trace.csv" in lines
-        assert "100 %" in screen(app)  # the distribution
+        assert "100 %" in pane_text(app)  # the distribution
         assert command_line(app.scene, app.options) == f"ccltui stats {folder} --alltoall"
 
 
@@ -101,23 +77,23 @@ async def test_reports_stand_beside_the_panes_of_traces(opened: Open, folder: Pa
     export.write(folder / "a.sqlite")
     app = opened(folder)
     async with app.run_test(size=(120, 40)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
         assert pane(app) is Pane.SUMMARY
         await pilot.press("9")
-        await ready(pilot)
+        await listed(pilot)
 
         assert pane(app) is Pane.REPORTS
-        assert "Delays of all-to-all" in screen(app)
+        assert "Delays of all-to-all" in pane_text(app)
 
 
 async def test_a_cut_line_is_whole_below(opened: Open, folder: Path) -> None:
     app = opened(folder)
     async with app.run_test(size=(80, 24)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
         await pilot.press("G", "k", "k", "k")
         await pilot.pause()
 
-        text = screen(app).splitlines()
+        text = pane_text(app).splitlines()
         (chosen,) = [line for line in text if line.startswith("▶")]
         assert chosen.rstrip().endswith("…")
         assert "ncclWork *)" in "\n".join(text[-3:])
@@ -129,7 +105,7 @@ async def test_a_folder_without_anything_of_nsys_has_no_such_pane(
     (tmp_path / "notes.txt").write_text("nothing\n")
     app = opened(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
         await pilot.press("9")
 
         assert Pane.REPORTS not in app.scene.panes
@@ -141,9 +117,9 @@ async def test_a_broken_file_is_one_line(opened: Open, folder: Path) -> None:
     (folder / "broken_cuda_gpu_sum.csv").write_text(text.replace("1370.000", "many"))
     app = opened(folder)
     async with app.run_test(size=(120, 40)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
         await pilot.press("9")
-        await ready(pilot)
+        await listed(pilot)
 
         problems = [x.text for x in side_tables.reports(app.scene) or () if x.role == "problem"]
         assert any("broken_cuda_gpu_sum.csv" in text for text in problems)
@@ -153,9 +129,9 @@ def after(*keys: str) -> Callable[[Pilot[int]], object]:
     """Wait for the lines, type, wait."""
 
     async def run(pilot: Pilot[int]) -> None:
-        await ready(pilot)
+        await listed(pilot)
         await pilot.press(*keys)
-        await ready(pilot)
+        await listed(pilot)
 
     return run
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from explorers import Settle, Start
+from explorers import Settle, Start, listed, pane, pane_text
 from runs_by_hand import BUCKET200 as EPOCH
 from runs_by_hand import CAPTURE_B, document, pair, put_run, with_capture
 from textual.pilot import Pilot
@@ -18,7 +18,6 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.commandline import command_line
 from ccltui.tui.export import rows_of
 from ccltui.tui.loader import run_load
-from ccltui.tui.queries import is_waiting
 from ccltui.tui.viewstate import Pane
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
@@ -110,39 +109,16 @@ def opened(start: Start) -> Open:
     return make
 
 
-async def ready(pilot: Pilot[int]) -> None:
-    """Wait until the directory was looked at and the rows are there."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    for _ in range(500):
-        await pilot.pause(0.01)
-        if app.scene.session.phase == "ready" and not is_waiting(app.scene):
-            await pilot.pause()
-            return
-    raise AssertionError("the rows never came")
-
-
-def pane(app: Explorer) -> Pane:
-    """The pane in view."""
-    return app.scene.state.pane
-
-
-def screen(app: Explorer) -> str:
-    """Text of the pane in view."""
-    canvas = app.screen.query_one(f"#{pane(app).name.lower()}")
-    return "\n".join(strip.text for strip in canvas.render_lines(canvas.size.region))
-
-
 async def test_a_directory_of_runs_opens_in_runs(opened: Open, runs: Path) -> None:
     app = opened(runs)
     async with app.run_test(size=(120, 40)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
 
         assert pane(app) is Pane.RUNS
         rows = side_tables.runs(app.scene)
         assert rows is not None
         assert [row.name for row in rows] == ["accum2_300", "bucket200_300", "killed"]
-        text = screen(app)
+        text = pane_text(app)
         assert "29,971" in text
         assert "77.41 !" in text  # six samples
         assert "x incomplete" in text
@@ -155,9 +131,9 @@ async def test_a_profiled_run_shows_its_calls(opened: Open, tmp_path: Path) -> N
     with_capture(run, CAPTURE_B)
     app = opened(tmp_path)
     async with app.run_test(size=(200, 50)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
 
-        text = screen(app)
+        text = pane_text(app)
         assert "1.625" in text
         assert "nsys was recording: its throughput is no evidence" in text
 
@@ -165,11 +141,11 @@ async def test_a_profiled_run_shows_its_calls(opened: Open, tmp_path: Path) -> N
 async def test_a_killed_run_says_what_is_missing(opened: Open, runs: Path) -> None:
     app = opened(runs)
     async with app.run_test(size=(120, 40)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
         await pilot.press("j", "j")
         await pilot.pause()
 
-        text = screen(app)
+        text = pane_text(app)
         assert "▶killed" in text
         assert "incomplete: step 37 of 80; missing: training_metrics.json" in text
         assert "DUE TO TIME" in text
@@ -180,10 +156,10 @@ async def test_a_killed_run_says_what_is_missing(opened: Open, runs: Path) -> No
 async def test_machines_say_what_cannot_be(opened: Open, cluster: Path) -> None:
     app = opened(cluster)
     async with app.run_test(size=(160, 45)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
 
         assert pane(app) is Pane.CLUSTER
-        text = screen(app)
+        text = pane_text(app)
         assert "x problem" in text  # the broken benchmark
         rows = side_tables.machines(app.scene)
         assert rows is not None
@@ -242,7 +218,7 @@ async def test_the_panes_are_only_offered_where_there_is_something(
 async def test_rows_can_be_written_and_said_as_a_command(opened: Open, runs: Path) -> None:
     app = opened(runs)
     async with app.run_test(size=(120, 40)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
 
         (first, *_) = rows_of(app.scene)
         assert first["name"] == "accum2_300"
@@ -256,12 +232,12 @@ async def test_a_directory_with_both_offers_both(opened: Open, runs: Path, clust
     (runs / "ibstat.txt").write_text((cluster / "ibstat.txt").read_text())
     app = opened(runs)
     async with app.run_test(size=(120, 40)) as pilot:
-        await ready(pilot)
+        await listed(pilot)
         await pilot.press("8")
-        await ready(pilot)
+        await listed(pilot)
 
         assert pane(app) is Pane.CLUSTER
-        assert "mlx5_0 port 1" in screen(app)
+        assert "mlx5_0 port 1" in pane_text(app)
         await pilot.press("tab")
         await pilot.pause()
         assert pane(app) is Pane.SUMMARY
@@ -271,10 +247,10 @@ def after(*keys: str) -> Callable[[Pilot[int]], object]:
     """Wait for the rows, type, wait."""
 
     async def run(pilot: Pilot[int]) -> None:
-        await ready(pilot)
+        await listed(pilot)
         await pilot.press(*keys)
         await asyncio.sleep(0)
-        await ready(pilot)
+        await listed(pilot)
 
     return run
 
