@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from metrics.collectives import lag_tables
-from metrics.collectives.clocks import MAX_RESIDUAL_NS, Clock
+from metrics.collectives.clock_model import MAX_RESIDUAL_NS, Clock
 from metrics.collectives.selection import chosen_of, require_ranks
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer, source_of

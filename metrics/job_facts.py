@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from metrics.calls import Calls, calls_of, streams_of
-from metrics.collectives.clocks import ClockModel
+from metrics.collectives.clock_model import ClockModel
 from metrics.collectives.match import Matches, MatchInput
 from metrics.collectives.p2p import Pairs, match_p2p
 from metrics.collectives.rematch import match_and_clock

@@ -17,7 +17,7 @@ import numpy as np
 from metrics import card_facts, envelope, shortcomings
 from metrics.calls import Calls
 from metrics.card_check import check_card
-from metrics.collectives.clocks import ClockModel
+from metrics.collectives.clock_model import ClockModel
 from metrics.collectives.match import Matches, MatchInput
 from metrics.collectives.p2p import Pairs
 from metrics.collectives.stragglers import Arrivals

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from metrics.across import row_any
 from metrics.classify import TYPES
 from metrics.collectives.activity import Activity, Sorts
-from metrics.collectives.clocks import ClockModel
+from metrics.collectives.clock_model import ClockModel
 from metrics.collectives.kernel_names import KernelNames
 from metrics.collectives.match import LOW, MatchInput
 from metrics.collectives.p2p import Pairs

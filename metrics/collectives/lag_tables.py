@@ -9,7 +9,7 @@ import numpy as np
 
 from metrics.across import row_max, row_min
 from metrics.collectives.blame import Chosen, Tally
-from metrics.collectives.clocks import ClockModel
+from metrics.collectives.clock_model import ClockModel
 from metrics.collectives.deviation import middle_and_rank
 from metrics.collectives.match import HIGH, LOW, MEDIUM
 from metrics.collectives.stragglers import GroupArrivals

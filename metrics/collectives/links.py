@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from metrics.collectives.clocks import ClockModel
+from metrics.collectives.clock_model import ClockModel
 from metrics.collectives.match import MEDIUM, Matches, MatchInput
 from metrics.collectives.p2p import Pairs
 from parsers.columns import I32, I64, MISSING

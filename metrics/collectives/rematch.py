@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from metrics.collectives.by_time import Ahead
-from metrics.collectives.clocks import ClockModel, estimate_clocks
+from metrics.collectives.clock_model import ClockModel
+from metrics.collectives.clocks import estimate_clocks
 from metrics.collectives.match import LOW, GroupMatch, Matches, MatchInput, match_calls
 from metrics.collectives.member import ORDER
 from metrics.groups import CommGroup

@@ -14,7 +14,7 @@ import numpy as np
 
 from metrics.across import row_max, row_min
 from metrics.classify import TYPES
-from metrics.collectives.clocks import ClockModel
+from metrics.collectives.clock_model import ClockModel
 from metrics.collectives.deviation import exchange, fully_dependent
 from metrics.collectives.match import HIGH, LOW, MEDIUM, GroupMatch, Matches, MatchInput, gather
 from parsers.columns import I8, I32, I64, MISSING, Bool

@@ -8,7 +8,8 @@ from calls_by_hand import EPOCH_NS, Call, group, member
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics.collectives.clocks import Clock, ClockModel, estimate_clocks
+from metrics.collectives.clock_model import Clock, ClockModel
+from metrics.collectives.clocks import estimate_clocks
 from metrics.collectives.match import MatchInput, match_calls
 from metrics.collectives.offsets import Observation, components, solve, standard_errors
 from metrics.collectives.theil_sen import UNKNOWN_ERROR, Z_99, slopes

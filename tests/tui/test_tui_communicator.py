@@ -8,8 +8,8 @@ import numpy as np
 from fakes import Plan, full_job, ready_and_end, scene, trace
 
 from ccltui.draw.align import ABSENT
-from ccltui.tui.analysis import clock_of, communicators_of, nodes_of, span_of, steps_of_job
 from ccltui.tui.communicator import calls_by_rank, groups_by_size, harm_by_rank
+from ccltui.tui.outline import clock_of, communicators_of, nodes_of, span_of, steps_of_job
 from ccltui.tui.session import Filter
 from metrics.view import View
 
