@@ -17,8 +17,7 @@ class MetricCal(Protocol):
     """``metric_cal(directory)`` of one metric: its document as a flat dictionary.
 
     Raises NotFoundError where the directory does not exist, ValueError for a mode that does
-    not. What can be read but not answered
-    is a document with ``status`` unavailable and reasons.
+    not. What can be read but not answered is a document with ``status`` unavailable and reasons.
     """
 
     def __call__(
