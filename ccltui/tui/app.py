@@ -177,6 +177,17 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         """Write what is in view to a file."""
         self._background.export(self.scene, path)
 
+    def take_picture(self) -> None:
+        """Write a picture of the screen, once a command line that asked for it is gone."""
+        self.screen.refresh(layout=True)  # what covers the panes goes before what is called then
+        self.call_after_refresh(self._take_picture)
+
+    def _take_picture(self) -> None:
+        from ccltui.tui.outlets import take_picture  # noqa: PLC0415  (not needed to start)
+
+        self.scene = take_picture(self, self.scene)
+        self._show()
+
     def stop_loading(self) -> bool:
         """Stop loading, if it goes on; what is there stays."""
         if not self.scene.session.busy or not self._background.stop_loading():

@@ -50,7 +50,7 @@ class Control:
             Effect.OPEN_RUN: self._open_run,
             Effect.COPY: lambda: self._view(lambda s: outlets.copy(app, s, app.options)),
             Effect.COPY_ROWS: lambda: self._view(lambda s: outlets.copy_rows(app, s)),
-            Effect.SCREENSHOT: lambda: self._view(lambda s: outlets.take_picture(app, s)),
+            Effect.SCREENSHOT: app.take_picture,
             Effect.VIEW_BACK: lambda: self._view(history.back),
             Effect.VIEW_FORWARD: lambda: self._view(history.forward),
             Effect.BACK: self._back,

@@ -380,8 +380,24 @@ async def test_what_is_in_view_is_written_copied_and_pictured(
         assert shows(app, "copied: ccltui /nowhere/run-0421 --metric straggler_lag --group")
         assert app.clipboard.startswith("ccltui /nowhere/run-0421 --metric straggler_lag")
         await press(pilot, "S")
-        assert shows(app, "picture in ccltui-alignment-1.svg")
-        assert (tmp_path / "ccltui-alignment-1.svg").read_text().startswith("<svg")
+        assert await appears(pilot, "picture in ccltui-alignment-1.svg")
+        pictured = (tmp_path / "ccltui-alignment-1.svg").read_text()
+        assert pictured.startswith("<svg")
+        assert "r7&#160;" in pictured
+
+
+async def test_a_command_pictures_what_is_behind_the_commands(
+    start: Start, settle: Settle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await press(pilot, "2", ":", *"picture", "enter")
+        assert await appears(pilot, "picture in ccltui-alignment-1.svg")
+        pictured = (tmp_path / "ccltui-alignment-1.svg").read_text()
+        assert "Commands" not in pictured
+        assert "r7&#160;" in pictured
 
 
 async def test_an_area_becomes_the_window(start: Start, settle: Settle) -> None:
