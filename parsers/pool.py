@@ -11,6 +11,7 @@ import contextlib
 import importlib.util
 import multiprocessing
 import queue
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -74,7 +75,7 @@ class WorkerPool:
     def awake(cls, jobs: int | None = None) -> Self:
         """A pool whose first processes are starting; ``jobs`` None means one a CPU allowed."""
         pool = cls(jobs or min(allowed_cpus(), MAX_WORKERS))
-        with own_main_module():
+        with starting():
             for _ in range(min(pool._workers, _WOKEN, max(1, allowed_cpus() - 1))):
                 pool._executor.submit(ready)
         return pool
@@ -138,7 +139,7 @@ class WorkerPool:
 
     def _submit(self, task: _Task) -> Future[Outcome] | None:
         try:
-            with own_main_module():
+            with starting():
                 return self._executor.submit(task.work, *task.arguments)
         except BrokenProcessPool:
             return None
@@ -171,7 +172,22 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
 
 
 @contextlib.contextmanager
-def own_main_module() -> Iterator[None]:
+def starting() -> Iterator[None]:
+    """Processes started here import no main module of the caller's, and hear of no ctrl+c.
+
+    Until they can ignore it themselves, in `deaf_to_interrupts`, they would end with a traceback;
+    what it means the caller decides.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it
+    try:
+        with _own_main_module():
+            yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _own_main_module() -> Iterator[None]:
     """Processes started here import :mod:`parsers.worker` first, not the caller's main module.
 
     That one may be a script without a guard, which would start workers of its own, or no

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from ccltui.tui.channel import Channel
+from parsers.worker import deaf_to_interrupts
 
 if TYPE_CHECKING:
     from ccltui.tui import between
@@ -46,7 +47,7 @@ def serve(connection: socket.socket, options: ExplorerOptions) -> None:
 
 def _keep_quiet() -> None:
     """Leave the terminal and its signals to the explorer."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    deaf_to_interrupts()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)

@@ -9,7 +9,7 @@ from multiprocessing.process import BaseProcess
 
 from ccltui.tui.analysis_process import serve
 from ccltui.tui.options import ExplorerOptions
-from parsers.pool import own_main_module
+from parsers.pool import starting
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,6 @@ class Started:
         ours, theirs = socket.socketpair()
         context = multiprocessing.get_context("spawn")
         process = context.Process(target=serve, args=(theirs, options), daemon=True)
-        with theirs, own_main_module():
+        with theirs, starting():
             process.start()
         return cls(process, ours)
