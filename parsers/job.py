@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from parsers.columns import Note, RankSource, RankTrace, SourceFile, later
+from parsers.damaged import damaged_traces
 from parsers.discover import Capture, Discovery, discover
 from parsers.errors import CardError, NotFoundError
 from parsers.found import Source
@@ -138,6 +139,7 @@ def start_job(
         str(path),
         discovery,
         chosen,
+        failures=_damaged(discovery, chosen),
         card=card,
         card_problem=problem,
         profile_mode=profile_mode,
@@ -160,7 +162,8 @@ def fallback_of(job: Job) -> Job | None:
     if not any(capture.source == "nsys" for capture in job.discovery.captures):
         return None
     chosen = job.discovery.choose(source="nsys")
-    return dataclasses.replace(job, capture=chosen, ranks=(), failures=())
+    failures = _damaged(job.discovery, chosen)
+    return dataclasses.replace(job, capture=chosen, ranks=(), failures=failures)
 
 
 def open_job(
@@ -217,6 +220,14 @@ def _chosen(
         empty = Capture("", None, (), (), None, complete=False)
         return msgspec.structs.replace(empty, source=source or "torch")
     return discovery.choose(iteration=iteration, capture=capture, source=source)
+
+
+def _damaged(discovery: Discovery, capture: Capture) -> tuple[Failed, ...]:
+    """What is named like a trace of the capture failed before anything of it was read."""
+    return tuple(
+        Failed(found.path, f"{found.path}: {found.problem}")
+        for found in damaged_traces(discovery, capture)
+    )
 
 
 def _identified(trace: RankTrace, capture: Capture) -> RankTrace:

@@ -127,8 +127,8 @@ def _read(
     for event in load(capture, cache_dir=cache_dir, jobs=jobs, inline=True, cancelled=stopped):
         job = job.with_event(event)
         _show(meter, event)
-    read = {trace.source.path for trace in job.ranks}
-    return LoadedJob(job, complete=len(read) + len(job.failures) >= len(capture.files))
+    done = {trace.source.path for trace in job.ranks} | {one.path for one in job.failures}
+    return LoadedJob(job, complete=all(found.path in done for found in capture.files))
 
 
 def _show(meter: Meter, event: LoadEvent) -> None:
