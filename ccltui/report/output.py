@@ -5,6 +5,7 @@ Both receive the same bytes, so that ``-o FILE`` equals ``> FILE``.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -63,7 +64,12 @@ def _write_stdout(data: bytes) -> None:
     if sys.stdout is None:
         raise OSError("standard output is closed; use -o FILE")
     sys.stdout.flush()
-    sys.stdout.buffer.write(data)
+    rest = memoryview(data)
+    while rest:  # without a buffer (python -u) as much is written as fits
+        written = sys.stdout.buffer.write(rest)
+        if written is None:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        rest = rest[written:]
     sys.stdout.buffer.flush()
 
 

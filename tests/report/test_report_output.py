@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,41 @@ def test_standard_output_takes_bytes(
     write_report("größe\n".encode(), target)
 
     assert capfdbinary.readouterr().out == "größe\n".encode()
+
+
+class Narrow:
+    """Standard output without a buffer: as much is taken as fits."""
+
+    def __init__(self, room: int | None) -> None:
+        self.buffer = self
+        self.room = room
+        self.taken = b""
+
+    def write(self, data: bytes) -> int | None:
+        part = None if self.room is None else bytes(data[: self.room])
+        self.taken += part or b""
+        return None if part is None else len(part)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+
+def test_standard_output_without_a_buffer_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = Narrow(room=7)
+    monkeypatch.setattr(sys, "stdout", narrow)
+
+    write_report(bytes(range(100)), None)
+
+    assert narrow.taken == bytes(range(100))
+
+
+def test_standard_output_that_takes_nothing_now_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Narrow(room=None))
+
+    with pytest.raises(BlockingIOError):
+        write_report(b"data", None)
 
 
 def test_a_pipe_is_written_not_replaced(tmp_path: Path) -> None:
