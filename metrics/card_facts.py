@@ -43,6 +43,13 @@ class CardFacts:
         except ValueError:
             raise refuse("card_invalid", f"{name} = {value!r} is not a whole number") from None
 
+    def count(self, name: str) -> int | None:
+        """A whole number above 0, None where it is not stated. Refuses another, of card or user."""
+        found = self.number(name)
+        if found is not None and found < 1:
+            raise refuse("card_invalid", f"{name} = {found} is not above 0")
+        return found
+
     def text(self, name: str) -> str:
         """A text, "" where absent."""
         value = self.value(name)

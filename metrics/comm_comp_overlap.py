@@ -58,9 +58,17 @@ class Overlap:
         return self.comm - self.overlap
 
 
+def _is_named(view: View) -> bool:
+    """Whether only kernels with a matrix product in their name compute, as the user asks."""
+    asked = view.card.text("compute_set")
+    if asked not in ("", "all", "named"):
+        raise refuse("card_invalid", f"compute_set = {asked!r} is neither all nor named")
+    return asked == "named"
+
+
 def compute(view: View) -> Result:
     """Overlap of the two sets of intervals, per rank and over ranks."""
-    named = view.card.text("compute_set") == "named"
+    named = _is_named(view)
     ranks = device_ranks(view)
     parts, tables = _measured(view, ranks, named=named)
     if not any(part.num_comm or part.comm for part in parts.values()):

@@ -85,15 +85,15 @@ def model_of(view: View) -> Model:
     """The model as the card states it. Refuses naming the fields that are missing."""
     card = view.card
     experts = card.value("moe") in (True, "true", "True")
-    params = card.number("num_params_active") or (None if experts else card.number("num_params"))
+    params = card.count("num_params_active") or (None if experts else card.count("num_params"))
     tied = card.text("tied_embeddings").lower() in _TRUE
     embedding = 0 if tied else card.number("num_params_embedding")
     values = {
         "num_params_active" if experts else "num_params": params,
         "num_params_embedding": embedding,
-        "num_layers": card.number("num_layers"),
-        "num_heads": card.number("num_heads"),
-        "head_dim": card.number("head_dim"),
+        "num_layers": card.count("num_layers"),
+        "num_heads": card.count("num_heads"),
+        "head_dim": card.count("head_dim"),
     }
     missing = [name for name, value in values.items() if value is None]
     if missing:

@@ -55,7 +55,7 @@ def compute(view: View) -> Result:
         "stages": [_stage_row(stage, members) for stage, members in by_stage(parts)],
         "theoretical_ratio": _theory(view, degree),
         "schedule": view.card.text("pp_schedule") or None,
-        "microbatches": view.card.number("pp_microbatches"),
+        "microbatches": view.card.count("pp_microbatches"),
         "pp": degree,
         "idle_ratio": sum(part.idle for part in parts) / window,
     }
@@ -160,8 +160,8 @@ def _stage_row(stage: int | None, members: list[StageTime]) -> dict[str, Any]:
 
 def _theory(view: View, degree: int | None) -> float | None:
     """Fill and drain of GPipe, 1F1B or interleaved 1F1B; None for others or unknown numbers."""
-    micro_batches = view.card.number("pp_microbatches")
-    chunks = view.card.number("pp_virtual_stages") or 1
+    micro_batches = view.card.count("pp_microbatches")
+    chunks = view.card.count("pp_virtual_stages") or 1
     schedule = view.card.text("pp_schedule").lower()
     if degree is None or not micro_batches or "zb" in schedule or "zero" in schedule:
         return None

@@ -40,7 +40,7 @@ def compute(view: View) -> Result:
     batch, seq_len = _stated(view)
     scope, warnings = _scope(view)
     replicas = data_parallel(view)
-    accumulation = view.card.number("gradient_accumulation") or 1
+    accumulation = view.card.count("gradient_accumulation") or 1
     if scope == "local":
         batch *= (replicas or 1) * accumulation
     times = execution_times(view) if executed else step_times(view)
@@ -90,7 +90,7 @@ def _stated(view: View) -> tuple[int, int]:
     card = view.card
     if card.text("phase") in ("inference", "serving"):
         raise refuse("phase_mismatch", f"a training metric on a card of phase {card.text('phase')}")
-    batch, seq_len = card.number("batch_size"), card.number("seq_len")
+    batch, seq_len = card.count("batch_size"), card.count("seq_len")
     if batch is not None and seq_len is not None:
         return batch, seq_len
     if card.problem is not None:

@@ -107,7 +107,7 @@ def _merged(view: View, loads: list[ExpertLoad]) -> tuple[F64, str, list[str]]:
     if len(totals) == 1:
         return totals[0], "one file", []
     lengths = {len(total) for total in totals}
-    experts = view.card.number(EXPERTS_OVERRIDE)
+    experts = view.card.count(EXPERTS_OVERRIDE)
     parts = sum(len(total) for total in totals)
     if len(lengths) > 1 or (experts is not None and lengths != {experts} and parts == experts):
         return np.concatenate(totals), "one after the other: every rank counts its own experts", []
@@ -198,10 +198,10 @@ def _in_tokens(view: View, exchange: Exchange) -> tuple[float, str]:
 
 def _hidden_size(view: View) -> int | None:
     card = view.card
-    stated = card.number("hidden_size")
+    stated = card.count("hidden_size")
     if stated is None and card.card is not None:
         stated = card.card.count("hidden_size")
-    heads, width = card.number("num_heads"), card.number("head_dim")
+    heads, width = card.count("num_heads"), card.count("head_dim")
     if stated is None and heads is not None and width is not None:
         return heads * width
     return stated

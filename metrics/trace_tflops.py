@@ -15,6 +15,7 @@ from metrics.directory import metric_cal as metric_cal_of
 from metrics.distinct import counted
 from metrics.envelope import answer
 from metrics.flops import CONVOLUTIONS, flops_of
+from metrics.hardware import positive_number
 from metrics.mfu import PEAK_OVERRIDE, peak_of
 from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric
@@ -198,10 +199,13 @@ def _text(rank: RankView, pair: int) -> str:
 
 
 def _in_steps(rank: RankView, rows: I64) -> Bool:
-    """Which operators ran inside a marker: the others' work is not in the measured time."""
+    """Which operators of the selection ran inside a marker: others' work is not measured.
+
+    Of any marker: a window may begin in the middle of a step, which is measured from there on.
+    """
     starts = rank.trace.group("cpu_ops").start_ns[rows]
     inside = np.zeros(len(rows), np.bool_)
-    for step in rank.steps:
+    for step in rank.facts.marked_steps[0]:
         inside |= (starts >= step.start_ns) & (starts < step.end_ns)
     return inside
 
@@ -255,8 +259,10 @@ def _shapes(text: str) -> list[Any]:
 
 
 def _peak(view: View) -> float | None:
+    """Peak of a device, None where nothing tells it. Refuses an override that is none."""
+    given = positive_number(view, PEAK_OVERRIDE)
     try:
-        return peak_of(view).tflops
+        return peak_of(view).tflops if given is None else given
     except Refusal:
         return None
 

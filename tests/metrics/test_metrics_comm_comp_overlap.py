@@ -248,6 +248,12 @@ def test_the_narrow_compute_set_is_an_option() -> None:
     assert (named["comp_time_ms"], named["num_comp_kernels"]) == (0.01, 1)
 
 
+def test_a_compute_set_of_another_name_is_refused() -> None:
+    result = run(rank_trace(0, gpu=[allreduce(0, 5)]), overrides={"compute_set": "nmaed"})
+
+    assert (result.status, result.reason) == ("unavailable", "card_invalid")
+
+
 def test_without_computation_its_ratio_is_null() -> None:
     details = run(rank_trace(0, gpu=[allreduce(0, 5)])).details
 

@@ -86,6 +86,15 @@ def test_gradient_accumulation_multiplies_a_local_batch() -> None:
     assert run(stated).basis["gradient_accumulation"] == "1, none is stated"
 
 
+@pytest.mark.parametrize("name", ["gradient_accumulation", "batch_size", "seq_len"])
+@pytest.mark.parametrize("value", ["0", "-2"])
+def test_numbers_that_cannot_be_are_refused(name: str, value: str) -> None:
+    result = run(card(**TITAN, batch_size_scope="local"), overrides={name: value})
+
+    assert (result.status, result.reason) == ("unavailable", "card_invalid")
+    assert f"{name} = {value} is not above 0" in result.reasons[0].message
+
+
 def test_an_unknown_scope_is_refused_where_it_matters() -> None:
     refused = run(card(**TITAN))
 

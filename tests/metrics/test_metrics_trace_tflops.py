@@ -14,6 +14,7 @@ from metrics.registry import find
 from metrics.view import View
 from parsers.columns import Device, RankTrace
 from parsers.job import open_job
+from parsers.window import Window
 
 MM = "[[1000, 100], [100, 500]]"  # 100 MFLOP
 FLOPS = 100_000_000
@@ -54,6 +55,23 @@ def test_steps_and_the_whole_trace() -> None:
     assert second.details["total_flops"] == FLOPS
     assert second.value == pytest.approx(FLOPS / 100e-6 / 1e12)
     assert whole.details["total_flops"] == 4 * FLOPS
+
+
+@pytest.mark.parametrize("cut", [12_000, 50_000, 107_000])
+def test_a_window_may_begin_in_the_middle_of_a_step(cut: int) -> None:
+    parts = [
+        measure("trace_tflops", two_marked(), window=window)
+        for window in (Window(None, cut), Window(cut, None))
+    ]
+
+    assert sum(part.details["total_flops"] for part in parts) == 3 * FLOPS
+    assert all(part.details["total_flops"] for part in parts)
+
+
+def test_a_peak_that_is_none_is_refused() -> None:
+    result = measure("trace_tflops", two_marked(), overrides={"peak_tflops": "-1"})
+
+    assert (result.status, result.reason) == ("unavailable", "card_invalid")
 
 
 def test_ranks_are_summed_and_told_apart() -> None:
