@@ -77,11 +77,12 @@ def wrap(text: str, width: int, *, most: int = 3, indent: str = "") -> list[str]
     Lines after the first begin with ``indent``; what does not fit into ``most`` lines leaves an
     ellipsis.
     """
-    return textwrap.wrap(
-        clean(text),
-        max(width, len(indent) + 2),
-        subsequent_indent=indent,
-        max_lines=most,
-        placeholder=ELLIPSIS,
-        break_on_hyphens=False,
-    )
+    width = max(width, len(indent) + 2)
+    lines = textwrap.wrap(clean(text), width, subsequent_indent=indent, break_on_hyphens=False)
+    if len(lines) <= most:
+        return lines
+    last = f"{lines[most - 1]} {lines[most].strip()}"[: width - 1]
+    blank = last.rfind(" ")
+    # Between words, but for a long one: it may be the name that all is about.
+    kept = last[:blank] if blank >= width // 2 else last
+    return [*lines[: most - 1], f"{kept.rstrip()}{ELLIPSIS}"]

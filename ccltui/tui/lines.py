@@ -132,12 +132,7 @@ def _legend(scene: Scene, *, narrow: bool) -> Line:
     if scene.state.pane is Pane.TIMELINE and scene.state.kernels:
         return [(f"{scene.state.kernels} only: C ", Ink.WARNING)]
     if scene.state.pane is Pane.TIMELINE:
-        names = ("comp", "net", "both") if narrow else ("compute", "exposed net", "overlapped")
-        inks = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
-        pairs = [
-            [("█", ink), (f" {name}  ", Ink.TAB)] for ink, name in zip(inks, names, strict=True)
-        ]
-        return [piece for pair in pairs for piece in pair]
+        return _classes_legend(scene, narrow=narrow)
     if scene.state.pane is Pane.ALIGNMENT:
         return _lag_legend(scene, narrow=narrow)
     if scene.state.pane is Pane.EVENTS:
@@ -151,9 +146,21 @@ def _legend(scene: Scene, *, narrow: bool) -> Line:
     return [(side_tables.legend(scene, narrow=narrow), Ink.TAB)]
 
 
+def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
+    """What a cell of a lane is; without colour two rows of a rank tell no exposed part."""
+    if not scene.colour and not scene.state.merged:
+        return [("comp, net below  " if narrow else "compute, network below it  ", Ink.TAB)]
+    names = ("comp", "net", "both") if narrow else ("compute", "exposed net", "overlapped")
+    inks = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
+    line: Line = []
+    for glyph, ink, name in zip("███" if scene.colour else "█░▒", inks, names, strict=True):
+        line += [(glyph, ink), (f" {name}  ", Ink.TAB)]
+    return line
+
+
 def _steps_legend(scene: Scene) -> Line:
     """Which iterations the numbers are of."""
-    steps = scene.findings.steps
+    steps = scene.session.filter.measured(scene.findings.steps)
     if not steps:
         return []
     first, last = steps[0].id, steps[-1].id

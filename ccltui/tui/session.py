@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from ccltui.tui.scene import Step
     from parsers.job import Job
     from parsers.window import Window
 
@@ -37,6 +39,19 @@ class Filter:
     def limits_time(self) -> bool:
         """Whether less than the whole time is shown."""
         return self.window is not None or self.steps is not None
+
+    def measured(self, steps: Sequence[Step]) -> list[Step]:
+        """Those of the steps that numbers are of: a window has the ones that begin in it."""
+        first, last = (-math.inf, math.inf) if self.steps is None else self.steps
+        chosen = [step for step in steps if first <= step.id <= last]
+        if self.window is None:
+            return chosen
+        start, end = self.window.start_ns, self.window.end_ns
+        return [
+            step
+            for step in chosen
+            if (start is None or step.start_ns >= start) and (end is None or step.start_ns < end)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +91,9 @@ class Session:
     @property
     def ranks_expected(self) -> int:
         """Ranks once everything is loaded."""
-        return len(self.files)
+        read = self.job.ranks if self.job else ()
+        parts = {trace.source.path: trace.source.parts for trace in read}
+        return sum(parts.get(path, 1) for path in self.files)
 
     @property
     def done_bytes(self) -> int:

@@ -25,7 +25,9 @@ _SHORT_BYTES: Final = 1_000_000
 """So much text is read in the time of a frame or two; more must not hold up the keys."""
 _CATEGORIES: Final = frozenset({"runs", "cluster"})
 PANES: Final = frozenset({Pane.RUNS, Pane.CLUSTER, Pane.REPORTS})
-NO_REPORTS: Final = "nothing of nsys here: no text of nsys stats, no export with all-to-all"
+NO_REPORTS: Final = (
+    "no text of nsys stats and no all-to-all here; ccltui stats prints the tables of an export"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,3 +56,8 @@ def test_wrap_breaks_between_words_and_says_when_it_leaves_something_out() -> No
     assert wrap("a \x1b b", 12, indent="  ") == ["a ␛ b"]
     assert wrap("one two three", 7, indent="  ") == ["one two", "  three"]
     assert wrap("", 12) == []
+
+
+def test_wrap_shows_the_beginning_of_a_long_name() -> None:
+    assert wrap("12 of cutlass::Kernel<float>", 16, most=1) == ["12 of cutlass::…"]
+    assert wrap("it was late by more than others", 16, most=1) == ["it was late by…"]

@@ -106,6 +106,24 @@ def test_what_is_missing_is_said_instead() -> None:
     assert "a kernel computes all the time" in str(fix_first.why_no_evidence(calm))
 
 
+def test_of_fewer_remarks_another_is_chosen() -> None:
+    found = opened()
+    job = found.session.job
+    assert job is not None
+    noted = [trace(Plan(), rank, (Note("bad", f"of {rank}"),)) for rank in (0, 1)]
+    before = replace(job, ranks=(*noted, *job.ranks[2:]))
+    after = replace(job, ranks=(noted[0], *job.ranks[1:]))
+
+    both = replace(found, session=replace(found.session, job=before))
+    last = both.with_state(rows.last_row(both))
+    fewer = replace(last, session=replace(last.session, job=after))
+    none = replace(last, session=replace(last.session, job=job))
+
+    assert any(line.startswith("▶! r1: of 1") for line in text(last))
+    assert any(line.startswith("▶! r0: of 0") for line in text(fewer))
+    assert text(none)
+
+
 def test_remarks_open_with_what_can_be_done() -> None:
     found = opened()
     note = Note("truncated_trace", "the file ends at byte 77 \x1b[31m")

@@ -202,6 +202,29 @@ def test_a_status_names_whole_facts_only() -> None:
         assert kept[0] == facts[0]
 
 
+def test_the_summary_names_the_iterations_that_numbers_are_of() -> None:
+    found = scene(pane=Pane.SUMMARY)
+    steps = found.findings.steps
+    second = steps[1]
+
+    def legend(chosen: Filter) -> str:
+        drawn = replace(found, session=replace(found.session, filter=chosen))
+        return text(lines.tabs(drawn, 100))
+
+    assert legend(Filter(steps=(second.id, second.id))).endswith(f" iteration {second.id} ")
+    rest = Filter(Window(second.start_ns, None))
+    assert f"iterations {second.id}-{steps[-1].id} (n={len(steps) - 1})" in legend(rest)
+    assert "iteration" not in legend(Filter(Window(second.start_ns + 1, second.end_ns - 1)))
+
+
+def test_without_colour_the_legend_names_what_can_be_told_apart() -> None:
+    plain = replace(scene(pane=Pane.TIMELINE), colour=False)
+    merged = plain.with_state(replace(plain.state, merged=True))
+
+    assert text(lines.tabs(plain, 120)).rstrip().endswith("compute, network below it")
+    assert "█ compute  ░ exposed net  ▒ overlapped" in text(lines.tabs(merged, 120))
+
+
 def test_one_iteration_is_no_range() -> None:
     found = scene(pane=Pane.SUMMARY)
     step = found.findings.steps[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 from fakes import Plan, empty_job, full_job
 
 from ccltui.tui.session import Filter, Session
@@ -22,6 +23,20 @@ def test_a_session_counts_ranks_and_bytes() -> None:
     assert reading.done_bytes == 1_000_000
     assert reading.files["rank1.json"].status == "reading"
     assert reading.files["rank0.json"].status == "queued"
+
+
+def test_a_file_may_hold_several_ranks() -> None:
+    job = full_job(PLAN)
+    both = [
+        msgspec.structs.replace(one.source, path="both.sqlite", part=part, parts=2)
+        for part, one in enumerate(job.ranks)
+    ]
+    ranks = [replace(one, source=source) for one, source in zip(job.ranks, both, strict=True)]
+    opened = Session("run").opened(empty_job(PLAN))
+    files = {"both.sqlite": opened.files["rank0.json"]}
+    session = replace(opened, files=files, job=replace(job, ranks=tuple(ranks)))
+
+    assert (session.ranks_loaded, session.ranks_expected) == (2, 2)
 
 
 def test_only_what_changes_results_makes_a_new_generation() -> None:

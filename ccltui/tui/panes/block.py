@@ -8,7 +8,7 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
-from ccltui.draw.text import wrap
+from ccltui.draw.text import fit, wrap
 from ccltui.tui import compare, drawer
 from ccltui.tui.scene import Scene
 
@@ -30,7 +30,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         ):
             planes.put(y, 1, line, Ink.DIM)
         return planes
-    planes.put(1, 1, _summary(block)[: width - 2], Ink.DIM)
+    planes.put(1, 1, fit(_summary(block), width - 2).rstrip(), Ink.DIM)
     columns = (
         Column("", "right"),
         Column("kernel", widest=max(width - _FIXED, 20)),

@@ -22,7 +22,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         planes.put(1, 1, "Files of nsys are being read.", Ink.DIM)
         return planes
     if not lines:
-        planes.put(1, 1, side_tables.NO_REPORTS, Ink.DIM)
+        for y, text in enumerate(wrap(side_tables.NO_REPORTS, width - 2), 1):
+            planes.put(y, 1, text, Ink.DIM)
         return planes
     at = min(scene.state.report, len(lines) - 1)
     whole = wrap(lines[at].text.strip(), width - 2, most=3, indent="  ")

@@ -105,8 +105,9 @@ def _put_losses(planes: Planes, scene: Scene, width: int) -> int:
     return 1 + len(found)
 
 
-def _chosen_note(scene: Scene) -> int:
-    return scene.state.note if scene.state.section is Section.NOTES else -1
+def _chosen_note(scene: Scene, count: int) -> int:
+    """Of so many remarks; there may be fewer than when it was chosen."""
+    return min(scene.state.note, count - 1) if scene.state.section is Section.NOTES else -1
 
 
 def _put_note(planes: Planes, scene: Scene) -> None:
@@ -219,7 +220,7 @@ def _picture(column: Mapping[str, Number], labels: Sequence[str]) -> str:
 
 def _put_notes(planes: Planes, remarks: Sequence[NoteRow], y: int, scene: Scene) -> None:
     """Remarks from a row on, the chosen one among them; those that find no room are counted."""
-    chosen = _chosen_note(scene)
+    chosen = _chosen_note(scene, len(remarks))
     above = len(fix_first.losses(scene)) + len(scene.findings.metrics)
     begin = _first_note(remarks, planes.height - y, planes.width, chosen)
     for index, note in enumerate(remarks[begin:], begin):

@@ -11,7 +11,7 @@ from ccltui.draw.glyphs import HEIGHTS
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
-from ccltui.draw.text import wrap
+from ccltui.draw.text import fit, wrap
 from ccltui.draw.timeline import merged_row, shaded_row
 from ccltui.tui import compare, drawer
 from ccltui.tui.scene import Scene, rank_name
@@ -40,7 +40,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         ):
             planes.put(y, 1, line, Ink.DIM)
         return planes
-    planes.put(1, 1, _summary(found)[: width - 2], Ink.TEXT)
+    planes.put(1, 1, fit(_summary(found), width - 2).rstrip(), Ink.TEXT)
     y = 2
     if height >= _LEAST_FOR_CHART:
         y = _put_chart(planes, y, scene, found)
@@ -65,7 +65,7 @@ def _summary(found: StepDiff) -> str:
     lengths = found.extent_ns(1) - found.extent_ns(0)
     return "   ".join(
         (
-            f"{numbers.signed_duration(lengths)} in all",
+            f"length {numbers.signed_duration(lengths)}, kernels:",
             f"= {numbers.count(found.count(MATCHED))} matched "
             f"{numbers.signed_duration(found.total_ns(MATCHED))}",
             f"+ {numbers.count(found.count(ADDED))} added "
