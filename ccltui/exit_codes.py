@@ -17,7 +17,10 @@ USAGE: Final = 2
 """The command line is wrong; nothing was computed."""
 
 REFUSED: Final = 3
-"""A metric asked for by name, or a gated value, is unavailable; the rest is printed.
+"""A metric asked for by name, or a gated value, has no value; the rest is printed.
+
+That is: it is unavailable, or partial without a number. Where it is ok, nothing to report is a
+report.
 
 ``--metric all`` asks for what the traces can tell: it is refused when that is nothing.
 """
@@ -35,7 +38,7 @@ MEANINGS: Final = (
     (OK, "every metric is ok or partial, and no gate tripped"),
     (INPUT, "the input could not be read at all, or an internal error"),
     (USAGE, "the command line is wrong; nothing was computed"),
-    (REFUSED, "a metric asked for by name, or a gated value, is unavailable; the rest is printed"),
+    (REFUSED, "a metric asked for by name, or a gated value, has no value; the rest is printed"),
     (GATE, "a --fail-if condition holds, or card lint found an error"),
     (INTERRUPTED, "stopped by ctrl+c; what was loaded until then may have been printed"),
     (BROKEN_PIPE, "the reader of the output went away"),

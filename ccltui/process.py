@@ -20,6 +20,7 @@ def run(command: Command, arguments: Sequence[str]) -> int:
 
     ``--debug`` among the arguments adds the traceback.
     """
+    status = exit_codes.OK
     try:
         status = _guarded(command, arguments)
         if sys.stdout is not None:
@@ -29,7 +30,7 @@ def run(command: Command, arguments: Sequence[str]) -> int:
         return exit_codes.BROKEN_PIPE
     except OSError as error:  # a full disk, met again by the flush
         _discard_stdout()
-        return _tell(error)
+        return status if status == exit_codes.INPUT else _tell(error)  # it was told
     return status
 
 

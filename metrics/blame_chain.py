@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from metrics.classify import TYPES
 from metrics.collectives import lag_tables
-from metrics.collectives.blamed import blamed_of, worst_of
+from metrics.collectives.blamed import NOBODY_LATE, blamed_of, worst_of
 from metrics.collectives.chain import PIPELINE, Link, chains_of
 from metrics.collectives.instance import CONFIDENCES
 from metrics.collectives.selection import (
@@ -69,6 +69,8 @@ def compute(view: View) -> Result:
     }
     if len(chains) < total:
         warnings = [*warnings, f"the {len(chains)} worst of {total} late arrivals are followed"]
+    if not total:
+        warnings = [*warnings, NOBODY_LATE]
     return answer(
         METRIC,
         view,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from metrics.collectives import lag_tables
-from metrics.collectives.blamed import Blamed, blamed_of, worst_of
+from metrics.collectives.blamed import NOBODY_LATE, Blamed, blamed_of, worst_of
 from metrics.collectives.chain import chains_of
 from metrics.collectives.instance import CONFIDENCES, Instance, describe
 from metrics.collectives.selection import (
@@ -74,6 +74,8 @@ def compute(view: View) -> Result:
     }
     if examined < total:
         warnings = [*warnings, f"the {examined} worst of {total} late arrivals are examined"]
+    if not total:
+        warnings = [*warnings, NOBODY_LATE]
     return answer(
         METRIC,
         view,

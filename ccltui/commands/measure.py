@@ -48,7 +48,8 @@ class Measured:
         refused = {m.name: r.reason for m, r in self.results if r.status == "unavailable"}
         if self.problem is not None or "internal_error" in refused.values():
             return exit_codes.INPUT
-        missing = refused.keys() if self.required is None else refused.keys() & self.required
+        absent = {m.name for m, r in self.results if r.value is None and r.status != "ok"}
+        missing = absent if self.required is None else absent & self.required
         nothing = len(refused) == len(self.results)
         return exit_codes.REFUSED if missing or nothing else exit_codes.OK
 
@@ -62,13 +63,17 @@ class Measured:
             said = [(text, result.metric) for result in results for text in result.warnings]
             for text, names in _by_text(said).items():
                 say(text if len(names) > 1 else f"{names[0]}: {text}")
-        refused = [
-            ("; ".join(reason.message for reason in result.reasons), result.metric)
-            for result in results
-            if result.status == "unavailable"
-        ]
-        for why, names in _by_text(refused).items():
-            say(f"{listed(names)} {'is' if len(names) == 1 else 'are'} unavailable: {why}")
+        for status, singular, plural in (
+            ("unavailable", "is unavailable", "are unavailable"),
+            ("partial", "has no value", "have no value"),
+        ):
+            absent = [
+                ("; ".join(reason.message for reason in result.reasons), result.metric)
+                for result in results
+                if result.value is None and result.status == status
+            ]
+            for why, names in _by_text(absent).items():
+                say(f"{listed(names)} {singular if len(names) == 1 else plural}: {why}")
 
 
 def _by_text(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

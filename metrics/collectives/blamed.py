@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from metrics.collectives.verdicts import Verdicts
 if TYPE_CHECKING:
     from metrics.view import View
     from parsers.columns import I64, Bool
+
+NOBODY_LATE: Final = "nobody came later than the floor: there is nothing to explain"
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,8 +288,12 @@ def test_closed_output_is_an_error_not_a_crash(job: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_one_line(job: Path) -> None:
-    done = run(["/bin/sh", "-c", f'exec "{CCLTUI[0]}" "{job}" --metric iter_time > /dev/full'])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_one_line(job: Path, unbuffered: str) -> None:
+    done = run(
+        ["/bin/sh", "-c", f'exec "{CCLTUI[0]}" "{job}" --metric iter_time > /dev/full'],
+        env={"PYTHONUNBUFFERED": unbuffered},
+    )
     assert done.returncode == 1
     assert done.stderr == "ccltui: No space left on device\n"
 

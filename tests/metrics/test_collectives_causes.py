@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, rank_trace, world
 
+from metrics.collectives.blamed import NOBODY_LATE
 from metrics.collectives.instance import Instance, describe
 from metrics.collectives.sentences import duration
 from metrics.collectives.verdicts import CAUSES, MEANINGS
@@ -277,9 +278,10 @@ def test_a_rank_that_is_not_selected_is_not_blamed() -> None:
     late = rank(2, [kernel("gemm", t, 600) for t in (100, 700, 1300)], 1900)
     view = view_of(late).with_options(ranks=frozenset({0, 1}))
 
-    details = METRIC.run(view).details
+    result = METRIC.run(view)
 
-    assert (details["num_blamed"], details["explained_ratio"]) == (0, None)
+    assert (result.details["num_blamed"], result.details["explained_ratio"]) == (0, None)
+    assert NOBODY_LATE in result.warnings
 
 
 def test_every_cause_has_a_meaning() -> None:

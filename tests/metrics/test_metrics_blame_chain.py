@@ -11,6 +11,7 @@ from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 from metrics import blame_chain
 from metrics.blame_chain import METRIC, _roots
 from metrics.collectives import chain
+from metrics.collectives.blamed import NOBODY_LATE
 from metrics.collectives.chain import chain_of
 from metrics.collectives.instance import describe
 from metrics.collectives.match import HIGH, LOW, MEDIUM
@@ -211,6 +212,7 @@ def test_a_quiet_job_has_no_chain() -> None:
 
     assert (result.status, result.value) == ("ok", None)
     assert (result.details["num_blamed"], result.details["roots"]) == (0, [])
+    assert NOBODY_LATE in result.warnings
     assert result.details["root_rank"] is None
 
 

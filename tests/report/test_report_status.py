@@ -1,0 +1,47 @@
+"""The exit status of a report, and what is said where a number is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ccltui.commands.measure import Measured
+from ccltui.report.envelope import TraceSummary
+from metrics.registry import find
+from metrics.result import Reason, Result, Status
+
+METRIC = find("coll_call_num")
+
+
+def measured(value: int | None, status: Status, *, named: bool) -> Measured:
+    reasons = () if status == "ok" else (Reason("no_message_size", "no size"),)
+    refused = METRIC.unavailable(Reason("no_message_size", "no size"))
+    result: Result = replace(refused, value=value, status=status, reasons=reasons)
+    required = frozenset({METRIC.name} if named else ())
+    return Measured(TraceSummary("x"), ((METRIC, result), (METRIC, found())), required=required)
+
+
+def found() -> Result:
+    return replace(METRIC.unavailable(Reason("no_trace", "")), value=1, status="ok", reasons=())
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "code", "said"),
+    [
+        (7, "ok", 0, ""),
+        (7, "partial", 0, ""),
+        (None, "ok", 0, ""),  # there was nothing to report
+        (None, "partial", 3, "ccltui: coll_call_num has no value: no size\n"),
+        (None, "unavailable", 3, "ccltui: coll_call_num is unavailable: no size\n"),
+    ],
+)
+def test_a_number_asked_for_by_name_that_is_missing_is_3(
+    value: int | None, status: Status, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measured(value, status, named=True).exit_status == code
+    assert measured(value, status, named=False).exit_status == 0
+
+    measured(value, status, named=True).tell(warnings=False)
+
+    assert capsys.readouterr().err == said
