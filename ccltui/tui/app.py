@@ -19,7 +19,7 @@ from ccltui.tui import compat
 from ccltui.tui.background import LOADING, Background, MakeAnalyst
 from ccltui.tui.display import Display
 from ccltui.tui.loader import Load, run_load
-from ccltui.tui.messages import Fact, JobOpened, OpenFailed
+from ccltui.tui.messages import STOPPING, Fact, JobOpened, OpenFailed
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.posting import Report
 from ccltui.tui.scene import Scene
@@ -192,7 +192,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         """Stop loading, if it goes on; what is there stays."""
         if not self.scene.session.busy or not self._background.stop_loading():
             return False
-        self.scene = replace(self.scene, notice="stopping: what is loaded stays")
+        self.scene = replace(self.scene, notice=STOPPING)
         return True
 
     def repaint(self) -> None:

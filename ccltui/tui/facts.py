@@ -7,6 +7,7 @@ from dataclasses import replace
 from ccltui.tui import side_tables
 from ccltui.tui.adopt import adopt
 from ccltui.tui.messages import (
+    STOPPING,
     Exported,
     Fact,
     FindingsReady,
@@ -29,6 +30,8 @@ def scene_after(scene: Scene, fact: Fact) -> Scene:
     if isinstance(fact, Answered):
         return answered(scene, fact)
     scene = replace(scene, session=after(scene.session, fact))
+    if scene.notice == STOPPING and not scene.session.busy:
+        scene = replace(scene, notice="")
     return side_tables.opened(scene) if isinstance(fact, JobOpened) else scene
 
 

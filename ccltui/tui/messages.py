@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ccltui.tui.session import Session
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ccltui.tui.queries import Answered
     from ccltui.tui.scene import Findings
     from parsers.job import Job
+
+STOPPING: Final = "stopping: what is loaded stays"
+"""Notice until loading has ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,6 +177,7 @@ async def test_esc_stops_loading_and_keeps_what_is_there(start: Start, settle: S
         assert app.scene.session.phase == "stopped"
         assert shows(app, "3/8 stopped")
         assert not shows(app, "loading")
+        assert not shows(app, "stopping")
 
 
 async def test_a_file_that_fails_is_named_and_its_escapes_are_harmless(

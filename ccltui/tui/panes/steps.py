@@ -30,7 +30,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     most_ns = max(int(parts.longest_ns.max()), 1)
     room = max(min(len(order), round(height * _MOST_STEPS) - 1), 1)
     put_scale(planes, 0, _LABELS, most_ns)
-    planes.put(0, 1, "step        time  slowest", Ink.DIM)
+    planes.put(0, 1, "step   on device  slowest", Ink.DIM)
     first = at // room * room
     first = max(min(first, len(order) - room), 0)
     for y, one in enumerate(order[first : first + room], 1):
@@ -64,7 +64,7 @@ def _step_text(scene: Scene, parts: StepParts, row: int, *, on: bool) -> str:
 
 
 def _ranks_title(parts: StepParts, row: int) -> str:
-    return f"step {parts.steps[row]} rank by rank, the slowest first"
+    return f"step {parts.steps[row]} on the devices rank by rank, the slowest first"
 
 
 def _put_ranks(
