@@ -3,30 +3,51 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from parsers.found import Capture, Discovery, FoundFile
 
 _COMPRESSED: Final = re.compile(r"\.(?:gz|zst)$")
-_NUMBER: Final = re.compile(r"\d+")
+_NUMBER: Final = re.compile(r"(\d+)")
 
 
 def damaged_traces(discovery: Discovery, capture: Capture) -> tuple[FoundFile, ...]:
-    """Files without a known beginning whose paths differ from those of traces in numbers alone.
+    """Files without a known beginning whose paths differ from those of traces in a number alone.
 
     A rank that was killed while it wrote leaves an empty file, or the first bytes of one: nothing
-    in it says that it is a trace, but its name does.
+    in it says that it is a trace, but its name does. Numbers that all traces of the capture have
+    in common, as that of an iteration, it must have too; beside a single trace all but the last.
     """
-    names = {_unnumbered(found.path) for found in capture.files}
+    alike: dict[str, list[list[str]]] = {}
+    for found in capture.files:
+        shape, numbers = _taken_apart(found.path)
+        alike.setdefault(shape, []).append(numbers)
     return tuple(
         found
         for found in discovery.files
         if found.kind == "unknown"
         and found.problem is not None
         and found.duplicate_of is None
-        and _unnumbered(found.path) in names
+        and _belongs(found.path, alike)
     )
 
 
-def _unnumbered(path: str) -> str:
-    return _NUMBER.sub("#", _COMPRESSED.sub("", path))
+def _taken_apart(path: str) -> tuple[str, list[str]]:
+    """A path without its numbers, and these."""
+    parts = _NUMBER.split(_COMPRESSED.sub("", path))
+    return "#".join(parts[::2]), parts[1::2]
+
+
+def _belongs(path: str, alike: dict[str, list[list[str]]]) -> bool:
+    shape, numbers = _taken_apart(path)
+    traces = alike.get(shape)
+    return traces is not None and all(
+        _may_be(number, [trace[place] for trace in traces], is_last=place == len(numbers) - 1)
+        for place, number in enumerate(numbers)
+    )
+
+
+def _may_be(number: str, known: Sequence[str], *, is_last: bool) -> bool:
+    is_fixed = len(set(known)) == 1 and (len(known) > 1 or not is_last)
+    return not is_fixed or number == known[0]
