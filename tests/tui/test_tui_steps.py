@@ -65,7 +65,7 @@ def test_ranks_of_the_chosen_step_stand_below() -> None:
     shown = text(opened())
     at = next(i for i, line in enumerate(shown) if "rank by rank" in line)
 
-    assert shown[at].startswith("── step 2 rank by rank")
+    assert shown[at].startswith("── step 2 on the devices rank by rank")
     assert sorted(line.split()[0] for line in shown[at + 1 : at + 9]) == [f"r{r}" for r in range(8)]
     low = text(opened(), 14)
     assert low[-1].startswith(" … ")
