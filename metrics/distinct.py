@@ -5,13 +5,13 @@ As `numpy.unique` has them, which first imports masked arrays: that takes longer
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from metrics.compiled import available
-from parsers.columns import I64
+from parsers.columns import I64, Bool
 
 _COMPILED: Final = (np.int8, np.int32, np.int64)
 
@@ -31,22 +31,30 @@ def distinct_values(values: npt.NDArray[_Kind]) -> npt.NDArray[_Kind]:
             present: npt.NDArray[_Kind] = (np.flatnonzero(seen) + low).astype(values.dtype)
             return present
     ordered = np.sort(values, axis=None)
-    is_first: npt.NDArray[Any] = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    found: npt.NDArray[_Kind] = ordered[is_first]
-    return found
+    return ordered[_opens(ordered)]
 
 
 def numbered(values: npt.NDArray[_Kind]) -> tuple[npt.NDArray[_Kind], I64]:
     """Each value of one dimension once, ascending, and which of them each is, int64."""
-    found = distinct_values(values)
-    return found, np.searchsorted(found, values)
+    order = np.argsort(values, kind="stable")  # what is in a few ascending runs is merged
+    ordered = values[order]
+    opens = _opens(ordered)
+    place = np.empty(len(values), np.int64)
+    place[order] = np.cumsum(opens) - 1
+    return ordered[opens], place
 
 
 def counted(values: npt.NDArray[_Kind]) -> tuple[npt.NDArray[_Kind], I64]:
     """Each value of one dimension once, ascending, and how often it occurs, int64."""
     found, place = numbered(values)
     return found, np.bincount(place, minlength=len(found))
+
+
+def _opens(ordered: npt.NDArray[_Kind]) -> Bool:
+    """Where each value of an ascending array stands first."""
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return is_first
 
 
 def _room(count: int) -> int:

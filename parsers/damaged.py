@@ -6,14 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from parsers.found import Capture, Discovery, FoundFile
+from parsers.found import Capture, Discovery
+from parsers.load_events import Failed
 
 _COMPRESSED: Final = re.compile(r"\.(?:gz|zst)$")
 _NUMBER: Final = re.compile(r"(\d+)")
 
 
-def damaged_traces(discovery: Discovery, capture: Capture) -> tuple[FoundFile, ...]:
-    """Files without a known beginning whose paths differ from those of traces in a number alone.
+def damaged_traces(discovery: Discovery, capture: Capture) -> tuple[Failed, ...]:
+    """What failed unread: files of no known kind that are named as the traces but for a number.
 
     A rank that was killed while it wrote leaves an empty file, or the first bytes of one: nothing
     in it says that it is a trace, but its name does. Numbers that all traces of the capture have
@@ -24,7 +25,7 @@ def damaged_traces(discovery: Discovery, capture: Capture) -> tuple[FoundFile, .
         shape, numbers = _taken_apart(found.path)
         alike.setdefault(shape, []).append(numbers)
     return tuple(
-        found
+        Failed(found.path, f"{found.path}: {found.problem}")
         for found in discovery.files
         if found.kind == "unknown"
         and found.problem is not None

@@ -139,7 +139,7 @@ def start_job(
         str(path),
         discovery,
         chosen,
-        failures=_damaged(discovery, chosen),
+        failures=damaged_traces(discovery, chosen),
         card=card,
         card_problem=problem,
         profile_mode=profile_mode,
@@ -162,7 +162,7 @@ def fallback_of(job: Job) -> Job | None:
     if not any(capture.source == "nsys" for capture in job.discovery.captures):
         return None
     chosen = job.discovery.choose(source="nsys")
-    failures = _damaged(job.discovery, chosen)
+    failures = damaged_traces(job.discovery, chosen)
     return dataclasses.replace(job, capture=chosen, ranks=(), failures=failures)
 
 
@@ -220,14 +220,6 @@ def _chosen(
         empty = Capture("", None, (), (), None, complete=False)
         return msgspec.structs.replace(empty, source=source or "torch")
     return discovery.choose(iteration=iteration, capture=capture, source=source)
-
-
-def _damaged(discovery: Discovery, capture: Capture) -> tuple[Failed, ...]:
-    """What is named like a trace of the capture failed before anything of it was read."""
-    return tuple(
-        Failed(found.path, f"{found.path}: {found.problem}")
-        for found in damaged_traces(discovery, capture)
-    )
 
 
 def _identified(trace: RankTrace, capture: Capture) -> RankTrace:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ccltui.draw import glyphs, numbers
-from ccltui.draw.palette import Ink
+from ccltui.draw.palette import SHADES, Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import round_step, ticks
 
 _INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED, Ink.COPY, Ink.COMPUTE)
 _ORDER = (0, 2, 1, 3, 4)
 """Computing, hidden beside it, exposed, copies, nothing: what overlaps stands between its two."""
-_SHADES = "█░▒▓·"
+_SHADES = (*SHADES.values(), "·")
 """Without colour, by part: computing, exposed, overlapped, copies, idle."""
 
 

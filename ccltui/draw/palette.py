@@ -40,6 +40,8 @@ class Ink(IntEnum):
     COPY = 20
 
 
+SHADES: Final = {Ink.COMPUTE: "█", Ink.EXPOSED: "░", Ink.OVERLAPPED: "▒", Ink.COPY: "▓"}
+"""What stands for time of a kind where there is no colour."""
 CLASSES: Final = 4
 MERGED: Final = 32
 """First id of merged cells: ``MERGED + foreground class * 4 + background class``."""

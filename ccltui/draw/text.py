@@ -75,7 +75,7 @@ def wrap(text: str, width: int, *, most: int = 3, indent: str = "") -> list[str]
     """Clean ``text`` in lines of at most ``width`` cells, broken between words.
 
     Lines after the first begin with ``indent``; what does not fit into ``most`` lines leaves an
-    ellipsis.
+    ellipsis, between words or in a long one.
     """
     width = max(width, len(indent) + 2)
     lines = textwrap.wrap(clean(text), width, subsequent_indent=indent, break_on_hyphens=False)

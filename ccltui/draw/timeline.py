@@ -14,12 +14,13 @@ import numpy.typing as npt
 from ccltui.draw import glyphs, numbers
 from ccltui.draw.glyphs import U32
 from ccltui.draw.lanes import I64, Bool, Lane, Sample
-from ccltui.draw.palette import CLASSES, MERGED, Ink
+from ccltui.draw.palette import CLASSES, MERGED, SHADES, Ink
 from ccltui.draw.planes import U8, Planes
 from ccltui.draw.ruler import put_tick, round_step, ticks
 
 NETWORK_LABEL = "net"
-_SHADES = np.array([ord(shade) for shade in " █░▒"], np.uint32)
+_INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
+_SHADES = np.array([ord(" "), *(ord(SHADES[ink]) for ink in _INKS)], np.uint32)
 """Idle, computing, exposed, overlapped."""
 
 

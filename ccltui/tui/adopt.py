@@ -17,28 +17,24 @@ def adopt(scene: Scene, findings: Findings) -> Scene:
         state = replace(state, time=state.time.bounded(span.start_ns, span.end_ns))
     if findings.communicators is not scene.findings.communicators:
         state = _same_communicator(scene, findings, state)
-    if findings.span is not None:
-        state = _inside(state, findings)
     after = replace(scene, findings=findings, state=state)
+    if findings.span is not None:
+        after = _inside(after)
     ranks = after.ranks
     if ranks and state.selection.rank not in ranks:
-        after = after.with_state(state.select(rank=ranks[0]))
+        after = after.with_state(after.state.select(rank=ranks[0]))
     return after
 
 
-def _inside(state: ViewState, findings: Findings) -> ViewState:
+def _inside(scene: Scene) -> Scene:
     """With the moment of the cursor in what is shown: that of the collective, if one is chosen."""
-    span, selection = findings.span, state.selection
-    if span is None or selection.time_ns is None:
-        return state
-    if span.start_ns <= selection.time_ns <= span.end_ns:
-        return state
-    communicators = findings.communicators or ()
-    time_ns = selection.time_ns
-    if selection.k is not None and selection.communicator < len(communicators):
-        time_ns = communicators[selection.communicator].moment_ns(selection.k)
-    time_ns = min(max(time_ns, span.start_ns), span.end_ns - 1)
-    return replace(state, selection=replace(selection, time_ns=time_ns))
+    time, selection = scene.state.time, scene.state.selection
+    if selection.time_ns is None or time.start_ns <= selection.time_ns <= time.end_ns:
+        return scene
+    moment = selection.time_ns
+    if scene.communicator is not None and selection.k is not None:
+        moment = scene.communicator.moment_ns(selection.k)
+    return scene.with_state(scene.state.select(time_ns=time.nearest(moment)))
 
 
 def _same_communicator(scene: Scene, findings: Findings, state: ViewState) -> ViewState:

@@ -31,7 +31,7 @@ def to_collective(scene: Scene, k: int, *, culprit: bool = False) -> ViewState:
 def to_time(scene: Scene, time_ns: int) -> ViewState:
     """Put the cursor on a time and on the collective that runs there."""
     state = scene.state
-    time_ns = min(max(time_ns, state.time.start_ns), state.time.end_ns - 1)
+    time_ns = state.time.nearest(time_ns)
     communicator = scene.communicator
     k = None if communicator is None else communicator.nearest(time_ns)
     return in_view(replace(state.select(time_ns=time_ns, k=k), worst=None))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from ccltui.draw import numbers
-from ccltui.draw.palette import HEAT, LEVELS, Ink
+from ccltui.draw.palette import HEAT, LEVELS, SHADES, Ink
 from ccltui.draw.text import clean, fit, fit_middle
 from ccltui.tui.action import Action, first_key
 from ccltui.tui.general import GENERAL
@@ -152,10 +152,7 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
         return [("comp, net below  " if narrow else "compute, network below it  ", Ink.TAB)]
     names = ("comp", "net", "both") if narrow else ("compute", "exposed net", "overlapped")
     inks = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
-    line: Line = []
-    for glyph, ink, name in zip("███" if scene.colour else "█░▒", inks, names, strict=True):
-        line += [(glyph, ink), (f" {name}  ", Ink.TAB)]
-    return line
+    return _named(scene, inks, [f" {name}  " for name in names])
 
 
 def _steps_legend(scene: Scene) -> Line:
@@ -177,10 +174,14 @@ def _parts_legend(scene: Scene, *, narrow: bool) -> Line:
         else ("compute", "overlapped", "exposed net", "copies")
     )
     inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.EXPOSED, Ink.COPY)
-    glyphs = "████" if scene.colour else "█▒░▓"
+    return _named(scene, inks, [f"{name} " if narrow else f" {name}  " for name in names])
+
+
+def _named(scene: Scene, inks: Sequence[Ink], names: Sequence[str]) -> Line:
+    """What stands for each kind of time, and its name."""
     line: Line = []
-    for glyph, ink, name in zip(glyphs, inks, names, strict=True):
-        line += [(glyph, ink), (f"{name} " if narrow else f" {name}  ", Ink.TAB)]
+    for ink, name in zip(inks, names, strict=True):
+        line += [("█" if scene.colour else SHADES[ink], ink), (name, Ink.TAB)]
     return line
 
 

@@ -48,6 +48,10 @@ class TimeView:
         """Time of the left edge of a column, which may lie outside the view."""
         return self.left_ns + column * self.cell_ns
 
+    def nearest(self, time_ns: int) -> int:
+        """The moment that can be shown which is nearest to a time."""
+        return min(max(time_ns, self.start_ns), self.end_ns - 1)
+
     def fit(self) -> TimeView:
         """The whole span."""
         cell = self.widest_ns

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from metrics.collectives.nearest import Tokens
+from metrics.distinct import numbered
 from parsers.columns import I64, MISSING
 
 
@@ -119,9 +120,5 @@ def _without_repeats(keys: Sequence[I64]) -> list[I64]:
 
 def _as_ranks(keys: Sequence[I64]) -> list[I64]:
     """The keys numbered 0, 1, … in ascending order over all members."""
-    together = np.concatenate(list(keys))
-    order = np.argsort(together, kind="stable")  # a few ascending runs: they are merged
-    ordered = together[order]
-    ranks = np.zeros(len(together), np.int64)
-    ranks[order[1:]] = np.cumsum(ordered[1:] != ordered[:-1])
+    _, ranks = numbered(np.concatenate(list(keys)))
     return np.split(ranks, np.cumsum([len(key) for key in keys])[:-1])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from explorers import Settle, Start, appears, press, screen, shows
 from fakes import FakeLoad, Plan, fail_to_open
+from textual.pilot import Pilot
 
 from ccltui.tui.actions import active
 from ccltui.tui.messages import Fact, JobOpened, LoadEnded
@@ -367,6 +368,12 @@ async def test_ranks_without_findings_are_being_computed(start: Start) -> None:
         assert not shows(app, "No trace that can be shown.")
 
 
+async def picture(pilot: Pilot[int], folder: Path) -> str:
+    """The first picture of Alignment, once the explorer says that it is there."""
+    assert await appears(pilot, "picture in ccltui-alignment-1.svg")
+    return (folder / "ccltui-alignment-1.svg").read_text()
+
+
 async def test_what_is_in_view_is_written_copied_and_pictured(
     start: Start, settle: Settle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,8 +388,7 @@ async def test_what_is_in_view_is_written_copied_and_pictured(
         assert shows(app, "copied: ccltui /nowhere/run-0421 --metric straggler_lag --group")
         assert app.clipboard.startswith("ccltui /nowhere/run-0421 --metric straggler_lag")
         await press(pilot, "S")
-        assert await appears(pilot, "picture in ccltui-alignment-1.svg")
-        pictured = (tmp_path / "ccltui-alignment-1.svg").read_text()
+        pictured = await picture(pilot, tmp_path)
         assert pictured.startswith("<svg")
         assert "r7&#160;" in pictured
 
@@ -395,8 +401,7 @@ async def test_a_command_pictures_what_is_behind_the_commands(
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await press(pilot, "2", ":", *"picture", "enter")
-        assert await appears(pilot, "picture in ccltui-alignment-1.svg")
-        pictured = (tmp_path / "ccltui-alignment-1.svg").read_text()
+        pictured = await picture(pilot, tmp_path)
         assert "Commands" not in pictured
         assert "r7&#160;" in pictured
 
