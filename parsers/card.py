@@ -51,8 +51,8 @@ class Card:
         return self.places[key][0] if key in self.places else key
 
     def line(self, field: str) -> int | None:
-        """Line of that value, None when the card does not give it."""
-        place = self.places.get(field if "." in field else self.key_of(field))
+        """Line of that value, None when the card does not give it. Also takes any key."""
+        place = self.places.get(self.key_of(field) if field in FIELDS else field)
         return None if place is None else place[1]
 
     def key_of(self, field: str) -> str:
