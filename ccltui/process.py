@@ -6,11 +6,10 @@ import contextlib
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 
 from ccltui import exit_codes
-from ccltui.report.output import say
+from ccltui.report.output import say, tell_traceback
 
 Command = Callable[[Sequence[str]], int]
 
@@ -63,7 +62,7 @@ def _guarded(command: Command, arguments: Sequence[str]) -> int:
         return exit_codes.INTERRUPTED
     except Exception as error:
         if "--debug" in arguments:
-            traceback.print_exc()
+            tell_traceback()
         return _tell(error)
 
 

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import re
 
+from parsers.safe_text import escape, safe_text
+
 _DIGITS = re.compile(r"([0-9]+)")
-_FIRST_SURROGATE_ESCAPE, _LAST_SURROGATE_ESCAPE = 0xDC80, 0xDCFF
 
 NaturalKey = tuple[tuple[tuple[tuple[str, int, str], ...], ...], str]
 
 
 def shown(text: str) -> str:
-    r"""``text`` with every character that a terminal would act on written as an escape.
+    r"""``text`` as safe text in which two different names never look the same.
 
-    Control characters, direction marks, bytes that are no UTF-8 (``\xff``) and the backslash
-    itself: two different names never look the same, and the result can always be encoded.
+    The backslash is doubled, so that no name looks like the escapes of another, and spaces that
+    are not the ASCII one are escaped as well.
     """
-    if text.isprintable() and "\\" not in text:
-        return text
-    return "".join(map(_shown_character, text))
-
-
-def _shown_character(character: str) -> str:
-    code = ord(character)
-    if character == "\\":
-        return "\\\\"
-    if character.isprintable():
-        return character
-    if _FIRST_SURROGATE_ESCAPE <= code <= _LAST_SURROGATE_ESCAPE:
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    safe = safe_text(text.replace("\\", "\\\\"))
+    if safe.isprintable():
+        return safe
+    return "".join([one if one.isprintable() else escape(one) for one in safe])
 
 
 def natural_key(path: str) -> NaturalKey:

@@ -26,7 +26,7 @@ from ccltui.commands.measure import (
 from ccltui.commands.print_metrics import gate_status, judged, tell_gates
 from ccltui.report.envelope import Entry, Report
 from ccltui.report.gates import Verdict
-from ccltui.report.layout import table
+from ccltui.report.layout import table, text_bytes
 from ccltui.report.output import say, write_file, write_report
 from ccltui.report.selection import Selection
 from parsers.errors import GrammarError
@@ -91,7 +91,7 @@ def run(arguments: Sequence[str]) -> int:
         status = exit_codes.worst(status, one)
         rows.append(row)
     align: tuple[Any, ...] = ("left", *["right"] * 4)
-    write_report("".join(f"{line}\n" for line in table(HEADER, rows, align=align)).encode(), None)
+    write_report(text_bytes(table(HEADER, rows, align=align)), None)
     return status
 
 

@@ -152,13 +152,13 @@ def _check_output(target: str | None) -> None:
 
 
 def _text(card: Card, complaints: Sequence[Complaint]) -> bytes:
-    from ccltui.report.layout import clean  # noqa: PLC0415
+    from ccltui.report.layout import text_bytes  # noqa: PLC0415
 
     lines = []
     for complaint in complaints:
         place = card.path if complaint.line is None else f"{card.path}:{complaint.line}"
-        lines.append(f"{place}: {complaint.level}: {clean(complaint.message)}\n")
-    return "".join(lines or [f"{card.path}: nothing to complain about\n"]).encode()
+        lines.append(f"{place}: {complaint.level}: {complaint.message}")
+    return text_bytes(lines or [f"{card.path}: nothing to complain about"])
 
 
 def _json(card: Card, complaints: Sequence[Complaint]) -> bytes:

@@ -12,7 +12,8 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import explore
 from ccltui.commands.loading import LoadOptions
-from ccltui.report.output import say
+from ccltui.report.layout import text_bytes
+from ccltui.report.output import say, write_report
 from ccltui.report.selection import Selection
 from parsers.errors import GrammarError
 
@@ -42,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui demo`` with its arguments; the exit status."""
     options = parser().parse_args(arguments)
     directory = write_demo(options.directory, options.seed)
-    print(directory)
+    write_report(text_bytes([str(directory)]), None)
     if options.no_open:
         return exit_codes.OK
     if not explore.has_terminal():

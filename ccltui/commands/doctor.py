@@ -11,7 +11,7 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job, look_at
 from ccltui.report.envelope import SCHEMA_VERSION
-from ccltui.report.layout import bytes_text, table
+from ccltui.report.layout import bytes_text, table, text_bytes
 from ccltui.report.output import check_target, say, write_report
 from parsers.errors import GrammarError
 
@@ -114,7 +114,8 @@ def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
     if notes:
         rows = [_note_cells(path, note) for path, note in notes]
         blocks.append(table(NOTE_HEADER, rows, align=("left", "left", "right", "right")))
-    return "\n\n".join("\n".join(block) for block in blocks).encode() + b"\n"
+    lines = [line for block in blocks for line in ("", *block)]
+    return text_bytes(lines[1:])
 
 
 def _file_cells(found: FoundFile) -> tuple[str, ...]:

@@ -148,8 +148,10 @@ def _first(asked: bool | None, set_: bool | None, *, default: bool) -> bool:
 def print_keys(config: Config) -> int:
     """Print every key of the explorer, and what the settings change about it; the exit status."""
     from ccltui.report.keys import key_lines  # noqa: PLC0415  (the registry of actions)
+    from ccltui.report.layout import text_bytes  # noqa: PLC0415
+    from ccltui.report.output import write_report  # noqa: PLC0415
 
-    print("\n".join(key_lines(config)))
+    write_report(text_bytes(key_lines(config)), None)
     return exit_codes.OK
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ccltui.report.layout import table
+from ccltui.report.layout import table, text_bytes
 from ccltui.report.output import say, write_report
 
 HEADER = ("name", "unit", "needs", "definition")
@@ -16,7 +16,7 @@ def run() -> int:
         (metric.name, metric.unit, "; ".join(metric.needs), metric.definition)
         for metric in registry.metrics().values()
     ]
-    write_report("\n".join(table(HEADER, rows)).encode() + b"\n", None)
+    write_report(text_bytes(table(HEADER, rows)), None)
     tell_broken()
     return 0
 
@@ -26,7 +26,7 @@ def run_names() -> int:
     from metrics import registry  # noqa: PLC0415
 
     lines = ["Available metrics:", *(f"  - {name}" for name in registry.metrics())]
-    write_report("\n".join(lines).encode() + b"\n", None)
+    write_report(text_bytes(lines), None)
     tell_broken()
     return 0
 

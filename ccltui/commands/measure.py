@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import traceback
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
 from ccltui.report.envelope import TraceSummary
-from ccltui.report.output import say
+from ccltui.report.output import say, tell_traceback
 from ccltui.report.selection import Selection
 from metrics.result import Reason, Result
 from parsers.errors import GrammarError, TraceError
@@ -218,7 +217,7 @@ def _run(metric: Metric, view: View, *, debug: bool) -> Result:
         try:
             metric.compute(view)
         except Exception:
-            traceback.print_exc()
+            tell_traceback()
     return result
 
 

@@ -7,6 +7,8 @@ import textwrap
 import unicodedata
 from typing import Final, Literal
 
+from parsers.safe_text import safe_text
+
 Align = Literal["left", "right"]
 
 _PLAIN = re.compile(r"[ -~\u2500-\u259f]*")
@@ -33,17 +35,20 @@ def clean(text: str) -> str:
     """
     if _PLAIN.fullmatch(text):
         return text
-    return "".join(_clean_character(character) for character in text)
+    return "".join(map(_in_one_cell, safe_text(text, _picture)))
 
 
-def _clean_character(character: str) -> str:
+def _picture(character: str) -> str:
+    """One cell for an unsafe character: cells are counted in characters, an escape takes four."""
     code = ord(character)
     if code < 0x20:
         return chr(_CONTROL_PICTURES + code)
-    if code == 0x7F:
-        return _DELETE_PICTURE
+    return _DELETE_PICTURE if code == 0x7F else _UNKNOWN
+
+
+def _in_one_cell(character: str) -> str:
     category = unicodedata.category(character)
-    if category[0] in "CM" or category in ("Zl", "Zp"):
+    if category[0] == "M":
         return _UNKNOWN
     if category == "Zs":
         return " "

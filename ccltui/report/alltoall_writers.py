@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from ccltui.alltoall import NodeStudy, Studies
 from ccltui.draw.ecdf import ecdf_lines, ecdf_svg
+from ccltui.report.csv_text import csv_text
 from ccltui.report.envelope import SCHEMA_VERSION
-from ccltui.report.layout import Align, clean, count_text, table
+from ccltui.report.layout import Align, count_text, table, text_bytes
 from ccltui.report.writers import json_bytes
 from metrics.nsys_reports.shares import Share, kind_shares, operation_shares
+from parsers.safe_text import safe_text
 
 _STATISTICS: Final = ("mean", "p50", "p95", "max")
 _WIDEST_NAME: Final = 72
@@ -29,22 +29,23 @@ Writer = Callable[[Studies, float], bytes]
 
 def write_column(studies: Studies, cutoff_percent: float) -> bytes:
     """For people: a table of each study, its distribution of delays, its shares of time."""
-    blocks = [line for node in studies.nodes for line in (*_node_lines(node, cutoff_percent), "")]
-    return "".join(f"{line}\n" for line in blocks).encode()
+    return text_bytes(
+        line for node in studies.nodes for line in (*_node_lines(node, cutoff_percent), "")
+    )
 
 
 def write_csv(studies: Studies, _cutoff_percent: float) -> bytes:
     """One row a complete exchange."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_CSV_HEADER)
+    return csv_text(_csv_rows(studies)).encode()
+
+
+def _csv_rows(studies: Studies) -> Iterator[Sequence[str | int]]:
+    yield _CSV_HEADER
     for node in studies.nodes:
-        source, found = clean(node.source), node.study
-        columns = (found.total_ns, found.actual_ns, found.delay_ns)
+        columns = (node.study.total_ns, node.study.actual_ns, node.study.delay_ns)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         for number, row in enumerate(rows):
-            writer.writerow([source, number, *(f"{value / 1000:.3f}" for value in row)])
-    return text.getvalue().encode()
+            yield [node.source, number, *(f"{value / 1000:.3f}" for value in row)]
 
 
 def write_json(studies: Studies, cutoff_percent: float) -> bytes:
@@ -80,7 +81,7 @@ def write_svg(studies: Studies) -> bytes:
 
 def _node_lines(node: NodeStudy, cutoff_percent: float) -> list[str]:
     found = node.study
-    lines = [clean(f"{node.source}: {node.made_by}"), ""]
+    lines = [f"{node.source}: {node.made_by}", ""]
     lines += [_coverage(node), ""]
     rows = [
         (name, *(_number(spread[key]) for key in _STATISTICS))
@@ -107,7 +108,7 @@ def _coverage(node: NodeStudy) -> str:
         sentence += f", {100 * found.coverage:.1f} % of {len(found.exchanges):,} kernels"
     if node.agrees is not None:
         verb = "equal" if node.agrees else "DIFFER from"
-        sentence += f"; sums {verb} those of {clean(node.summary_source)}"
+        sentence += f"; sums {verb} those of {node.summary_source}"
     return sentence
 
 
@@ -121,7 +122,7 @@ def _share_lines(node: NodeStudy, cutoff_percent: float) -> list[str]:
     ):
         rows = [
             (f"{share.percent:.1f}", _number(share.total_ns / 1000), str(share.operations), name)
-            for share, name in ((share, _short(share.name)) for share in shares)
+            for share, name in ((share, _short(safe_text(share.name))) for share in shares)
         ]
         header = ("% of device time", "total us", "operations", title)
         lines += ["", *table(header, rows, align=_right(3))]

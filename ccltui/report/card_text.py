@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import yaml
 
 from parsers.names import shown
+from parsers.safe_text import safe_text
 
 if TYPE_CHECKING:
     from metrics.card_draft import Fact, Value
@@ -172,7 +173,7 @@ def _lines(
             yield from _lines(entry.entries, facts, indent + _INDENT)
         elif entry.field in facts:
             fact = facts[entry.field]
-            yield f"{indent}{entry.key}: {_yaml(fact.value)}  # {fact.source}"
+            yield f"{indent}{entry.key}: {_yaml(fact.value)}  # {safe_text(fact.source)}"
         else:
             yield f"{indent}# {entry.key}:  # {entry.meaning}"
 

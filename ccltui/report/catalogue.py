@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ccltui.report.layout import clean, table
+from ccltui.report.csv_text import csv_text
+from ccltui.report.layout import table, text_bytes
+from ccltui.report.markdown import code, escaped, table_row
 from ccltui.report.rows import cell_text
 
 SCHEMA_VERSION: Final = 1
@@ -108,24 +108,20 @@ def write_csv(catalogue: Catalogue) -> bytes:
 
     The last two columns name what is partial and what is unavailable, with the reasons.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     columns = [metric.column for metric in catalogue.metrics]
-    writer.writerow(
-        ["directory", *FACTS, *TRACE_FACTS, *columns, "partial", "unavailable", "problem"]
-    )
-    for row in catalogue.rows:
-        writer.writerow(
-            [
-                clean(row.directory),
-                *(cell_text(row.facts.get(name)) for name in (*FACTS, *TRACE_FACTS)),
-                *(cell_text(_value(row, metric)) for metric in catalogue.metrics),
-                _reasons(row, "partial"),
-                _reasons(row, "unavailable"),
-                clean(row.problem or ""),
-            ]
-        )
-    return text.getvalue().encode()
+    rows = [["directory", *FACTS, *TRACE_FACTS, *columns, "partial", "unavailable", "problem"]]
+    rows += [
+        [
+            row.directory,
+            *(cell_text(row.facts.get(name)) for name in (*FACTS, *TRACE_FACTS)),
+            *(cell_text(_value(row, metric)) for metric in catalogue.metrics),
+            _reasons(row, "partial"),
+            _reasons(row, "unavailable"),
+            row.problem or "",
+        ]
+        for row in catalogue.rows
+    ]
+    return csv_text(rows).encode()
 
 
 def write_json(catalogue: Catalogue) -> bytes:
@@ -155,17 +151,24 @@ def write_markdown(catalogue: Catalogue) -> bytes:
     Below stand the reasons for what each directory cannot tell, or tells in part.
     """
     header, body = _turned(catalogue)
-    lines = [_markdown(header), _markdown(["---"] * len(header)), *map(_markdown, body)]
-    notes = [f"- {note}" for row in catalogue.rows for note in _notes(row, catalogue.metrics)]
-    return "\n".join([*lines, "", _LEGEND, *([""] if notes else []), *notes]).encode() + b"\n"
+    lines = [table_row(header), table_row(["---"] * len(header)), *map(table_row, body)]
+    notes = [
+        f"- {code(row.directory)}{escaped(note)}"
+        for row in catalogue.rows
+        for note in _notes(row, catalogue.metrics)
+    ]
+    return text_bytes([*lines, "", _LEGEND, *([""] if notes else []), *notes])
 
 
 def write_table(catalogue: Catalogue) -> bytes:
     """The same as aligned text."""
     header, body = _turned(catalogue)
-    notes = [note for row in catalogue.rows for note in _notes(row, catalogue.metrics)]
-    lines = [*table(header, body), "", _LEGEND, *([""] if notes else []), *notes]
-    return "\n".join(lines).encode() + b"\n"
+    notes = [
+        f"`{row.directory}`{note}"
+        for row in catalogue.rows
+        for note in _notes(row, catalogue.metrics)
+    ]
+    return text_bytes([*table(header, body), "", _LEGEND, *([""] if notes else []), *notes])
 
 
 _LEGEND: Final = (
@@ -174,10 +177,12 @@ _LEGEND: Final = (
 
 
 def _notes(row: Row, metrics: Sequence[Shown]) -> list[str]:
-    """Why a directory could not be opened, or which reasons stand for its dashes and stars."""
-    directory = f"`{clean(row.directory)}`"
+    """Why a directory could not be opened, or which reasons stand for its dashes and stars.
+
+    What follows the name of the directory in a line.
+    """
     if row.problem:
-        return [f"{directory}: {clean(row.problem)}"]
+        return [f": {row.problem}"]
     notes = []
     for status in ("partial", "unavailable"):
         reasons: dict[str, list[str]] = {}
@@ -186,7 +191,7 @@ def _notes(row: Row, metrics: Sequence[Shown]) -> list[str]:
             if outcome is not None and outcome.status == status:
                 reasons.setdefault(outcome.reason or status, []).append(metric.name)
         told = "; ".join(f"{reason} ({', '.join(names)})" for reason, names in reasons.items())
-        notes += [f"{directory} {status}: {told}"] if told else []
+        notes += [f" {status}: {told}"] if told else []
     return notes
 
 
@@ -200,7 +205,7 @@ WRITERS: Final[Mapping[str, Writer]] = {
 
 def _turned(catalogue: Catalogue) -> tuple[list[str], list[list[str]]]:
     """Header and lines with a column a directory: facts first, then metrics by category."""
-    header = ["category", "metric", "unit", *(clean(row.directory) for row in catalogue.rows)]
+    header = ["category", "metric", "unit", *(row.directory for row in catalogue.rows)]
     facts = [name for name in (*FACTS, *TRACE_FACTS) if any(_fact(r, name) for r in catalogue.rows)]
     body = [["facts", name, "", *(_fact(row, name) for row in catalogue.rows)] for name in facts]
     order = list(dict.fromkeys((*CATEGORIES, *(one.category for one in catalogue.metrics))))
@@ -233,7 +238,3 @@ def _short(row: Row, metric: Shown) -> str:
 def _reasons(row: Row, status: str) -> str:
     found = [(name, out) for name, out in row.outcomes.items() if out.status == status]
     return "; ".join(f"{name}: {outcome.reason}" for name, outcome in found)
-
-
-def _markdown(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

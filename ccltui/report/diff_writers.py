@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, Protocol
 
-from ccltui.report.layout import bytes_text, clean, table
+from ccltui.report.csv_text import csv_text
+from ccltui.report.layout import bytes_text, table, text_bytes
 from ccltui.report.rows import cell_text
 from ccltui.report.writers import json_bytes
 from metrics.runs.comparable import Check, Comparability
 from metrics.runs.compare import Comparison, Row
+from parsers.safe_text import safe_text
 
 SCHEMA_VERSION: Final = 1
 HEADER: Final = ("number", "unit", "A", "B", "B - A", "percent", "verdict", "why")
+_CSV_HEADER: Final = ("number", "unit", "a", "b", "delta", "delta_pct", "verdict", "note")
 CHECK_HEADER: Final = ("must be equal", "A", "B", "standing")
 
 
@@ -32,22 +33,19 @@ def write_table(found: Comparison) -> bytes:
     checks = [_check_row(check) for check in found.comparability.checks if check.required]
     lines = [f"A  {_names(found.a)}", f"B  {_names(found.b)}", ""]
     lines += table(CHECK_HEADER, checks)
-    lines += [f"{check.name}: {clean(check.sentence)}" for check in found.comparability.stated]
+    lines += [f"{check.name}: {check.sentence}" for check in found.comparability.stated]
     lines += ["", *table(HEADER, [_row(row) for row in found.rows], align=_ALIGN), ""]
     lines.append(headline(found))
-    return "\n".join(line.rstrip() for line in lines).encode() + b"\n"
+    return text_bytes(line.rstrip() for line in lines)
 
 
 def write_csv(found: Comparison) -> bytes:
     """A line a number, exact; an absent value is an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("number", "unit", "a", "b", "delta", "delta_pct", "verdict", "note"))
+    rows: list[tuple[str, ...]] = [_CSV_HEADER]
     for row in found.rows:
         numbers = (row.a, row.b, row.delta, row.delta_pct)
-        cells = (clean(row.name), row.unit, *map(cell_text, numbers), row.verdict, clean(row.note))
-        writer.writerow(cells)
-    return text.getvalue().encode()
+        rows.append((row.name, row.unit, *map(cell_text, numbers), row.verdict, row.note))
+    return csv_text(rows).encode()
 
 
 def write_json(found: Comparison) -> bytes:
@@ -82,7 +80,7 @@ def headline(found: Comparison) -> str:
         first = found.leading
         change = _counted(found) if first is None else f", {first.name} {_percent(first)} %"
     why = f" ({found.why})" if found.why else ""
-    return clean(f"{found.verdict}{change}{why}")
+    return safe_text(f"{found.verdict}{change}{why}")
 
 
 def _counted(found: Comparison) -> str:
@@ -158,7 +156,7 @@ def _percent(row: Row) -> str:
 
 
 def _names(names: tuple[str, ...]) -> str:
-    shown = ", ".join(clean(name) for name in names)
+    shown = ", ".join(names)
     return shown if len(names) == 1 else f"{shown} ({len(names)} repetitions)"
 
 

@@ -1,11 +1,12 @@
-"""Aligned text, amounts for people, and names that cannot steer the terminal."""
+"""Aligned text, and amounts for people."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
+
+from parsers.safe_text import safe_text
 
 Align = Literal["left", "right"]
 
@@ -13,16 +14,10 @@ GAP: Final = "  "
 EMPTY: Final = "-"
 """How an empty cell of a table is shown, so that columns stay countable."""
 
-# C0, DEL and C1; bidirectional marks, embeddings and isolates; line separators; the byte
-# order mark; surrogates without a partner. All of them act on a terminal or break UTF-8.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
 
-
-def clean(text: str) -> str:
-    r"""``text`` with every control character written as its escape: ``\x1b``, ``\u202e``."""
-    return _UNSAFE.sub(lambda match: _escape(ord(match[0])), text)
+def text_bytes(lines: Iterable[str]) -> bytes:
+    """Lines of any text as UTF-8, each as safe text and ended by a line feed."""
+    return "".join([f"{safe_text(line)}\n" for line in lines]).encode()
 
 
 def text_width(text: str) -> int:
@@ -38,8 +33,8 @@ def table(
     *,
     align: Sequence[Align] = (),
 ) -> list[str]:
-    """Lines of a table; cells are cleaned, empty ones shown as EMPTY, the last is not padded."""
-    cells = [[clean(cell) or EMPTY for cell in row] for row in (header, *rows)]
+    """Lines of a table; cells are safe text, empty ones shown as EMPTY, the last is not padded."""
+    cells = [[safe_text(cell) or EMPTY for cell in row] for row in (header, *rows)]
     widths = [max(text_width(row[column]) for row in cells) for column in range(len(header))]
     sides: list[Align] = ["left"] * len(header)
     sides[: len(align)] = align
@@ -70,10 +65,6 @@ def duration_text(seconds: float) -> str:
 def count_text(count: int, noun: str) -> str:
     """``1 rank``, ``8 ranks``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _escape(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def _char_width(char: str) -> int:

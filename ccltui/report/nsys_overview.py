@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from ccltui.alltoall import studies_of
 from ccltui.report.alltoall_writers import DEFINITION, write_column
-from ccltui.report.layout import clean, count_text, table
+from ccltui.report.layout import count_text, table
 from ccltui.report.nsys_cells import cells, header, is_text
 from metrics.nsys_reports import Report
 from metrics.nsys_reports.from_text import report_of_section
@@ -18,6 +18,7 @@ from parsers.errors import TraceError
 from parsers.found import FoundFile
 from parsers.nsys.text import read_stats_text
 from parsers.nsys.text_table import Section
+from parsers.safe_text import safe_text
 
 Role = Literal["heading", "text", "problem"]
 
@@ -52,14 +53,14 @@ def nsys_overview(path: str) -> tuple[OverviewLine, ...]:
 def _studies(path: str) -> Iterator[OverviewLine]:
     found = studies_of(path, largest_bytes=_LARGEST_EXPORT_BYTES)
     for node in found.nodes:
-        source = clean(node.source)
+        source = safe_text(node.source)
         yield OverviewLine(source, f"Delays of all-to-all: {source}", "heading")
         yield OverviewLine(source, f"{DEFINITION}.")
         one = type(found)((node,))
         lines = write_column(one, CUTOFF_PERCENT).decode().splitlines()
         yield from (OverviewLine(source, line) for line in lines)
     for problem in found.problems:
-        yield OverviewLine("", clean(problem), "problem")
+        yield OverviewLine("", safe_text(problem), "problem")
 
 
 def _reports(path: str) -> Iterator[OverviewLine]:
@@ -69,13 +70,13 @@ def _reports(path: str) -> Iterator[OverviewLine]:
 
 
 def _of_file(file: FoundFile) -> Iterator[OverviewLine]:
-    source = clean(file.path)
+    source = safe_text(file.path)
     try:
         stats = read_stats_text(Path(file.real_path), shown=file.path)
     except TraceError:  # told with the studies, which read the same files
         return
     for note in stats.notes:
-        yield OverviewLine(source, f"{source}: {clean(note.message)}", "problem")
+        yield OverviewLine(source, f"{source}: {safe_text(note.message)}", "problem")
     for section in stats.sections:
         yield from _of_section(source, section)
 
@@ -84,14 +85,15 @@ def _of_section(source: str, section: Section) -> Iterator[OverviewLine]:
     try:
         report = report_of_section(section)
     except TraceError as error:
-        yield OverviewLine(source, f"{source}: {clean(str(error))}", "problem")
+        yield OverviewLine(source, f"{source}: {safe_text(str(error))}", "problem")
         return
     if not report.columns:
-        yield OverviewLine(source, f"{source}: {report.name} is absent: {report.absent}", "problem")
+        absent = safe_text(f"{report.name} is absent: {report.absent}")
+        yield OverviewLine(source, f"{source}: {absent}", "problem")
         return
-    yield OverviewLine(source, f"{clean(report.title)}: {source}", "heading")
+    yield OverviewLine(source, f"{safe_text(report.title)}: {source}", "heading")
     for note in report.notes:
-        yield OverviewLine(source, clean(note), "problem")
+        yield OverviewLine(source, safe_text(note), "problem")
     yield from (OverviewLine(source, line) for line in _lines_of(report))
     if len(report) > _MOST_ROWS:
         rest = count_text(len(report) - _MOST_ROWS, "row")
@@ -106,6 +108,6 @@ def _lines_of(report: Report) -> list[str]:
     told = sorted((pair for pair in printed if any(pair[1])), key=lambda pair: is_text(pair[0]))
     return table(
         [header(column, "us") for column, _ in told],
-        list(zip(*([clean(cell) for cell in texts] for _, texts in told), strict=True)),
+        list(zip(*(texts for _, texts in told), strict=True)),
         align=["left" if is_text(column) else "right" for column, _ in told],
     )

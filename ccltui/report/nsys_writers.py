@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ccltui.report.layout import clean
+from ccltui.report.csv_text import csv_text
+from ccltui.report.json_text import printable_json
+from ccltui.report.layout import text_bytes
 from ccltui.report.nsys_cells import header, is_text, rows
 from metrics.nsys_reports import Report
+from parsers.safe_text import safe_text
 
 _ROWS_MEASURED: Final = 100
 _WIDEST: Final = 100
@@ -23,13 +24,12 @@ Writer = Callable[[Sources, str], bytes]
 
 def write_column(sources: Sources, unit: str) -> bytes:
     """Aligned text under a title and a ruler; cells beyond 100 characters end in "…"."""
-    lines = [
+    return text_bytes(
         line
         for source, reports in sources
         for report in reports
         for line in (*_banner(source, report), *_column_lines(report, unit))
-    ]
-    return "".join(f"{line}\n" for line in lines).encode()
+    )
 
 
 def write_csv(sources: Sources, unit: str) -> bytes:
@@ -70,7 +70,7 @@ def _json_reports(reports: Sequence[Report], unit: str) -> str:
 
 def _banner(source: str, report: Report) -> list[str]:
     """What nsys prints before a report of one of several files."""
-    return [f"Processing [{clean(source)}] with [{report.name}.py]... "] if source else []
+    return [safe_text(f"Processing [{source}] with [{report.name}.py]... ")] if source else []
 
 
 WRITERS: Final[Mapping[str, Writer]] = {
@@ -81,8 +81,8 @@ WRITERS: Final[Mapping[str, Writer]] = {
 
 
 def _column_lines(report: Report, unit: str) -> list[str]:
-    headers = [header(column, unit) for column in report.columns]
-    body = [[clean(cell) for cell in row] for row in rows(report, unit)]
+    headers = [safe_text(header(column, unit)) for column in report.columns]
+    body = [[safe_text(cell) for cell in row] for row in rows(report, unit)]
     widths = [
         min(max([len(name), *(len(row[index]) for row in body[:_ROWS_MEASURED])]), _WIDEST)
         for index, name in enumerate(headers)
@@ -108,11 +108,7 @@ def _fit(text: str, width: int) -> str:
 
 
 def _csv_text(report: Report, unit: str) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header(column, unit) for column in report.columns)
-    writer.writerows([clean(cell) for cell in row] for row in rows(report, unit))
-    return text.getvalue()
+    return csv_text([[header(column, unit) for column in report.columns], *rows(report, unit)])
 
 
 def _json_array(report: Report, unit: str) -> str:
@@ -135,4 +131,4 @@ def _value(cell: str, *, is_text: bool) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(clean(text), ensure_ascii=False)
+    return printable_json(json.dumps(text, ensure_ascii=False))

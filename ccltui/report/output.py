@@ -10,9 +10,10 @@ import os
 import stat
 import sys
 import time
+import traceback
 from pathlib import Path
 
-from ccltui.report.layout import clean
+from parsers.safe_text import safe_text
 
 
 def write_report(data: bytes, target: str | None) -> None:
@@ -42,6 +43,21 @@ def write_file(data: bytes, path: Path) -> None:
             raise
 
 
+def write_new_file(data: bytes, path: Path) -> None:
+    """Write a file that is not there yet, whole or not at all. Raises FileExistsError.
+
+    For names that the program chooses: a link that somebody left in the folder is never
+    followed, be there a file behind it or not.
+    """
+    with path.open("xb") as file:
+        try:
+            file.write(data)
+            file.flush()
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+
 def check_target(target: str | None) -> str | None:
     """Why nothing can be written to ``target``, found before any work is done; None if it can."""
     if target is None or target == "-":
@@ -57,7 +73,14 @@ def check_target(target: str | None) -> str | None:
 def say(message: str) -> None:
     """One line of talk on standard error, control characters made visible."""
     if sys.stderr is not None:
-        print(f"ccltui: {clean(message)}", file=sys.stderr, flush=True)
+        print(f"ccltui: {safe_text(message)}", file=sys.stderr, flush=True)
+
+
+def tell_traceback() -> None:
+    """Where the exception that is being handled comes from, on standard error."""
+    if sys.stderr is not None:
+        lines = traceback.format_exc().removesuffix("\n").split("\n")
+        print("\n".join(map(safe_text, lines)), file=sys.stderr, flush=True)
 
 
 def _write_stdout(data: bytes) -> None:

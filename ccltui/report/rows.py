@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ccltui.report.layout import clean
 from metrics.result import Result
+from parsers.safe_text import safe_text
 
 HEADER: Final = ("metric", "key", "value", "unit", "status", "reason")
 
@@ -62,8 +62,8 @@ def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]
     rank, type, group or step: one row a leaf, lists of scalars in one cell.
     """
     first = Row(
-        clean(result.metric),
-        clean(headline),
+        safe_text(result.metric),
+        safe_text(headline),
         cell_text(result.value),
         result.unit,
         result.status,
@@ -74,14 +74,14 @@ def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]
     pairs = [(key, value) for key, value in result.details.items() if key != headline]
     leaves = _leaves(pairs) if detail else ((k, v) for k, v in pairs if _is_scalar(v))
     return [first] + [
-        Row(first.metric, clean(key), cell_text(value), unit_of(key), result.status, "")
+        Row(first.metric, safe_text(key), cell_text(value), unit_of(key), result.status, "")
         for key, value in leaves
     ]
 
 
 def reason_text(result: Result) -> str:
     """``code: message`` of every reason, in one line; "" when all is well."""
-    return clean("; ".join(f"{reason.code}: {reason.message}" for reason in result.reasons))
+    return safe_text("; ".join(f"{reason.code}: {reason.message}" for reason in result.reasons))
 
 
 def cell_text(value: object) -> str:
@@ -89,12 +89,12 @@ def cell_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return clean(value)
+        return safe_text(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return format(value, ".15g") if isinstance(value, float) else str(value)
-    return clean(json.dumps(value, ensure_ascii=False, default=str))
+    return safe_text(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def unit_of(key: str) -> str:

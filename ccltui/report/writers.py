@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import orjson
 
+from ccltui.report.csv_text import csv_text
 from ccltui.report.envelope import Report, document, head, result_dict
-from ccltui.report.layout import clean, table
+from ccltui.report.json_text import printable_json
+from ccltui.report.layout import table, text_bytes
 from ccltui.report.rows import HEADER, Row, rows_of
+from parsers.safe_text import safe_text
 
 _JSON_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
-# orjson escapes C0; a terminal also acts on DEL and C1, which only occur inside strings.
-_RAW_CONTROL = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Writer(Protocol):
@@ -36,18 +36,15 @@ def write_table(report: Report) -> bytes:
         [row.cells for block in blocks for row in block],
         align=("left", "left", "right"),
     )
-    return "\n".join(_spaced(lines, blocks)).encode() + b"\n"
+    return text_bytes(_spaced(lines, blocks))
 
 
 def write_csv(report: Report) -> bytes:
     """Comma-separated rows under a header; an absent value is an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADER)
-    for entry in report.entries:
-        rows = rows_of(entry.result, entry.headline, detail=report.detail)
-        writer.writerows(row.cells for row in rows)
-    return text.getvalue().encode()
+    blocks = (
+        rows_of(entry.result, entry.headline, detail=report.detail) for entry in report.entries
+    )
+    return csv_text([HEADER, *(row.cells for block in blocks for row in block)]).encode()
 
 
 def write_json(report: Report) -> bytes:
@@ -71,19 +68,21 @@ WRITERS: Final[Mapping[str, Writer]] = {
 
 
 def json_bytes(value: Any, *, indent: bool = False) -> bytes:
-    """``value`` as JSON and a line feed; no byte of it acts on a terminal."""
+    """``value`` as JSON and a line feed, safe to print; strings parse to what they are.
+
+    Only what is no Unicode text, a surrogate alone, is escaped in the string itself.
+    """
     options = _JSON_OPTIONS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
         data = orjson.dumps(value, option=options, default=str)
     except orjson.JSONEncodeError:  # a name from the trace that is not valid UTF-8
         data = orjson.dumps(_valid(value), option=options, default=str)
-    text = _RAW_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", data.decode())
-    return text.encode() + b"\n"
+    return printable_json(data.decode()).encode() + b"\n"
 
 
 def _valid(value: Any) -> Any:
     if isinstance(value, str):
-        return clean(value)
+        return _SURROGATES.sub(lambda match: safe_text(match[0]), value)
     if isinstance(value, Mapping):
         return {_valid(key): _valid(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -16,6 +16,7 @@ from typing import Final, TextIO, TypeVar
 
 import msgspec
 
+from ccltui.report.json_text import printable_json
 from parsers.errors import GrammarError
 
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class Recorder:
         if self._file is None:
             return
         try:
-            self._file.write(self._encoder.encode(what).decode() + "\n")
+            self._file.write(printable_json(self._encoder.encode(what).decode()) + "\n")
         except OSError as error:
             self._error = OSError(error.errno, error.strerror, self._path)
             with contextlib.suppress(OSError):

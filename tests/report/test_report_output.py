@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.report.output import check_target, say, write_file, write_report
+from ccltui.report.output import check_target, say, write_file, write_new_file, write_report
 
 
 def test_a_file_replaces_the_one_before(tmp_path: Path) -> None:
@@ -114,6 +114,27 @@ def test_a_pipe_is_written_not_replaced(tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert pipe.is_fifo()
+
+
+def test_a_new_file_follows_no_link_and_replaces_nothing(tmp_path: Path) -> None:
+    (tmp_path / "planted").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "there").write_text("old")
+
+    write_new_file(b"x", tmp_path / "new")
+
+    for name in ("planted", "there"):
+        with pytest.raises(FileExistsError):
+            write_new_file(b"x", tmp_path / name)
+    assert (tmp_path / "new").read_bytes() == b"x"
+    assert (tmp_path / "there").read_text() == "old"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_new_file_that_fails_is_taken_away(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        write_new_file("text", tmp_path / "new")  # type: ignore[arg-type]
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_target_that_cannot_be_is_known_before_the_work(tmp_path: Path) -> None:

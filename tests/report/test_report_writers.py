@@ -231,7 +231,7 @@ def test_the_ending_of_a_key_is_its_unit(key: str, unit: str) -> None:
         ("\x1b]0;title\x07", '"\\u001b]0;title\\u0007"\n'),
         ("\x9b2J\x7f\u202e", '"\\u009b2J\\u007f\\u202e"\n'),
         ("\ud800", '"\\\\ud800"\n'),
-        ({"a": [1, "\udc80"]}, '{"a":[1,"\\\\udc80"]}\n'),
+        ({"a": [1, "\udc80"]}, '{"a":[1,"\\\\x80"]}\n'),
         ({3: float("nan")}, '{"3":null}\n'),
         ("größe", '"größe"\n'),
     ],

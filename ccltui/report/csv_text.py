@@ -1,0 +1,41 @@
+"""Rows as comma-separated values that a spreadsheet shows and does not compute."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from parsers.safe_text import safe_text
+
+Cell = str | int | float | None
+
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|nan)", re.ASCII
+)
+# What OWASP lists as CSV injection, with the full-width forms that some locales take for them.
+# A tab or a line end at the beginning of a cell is escaped before.
+_FORMULA: Final = tuple("=+-@＝＋－＠")
+
+
+def csv_text(rows: Iterable[Sequence[Cell]], *, delimiter: str = ",") -> str:
+    """Rows of cells as csv text, lines ended by a line feed.
+
+    Texts are safe text. One that a spreadsheet would compute gets a quote (``'``) before it,
+    unless it is a number.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerows([_cell(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def _cell(cell: Cell) -> Cell:
+    if not isinstance(cell, str):
+        return cell
+    text = safe_text(cell)
+    if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text
