@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Sequence
 
 from ccltui.tui import side_tables, steps
 from ccltui.tui.area import span
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.scene import Scene
 from ccltui.tui.viewstate import Pane, Section
+from parsers.safe_text import safe_text
 from parsers.window import Window, format_ranks, format_steps, format_window
 
 
 def command_line(scene: Scene, options: ExplorerOptions) -> str:
     """What to type for the numbers behind the view."""
     if scene.state.pane is Pane.REPORTS:
-        return shlex.join(["ccltui", "stats", scene.session.path, "--alltoall"])
+        return _joined(["ccltui", "stats", scene.session.path, "--alltoall"])
     words = ["ccltui", scene.session.path, "--metric", _metric(scene)]
     chosen, window = scene.session.filter, _window(scene)
     if window is not None:
@@ -34,7 +37,27 @@ def command_line(scene: Scene, options: ExplorerOptions) -> str:
         and communicator.group >= 0
     ):
         words += ["--group", communicator.name]
-    return shlex.join([*words, *_opened(scene, options)])
+    return _joined([*words, *_opened(scene, options)])
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Words as a shell takes them when they are pasted."""
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """``word`` quoted; with octal escapes where a line editor would act on its characters.
+
+    Quotes do not help there: ctrl+c in a pasted name ends the line before a shell reads it.
+    """
+    if safe_text(word) == word:
+        return shlex.quote(word)
+    plain = word.replace("\\", "\\\\").replace("'", "\\'")
+    return f"$'{safe_text(plain, _octal)}'"
+
+
+def _octal(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
 
 
 def _metric(scene: Scene) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ccltui.report.output import check_target, write_file
+from ccltui.report.csv_text import csv_text
+from ccltui.report.output import check_target, write_new_file
 from ccltui.tui import compare, drawer, side_tables, steps
 from ccltui.tui.queries import steps_told
 from ccltui.tui.scene import Scene
@@ -41,9 +41,11 @@ def export_to(text: str, scene: Scene) -> Export:
     path = Path(text.strip()).expanduser()
     if path.suffix not in ENDINGS:
         raise GrammarError("the name must end in .csv or .json")
+    if os.path.lexists(path):  # a link to nothing too: what is written would go where it points
+        raise GrammarError(f"{path} is there already")
     problem = check_target(str(path))
-    if problem is not None or path.exists():
-        raise GrammarError(problem or f"{path} is there already")
+    if problem is not None:
+        raise GrammarError(problem)
     if is_of_beginnings(scene):
         raise GrammarError("ranks are only partly read: their numbers are not written")
     if next(rows_of(scene), None) is None:
@@ -59,23 +61,19 @@ def suggestion(scene: Scene) -> str:
 def free_name(stem: str, ending: str) -> str:
     """``stem`` and ``ending`` with the first number that makes a new file."""
     number = 1
-    while Path(f"{stem}-{number}{ending}").exists():
+    while os.path.lexists(f"{stem}-{number}{ending}"):
         number += 1
     return f"{stem}-{number}{ending}"
 
 
 def write_rows(scene: Scene, path: str) -> int:
-    """Write what is in view; returns the number of rows. Raises OSError."""
+    """Write what is in view to a new file; returns the number of rows. Raises OSError."""
     rows = list(rows_of(scene))
     if path.endswith(".json"):
         data = json.dumps(rows, indent=1).encode()
     else:
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        data = text.getvalue().encode()
-    write_file(data, Path(path))
+        data = _delimited(rows, ",").encode()
+    write_new_file(data, Path(path))
     return len(rows)
 
 
@@ -160,11 +158,15 @@ def tabular(scene: Scene) -> tuple[str, int]:
     rows = list(rows_of(scene))
     if not rows:
         return "", 0
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]), dialect="excel-tab", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue(), len(rows)
+    return _delimited(rows, "\t"), len(rows)
+
+
+def _delimited(rows: Sequence[Row], delimiter: str) -> str:
+    """A heading and the rows, whose cells all have the names of the first."""
+    names = list(rows[0]) if rows else []
+    return csv_text(
+        [names, *([row.get(name) for name in names] for row in rows)], delimiter=delimiter
+    )
 
 
 def _metric(scene: Scene) -> Iterator[Row]:

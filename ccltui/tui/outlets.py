@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ccltui.tui import compat
@@ -36,11 +37,12 @@ def copy_rows(app: App[Any], scene: Scene) -> Scene:
 
 def take_picture(app: App[Any], scene: Scene) -> Scene:
     """Write a picture of the screen into the current directory."""
+    from ccltui.report.output import write_new_file  # noqa: PLC0415
     from ccltui.tui.export import free_name  # noqa: PLC0415
 
     path = free_name(f"ccltui-{scene.state.pane.name.lower()}", ".svg")
     try:
-        app.save_screenshot(path)
+        write_new_file(app.export_screenshot().encode(), Path(path))
     except OSError as error:
         return replace(scene, notice=f"{path}: {error.strerror}")
     return replace(scene, said=f"picture in {path}")

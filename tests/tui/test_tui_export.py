@@ -5,16 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import shlex
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import Plan, full_job, scene
 
 from ccltui.tui.answers import answer
 from ccltui.tui.commandline import command_line
-from ccltui.tui.export import Export, export_to, free_name, rows_of, suggestion, write_rows
+from ccltui.tui.export import Export, export_to, free_name, rows_of, suggestion, tabular, write_rows
 from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.outlets import take_picture
 from ccltui.tui.queries import answered, event_query
 from ccltui.tui.scene import Scene
 from ccltui.tui.session import Filter
@@ -123,6 +126,75 @@ def test_files_are_never_replaced_and_bad_names_refused(
             export_to(text, scene())
     with pytest.raises(GrammarError, match="nothing is in view"):
         export_to("a.csv", scene(Plan(ranks=1)))
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ccltui-alignment-1.csv").symlink_to("elsewhere")
+
+    assert suggestion(scene()) == "ccltui-alignment-2.csv"
+    with pytest.raises(GrammarError, match="is there already"):
+        export_to("ccltui-alignment-1.csv", scene())
+    with pytest.raises(FileExistsError):  # planted after the name was chosen
+        write_rows(scene(), "ccltui-alignment-1.csv")
+    assert not Path("elsewhere").exists()
+
+
+class Screen:
+    """An application as far as its picture goes."""
+
+    def export_screenshot(self) -> str:
+        return "<svg/>"
+
+
+def test_a_picture_is_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ccltui-alignment-1.svg").symlink_to("elsewhere")
+    app: Any = Screen()
+
+    assert take_picture(app, scene()).said == "picture in ccltui-alignment-2.svg"
+    assert Path("ccltui-alignment-2.svg").read_text() == "<svg/>"
+    monkeypatch.setattr("ccltui.tui.export.free_name", lambda *_: "ccltui-alignment-1.svg")
+    assert take_picture(app, scene()).notice == "ccltui-alignment-1.svg: File exists"
+    assert not Path("elsewhere").exists()
+
+
+def hostile() -> Scene:
+    """Collectives of a communicator whose name attacks what prints it."""
+    found = scene()
+    assert found.communicator is not None
+    communicators = [
+        replace(one, name=f"=cmd()\t\x1b\u200b{one.name}") for one in found.findings.communicators
+    ]
+    return replace(found, findings=replace(found.findings, communicators=tuple(communicators)))
+
+
+def test_names_are_escaped_and_compute_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "a.csv"
+
+    write_rows(hostile(), str(target))
+    write_rows(hostile(), str(tmp_path / "a.json"))
+
+    with target.open(newline="") as file:
+        first = next(csv.DictReader(file))
+    assert first["communicator"].startswith(r"'=cmd()\x09\x1b\u200b")
+    assert "\x1b" not in (tmp_path / "a.json").read_text()
+    assert json.loads((tmp_path / "a.json").read_text())[0]["communicator"].startswith("=cmd()\t")
+    assert tabular(hostile())[0].splitlines()[1].startswith(r"'=cmd()\x09\x1b\u200b")
+
+
+def test_a_command_line_has_no_key_that_a_line_editor_acts_on() -> None:
+    path = "/data/it's\x03\n\x1b[201~\u202e\\x"
+    found = scene(pane=Pane.SUMMARY)
+    found = replace(found, session=replace(found.session, path=path))
+
+    line = command_line(found, ExplorerOptions())
+
+    assert line.isprintable()
+    shell = subprocess.run(
+        ["bash", "-c", f'set -- {line}; printf %s "$2"'], capture_output=True, check=True
+    )
+    assert shell.stdout.decode() == path
 
 
 def test_numbers_of_ranks_that_are_partly_read_are_not_written(
