@@ -119,8 +119,7 @@ def test_nothing_leaves_raw(
     assert unsafe(done.err) == set()
     assert b"Traceback" not in done.err
     assert b"internal error" not in done.err
-    check = {"csv": check_csv, "json": json.loads, "jsonl": check_lines, "markdown": check_markdown}
-    check.get(form, str)(done.out.decode())
+    CHECKS.get(form, str)(done.out.decode())
     if form == "json":
         target = tmp_path / f"{NAME}.json"
         run(*filled(arguments, hostile), "--format", form, "-o", str(target))
@@ -143,6 +142,14 @@ def check_markdown(text: str) -> None:
     columns = {len(re.findall(r"(?<!\\)\|", line)) for line in table}
     assert len(columns) == 1
     assert not re.search(r"<[a-zA-Z/!?]", text)
+
+
+CHECKS: dict[str, Callable[[str], Any]] = {
+    "csv": check_csv,
+    "json": json.loads,
+    "jsonl": check_lines,
+    "markdown": check_markdown,
+}
 
 
 def test_json_has_the_names_themselves(hostile: Hostile, run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
@@ -391,6 +392,8 @@ async def test_what_is_in_view_is_written_copied_and_pictured(
         pictured = await picture(pilot, tmp_path)
         assert pictured.startswith("<svg")
         assert "r7&#160;" in pictured
+        ET.fromstring(pictured)
+        assert all(map(str.isprintable, pictured.split("\n")))
 
 
 async def test_a_command_pictures_what_is_behind_the_commands(

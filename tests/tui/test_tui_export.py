@@ -164,7 +164,8 @@ def hostile() -> Scene:
     found = scene()
     assert found.communicator is not None
     communicators = [
-        replace(one, name=f"=cmd()\t\x1b\u200b{one.name}") for one in found.findings.communicators
+        replace(one, name=f"=cmd()\t\x1b\u200b{one.name}")
+        for one in found.findings.communicators or ()
     ]
     return replace(found, findings=replace(found.findings, communicators=tuple(communicators)))
 
