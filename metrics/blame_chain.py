@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from metrics.classify import TYPES
 from metrics.collectives import lag_tables
 from metrics.collectives.blamed import NOBODY_LATE, blamed_of, worst_of
-from metrics.collectives.chain import PIPELINE, Link, chains_of
+from metrics.collectives.chain import Link, chains_of
 from metrics.collectives.instance import CONFIDENCES
+from metrics.collectives.roots import NOBODYS, Root, Roots, roots_of
 from metrics.collectives.selection import (
     chosen_of,
     describe_group,
@@ -18,7 +18,7 @@ from metrics.collectives.selection import (
     source_of_times,
 )
 from metrics.collectives.trust import match_reasons, match_warnings, require_possible
-from metrics.collectives.verdicts import UNKNOWN, usual_confidence
+from metrics.collectives.verdicts import UNKNOWN
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.envelope import answer
 from metrics.registry import Metric
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 MAX_FOLLOWED: Final = 100
 MAX_SHOWN: Final = 10
-
-_NOBODYS: Final = (PIPELINE, UNKNOWN)
 
 
 def compute(view: View) -> Result:
@@ -48,19 +46,15 @@ def compute(view: View) -> Result:
     waits = [_caused_wait(view, number, row) for number, row in worst]
     handed = [wait for wait, chain in zip(waits, chains, strict=True) if _is_handed_on(chain)]
     total = sum(one.num_blamed for one in blamed)
-    roots = _roots(chains, waits)
-    blamed_roots = [root for root in roots if root["cause"] not in _NOBODYS]
-    first = next(iter([*blamed_roots, *roots]), {})
+    roots = roots_of(chains, waits)
     details: dict[str, Any] = {
         "handed_on_ratio": ratio(sum(handed), sum(waits)),
-        "root_rank": first.get("rank"),
-        "root_cause": first.get("cause"),
-        "root_confidence": first.get("confidence"),
+        **_named(roots),
         "num_blamed": total,
         "num_followed": len(chains),
         "num_handed_on": len(handed),
         "longest": max((len(chain) for chain in chains), default=0),
-        "roots": roots,
+        "roots": [_root_row(root) for root in roots.every],
         "chains": [
             {"caused_wait_ms": milliseconds(wait), "links": [_row(view, one) for one in chain]}
             for wait, chain in list(zip(waits, chains, strict=True))[:MAX_SHOWN]
@@ -71,6 +65,8 @@ def compute(view: View) -> Result:
         warnings = [*warnings, f"the {len(chains)} worst of {total} late arrivals are followed"]
     if not total:
         warnings = [*warnings, NOBODY_LATE]
+    if roots.why_unknown is not None:
+        warnings = [*warnings, f"the root is {roots.why_unknown}"]
     return answer(
         METRIC,
         view,
@@ -78,7 +74,8 @@ def compute(view: View) -> Result:
         source=source,
         basis={
             "root": "the rank behind most waiting of which a cause is known; the order of a "
-            "pipeline is nobody's fault",
+            "pipeline is nobody's fault; unknown where the cause of more than half is, and that "
+            "rank has less than a fifth",
             "followed": "the group in which the late rank waited most beyond its peers",
             "weight": "waiting that the collective at the start of the chain caused",
         },
@@ -94,31 +91,30 @@ def _caused_wait(view: View, number: int, row: int) -> int:
 def _is_handed_on(chain: tuple[Link, ...]) -> bool:
     """Whether it began with another rank that was late itself, not with the pipeline's order."""
     root = chain[-1]
-    return root.label != chain[0].label and root.cause not in _NOBODYS
+    return root.label != chain[0].label and root.cause not in NOBODYS
 
 
-def _roots(chains: Sequence[tuple[Link, ...]], waits: Sequence[int]) -> list[dict[str, Any]]:
-    """Ranks and causes at the ends of the chains, those behind most waiting first.
+def _named(roots: Roots) -> dict[str, Any]:
+    """The root and how much of the waiting it has; what is unknown of it, and why if all is."""
+    named = roots.named
+    return {
+        "root_rank": None if named is None else named.label,
+        "root_cause": named.cause if named else UNKNOWN if roots.why_unknown else None,
+        "root_confidence": None if named is None else CONFIDENCES[named.confidence],
+        "root_share": None if named is None else ratio(named.wait_ns, roots.wait_ns),
+        "root_why": roots.why_unknown,
+        "unknown_share": ratio(roots.unknown_ns, roots.wait_ns),
+    }
 
-    Each is as sure as more than half of the waiting behind it.
-    """
-    found: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
-    for chain, wait in zip(chains, waits, strict=True):
-        root = chain[-1]
-        behind, sure = found.setdefault((root.label, root.cause), ([], []))
-        behind.append(wait)
-        sure.append(root.confidence)
-    ordered = sorted(found, key=lambda key: (-sum(found[key][0]), key))
-    return [
-        {
-            "rank": label,
-            "cause": cause,
-            "count": len(found[label, cause][0]),
-            "caused_wait_ms": milliseconds(sum(found[label, cause][0])),
-            "confidence": CONFIDENCES[usual_confidence(*found[label, cause])],
-        }
-        for label, cause in ordered
-    ]
+
+def _root_row(root: Root) -> dict[str, Any]:
+    return {
+        "rank": root.label,
+        "cause": root.cause,
+        "count": root.count,
+        "caused_wait_ms": milliseconds(root.wait_ns),
+        "confidence": CONFIDENCES[root.confidence],
+    }
 
 
 def _row(view: View, link: Link) -> dict[str, Any]:
@@ -141,7 +137,8 @@ METRIC = Metric(
     definition=(
         "Share of the waiting for late ranks that began with another rank: the late rank had "
         "been kept by a collective of another group, and so on to the root; over the waiting at "
-        "the collectives that were followed."
+        "the collectives that were followed. A root is named only with a fifth of that waiting, or "
+        "where the cause of half of it is known."
     ),
     needs=("GPU kernels", "2 ranks of one group", "process groups"),
     keys=(
@@ -149,6 +146,9 @@ METRIC = Metric(
         "root_rank",
         "root_cause",
         "root_confidence",
+        "root_share",
+        "root_why",
+        "unknown_share",
         "num_blamed",
         "num_followed",
         "num_handed_on",

@@ -12,6 +12,7 @@ from metrics.collectives import lag_tables
 from metrics.collectives.blamed import NOBODY_LATE, Blamed, blamed_of, worst_of
 from metrics.collectives.chain import chains_of
 from metrics.collectives.instance import CONFIDENCES, Instance, describe
+from metrics.collectives.roots import why_unknown
 from metrics.collectives.selection import (
     chosen_of,
     describe_group,
@@ -20,7 +21,7 @@ from metrics.collectives.selection import (
     source_of_times,
 )
 from metrics.collectives.trust import match_reasons, match_warnings, require_possible
-from metrics.collectives.verdicts import CAUSES, MEANINGS, UNKNOWN, usual_confidence
+from metrics.collectives.verdicts import CAUSES, MEANINGS, UNKNOWN, may_name, usual_confidence
 from metrics.directory import metric_cal as metric_cal_of
 from metrics.distinct import distinct_values
 from metrics.envelope import answer
@@ -36,6 +37,7 @@ MAX_EXAMINED: Final = 20_000
 MAX_SHOWN: Final = 10
 
 _UNKNOWN = CAUSES.index(UNKNOWN)
+_NOBODY: Final = dict.fromkeys(("main_rank", "main_cause", "main_confidence", "main_why"))
 
 
 def compute(view: View) -> Result:
@@ -86,7 +88,9 @@ def compute(view: View) -> Result:
             "peers": "median of the ranks less late than half of the lag",
             "since": "the last time the ranks waited for each other",
             "named": "the cause that explains at least half of the lateness",
-            "main": "of lag against ranks of the same stage, where there is any; else of all",
+            "main": "of lag against ranks of the same stage, where there is any; else of all; "
+            "unknown where the cause of more than half of the lag is, and that rank's is less than "
+            "a fifth",
             "other_stages_lag_ms": "lag against ranks of other pipeline stages alone, who do other "
             "work: the order of stages may bring it; blame_chain follows it",
         },
@@ -150,14 +154,14 @@ def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
     """The rank with most lag, the cause of most of it, how sure that is, and why in words.
 
     Lags against other stages of a pipeline alone, which its order brings, count only where there
-    are no others; those with which the recording begins last of all.
+    are no others; those with which the recording begins last of all. A bystander is not named.
     """
     later = [~one.verdicts.begins for one in blamed]
     alike = [one.verdicts.alike & rows for one, rows in zip(blamed, later, strict=True)]
     every = [np.ones(len(rows), np.bool_) for rows in later]
     chosen = next((some for some in (alike, later) if any(rows.any() for rows in some)), every)
     if not any(rows.any() for rows in chosen):
-        return dict.fromkeys(("main_rank", "main_cause", "main_confidence", "main_why"))
+        return _NOBODY
     names = sorted({label for one in blamed for label in one.part.arrived.labels})
     places = {label: place for place, label in enumerate(names)}
     parts = (_columns(one, rows, places) for one, rows in zip(blamed, chosen, strict=True))
@@ -167,6 +171,11 @@ def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
     main = int(np.flatnonzero(per_rank == per_rank[label].max())[-1])
     reason = int(np.bincount(cause[label == main], lag[label == main]).argmax())
     here = np.flatnonzero((label == main) & (cause == reason))
+    own = int(lag[here].sum())
+    whole, unknown = _whole(blamed, later if any(rows.any() for rows in later) else every)
+    if not may_name(own / whole, unknown / whole):
+        why = why_unknown("lag", whole, unknown, (names[main], CAUSES[reason], own))
+        return {**_NOBODY, "main_cause": UNKNOWN, "main_why": why}
     worst = here[np.lexsort((row[here], number[here], lag[here]))[-1]]
     return {
         "main_rank": names[main],
@@ -174,6 +183,15 @@ def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
         "main_confidence": CONFIDENCES[usual_confidence(lag[here], confidence[here])],
         "main_why": describe(view, int(number[worst]), int(row[worst])).why,
     }
+
+
+def _whole(blamed: Sequence[Blamed], rows: Sequence[Bool]) -> tuple[int, int]:
+    """Lag of some late arrivals, and the part of it of which the cause is unknown, in ns."""
+    lag = np.concatenate([one.lag_ns[mine] for one, mine in zip(blamed, rows, strict=True)])
+    cause = np.concatenate(
+        [one.verdicts.cause[mine] for one, mine in zip(blamed, rows, strict=True)]
+    )
+    return int(lag.sum()), int(lag[cause == _UNKNOWN].sum())
 
 
 def _columns(one: Blamed, rows: Bool, places: Mapping[str, int]) -> I64:

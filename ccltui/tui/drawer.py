@@ -107,8 +107,15 @@ def why_not_enter(scene: Scene) -> str | None:
     if not detail.stops:
         return "no rank is blamed for this collective"
     if len(detail.stops) == 1:
-        return f"the blame ends here: {rank_name(detail.stops[0].label)} was late by itself"
+        return _blame_ends(detail)
     return None
+
+
+def _blame_ends(detail: Detail) -> str:
+    name = rank_name(detail.stops[0].label)
+    if detail.instance.root_is_unknown:
+        return f"the root is unknown: the trace does not tell why {name} was late"
+    return f"the blame ends here: {name} was late by itself"
 
 
 def _to_rank(scene: Scene, member: int) -> ViewState:

@@ -19,7 +19,7 @@ from metrics.collectives.match import LOW, MEDIUM
 from metrics.collectives.questions import Question, Walk, walk_together
 from metrics.collectives.segments import Targets
 from metrics.collectives.splits import OTHER_COLLECTIVE
-from metrics.collectives.verdicts import UNKNOWN, Verdicts, together
+from metrics.collectives.verdicts import UNKNOWN, Verdicts, may_name, together
 from metrics.collectives.waits import Waits, waits_of
 from metrics.distinct import distinct_values
 from parsers.columns import I64, MISSING
@@ -122,7 +122,18 @@ def _links(causes: Causes, number: int, row: int) -> Walk[tuple[Link, ...]]:
         handed = min(link.lag_ns, links[-1].lag_ns)
         sure = link.confidence if handed >= HANDED_ON * first.lag_ns else LOW
         links.append(replace(link, lag_ns=handed, confidence=sure))
-    return tuple(links)
+    return (*links[:-1], _root(first, links[-1]))
+
+
+def _root(first: Link, last: Link) -> Link:
+    """The end of a chain, its cause unknown where it hands on too little to be named.
+
+    Of what it does not hand on nobody is known to be the root.
+    """
+    share = last.lag_ns / max(first.lag_ns, 1)
+    if last.cause == PIPELINE or may_name(share, 1 - share):
+        return last
+    return replace(last, cause=UNKNOWN, confidence=LOW)
 
 
 def _follow(causes: Causes, labels: tuple[str, ...], link: Link) -> Walk[_Step]:

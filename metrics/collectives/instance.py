@@ -17,7 +17,7 @@ from metrics.collectives.selection import describe_group
 from metrics.collectives.sentences import link_sentence, sentence
 from metrics.collectives.splits import PARTS, split, triggers_of
 from metrics.collectives.stragglers import NOBODY, GroupArrivals
-from metrics.collectives.verdicts import Verdicts
+from metrics.collectives.verdicts import UNKNOWN, Verdicts
 from metrics.instances import implied_size
 from metrics.statistics import microseconds
 
@@ -96,6 +96,11 @@ class Instance:
     def root(self) -> Link | None:
         """Where the lateness began, None where nobody is blamed."""
         return self.chain[-1] if self.chain else None
+
+    @property
+    def root_is_unknown(self) -> bool:
+        """Whether a rank was late, and the trace does not tell why."""
+        return self.root is not None and self.root.cause == UNKNOWN
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form, times in µs."""

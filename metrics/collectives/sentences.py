@@ -10,10 +10,12 @@ from metrics.collectives.chain import PIPELINE, SLOW_TRANSFER, Link
 from metrics.collectives.evidence import Evidence, short_name
 from metrics.collectives.splits import COMPUTE, COPIES, IDLE, OTHER_COLLECTIVE
 from metrics.collectives.verdicts import (
+    BYSTANDER,
     EARLIER_LAG,
     HOST_LATE,
     MEANINGS,
     MORE_KERNELS,
+    NAMED_SHARE,
     UNEQUAL_WORK,
     UNKNOWN,
 )
@@ -107,9 +109,18 @@ def _elsewhere(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabe
         f"rank {first.label} was kept {part} longer at {where}, where rank {after.label} was late"
     )
     root = chain[-1]
+    if root.cause == UNKNOWN:
+        return f"{text}; the root is unknown: {_why_unknown(first, root)}"
     if len(chain) > 2:
         return f"{text}; the root is rank {root.label}: {_reason(root)}"
     return f"{text}: {_reason(root)}"
+
+
+def _why_unknown(first: Link, root: Link) -> str:
+    share = root.lag_ns / max(first.lag_ns, 1)
+    if share < BYSTANDER:
+        return f"rank {root.label} accounts for {share:.1%} of the lag"
+    return f"the trace does not tell why rank {root.label} was late"
 
 
 def _reason(link: Link) -> str:
@@ -125,6 +136,12 @@ def _unknown(evidence: Evidence) -> str:
         return "unknown: the recording begins here, the ranks are not seen to meet before"
     if not evidence.parts_ns:
         return "unknown: nothing that is recorded differs from the peers"
+    kept_ns = evidence.parts_ns.get(OTHER_COLLECTIVE, 0.0)
+    if kept_ns >= NAMED_SHARE * evidence.excess_ns:
+        return (
+            f"unknown: collectives of other groups kept it {duration(kept_ns)} longer, and the "
+            "trace does not tell who was late there"
+        )
     names = {part: HOST_WORDS[part] for part in IDLE}
     parts = [
         f"{names.get(name, name)} {duration(ns)}"

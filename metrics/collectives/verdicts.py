@@ -70,6 +70,9 @@ NAMED_SHARE: Final = 0.5
 """A cause explains at least this share of the lateness."""
 SURE_SHARE: Final = 0.8
 """From this share on a verdict is as sure as the match it rests on."""
+BYSTANDER: Final = 0.2
+"""A rank with less than this share of the waiting is named only where most has a known cause."""
+MOST: Final = 0.5
 MORE_WORK: Final = 1.02
 """Elements over those of the peers from which on messages count as unequal."""
 
@@ -132,6 +135,11 @@ def together(found: Verdicts) -> Verdict:
     limit = usual_confidence(found.segments.start.excess_ns[known], found.confidence[known])
     excess = float(summed.start.excess_ns[0])
     return Verdict(CAUSES[cause[0]], float(share[0]), min(sure, limit), excess)
+
+
+def may_name(share: float, unknown_share: float) -> bool:
+    """Whether a rank behind a share of the waiting may be named, given the share of the unknown."""
+    return share >= BYSTANDER or unknown_share <= MOST
 
 
 def usual_confidence(amount: Sequence[float] | F64, confidence: Sequence[int] | I8) -> int:

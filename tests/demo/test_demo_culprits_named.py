@@ -38,6 +38,26 @@ def test_a_culprit_behind_many_stages_of_a_pipeline_is_followed_to_the_end(tmp_p
     assert outcome(tmp_path / "job", late, spec) == Outcome(seen=True, named=True, wrong=())
 
 
+def test_where_the_file_of_the_culprit_is_missing_no_bystander_is_the_root(tmp_path: Path) -> None:
+    # what is left to explain is jitter: a few per cent of the waiting, with high confidence
+    late, spec = drawn(6)
+    write_job(tmp_path, spec)
+    (tmp_path / f"kineto_trace_{late.rank}.json.gz").unlink()
+
+    view = View(open_job(tmp_path, cache_dir=tmp_path / "cache"))
+    found = find("blame_chain").run(view)
+
+    details = found.details
+    assert details["unknown_share"] > 0.9
+    assert "high" in {row["confidence"] for row in details["roots"]}
+    named = [details[f"root_{key}"] for key in ("rank", "cause", "confidence", "share")]
+    assert named == [None, "unknown", None, None]
+    assert details["root_why"].startswith("unknown: the cause of ")
+    assert f"the root is {details['root_why']}" in found.warnings
+    why = find("straggler_cause").run(view).details["main_why"]
+    assert why.endswith("longer, and the trace does not tell who was late there")
+
+
 def test_a_job_is_drawn_from_its_seed() -> None:
     assert drawn(3) == drawn(3)
     assert drawn(3) != drawn(4)

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 
-from metrics import blame_chain
-from metrics.blame_chain import METRIC, _roots
+from metrics import straggler_cause
+from metrics.blame_chain import METRIC
 from metrics.collectives import chain
 from metrics.collectives.blamed import NOBODY_LATE
 from metrics.collectives.chain import chain_of
-from metrics.collectives.instance import describe
+from metrics.collectives.instance import CONFIDENCES, describe
 from metrics.collectives.match import HIGH, LOW, MEDIUM
+from metrics.collectives.roots import Root, Roots, judged, roots_of
 from metrics.result import Result
 from metrics.straggler_cause import METRIC as CAUSE
 from metrics.view import View, ViewOptions
@@ -130,6 +131,7 @@ def test_the_metric_weighs_roots_by_the_waiting_behind_them() -> None:
     assert details["longest"] == 2
     root = [details[f"root_{key}"] for key in ("rank", "cause", "confidence")]
     assert root == ["1", "compute", "high"]
+    assert (details["root_share"], details["unknown_share"], details["root_why"]) == (1, 0, None)
     assert details["roots"] == [
         {
             "rank": "1",
@@ -151,8 +153,8 @@ def test_a_root_is_as_sure_as_most_of_the_waiting_behind_it() -> None:
 
     def sure(*behind: tuple[int, int]) -> str:
         chains = [(replace(told, confidence=level),) for _, level in behind]
-        (root,) = _roots(chains, [wait for wait, _ in behind])
-        return str(root["confidence"])
+        (root,) = roots_of(chains, [wait for wait, _ in behind]).every
+        return CONFIDENCES[root.confidence]
 
     assert sure((10, HIGH), (9, LOW)) == "high"
     assert sure((9, HIGH), (10, LOW)) == "low"
@@ -161,19 +163,66 @@ def test_a_root_is_as_sure_as_most_of_the_waiting_behind_it() -> None:
     assert sure((10, MEDIUM)) == "medium"
 
 
-def test_the_order_of_a_pipeline_is_the_root_only_where_nobody_else_is(
+def test_the_order_of_a_pipeline_is_the_root_only_where_nobody_else_is() -> None:
+    order, late = Root("3", "pipeline", 1, 600, LOW), Root("1", "compute", 1, 400, HIGH)
+
+    assert judged([order, late]).named == late
+    assert judged([order]).named == order
+
+
+def unknown(wait_ns: int) -> Root:
+    return Root("5", "unknown", 1, wait_ns, LOW)
+
+
+@pytest.mark.parametrize("cause", ["compute", "pipeline"])
+def test_a_bystander_is_not_the_root_while_most_of_the_waiting_is_unknown(cause: str) -> None:
+    def named(own_ns: int, unknown_ns: int, other_ns: int = 0) -> str | None:
+        others = [Root("9", cause, 1, part, LOW) for part in (other_ns,) if part]
+        every = [Root("0", cause, 1, own_ns, HIGH), unknown(unknown_ns), *others]
+        root = judged(every).named
+        return None if root is None else root.label
+
+    assert named(200, 800) == "0"
+    assert named(199, 801) is None
+    assert named(150, 500, 350) == "0"
+    assert named(150, 501, 349) is None
+
+
+def test_an_unknown_root_is_nobody_and_says_how_much_it_is() -> None:
+    found = judged([unknown(109_000_000), Root("0", "compute", 1, 680_000, HIGH)])
+
+    assert found.named is None
+    assert found.why_unknown == (
+        "unknown: the cause of 109 ms of 110 ms of waiting (99.4%) is not known; "
+        "rank 0 (compute) has 680 µs (0.62%), too little"
+    )
+    assert judged([unknown(1_000_000)]).why_unknown == (
+        "unknown: the cause of 1 ms of 1 ms of waiting (100.0%) is not known"
+    )
+    assert judged([]) == Roots((), None, None)
+
+
+def test_a_rank_that_explains_little_of_a_lag_is_not_its_root(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rows = [
-        {"rank": "3", "cause": "pipeline", "confidence": "low"},
-        {"rank": "1", "cause": "compute", "confidence": "high"},
-    ]
-    for shown, rank_named in ((rows, "1"), (rows[:1], "3")):
-        monkeypatch.setattr(blame_chain, "_roots", lambda *_, shown=shown: shown)
+    follow = chain._follow
+    for handed_us, cause in ((60, "compute"), (59, "unknown")):
+        found = view()
 
-        details = asked().details
+        def little(*asked: Any, handed_us: int = handed_us) -> Any:
+            labels, link = yield from follow(*asked)  # type: ignore[misc]
+            return labels, replace(link, lag_ns=1_000 * handed_us)
 
-        assert (details["root_rank"], details["roots"]) == (rank_named, shown)
+        monkeypatch.setattr(chain, "_follow", little)
+        told = describe(found, place(found, "dp_replicate 0,2"), 0)
+
+        assert told.root is not None
+        assert (told.root.label, told.root.cause) == ("1", cause)
+    assert told.cause_confidence == "low"
+    assert told.why == (
+        "rank 0 was kept 300 µs longer at tp 0,1 AllReduce, where rank 1 was late; "
+        "the root is unknown: rank 1 accounts for 19.7% of the lag"
+    )
 
 
 def test_what_is_said_of_a_chain_is_no_surer_than_its_root(
@@ -199,6 +248,28 @@ def test_causes_name_the_rank_with_most_lag_and_why() -> None:
     named = [details[f"main_{key}"] for key in ("rank", "cause", "confidence", "why")]
     assert named[:3] == ["1", "compute", "high"]
     assert named[3].startswith("rank 1: 300 µs more computation")
+
+
+def test_causes_name_no_rank_with_little_lag_while_most_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[float, float]] = []
+
+    def never(share: float, unknown_share: float) -> bool:
+        asked.append((share, unknown_share))
+        return False
+
+    monkeypatch.setattr(straggler_cause, "may_name", never)
+    details = CAUSE.run(view()).details
+
+    # rank 1 has 600 of 900 us, and the cause of all is known
+    assert asked == [(2 / 3, 0)]
+    named = [details[f"main_{key}"] for key in ("rank", "cause", "confidence")]
+    assert named == [None, "unknown", None]
+    assert details["main_why"] == (
+        "unknown: the cause of 0 µs of 900 µs of lag (0.0%) is not known; "
+        "rank 1 (compute) has 600 µs (66.67%), too little"
+    )
 
 
 def test_causes_of_a_quiet_job_name_nobody() -> None:

@@ -185,6 +185,7 @@ def is_summed(metric: str, path: str) -> bool:
 
 
 NOT_DOUBLED: Mapping[str, str] = {
+    "blame_chain.root_share": "of two ranks alike one is the root, with half of its share",
     "fix_first": "the three largest losses are of more groups",
     "run_compare": "runs of different size are not compared",
     "token_to_expert_assignment.entropy_bits": "one bit more for twice as many experts",

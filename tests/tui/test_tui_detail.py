@@ -99,6 +99,18 @@ def test_a_chain_of_one_ends_where_it_begins() -> None:
     assert drawer.count(found) == 8
 
 
+def test_a_chain_that_ends_with_an_unknown_cause_has_no_root() -> None:
+    found = opened()
+    assert found.detail is not None
+    one = found.detail.instance
+    chain = (replace(one.chain[0], cause="unknown"),)
+    detail = replace(found.detail, instance=replace(one, chain=chain))
+
+    said = drawer.why_not_enter(replace(found, detail=detail))
+
+    assert said == "the root is unknown: the trace does not tell why r5 was late"
+
+
 def with_chain(found: Scene) -> Scene:
     """The same, as if rank 2 at collective 20 had kept rank 5."""
     assert found.detail is not None
