@@ -26,6 +26,7 @@ Code = Literal[
     "ambiguous_batch_scope",
     "card_conflict",
     "not_applicable",
+    "not_physical",  # a model gives what cannot be: it does not describe this job
     "unknown_peak",
     "no_side_file",
     "phase_mismatch",

@@ -18,6 +18,7 @@ from metrics.envelope import answer, source_of
 from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
+from metrics.shortcomings import some_of
 from metrics.statistics import milliseconds
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 MAX_REPLAY_ERROR: Final = 0.05
 """Share of the mean step by which the unchanged replay may miss any step."""
+ROUNDING: Final = 1e-6
+"""Share of the step by which a replay with less work may end later: sums of floats do."""
 MAX_RANKS: Final = 8
 MAX_REPLAYED: Final = 500_000
 """So many calls are replayed for ranks one at a time, but one rank at least."""
@@ -60,16 +63,20 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         raise refuse("not_applicable", "no two ranks run the same program")
     was = what_if.unchanged.length_ns[chosen]
     ideal = what_if.even().length_ns[chosen]
+    if _is_longer(was, ideal):
+        raise refuse("not_physical", _why_not_physical(was, ideal))
     alone = _alone(what_if)
+    without = {
+        label: _saved(was, what_if.without(label).length_ns[chosen])
+        for label in _suspects(view, what_if)
+    }
+    per_step = _per_step(measured, chosen, was, ideal)
     details: dict[str, Any] = {
-        "slowdown": float(was.sum() / ideal.sum()),
+        "slowdown": max(float(was.sum() / ideal.sum()), 1.0),
         **_saved(was, ideal),
         "num_steps": len(was),
-        "without_rank": {
-            label: _saved(was, what_if.without(label).length_ns[chosen])
-            for label in _suspects(view, what_if)
-        },
-        "per_step": _per_step(measured, chosen, was, ideal),
+        "without_rank": without,
+        "per_step": per_step,
         "replay_error_us": error / 1000,
         "replay_error_pct": 100 * error / mean,
         "unlinked_share": what_if.unlinked_share,
@@ -77,6 +84,7 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
     }
     if alone:
         warnings = [*warnings, f"no other rank runs the program of rank {', '.join(alone[:8])}"]
+    warnings = [*warnings, *_refused(without, per_step)]
     return answer(
         METRIC,
         view,
@@ -89,6 +97,7 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
             "the shorter of two in the middle",
             "replay": "collectives end as long after the last arrival as they did",
             "not_replayed": "the host: where it is ahead of the device, it stays so",
+            "longer": f"what replays longer by more than {ROUNDING:g} of itself has no ideal",
             "ranks": f"at most {MAX_RANKS} that caused most waiting; of long jobs the first alone",
         },
         reasons=_reasons(view, what_if),
@@ -139,27 +148,71 @@ def _replay_error(measured: StepEnds, replayed: StepEnds) -> float:
     return float(np.abs(measured.end_ns - replayed.end_ns).max())
 
 
-def _saved(was: F64, would_be: F64) -> dict[str, float]:
+def _is_longer(was: F64, would_be: F64) -> bool:
+    """Whether steps with less work to do take longer, by more than rounding."""
+    return float(would_be.sum()) > (1 + ROUNDING) * float(was.sum())
+
+
+def _why_not_physical(was: F64, would_be: F64) -> str:
+    total, ideal = milliseconds(float(was.sum())), milliseconds(float(would_be.sum()))
+    count = len(was)
+    return (
+        f"without any straggler the replayed step takes {ideal / count:.4g} ms, "
+        f"{(ideal - total) / count:.3g} ms ({ideal / total - 1:.2%}) longer than as it was, "
+        f"{total / count:.4g} ms: between two calls the ranks do not do the same work, and the "
+        "replay does not reproduce the schedule of this job"
+    )
+
+
+def _saved(was: F64, would_be: F64) -> dict[str, float | None]:
+    """Step times and what is saved; None where the step would be longer: nothing is saved then."""
     total, ideal = float(was.sum()), float(would_be.sum())
+    time = milliseconds(total / len(was))
+    if _is_longer(was, would_be):
+        nothing = dict.fromkeys(("ideal_step_time_ms", "saved_ms", "saved_pct"))
+        return {"step_time_ms": time, **nothing}
+    ideal = min(ideal, total)
     return {
-        "step_time_ms": milliseconds(total / len(was)),
+        "step_time_ms": time,
         "ideal_step_time_ms": milliseconds(ideal / len(was)),
         "saved_ms": milliseconds((total - ideal) / len(was)),
         "saved_pct": 100 * (total - ideal) / total,
     }
 
 
+def _refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is left out, and why."""
+    found = []
+    ranks = [label for label, row in without.items() if row["saved_ms"] is None]
+    if ranks:
+        found.append(
+            f"as fast as its like, rank {', '.join(ranks)} would make the replayed step longer: "
+            "what it costs is not told"
+        )
+    steps = [str(row["step"]) for row in per_step if row["ideal_ms"] is None]
+    if steps:
+        found.append(
+            f"the replay without stragglers makes {len(steps)} of {len(per_step)} steps longer "
+            f"({some_of(steps)}): they have no ideal"
+        )
+    return found
+
+
 def _per_step(measured: StepEnds, chosen: Bool, was: F64, ideal: F64) -> list[Mapping[str, Any]]:
     steps = np.array(measured.measured)[chosen].tolist()
-    return [
-        {
-            "step": step,
-            "step_time_ms": milliseconds(float(time)),
-            "ideal_ms": milliseconds(float(best)),
-            "slowdown": float(time / best) if best else None,
-        }
-        for step, time, best in zip(steps, was, ideal, strict=True)
-    ]
+    rows: list[Mapping[str, Any]] = []
+    for step, time, best in zip(steps, was, ideal, strict=True):
+        longer = _is_longer(time, best)
+        shortest = min(float(best), float(time))
+        rows.append(
+            {
+                "step": step,
+                "step_time_ms": milliseconds(float(time)),
+                "ideal_ms": None if longer else milliseconds(shortest),
+                "slowdown": float(time) / shortest if shortest and not longer else None,
+            }
+        )
+    return rows
 
 
 def _alone(what_if: WhatIf) -> list[str]:
@@ -188,7 +241,8 @@ METRIC = Metric(
     definition=(
         "Step time over the step time without stragglers: collectives and transfers replayed with "
         "every rank taking, between two calls, the median of the ranks that run the same program. "
-        "Launches are not replayed: a host that keeps its device waiting keeps it so."
+        "Launches are not replayed: a host that keeps its device waiting keeps it so. Where less "
+        "work makes the step longer, by more than rounding (a millionth), there is no answer."
     ),
     needs=("GPU kernels of all ranks", "step markers", "2 ranks that run the same program"),
     keys=(

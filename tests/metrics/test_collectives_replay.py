@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
 
 from metrics.collectives.main_line import MARK, POST, WAIT, main_line
-from metrics.collectives.what_if import WhatIf
+from metrics.collectives.what_if import StepEnds, WhatIf
 from metrics.result import Result
 from metrics.view import View
-from metrics.what_if_no_straggler import METRIC
-from parsers.columns import RankTrace
+from metrics.what_if_no_straggler import METRIC, _per_step, _saved
+from parsers.columns import ProcessGroup, RankTrace
 
 
 def steps(count: int) -> list[Event]:
@@ -98,6 +100,81 @@ def test_the_metric() -> None:
     assert details["without_rank"]["1"]["saved_ms"] == pytest.approx(0.5 / 3)
     assert details["replay_error_us"] == 0.0
     assert details["alone"] == []
+
+
+POSTED_US = ((100, 200, 240), (100, 140, 240), (40, 140, 240))
+"""When each of three ranks posts what its computing hides: 100 us after the last, once 40."""
+
+
+def prefetching(posted_us: Sequence[Sequence[float]], late_us: float = 0) -> View:
+    """Every rank computes 300 us a step without a break, and posts calls that end at once on all.
+
+    The all-reduce at the end of a step is waited for, 20 us behind the computing: of that the last
+    rank has ``late_us`` more in step 1.
+    """
+    size, last = len(posted_us), [max(posts) for posts in zip(*posted_us, strict=True)]
+    groups = [world(size), ProcessGroup("1", "mesh_fsdp", tuple(range(size)), size, "cuda:nccl")]
+    ranks = []
+    for number, posts in enumerate(posted_us):
+        gpu = []
+        for nth in range(3):
+            begin, later = 1000.0 * nth, late_us if nth == 1 else 0
+            mine = 300 + (later if number == size - 1 else 0)
+            gpu += [
+                kernel("gemm", begin + start, end - start)
+                for start, end in pairwise((0, *posts, mine))
+            ]
+            for k, (at, until) in enumerate(zip(posts, last, strict=True)):
+                coll = Coll("allreduce", 8, 8, group=1, seq=3 * nth + k)
+                gpu.append(allreduce(begin + at, until + 5 - at, coll, stream=21 + k))
+            coll = Coll("allreduce", 8, 8, seq=nth)
+            gpu.append(allreduce(begin + mine, 300 + later + 20 - mine, coll))
+        ranks.append(
+            rank_trace(
+                number,
+                gpu=gpu,
+                annotations=steps(3),
+                groups=groups,
+                world_size=size,
+                host="a",
+            )
+        )
+    return View(job(*ranks))
+
+
+def test_a_step_that_is_longer_without_stragglers_is_refused_with_the_figures() -> None:
+    # the middle of each of three stretches is 100 us, but no rank has more than 240 us of them
+    result = METRIC.run(prefetching(POSTED_US))
+
+    assert (result.status, result.value, result.reason) == ("unavailable", None, "not_physical")
+    assert "takes 1.06 ms, 0.06 ms (6.00%) longer than as it was, 1 ms" in result.reasons[0].message
+    assert result.details["without_rank"] is None
+
+
+def test_a_rank_that_would_make_the_step_longer_is_worth_nothing_that_is_told() -> None:
+    # rank 3 is 50 us late once; the middle of the three others is 60 us longer than its own step
+    result = METRIC.run(prefetching((*POSTED_US, POSTED_US[0]), late_us=50))
+
+    assert result.status == "ok"
+    assert result.value == pytest.approx(2000 / 1950)
+    assert result.details["without_rank"]["3"] == {
+        "step_time_ms": 1.0,
+        "ideal_step_time_ms": None,
+        "saved_ms": None,
+        "saved_pct": None,
+    }
+    assert any("rank 0, 3 would make the replayed step longer" in text for text in result.warnings)
+
+
+def test_a_step_that_is_longer_has_no_ideal_and_rounding_is_no_difference() -> None:
+    was, ideal = np.array([1e6, 1e6, 1e6]), np.array([9e5, 1e6 + 0.9, 1e6 + 1.1])
+
+    rows = _per_step(StepEnds((0, 1, 2, 3), was, 0), np.ones(3, np.bool_), was, ideal)
+
+    assert [row["slowdown"] for row in rows] == [pytest.approx(1 / 0.9), 1.0, None]
+    assert [row["ideal_ms"] for row in rows] == [0.9, 1.0, None]
+    assert _saved(was[1:2], ideal[1:2])["saved_ms"] == 0
+    assert _saved(was[2:], ideal[2:])["saved_ms"] is None
 
 
 def queued() -> RankTrace:
