@@ -15,6 +15,7 @@ import numpy as np
 from ccltui.report.layout import count_text, duration_text
 from metrics.card_check import check_card
 from metrics.classify import COMM, classes_of
+from metrics.run_config import WORLD, run_config
 from metrics.steps import steps_of
 from parsers.acceleration import wanted
 from parsers.columns import Group
@@ -213,9 +214,13 @@ def workload_card(job: Job) -> Finding:
     if job.card is None:
         fix = "ccltui card init DIR writes the beginning of one"
         return Finding("workload card", "warning", "none: no throughput, no model FLOPs", fix)
-    contradictions = check_card(job)
+    ran = run_config(job.card, job.run_sources, job.world_size)
+    contradictions = [
+        *check_card(job),
+        *(one.message for one in ran.conflicts if one.field != WORLD),  # the card's is told above
+    ]
     if contradictions:
-        fix = "correct the card: the trace wins"
+        fix = "correct the card: the trace wins, and what ran"
         return Finding("workload card", "warning", "; ".join(contradictions), fix)
     return Finding("workload card", "ok", f"{job.card.path} agrees with the traces")
 

@@ -1,4 +1,4 @@
-"""What the workload card states, or the user in its place, and which of the two it was."""
+"""What the workload card states, or the user or the run in its place, and which of them it was."""
 
 from __future__ import annotations
 
@@ -10,25 +10,35 @@ from metrics.dimensions import Degrees
 from metrics.refusal import Refusal, refuse
 
 if TYPE_CHECKING:
+    from metrics.run_config import Ran
     from parsers.workload_card import Card
 
 DEGREES = ("dp_replicate", "dp_shard", "tp", "pp", "cp", "ep")
 
 
 class CardFacts:
-    """Fields of the card with the user's overrides on top."""
+    """Fields of the card, with what ran in place of them and the user's overrides on top."""
 
     def __init__(
-        self, card: Card | None, problem: str | None, overrides: Mapping[str, object]
+        self,
+        card: Card | None,
+        problem: str | None,
+        overrides: Mapping[str, object],
+        ran: Mapping[str, Ran] | None = None,
     ) -> None:
         self.card = card
         self.problem = problem
         self.overrides = overrides
+        self.ran = dict(ran or {})
+        if "batch_size" in overrides:
+            self.ran.pop("batch_size_scope", None)  # it is the scope of the size that ran
 
     def value(self, name: str) -> object | None:
-        """The override, else what the card states, else None."""
+        """The override, else what ran, else what the card states, else None."""
         if name in self.overrides:
             return self.overrides[name]
+        if name in self.ran:
+            return self.ran[name].value
         return getattr(self.card, name, None)
 
     def number(self, name: str) -> int | None:
@@ -56,9 +66,15 @@ class CardFacts:
         return "" if value is None else str(value)
 
     def origin(self, name: str) -> str | None:
-        """Who states the field: "override", "card", or None where nobody does."""
+        """Who states the field, None where nobody does.
+
+        "override", "card", or the source of what ran in its place: "log", "launch_arguments",
+        "train_config" or "trace".
+        """
         if name in self.overrides:
             return "override"
+        if name in self.ran and self.ran[name].value is not None:
+            return self.ran[name].origin
         return None if self.value(name) is None else "card"
 
     def provenance(self, *names: str) -> dict[str, str]:

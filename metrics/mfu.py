@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from metrics.directory import metric_cal as metric_cal_of
@@ -14,16 +13,17 @@ from metrics.peaks import precision_of
 from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric
 from metrics.result import Result
+from metrics.run_check import run_conflicts
+from metrics.run_config import PARALLEL, origin_of
 from metrics.shortcomings import common_reasons, common_warnings
 from metrics.throughput_tokens import compute as throughput_of
 from metrics.throughput_tokens import data_parallel
-from parsers.errors import TraceError
+from parsers.run_config import CONFIG_NAME
 
 if TYPE_CHECKING:
     from metrics.view import View
 
 PEAK_OVERRIDE: Final = "peak_tflops"
-CONFIG_NAME: Final = "train_config.toml"
 _FIELDS: Final = (
     "num_params",
     "num_params_active",
@@ -159,20 +159,15 @@ _RECOMPUTED: Final = {"none": 1.0, "off": 1.0, "full": 8 / 6}
 
 
 def _checkpointing(view: View) -> tuple[str, str]:
-    """Mode of activation checkpointing and who states it: the user, else the configuration."""
+    """Mode of activation checkpointing and who states it: the user, else the files of the run."""
     given = view.card.text("activation_checkpoint")
     if given:
         return given, "override"
-    path = Path(view.job.path) / CONFIG_NAME
-    try:
-        if not path.is_file():
-            return "", ""
-        from parsers.train_config import read_train_config  # noqa: PLC0415 - few have any
-
-        mode = read_train_config(path).text("activation_checkpoint.mode")
-    except (TraceError, OSError):
-        return "", ""  # other commands tell what is wrong with it
-    return (mode, CONFIG_NAME) if mode else ("", "")
+    for source in view.job.run_sources:
+        if source.checkpointing:
+            is_config = source.standing == "config"
+            return source.checkpointing, CONFIG_NAME if is_config else origin_of(source)
+    return "", ""
 
 
 def _inference(view: View, model: Model) -> Result:
@@ -215,6 +210,7 @@ def _inference(view: View, model: Model) -> Result:
         details,
         source="annotation",
         basis={"phase": phase, "passes": f"{counts[phase]} of {phase}", **_BASIS},
+        reasons=run_conflicts(view, PARALLEL),
         warnings=list(peak.notes),
     )
 

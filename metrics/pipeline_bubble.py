@@ -22,6 +22,8 @@ from metrics.pipeline import (
 from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
+from metrics.run_check import run_conflicts
+from metrics.run_config import PIPELINE
 from metrics.statistics import milliseconds, ratio
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 def compute(view: View) -> Result:
     """Idle time plus waiting inside pipeline transfers, over the windows of all stages."""
     ranks = _measurable(view)
-    degree, warnings = _degree(view)
+    degree, disagreeing = _degree(view)
+    warnings: list[str] = []
     assume = (degree or 1) > 1 and (view.degrees.ep or 1) == 1
     if degree == 1:
         raise refuse("not_applicable", "no pipeline: the degree pp is 1")
@@ -43,6 +46,7 @@ def compute(view: View) -> Result:
         raise refuse("window_empty", "no device work in the steps or the window")
     bubble = sum(part.bubble for part in parts)
     method, reasons = _method(ranks, parts, degree)
+    reasons += [*disagreeing, *run_conflicts(view, PIPELINE)]
     if assume and any(_is_assumed(view, rank) for rank in ranks):
         warnings.append("point-to-point kernels without metadata are taken for pipeline traffic")
     details = {
@@ -81,11 +85,12 @@ def _measurable(view: View) -> list[RankView]:
     return on_cpu
 
 
-def _degree(view: View) -> tuple[int | None, list[str]]:
-    """Number of stages and what to warn of; the trace's groups win over the card."""
+def _degree(view: View) -> tuple[int | None, list[Reason]]:
+    """Number of stages and who contradicts it; the trace's groups win over the card."""
     stated, shown = view.degrees.pp, group_degree(view)
     if shown is not None and stated is not None and stated != shown:
-        return shown, [f"the card says pp = {stated}, the pipeline groups have {shown} ranks"]
+        text = f"the card says pp = {stated}, the pipeline groups have {shown} ranks"
+        return shown, [Reason("card_conflict", text)]
     if shown is None and stated is None and view.world_size == 1:
         return 1, []
     return shown or stated, []

@@ -15,6 +15,8 @@ from metrics.iter_time import step_times
 from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Result
+from metrics.run_check import rate_conflict, run_conflicts
+from metrics.run_config import BATCHES
 from metrics.side_answer import side_answer
 from metrics.statistics import median, ratio
 
@@ -64,6 +66,7 @@ def compute(view: View) -> Result:
         "provenance": _provenance(view),
     }
     basis = _basis(view, scope, accumulation)
+    reasons = [*times.reasons, *run_conflicts(view, BATCHES), *rate_conflict(view, throughput)]
     if isinstance(times, ExecutionTimes):
         return side_answer(
             METRIC,
@@ -71,7 +74,7 @@ def compute(view: View) -> Result:
             details,
             files=times.files,
             basis={**basis, "duration": times.basis},
-            reasons=times.reasons,
+            reasons=reasons,
             warnings=warnings,
         )
     return answer(
@@ -80,7 +83,7 @@ def compute(view: View) -> Result:
         details,
         source="annotation",
         basis=basis,
-        reasons=times.reasons,
+        reasons=reasons,
         warnings=warnings,
     )
 

@@ -18,6 +18,7 @@ from metrics.intervals import union
 from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
+from metrics.run_check import degree_conflicts
 from metrics.statistics import milliseconds, ratio
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def compute(view: View) -> Result:
         _details(sums),
         source=source,
         basis={"bytes_basis": "message", "time": "union per rank"},
-        reasons=_reasons(sums),
+        reasons=[*_reasons(sums), *degree_conflicts(view)],
         warnings=warnings,
     )
 

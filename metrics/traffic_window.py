@@ -18,6 +18,7 @@ from metrics.middle import middle_of
 from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Result
+from metrics.run_check import degree_conflicts
 from metrics.statistics import microseconds
 from parsers.columns import I64, Bool
 
@@ -95,6 +96,7 @@ def compute(view: View) -> Result:
             "burst": "collectives of one dimension with gaps up to merge_us",
             "clock": "each rank's own",
         },
+        reasons=degree_conflicts(view),
         warnings=warnings,
     )
 

@@ -27,6 +27,7 @@ from metrics.instances import Instances, instances_of
 from metrics.job_facts import JobFacts
 from metrics.rank_view import FOREVER_NS, RankView, Selection
 from metrics.refusal import refuse
+from metrics.run_config import run_config
 from parsers.columns import I8, I64, Bool
 
 if TYPE_CHECKING:
@@ -68,7 +69,10 @@ class View:
     ) -> None:
         self.job = job
         self.options = options or ViewOptions()
-        self.card = card_facts.CardFacts(job.card, job.card_problem, self.options.overrides)
+        self.run_config = run_config(job.card, job.run_sources, job.world_size)
+        self.card = card_facts.CardFacts(
+            job.card, job.card_problem, self.options.overrides, self.run_config.values
+        )
         degrees = self.card.degrees
         facts = None if previous is None else previous.facts
         if facts is None or facts.job is not job or facts.degrees != degrees:

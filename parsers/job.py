@@ -17,6 +17,7 @@ from parsers.discover import Capture, Discovery, discover
 from parsers.errors import CardError, NotFoundError
 from parsers.found import Source
 from parsers.ingest import Failed, Glimpsed, Loaded, LoadEvent, load, never
+from parsers.run_config import RunSource, run_sources
 from parsers.workload_card import Card, card_file, read_card
 
 ProfileMode = Literal["auto", "torch", "nsys"]
@@ -24,7 +25,10 @@ ProfileMode = Literal["auto", "torch", "nsys"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Ranks in order of (rank, path) with unique labels, the card, and what went wrong."""
+    """Ranks in order of (rank, path) with unique labels, the card, and what went wrong.
+
+    ``run_sources`` are the files beside the traces that state how the job was configured.
+    """
 
     path: str
     discovery: Discovery
@@ -34,6 +38,7 @@ class Job:
     card: Card | None = None
     card_problem: str | None = None
     profile_mode: ProfileMode = "auto"  # as asked for; the capture's source is what answers
+    run_sources: tuple[RunSource, ...] = ()
 
     @property
     def world_size(self) -> int | None:
@@ -143,6 +148,7 @@ def start_job(
         card=card,
         card_problem=problem,
         profile_mode=profile_mode,
+        run_sources=run_sources(discovery, chosen),
     )
 
 

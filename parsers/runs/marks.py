@@ -18,7 +18,11 @@ _PAIR: Final = re.compile(r"(?:^|(?<=\s))([A-Za-z_]\w{0,60})=(\S*)")
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a run was started; ``switches`` are the variables of the job as they took effect."""
+    """How a run was started; ``switches`` are the variables of the job as they took effect.
+
+    ``arguments`` are the words that the training program was given beside its configuration file,
+    ``configuration`` the values that file and arguments make, by dotted key.
+    """
 
     world_size: int | None = None
     host: str = ""
@@ -27,6 +31,8 @@ class Launch:
     job_id: str = ""
     started_utc: str = ""
     switches: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
 
     def is_on(self, switch: str) -> bool | None:
@@ -49,6 +55,7 @@ def read_launch(path: Path, *, shown: str) -> Launch:
     """``launcher_metadata.json``. Raises TraceError where it is no JSON object."""
     fields = Fields(read_object(path, shown_path=shown))
     hosts = fields.raw("slurm.hosts")
+    words = fields.raw("train_arguments")
     named = hosts.split() if isinstance(hosts, str) else hosts if isinstance(hosts, list) else []
     return Launch(
         world_size=fields.count("world_size"),
@@ -58,6 +65,8 @@ def read_launch(path: Path, *, shown: str) -> Launch:
         job_id=fields.text("slurm.job_id") or fields.text("slurm.SLURM_JOB_ID"),
         started_utc=fields.text("started_utc"),
         switches={**fields.texts("nccl_env"), **fields.texts("switches")},
+        arguments=tuple(map(str, words)) if isinstance(words, list) else (),
+        configuration=fields.texts("train_config"),
         notes=tuple(fields.notes),
     )
 

@@ -275,6 +275,7 @@ class FakeJob:
     failures: tuple[Any, ...] = ()
     notes: tuple[Note, ...] = ()
     kinds: tuple[str, ...] = ("kineto",)
+    run_sources: tuple[Any, ...] = ()
 
     @property
     def world_size(self) -> int | None:

@@ -14,7 +14,10 @@ from metrics.registry import find
 from metrics.view import View
 from parsers.card import Card
 from parsers.columns import Device, RankTrace
+from parsers.found import Capture, Discovery
+from parsers.run_config import run_sources
 
+NOTHING = Capture("", None, (), (), None, complete=False)
 A100 = [Device(0, "NVIDIA A100-SXM4-40GB")]
 LLAMA = {
     "num_params": 1_000_000_000,
@@ -106,7 +109,8 @@ def test_recomputation_of_the_configuration(
     tmp_path: Path, text: str, factor: float | None, said: str | None
 ) -> None:
     (tmp_path / "train_config.toml").write_text(text)
-    of_folder = replace(cast(Any, job(trained(), card=card(**TRAINING))), path=str(tmp_path))
+    found = run_sources(Discovery(str(tmp_path), (), ()), NOTHING)
+    of_folder = replace(cast(Any, job(trained(), card=card(**TRAINING))), run_sources=found)
 
     details = find("mfu").run(View(of_folder)).details
 
