@@ -17,6 +17,7 @@ from pathlib import Path
 
 from memory import check_memory
 from plan_checks import Problem, check_model, check_plan, check_recording
+from run_card import FOLLOWED
 from torchtitan_arguments import is_classic
 from train_config import ConfigError, TrainConfig, read_train_config
 
@@ -118,14 +119,18 @@ def _of_torchtitan(config: TrainConfig, program: str, version: str) -> Iterator[
 
 
 def _card_of_file(overrides: Sequence[str]) -> Iterator[Problem]:
-    """The card is copied beside the traces as it is."""
-    changed = [word for word in overrides if word.startswith(_IN_CARD)]
+    """The card of the run follows sizes and degrees, not what the model is and computes in."""
+    changed = [word for word in overrides if word.startswith(_IN_CARD) and not _is_followed(word)]
     if changed:
         yield Problem(
             "warning",
             f"the workload card beside the traces will not know of {' '.join(changed)}",
             "correct the copy after the run",
         )
+
+
+def _is_followed(word: str) -> bool:
+    return word.removeprefix("--").partition("=")[0].replace("-", "_") in FOLLOWED
 
 
 def _memory(config: TrainConfig, options: argparse.Namespace, ranks: int) -> Iterator[Problem]:

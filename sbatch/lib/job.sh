@@ -44,8 +44,9 @@ run_workload() {
     RUN_NAME=${name}_$(date +%Y%m%d_%H%M%S)
     export TRACE_DIR RUN_NAME TRACES_FOLDER=${FACTS[traces_folder]}
     start_trace_dir
-    cp -- "$WORKLOAD_DIR/train_config.toml" "$WORKLOAD_DIR/workload_card.yaml" "$TRACE_DIR/"
-    describe_job
+    cp -- "$WORKLOAD_DIR/train_config.toml" "$TRACE_DIR/"
+    write_card "$@"
+    describe_job "$@"
     SECONDS=0
     case $PROFILE_MODE in
     both) { train torch "$@" && next_port && train nsys "$@"; } || status=$? ;;
@@ -81,11 +82,22 @@ train_arguments() {
         --version "$version" --dump-folder "$TRACE_DIR" --assets "$ASSETS" --profiler "$PROFILER" -- "$@"
 }
 
-# describe_job: what the reader knows a job by, beside its traces.
+# write_card ARGUMENT...: the card of the run states what the arguments and the size of the job make
+# of the workload's card.
+write_card() {
+    local card=$TRACE_DIR/workload_card.yaml
+    "$PYTHON" "$CCLTUI_SBATCH/lib/run_card.py" "$WORKLOAD_DIR/workload_card.yaml" \
+        "$WORKLOAD_DIR/train_config.toml" "$WORLD_SIZE" -- "$@" >"$card" && return
+    warn "the card beside the traces is that of the workload: launcher_metadata.json says what ran"
+    cp -- "$WORKLOAD_DIR/workload_card.yaml" "$card"
+}
+
+# describe_job ARGUMENT...: what the reader knows a job by, beside its traces.
 describe_job() {
     log "workload $WORKLOAD_DIR, site $SITE_NAME, profile mode $PROFILE_MODE"
     log "writing to $TRACE_DIR"
-    "$PYTHON" "$CCLTUI_SBATCH/lib/launcher_metadata.py" >"$TRACE_DIR/launcher_metadata.json"
+    "$PYTHON" "$CCLTUI_SBATCH/lib/launcher_metadata.py" "$WORKLOAD_DIR/train_config.toml" -- "$@" \
+        >"$TRACE_DIR/launcher_metadata.json"
 }
 
 # mark_complete: training ended well, by its own account. Tokens a second it does not tell.

@@ -1,6 +1,8 @@
 """Print what is known of this job before it starts, in the form of ``launcher_metadata.json``.
 
-LAUNCHER_SWITCHES names the variables that say which artifacts the run will have.
+With ``CONFIG -- ARGUMENT...`` it also tells what the training program was given: the arguments,
+and the values that the configuration file has with them on top. LAUNCHER_SWITCHES names the
+variables that say which artifacts the run will have.
 """
 
 from __future__ import annotations
@@ -10,13 +12,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from train_config import effective_values
 
 _ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT")
 
 
-def main() -> None:
+def main(words: Sequence[str] = ()) -> None:
     """Write one JSON document to standard output."""
     nodes = os.environ.get("SLURM_JOB_NODELIST")
     document = {
@@ -26,6 +30,7 @@ def main() -> None:
         "git_commit": _output("git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"),
         "profile_mode": os.environ.get("PROFILE_MODE"),
         "train_program": os.environ.get("TRAIN_PROGRAM"),
+        **_training(words),
         "slurm": {
             "job_id": os.environ.get("SLURM_JOB_ID"),
             "nodelist": nodes,
@@ -38,6 +43,16 @@ def main() -> None:
     }
     json.dump(document, sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+def _training(words: Sequence[str]) -> dict[str, object]:
+    """What the training program was given beside its configuration file, and what that makes."""
+    if not words:
+        return {}
+    config, arguments = Path(words[0]), list(words[1:])
+    if arguments[:1] == ["--"]:
+        del arguments[0]
+    return {"train_arguments": arguments, "train_config": effective_values(config, arguments)}
 
 
 def _output(*command: str) -> str | None:
@@ -54,4 +69,4 @@ def _variables(names: Iterable[str]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

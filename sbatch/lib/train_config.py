@@ -7,6 +7,7 @@ checked here. Only the standard library is needed: this runs on login nodes.
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -102,15 +103,44 @@ def read_train_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
 
     Raises ConfigError naming the file and the line or key.
     """
+    document = _document(path)
+    given = _overridden(overrides)
+    values = {key.name: _value(path, key, document, given) for key in KEYS}
+    return TrainConfig(str(path), values)
+
+
+def _document(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
-    given = _overridden(overrides)
-    values = {key.name: _value(path, key, document, given) for key in KEYS}
-    return TrainConfig(str(path), values)
+
+
+def effective_values(path: Path, overrides: Sequence[str] = ()) -> dict[str, Value | float]:
+    """All scalars that the file states, by dotted key, with the arguments on top of them.
+
+    Raises ConfigError like `read_train_config`.
+    """
+    document = _document(path)
+    found = {
+        f"{section}.{name}": value
+        for section, table in document.items()
+        if isinstance(table, dict)
+        for name, value in table.items()
+        if isinstance(value, (str, int, float, bool))
+    }
+    return found | {
+        name: _scalar(text) for name, text in _overridden(overrides).items() if "." in name
+    }
+
+
+def _scalar(text: str) -> Value:
+    """A value as TOML would have it; an argument without a value switches something on."""
+    if not text or text.startswith("--"):
+        return True
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text
 
 
 def _overridden(words: Sequence[str]) -> dict[str, str]:

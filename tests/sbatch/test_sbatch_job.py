@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from sbatch_scripts import SBATCH, Done, environment_with, path_with, script, stand_in
 
+from parsers.workload_card import read_card
+
 TORCHRUN = Path(__file__).parent / "fake_torchrun.sh"
 NAME = "llama3.1-8b-torchtitan-tp-perlmutter-16"
 WORKLOAD = SBATCH / "workloads" / NAME
@@ -170,6 +172,50 @@ def test_what_describes_the_job_lies_beside_the_traces(job: Job) -> None:
     assert re.fullmatch(
         r"RUN_COMPLETE world_size=4 total_wall_time_sec=\d+ timestamp_utc=\d{4}-\S+Z\n", mark
     )
+
+
+@pytest.mark.parametrize(
+    "words", [("--training.seq_len", "64"), ("--training.seq_len=64",), ("--training.seq-len=64",)]
+)
+def test_a_run_says_what_its_arguments_made_of_the_workload(
+    job: Job, words: tuple[str, ...]
+) -> None:
+    done = job.run(*words)
+
+    assert done.status == 0, done.talk
+    assert "will not know" not in done.talk
+    known = json.loads((job.traces / "launcher_metadata.json").read_text())
+    assert known["train_arguments"] == list(words)
+    assert known["train_config"]["training.seq_len"] == 64
+    assert known["train_config"]["training.local_batch_size"] == 2
+    assert known["train_config"]["parallelism.tensor_parallel_degree"] == 4
+    before = (WORKLOAD / "workload_card.yaml").read_text()
+    after = (job.traces / "workload_card.yaml").read_text()
+    assert after == before.replace(
+        "seq_len: 2048\n", "seq_len: 64  # 2048 in the card of the workload\n"
+    )
+
+
+def test_the_card_of_a_run_follows_batches_and_degrees(job: Job) -> None:
+    done = job.run(
+        *("--training.local_batch_size", "8", "--parallelism.tensor_parallel_degree=2"),
+        *("--parallelism.data_parallel_shard_degree", "-1", "--training.steps=40"),
+    )
+
+    assert done.status == 0, done.talk
+    card = read_card(job.traces / "workload_card.yaml")
+    assert (card.tp, card.dp_shard, card.dp_replicate, card.pp) == (2, 2, 1, 1)
+    assert (card.batch_size, card.batch_size_scope) == (16, "global")
+    assert (card.iteration, card.seq_len, card.total_count) == (40, 2048, 4)
+
+
+def test_what_the_card_of_a_run_does_not_follow_is_said(job: Job) -> None:
+    done = job.run("--model.flavor=debugmodel", "--training.seq_len=64")
+
+    assert "the workload card beside the traces will not know of --model.flavor=debugmodel" in (
+        done.talk
+    )
+    assert "--training.seq_len" not in done.talk.partition("will not know")[2].partition("\n")[0]
 
 
 def test_both_are_two_runs_and_never_share_one(job: Job) -> None:
