@@ -50,8 +50,8 @@ def metrics_page() -> str:
         _NOTICE,
         "The value of a metric is its headline key. When it is unavailable, every key is null "
         "and the reason says what is missing; `partial` means that the number covers a part of "
-        "the input. Beside its keys each result carries `status`, `reasons`, `source`, `basis`, "
-        "`inputs` and `warnings`.",
+        "the input, or that its sources contradict each other. Beside its keys each result "
+        "carries `status`, `reasons`, `source`, `basis`, `inputs` and `warnings`.",
         *(_metric_section(metric) for metric in _built_in()),
     ]
     return "\n\n".join(parts) + "\n"
