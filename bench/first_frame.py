@@ -31,7 +31,7 @@ _SIZE = (120, 40)
 
 def splash_and_paint_ms(directory: Path) -> tuple[float, float]:
     """CPU milliseconds of the explorer until its first line, and until its first frame."""
-    screen = Screen([sys.executable, "-m", "ccltui", str(directory)], *_SIZE)
+    screen = Screen([sys.executable, "-P", "-m", "ccltui", str(directory)], *_SIZE)
     try:
         return screen.cpu_until(SPLASH), screen.cpu_until(PAINTED)
     finally:
@@ -40,7 +40,7 @@ def splash_and_paint_ms(directory: Path) -> tuple[float, float]:
 
 def bare_ms() -> float:
     """CPU milliseconds of an application of one line of text until its first frame."""
-    screen = Screen([sys.executable, "-c", _BARE], *_SIZE)
+    screen = Screen([sys.executable, "-P", "-c", _BARE], *_SIZE)
     try:
         return screen.cpu_until(PAINTED)
     finally:

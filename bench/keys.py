@@ -172,7 +172,7 @@ KINDS: tuple[tuple[str, str, str], ...] = (
 def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int, int]) -> KeyRun:
     """Open a job, press keys while it loads and afterwards; raises TimeoutError with the screen."""
     width, height = size
-    command = [sys.executable, "-m", "ccltui", str(directory), "--cache-dir", str(cache)]
+    command = [sys.executable, "-P", "-m", "ccltui", str(directory), "--cache-dir", str(cache)]
     screen = Screen(command, width, height)
     try:
         splash = screen.cpu_until(SPLASH)
@@ -200,7 +200,7 @@ def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int
 def _empty_mib(size: tuple[int, int]) -> float:
     """Resident memory of the explorer of an empty directory."""
     with tempfile.TemporaryDirectory() as folder:
-        screen = Screen([sys.executable, "-m", "ccltui", folder], *size)
+        screen = Screen([sys.executable, "-P", "-m", "ccltui", folder], *size)
         try:
             screen.wait_until(lambda rows: any("No trace" in row for row in rows))
             screen.read(1.0)

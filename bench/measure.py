@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-_LIMIT_S = 3600.0
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}  # a variable, because a peer's Python may be without -P
 _SINGLE = {"OPENBLAS_NUM_THREADS": "1"}  # idle threads of numpy cost CPU seconds at the start
+OURS = {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
+"""bench itself is not installed; a safe path finds it by this."""
+_LIMIT_S = 3600.0
 
 
 class RunError(RuntimeError):
@@ -64,7 +67,7 @@ class Command:
     def child(cls, task: str, *arguments: str | Path | int, **environment: str) -> Command:
         """A task of :mod:`bench.child` under this interpreter."""
         words = (sys.executable, "-m", "bench.child", task, *map(str, arguments))
-        return cls(words, environment)
+        return cls(words, {**OURS, **environment})
 
 
 def run(command: Command) -> Run:
@@ -74,7 +77,7 @@ def run(command: Command) -> Run:
         process = subprocess.Popen(
             command.arguments,
             cwd=ROOT,
-            env={**os.environ, **_SINGLE, **command.environment},
+            env={**os.environ, **_SINGLE, **SAFE_PATH, **command.environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,

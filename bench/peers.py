@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from bench.measure import SAFE_PATH
 
 DOES_NOT_APPLY = {"nsys-ai": "does not read Kineto (it reads files of nsys)"}
 _PACKAGES = ("traceinsight==0.6.1", "pandas<3")  # with pandas 3 some traces stop it
@@ -30,9 +33,9 @@ def installed(folder: Path, *, install: bool) -> Peer:
     if not python.exists():
         if not install:
             return Peer(None, "absent (--peers installs it)")
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([sys.executable, "-P", "-m", "venv", str(folder)], check=True)
         subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", *_PACKAGES],
+            [str(python), "-P", "-m", "pip", "install", "--quiet", *_PACKAGES],
             check=True,
             stdout=sys.stderr,
         )
@@ -42,7 +45,8 @@ def installed(folder: Path, *, install: bool) -> Peer:
 def _checked(python: Path) -> Peer:
     command = [str(python), "-c", "import hta"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        environment = {**os.environ, **SAFE_PATH}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     except OSError as error:
         return Peer(None, f"absent ({python}: {error.strerror})")
     if done.returncode:

@@ -31,7 +31,7 @@ def first_sight(directory: Path, cache: Path, ranks: int) -> FirstSight:
 
     Raises TimeoutError, with the screen as its text, where they do not come.
     """
-    command = [sys.executable, "-m", "ccltui", str(directory), "--cache-dir", str(cache)]
+    command = [sys.executable, "-P", "-m", "ccltui", str(directory), "--cache-dir", str(cache)]
     started = time.perf_counter()
     pid, descriptor = pty.fork()
     if pid == 0:

@@ -1,11 +1,14 @@
 """Entry points of ``ccltui``, ``ccl-metrics`` and ``python -m ccltui``."""
 
-from __future__ import annotations
-
+# No import of __future__: like any other it would be looked for in the working directory.
 import os
 import sys
 
-from ccltui import guard
+from ccltui import safe_path
+
+safe_path.leave_working_directory()
+
+from ccltui import guard  # noqa: E402  (it imports what must not come from there)
 
 guard.bind()
 # numpy would start a thread a CPU for linear algebra that nobody asks for, here and in workers.
@@ -17,7 +20,7 @@ def main() -> int:
     # Imported here: what these import in turn must be bound, and a worker needs none of it.
     from ccltui.splash import SPLASH  # noqa: PLC0415
 
-    guard.bind_workers()
+    _prepare_children()
     arguments = sys.argv[1:]
     with SPLASH.shown(arguments):
         from ccltui import cli, process  # noqa: PLC0415  (slow: the frame of the screen is first)
@@ -31,8 +34,13 @@ def main_metrics() -> int:
     from ccltui import process  # noqa: PLC0415
     from ccltui.commands import ccl_metrics  # noqa: PLC0415
 
-    guard.bind_workers()
+    _prepare_children()
     return process.run(ccl_metrics.run, sys.argv[1:])
+
+
+def _prepare_children() -> None:
+    safe_path.require_safe_children()
+    guard.bind_workers()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Our ``parsers`` and ``metrics``, whatever lies in the current directory or on PYTHONPATH.
 
 The two names are generic: a user's ``metrics.py`` beside the traces would be imported in
-their place. Binding puts our packages into ``sys.modules`` before anything asks for them;
-``sys.path`` stays as it is.
+their place. Binding puts our packages into ``sys.modules`` before anything asks for them.
+:mod:`ccltui.safe_path` has taken the working directory off ``sys.path``; absolute entries of
+PYTHONPATH stay there.
 
 A spawned worker starts with the main module of its parent, except where that is a package's
 ``__main__``, as with ``python -m ccltui``: then it would import what lies on the path. The

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import multiprocessing
+import os
 import queue
 import signal
 import sys
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from parsers.found import FoundFile
 
 _POLL_S = 0.05
+_SAFE_PATH = "PYTHONSAFEPATH"
 _WOKEN = 2
 """Processes started ahead where there are CPUs for them and for those that woke them."""
 
@@ -61,8 +63,9 @@ class WorkerPool:
 
     def __init__(self, workers: int) -> None:
         context = multiprocessing.get_context("spawn")
-        self._reports: Any = context.Queue()
-        self._stop = context.Event()
+        with _safe_path():  # these start the resource tracker
+            self._reports: Any = context.Queue()
+            self._stop = context.Event()
         self._workers = workers
         self._executor = ProcessPoolExecutor(
             workers,
@@ -176,14 +179,32 @@ def starting() -> Iterator[None]:
     """Processes started here import no main module of the caller's, and hear of no ctrl+c.
 
     Until they can ignore it themselves, in `deaf_to_interrupts`, they would end with a traceback;
-    what it means the caller decides.
+    what it means the caller decides. Nor do they import anything from the working directory.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it
     try:
-        with _own_main_module():
+        with _own_main_module(), _safe_path():
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Keep the working directory off the module search path of processes started here.
+
+    It is often a directory of traces, and multiprocessing starts by ``python -c``, which looks
+    there first. The commands set the variable for good; other callers get their own back.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_SAFE_PATH, None)
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 @contextlib.contextmanager

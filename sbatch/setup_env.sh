@@ -90,7 +90,7 @@ make_environment() {
         find_python
         [[ -n $PYTHON ]] || fail "$FAILED" "neither uv nor a Python of 3.11 or newer here" \
             "install uv (https://docs.astral.sh/uv), or load a module of Python"
-        words=("$PYTHON" -m venv "$VENV_DIR")
+        words=("$PYTHON" -P -m venv "$VENV_DIR")
     fi
     run "${words[@]}" || fail "$FAILED" "the environment could not be made in $VENV_DIR" \
         "set VENV_DIR to a folder that you can write to"
@@ -109,7 +109,7 @@ find_torch() {
 }
 
 install_packages() {
-    local pip=("$VENV_DIR/bin/python" -m pip install)
+    local pip=("$VENV_DIR/bin/python" -P -m pip install)
     if command -v uv >/dev/null; then
         pip=(uv pip install --python "$VENV_DIR/bin/python")
     fi
@@ -125,7 +125,7 @@ install_packages() {
 show_versions() {
     local said
     said=$(
-        "$VENV_DIR/bin/python" - <<'PYTHON'
+        "$VENV_DIR/bin/python" -P - <<'PYTHON'
 from importlib.metadata import version
 
 import torch

@@ -28,7 +28,7 @@ def command_of(arguments: Sequence[str]) -> str:
             takes_next = word == "--serve" and words[at + 1 : at + 2] and words[at + 1].isdigit()
             del words[at : at + (2 if takes_next else 1)]
             break
-    return shlex.join([sys.executable, "-m", "ccltui", *words])
+    return shlex.join([sys.executable, "-P", "-m", "ccltui", *words])
 
 
 def is_ours(host: str, origin: str | None, port: int) -> bool:

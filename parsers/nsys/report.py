@@ -30,7 +30,15 @@ def nsys_executable() -> str | None:
     A name that leads nowhere is no nsys either, never another one in its place.
     """
     stated = os.environ.get(EXECUTABLE_VARIABLE)
-    return shutil.which(stated) if stated else shutil.which("nsys")
+    return shutil.which(stated or "nsys", path=_absolute_path())
+
+
+def _absolute_path() -> str | None:
+    """PATH without relative entries: they would start a program that lies beside the traces."""
+    stated = os.environ.get("PATH")
+    if stated is None:
+        return None
+    return os.pathsep.join(entry for entry in stated.split(os.pathsep) if Path(entry).is_absolute())
 
 
 def read_report(

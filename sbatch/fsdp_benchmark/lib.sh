@@ -23,7 +23,7 @@ prepare() {
     load_modules
     PYTHON=$VENV_DIR/bin/python
     [[ ! -x ./.venv/bin/python ]] || PYTHON=$PWD/.venv/bin/python
-    "$PYTHON" -c 'import torch, yaml, numpy' 2>/dev/null ||
+    "$PYTHON" -P -c 'import torch, yaml, numpy' 2>/dev/null ||
         fail "$FAILED" "$PYTHON has no torch, NumPy and PyYAML" \
             "uv pip install -r $FSDP_BENCHMARK/requirements.txt, in .venv here or in VENV_DIR"
     set_distributed

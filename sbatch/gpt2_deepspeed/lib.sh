@@ -51,7 +51,7 @@ need_files() {
     [[ -r $DEEPSPEED_CONFIG ]] || fail "$FAILED" "no $DEEPSPEED_CONFIG" "set DEEPSPEED_CONFIG"
     [[ $NSYS == 0 ]] || command -v nsys >/dev/null || fail "$FAILED" \
         "NSYS=1, but nsys is not on the PATH" "load its module (SITE_MODULES in $CCLTUI_SITE)"
-    "$PYTHON" -c 'import torch, numpy' 2>/dev/null || fail "$FAILED" \
+    "$PYTHON" -P -c 'import torch, numpy' 2>/dev/null || fail "$FAILED" \
         "$PYTHON has no torch and NumPy" "pip install -r $GPT2_DEEPSPEED/requirements.txt there"
 }
 

@@ -19,7 +19,8 @@ need_program() {
             "give --train-program a module or the path of a script"
         return
     fi
-    "$PYTHON" -c 'import importlib.util as i, sys; sys.exit(i.find_spec(sys.argv[1].split(".")[0]) is None)' \
+    # The program may lie in the working directory; what is imported to look for it must not.
+    "$PYTHON" -P -c 'import importlib.util as i, sys; sys.path.insert(0, ""); sys.exit(i.find_spec(sys.argv[1].split(".")[0]) is None)' \
         "$TRAIN_PROGRAM" || fail "$FAILED" "$PYTHON has no module $TRAIN_PROGRAM" \
         "run $CCLTUI_SBATCH/setup_env.sh, or give --train-program another"
 }

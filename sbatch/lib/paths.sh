@@ -31,7 +31,7 @@ find_python() {
     local candidate
     PYTHON=""
     for candidate in "$VENV_DIR/bin/python" python3 python; do
-        "$candidate" -c 'import tomllib' 2>/dev/null || continue
+        "$candidate" -P -c 'import tomllib' 2>/dev/null || continue
         PYTHON=$candidate
         break
     done

@@ -7,7 +7,7 @@ set_torchrun() {
     ((${SLURM_NODEID:-0} != 0)) || is_host=true
     # shellcheck disable=SC2034
     TORCHRUN=(
-        "$PYTHON" -m torch.distributed.run
+        "$PYTHON" -P -m torch.distributed.run
         --nnodes="$NODES" --nproc-per-node="$GPUS_PER_NODE"
         --rdzv-id="${SLURM_JOB_ID:-$$}.$1" --rdzv-backend=c10d
         --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" --rdzv-conf="is_host=$is_host"

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from bench.compare import row_of
-from bench.measure import Command, Run, RunError, Spread, alternate, run
+from bench.measure import OURS, Command, Run, RunError, Spread, alternate, run
 
 
 def program(text: str) -> Command:
-    return Command((sys.executable, "-c", text), {})
+    return Command((sys.executable, "-c", text), OURS)
 
 
 def test_a_run_tells_memory_and_what_was_said() -> None:

@@ -36,6 +36,9 @@ def run(
 
 
 def environment(changes: Mapping[str, str | None]) -> dict[str, str]:
-    """This process's environment with ``changes``; None removes a variable."""
-    merged: dict[str, str | None] = {**os.environ, **changes}
+    """This process's environment with ``changes``; None removes a variable.
+
+    The safe path that the tests' own children have is left out: a user's shell has none.
+    """
+    merged: dict[str, str | None] = {**os.environ, "PYTHONSAFEPATH": None, **changes}
     return {name: value for name, value in merged.items() if value is not None}

@@ -3,7 +3,7 @@
 # and, on the first node, leaves what training would leave. RECORD is a folder; TRAINING says how
 # training goes: well, failing, without-et or without-traces.
 
-if [[ "${1:-} ${2:-}" == "-m torch.distributed.run" ]]; then
+if [[ "${*:1:3}" == "-P -m torch.distributed.run" ]]; then
     printf '%s\n' "$PROFILER ${SLURM_NODEID:--} $*" >>"$RECORD/launches"
     [[ $TRAINING != failing ]] || exit 3
     [[ $PROFILER == torch && ${SLURM_NODEID:-0} == 0 && $TRAINING != without-traces ]] || exit 0

@@ -18,7 +18,7 @@ TORCHRUN = Path(__file__).parent / "fake_torchrun.sh"
 NAME = "llama3.1-8b-torchtitan-tp-perlmutter-16"
 WORKLOAD = SBATCH / "workloads" / NAME
 LAUNCH = (
-    "-m torch.distributed.run --nnodes=2 --nproc-per-node=2 --rdzv-id=7042.{profiler} "
+    "-P -m torch.distributed.run --nnodes=2 --nproc-per-node=2 --rdzv-id=7042.{profiler} "
     "--rdzv-backend=c10d --rdzv-endpoint=nid0:29542 --rdzv-conf=is_host={host} "
     f"--local-addr=nid{{node}} {SBATCH}/lib/train_with_traces.py torchtitan.train "
     "--job.config_file {traces}/train_config.toml --job.dump_folder {traces} "

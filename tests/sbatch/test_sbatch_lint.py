@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sbatch_scripts import SBATCH
 TESTS = Path(__file__).parent
 SCRIPTS = sorted([*SBATCH.rglob("*.sh"), *SBATCH.rglob("*.sbatch")])
 SUITES = sorted(TESTS.glob("*.bats"))
+UNSAFE_PYTHON = re.compile(r"""(?i)(?:python3?|candidate)\}?"? -(?:[mc] |$| <).*""", re.MULTILINE)
 COMMANDS = [path for path in SCRIPTS if path.suffix == ".sh" and os.access(path, os.X_OK)]
 
 
@@ -54,6 +56,12 @@ def test_a_script_is_either_run_or_sourced(path: Path) -> None:
 def test_a_script_that_runs_stops_at_the_first_failure(path: Path) -> None:
     if path.suffix == ".sbatch" or os.access(path, os.X_OK):
         assert "\nset -euo pipefail\n" in path.read_text()
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=name)
+def test_python_looks_for_no_module_in_the_working_directory(path: Path) -> None:
+    """With -m, -c or a program on stdin it would, but for -P."""
+    assert UNSAFE_PYTHON.findall(path.read_text()) == []
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from hostile import plant
 
 from ccltui.tui.serve import command_of, is_ours
 from parsers.errors import NotFoundError
@@ -26,11 +28,11 @@ def test_visitors_get_the_same_command_without_the_server() -> None:
     command = command_of(["my run", "--serve", "8999", "--theme", "light"])
 
     assert shlex.split(command) == [
-        *(sys.executable, "-m", "ccltui", "my run", "--theme", "light"),
+        *(sys.executable, "-P", "-m", "ccltui", "my run", "--theme", "light"),
     ]
-    assert shlex.split(command_of(["--serve", "run"]))[3:] == ["run"]
-    assert shlex.split(command_of(["run", "--serve=9000"]))[3:] == ["run"]
-    assert shlex.split(command_of(["a;b", "--serve"]))[3:] == ["a;b"]
+    assert shlex.split(command_of(["--serve", "run"]))[4:] == ["run"]
+    assert shlex.split(command_of(["run", "--serve=9000"]))[4:] == ["run"]
+    assert shlex.split(command_of(["a;b", "--serve"]))[4:] == ["a;b"]
 
 
 @pytest.mark.parametrize(
@@ -70,9 +72,22 @@ def port() -> int:
 def served(port: int, tmp_path: Path) -> Iterator[int]:
     """The command as a server of an empty directory."""
     (tmp_path / "run").mkdir()
-    words = [sys.executable, "-m", "ccltui", str(tmp_path / "run"), "--serve", str(port)]
+    words = [sys.executable, "-P", "-m", "ccltui", str(tmp_path / "run")]
+    with serving(words, port):
+        yield port
+
+
+@contextlib.contextmanager
+def serving(words: list[str], port: int, cwd: Path | None = None) -> Iterator[None]:
+    """A command as a server, started from a shell that knows nothing of safe paths."""
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONSAFEPATH"}
     process = subprocess.Popen(
-        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        [*words, "--serve", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd=cwd,
+        env=environment,
     )
     try:
         deadline = time.monotonic() + 20
@@ -82,7 +97,7 @@ def served(port: int, tmp_path: Path) -> Iterator[int]:
                     break
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        yield port
+        yield
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(10)
@@ -118,6 +133,17 @@ async def test_a_page_of_its_own_shows_the_explorer_and_others_are_refused(serve
     got = await shown(f"{base}/ws?width=80&height=24", b"No trace")
 
     assert b"Traceback" not in got
+
+
+async def test_no_file_beside_the_traces_is_imported(port: int, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    planted = plant(tmp_path / "run", tmp_path / "marks")
+    command = str(Path(sys.executable).parent / "ccltui")
+
+    with serving([command, "."], port, cwd=planted.directory):
+        await shown(f"http://127.0.0.1:{port}/ws?width=80&height=24", b"No trace")
+
+    assert planted.imported() == []
 
 
 def test_only_the_loopback_address_is_listened_on(served: int) -> None:
