@@ -220,11 +220,15 @@ def _first_job() -> int:
 
 
 def _environment(conf: Path) -> dict[str, str]:
-    """This process's environment without what another Slurm left in it."""
+    """This process's environment without what another Slurm left in it.
+
+    Jobs train by scripts that import what lies beside them, which a safe path would forbid.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SACCT_"))
+        and name != "PYTHONSAFEPATH"
     }
     path = os.pathsep.join([kept.get("PATH", ""), "/usr/sbin", "/sbin"])
     return {**kept, "PATH": path, "SLURM_CONF": str(conf)}
