@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# What tests start imports nothing from the directory that they are run in.
-os.environ["PYTHONSAFEPATH"] = "1"
 SETTINGS = pytest.StashKey[dict[str, str]]()
 
 

@@ -38,7 +38,7 @@ def run(
 def environment(changes: Mapping[str, str | None]) -> dict[str, str]:
     """This process's environment with ``changes``; None removes a variable.
 
-    The safe path that the tests' own children have is left out: a user's shell has none.
+    A safe path is left out, which importing a command sets: a user's shell has none.
     """
     merged: dict[str, str | None] = {**os.environ, "PYTHONSAFEPATH": None, **changes}
     return {name: value for name, value in merged.items() if value is not None}

@@ -222,7 +222,8 @@ def _first_job() -> int:
 def _environment(conf: Path) -> dict[str, str]:
     """This process's environment without what another Slurm left in it.
 
-    Jobs train by scripts that import what lies beside them, which a safe path would forbid.
+    Jobs train by scripts that import what lies beside them, which the safe path that importing a
+    command sets would forbid.
     """
     kept = {
         name: value
