@@ -175,6 +175,8 @@ def window_basis(view: View) -> dict[str, str]:
         basis["clipped"] = f"to the window, from the job's start on {clock} clocks"
     if view.options.group is not None:
         basis["group"] = view.options.group
+    if view.options.ranks is not None and len(view.ranks) < len(view.job.ranks):
+        basis["ranks"] = f"{len(view.ranks)} of {len(view.job.ranks)}, as selected"
     return basis
 
 

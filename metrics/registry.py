@@ -13,6 +13,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final
 
+from metrics.coverage import covered
 from metrics.refusal import Refusal
 from metrics.result import Reason, Result
 
@@ -62,6 +63,7 @@ class Metric:
     category: str = ""  # what it belongs to in a table of many: "time", "communication", …
     needs_traces: bool = True  # False: side files may answer without any trace
     parameters: Mapping[str, str] = field(default_factory=dict)  # overrides it takes, and meanings
+    lists_measured: bool = True  # False: its ``per_rank`` has only ranks with something to say
 
     @property
     def title(self) -> str:
@@ -83,7 +85,8 @@ class Metric:
         try:
             if self.needs_traces:
                 view.require_traces()
-            return self.compute(view)
+            result = self.compute(view)
+            return covered(result, view, lists_measured=self.lists_measured)
         except Refusal as refusal:
             return self._unavailable(view, view.refusal_reasons(refusal.reasons))
         except Exception as error:

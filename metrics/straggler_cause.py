@@ -294,6 +294,7 @@ METRIC = Metric(
     ),
     headline="explained_ratio",
     compute=compute,
+    lists_measured=False,
     label="explained lag",
     category="stragglers",
 )

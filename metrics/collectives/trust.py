@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from metrics.collectives.match import disagreements
-from metrics.refusal import refuse
+from metrics.collectives.selection import chosen_of, parts_of
+from metrics.refusal import Refusal, refuse
 from metrics.result import Reason
 
 if TYPE_CHECKING:
@@ -62,7 +63,35 @@ def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
         if label in shown and " is claimed by " not in why:
             text = f"rank {label} takes no part: {why}"
             reasons.append(Reason("unmatched_collectives", text, rank=label))
-    return reasons
+    return [*reasons, *_unmatched_ranks(view, {reason.rank for reason in reasons})]
+
+
+def _unmatched_ranks(view: View, said: Container[str | None]) -> list[Reason]:
+    """Ranks without one collective among those that are measured, and why."""
+    try:
+        chosen = chosen_of(view)
+    except Refusal:
+        return []
+    measured = {int(member) for one in chosen for member in one.members}
+    left_out = [rank.label for index, rank in enumerate(view.ranks) if index not in measured]
+    return [
+        Reason(
+            "unmatched_collectives", f"rank {label} takes no part: {_why(view, label)}", rank=label
+        )
+        for label in left_out
+        if label not in said
+    ]
+
+
+def _why(view: View, label: str) -> str:
+    shared = [part for part in parts_of(view) if label in part.labels]
+    if not shared:
+        return "it is in no group with another of the ranks that are here"
+    if not any(part.rows.any() for part in shared):
+        return "none of its collectives lies in the selection"
+    if not any(len(part.usable) for part in shared):
+        return "none of its collectives is there, and the same, on all ranks of its group"
+    return "its groups have no collective that all ranks wait for"
 
 
 def match_warnings(view: View, match: Mapping[str, Any]) -> list[str]:
