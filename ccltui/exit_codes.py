@@ -11,7 +11,11 @@ OK: Final = 0
 """Every metric is ok or partial, and no gate tripped."""
 
 INPUT: Final = 1
-"""The input could not be read at all, or an internal error."""
+"""The input could not be read at all, the machine kept us from a part of it, or an internal error.
+
+A part: a file that cannot be opened, or whose columns cannot be kept, for lack of room, memory or
+descriptors. What could be computed is printed. Files that are damaged make numbers partial.
+"""
 
 USAGE: Final = 2
 """The command line is wrong; nothing was computed."""
@@ -36,7 +40,11 @@ BROKEN_PIPE: Final = 141
 
 MEANINGS: Final = (
     (OK, "every metric is ok or partial, and no gate tripped"),
-    (INPUT, "the input could not be read at all, or an internal error"),
+    (
+        INPUT,
+        "the input could not be read at all, the machine kept us from a part of it (no room, "
+        "memory or descriptors), or an internal error",
+    ),
     (USAGE, "the command line is wrong; nothing was computed"),
     (REFUSED, "a metric asked for by name, or a gated value, has no value; the rest is printed"),
     (GATE, "a --fail-if condition holds, or card lint found an error"),

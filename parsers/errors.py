@@ -34,6 +34,11 @@ class TraceError(ValueError):
         return f"{place}: {self.message}" if place else self.message
 
 
+def is_of_machine(error: BaseException) -> bool:
+    """Whether the system refused an operation, rather than a file hold what cannot be used."""
+    return isinstance(error, OSError) or isinstance(error.__cause__, OSError)
+
+
 class NotFoundError(TraceError, FileNotFoundError):
     """The path that was asked for does not exist, or holds nothing that can be read."""
 

@@ -26,7 +26,7 @@ def held_open(trace: RankTrace) -> RankTrace:
     if trace.place is None:
         return trace
     with contextlib.suppress(OSError):
-        kept = KeptFile(trace.place.path)
+        kept = KeptFile.opened(trace.place.path)
         return dataclasses.replace(trace, place=dataclasses.replace(trace.place, kept=kept))
     return trace
 

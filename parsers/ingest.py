@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parsers.errors import CancelledError, TraceError
+from parsers.errors import CancelledError, TraceError, is_of_machine
 from parsers.load_events import Failed, Glimpsed, Loaded, LoadEvent, Progress, loaded
 from parsers.readers import in_memory, read_file, version_of
 from parsers.resources import workers_for
@@ -45,6 +45,7 @@ def load(
     cancelled: Callable[[], bool] = never,
     pool: WorkerPool | None = None,
     glimpses: bool = False,
+    for_others: bool = True,
 ) -> Iterator[LoadEvent]:
     """Load every file of ``capture``, yielding progress and results as they come.
 
@@ -54,6 +55,7 @@ def load(
     that is awake already; it is used for whatever is not in the store, then closed. After
     ``cancelled`` turns true no further result comes; what was yielded stays valid. Failures
     are events, not exceptions. With ``glimpses`` the beginnings of large files come first.
+    Without ``for_others`` no other process can map columns that the cache did not take.
     """
     store = Store(default_cache_dir() if cache_dir is None else cache_dir)
     pending: list[FoundFile] = []
@@ -80,7 +82,8 @@ def load(
         with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
             directories = store.directory, Path(scratch)
             glanced = _glanced(pending) if glimpses else []
-            yield from Reading(directories, workers, cancelled).run(pending, pool, glanced)
+            reading = Reading(directories, workers, cancelled, for_others=for_others)
+            yield from reading.run(pending, pool, glanced)
     store.trim()
 
 
@@ -90,7 +93,8 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
     try:
         traces = store.load_parts(store.key(path, version_of(found.kind), _beside(found)))
     except OSError as error:
-        return [Failed(found.path, f"{found.path}: cannot be read ({error.strerror})")]
+        text = f"{found.path}: cannot be read ({error.strerror})"
+        return [Failed(found.path, text, is_lost=True)]
     seconds = time.perf_counter() - started
     return loaded(found, traces or (), cached=True, seconds=seconds)
 
@@ -135,7 +139,7 @@ def _inline(
         except CancelledError:
             return
         except TraceError as error:
-            yield Failed(found.path, str(error))
+            yield Failed(found.path, str(error), is_lost=is_of_machine(error))
             continue
         with contextlib.suppress(OSError):
             key = store.key(Path(found.real_path), version_of(found.kind), _beside(found))

@@ -191,9 +191,15 @@ def open_job(
     """
 
     def loaded(job: Job) -> Job:
-        for event in load(
-            job.capture, cache_dir=cache_dir, jobs=jobs, inline=True, cancelled=cancelled
-        ):
+        events = load(
+            job.capture,
+            cache_dir=cache_dir,
+            jobs=jobs,
+            inline=True,
+            cancelled=cancelled,
+            for_others=False,
+        )
+        for event in events:
             job = job.with_event(event)
             if on_event is not None:
                 on_event(event)

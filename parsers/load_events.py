@@ -47,10 +47,15 @@ class Glimpsed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """One file gave nothing; ``error`` is one line with the file and the reason."""
+    """One file gave nothing; ``error`` is one line with the file and the reason.
+
+    ``is_lost``: nothing is known to be wrong with what the file holds. It could not be opened, or
+    its columns not be kept: no room, no descriptor, no memory.
+    """
 
     path: str
     error: str
+    is_lost: bool = False
 
 
 LoadEvent = Progress | Loaded | Glimpsed | Failed

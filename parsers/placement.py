@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.columns import CollectiveArgs, Events, Group, RankTrace, Samples, Strings
+from parsers.mapping import map_file
 from parsers.packing import Packed, PackedEvents
 
 
@@ -32,25 +33,33 @@ class StoredColumn(msgspec.Struct, frozen=True):
 
 
 class KeptFile:
-    """A file that is held open, because its name is about to go."""
+    """A file that is held open, because it has no name, or one that is about to go."""
 
-    def __init__(self, path: Path) -> None:
-        """Open it to be read. Raises OSError."""
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    def __init__(self, descriptor: int) -> None:
+        """Take over an open descriptor, which is closed with this object."""
+        self.descriptor = descriptor
+
+    @classmethod
+    def opened(cls, path: Path) -> KeptFile:
+        """The file of a name. Raises OSError."""
+        return cls(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
     def __del__(self) -> None:
-        if hasattr(self, "descriptor"):
-            os.close(self.descriptor)
+        os.close(self.descriptor)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file of columns; ``kept`` where it cannot be opened by name any more."""
+    """A file of columns; ``kept`` where it cannot be opened by name any more.
+
+    ``begin`` is where they begin in a kept file of several ranks, None where it holds them alone.
+    """
 
     path: Path
     columns: tuple[StoredColumn, ...]
     total_bytes: int
     kept: KeptFile | None = None
+    begin: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +106,13 @@ def map_columns(place: Place, descriptor: int | None = None) -> StoredColumns:
 def _data(place: Place, descriptor: int | None) -> npt.NDArray[np.uint8]:
     """The bytes of the file, mapped."""
     opened = place.path if descriptor is None else descriptor
-    with open(opened, "rb", closefd=descriptor is None) as file:
-        if os.fstat(file.fileno()).st_size != place.total_bytes:
-            raise ValueError(place.path)
-        return np.memmap(file, np.uint8, mode="r") if place.total_bytes else np.empty(0, np.uint8)
+    with open(opened, "rb", buffering=0, closefd=descriptor is None) as file:
+        size = os.fstat(file.fileno()).st_size
+        begin = place.begin or 0
+        end = begin + place.total_bytes
+        if size < end or (place.begin is None and size != end):
+            raise ValueError(f"{place.path} has {size:,} bytes, not {place.total_bytes:,}")
+        return map_file(file.fileno(), place.total_bytes, begin)
 
 
 def _events(columns: dict[str, Any], length: int) -> Events:

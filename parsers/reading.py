@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from parsers.handover import held_open
 from parsers.load_events import Failed, Glimpsed, LoadEvent, Progress, loaded, shown
+from parsers.pile import Pile
 from parsers.pool import Read, Seen, WorkerPool
-from parsers.store import Store
+from parsers.store import DamagedEntryError, Store
 
 if TYPE_CHECKING:
     from parsers.discover import FoundFile
@@ -21,11 +22,23 @@ class Reading:
     """Files on their way through a pool; a worker that dies takes only its own file with it."""
 
     def __init__(
-        self, directories: tuple[Path, ...], workers: int, cancelled: Callable[[], bool]
+        self,
+        directories: tuple[Path, ...],
+        workers: int,
+        cancelled: Callable[[], bool],
+        *,
+        for_others: bool = True,
     ) -> None:
+        """Columns go to the first of ``directories`` that takes them; the last is nobody's cache.
+
+        ``for_others``: other processes map its columns too, after its files have gone.
+        """
         self._directories = directories
         self._workers = workers
         self._cancelled = cancelled
+        self._scratch = directories[-1] if len(directories) > 1 else None
+        self._pile = Pile(directories[-1]) if for_others else None
+        self._unmapped: list[FoundFile] = []
 
     def run(
         self,
@@ -40,7 +53,13 @@ class Reading:
             broken = yield from self._round([found], 1)
             for culprit in broken:
                 reason = "the reading process was killed (out of memory?)"
-                yield Failed(culprit.path, f"{culprit.path}: {reason}")
+                yield Failed(culprit.path, f"{culprit.path}: {reason}", is_lost=True)
+        if self._unmapped:  # somebody else removes entries from the store, or spoils them
+            self._directories = self._directories[-1:]
+            died = yield from self._round(self._unmapped, self._workers)
+            for found in died:
+                reason = "its columns were lost, and the process that read it again was killed"
+                yield Failed(found.path, f"{found.path}: {reason}", is_lost=True)
 
     def _round(
         self,
@@ -69,13 +88,26 @@ class Reading:
 
     def _result(self, found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
         if outcome.error is not None:
-            return [Failed(found.path, outcome.error)]
-        traces = Store(outcome.directory).load_parts(outcome.key)
-        if traces is None:
-            return [Failed(found.path, f"{found.path}: its columns vanished from the cache")]
-        if outcome.directory != self._directories[0]:
-            traces = tuple(held_open(trace) for trace in traces)
+            return [Failed(found.path, outcome.error, is_lost=outcome.is_lost)]
+        try:
+            traces = Store(outcome.directory).open_parts(outcome.key)
+        except (OSError, DamagedEntryError) as error:
+            return self._lost(found, outcome.directory, error)
+        if outcome.directory == self._scratch and self._pile is not None:
+            traces = tuple(self._pile.taken(trace) for trace in traces)
         return loaded(found, traces, cached=False, seconds=outcome.seconds)
+
+    def _lost(
+        self, found: FoundFile, directory: Path, error: OSError | DamagedEntryError
+    ) -> list[LoadEvent]:
+        """Why columns that were written cannot be mapped; nothing if they are to be read again."""
+        is_gone = isinstance(error, FileNotFoundError | DamagedEntryError)
+        if is_gone and directory != self._directories[-1]:
+            self._unmapped.append(found)
+            return []
+        why = error.strerror if isinstance(error, OSError) else "they are not as they were written"
+        text = f"{found.path}: its columns in {directory} cannot be mapped ({why})"
+        return [Failed(found.path, text, is_lost=True)]
 
 
 def _beginning(found: FoundFile, outcome: Outcome) -> list[LoadEvent]:

@@ -38,6 +38,8 @@ from parsers.columns import (
     SourceFile,
     Track,
 )
+from parsers.entry import flush, freshen, put_in_place
+from parsers.mapping import FileMapping, mapping_of
 from parsers.packing import PACKED_ROWS, PackedEvents, write_packed
 from parsers.placement import Place, StoredColumn, columns_of, map_columns
 
@@ -89,17 +91,25 @@ def default_cache_dir() -> Path:
         return Path(tempfile.gettempdir()) / f"ccltui-{os.getuid()}"
 
 
+class DamagedEntryError(ValueError):
+    """What lies under a name of the store is no whole entry."""
+
+
 class Store:
-    """Columns of trace files under ``directory``; every failure to write is silent loss of speed.
+    """Columns of trace files under ``directory``.
 
     Entries do not name their files: ``source.path`` of a loaded trace is empty.
 
-    ``limit_bytes`` bounds its entries; the least recently used go first. Nothing else is removed.
+    ``limit_bytes`` bounds its entries; the least recently used, by day, go first. Nothing else is
+    removed. ``lasts``: entries outlive the process, so they have to be whole after a crash too.
     """
 
-    def __init__(self, directory: Path, *, limit_bytes: int = _DEFAULT_LIMIT_BYTES) -> None:
+    def __init__(
+        self, directory: Path, *, limit_bytes: int = _DEFAULT_LIMIT_BYTES, lasts: bool = True
+    ) -> None:
         self.directory = directory
         self.limit_bytes = limit_bytes
+        self.lasts = lasts
 
     def key(self, path: Path, parser_version: int, beside: Path | None = None) -> str:
         """Name of the entry: real path, size, time, first and last bytes, versions.
@@ -119,53 +129,80 @@ class Store:
         return digest.hexdigest()
 
     def load(self, key: str) -> RankTrace | None:
-        """Mapped columns of an entry, None when there is none or it is not whole."""
-        folder = self.directory / key
+        """Mapped columns of an entry, None when there is none or it cannot be used."""
         try:
-            manifest = msgspec.json.decode(
-                (folder / MANIFEST_NAME).read_bytes(), type=_Manifest, strict=True
-            )
-            trace = _mapped(manifest, folder / COLUMNS_NAME)
-        except (OSError, ValueError, KeyError, TypeError):
+            return self.open(key)
+        except (OSError, DamagedEntryError):
             return None
-        with contextlib.suppress(OSError):
-            os.utime(folder / MANIFEST_NAME)  # the clock of least recent use
+
+    def open(self, key: str) -> RankTrace:
+        """Mapped columns of an entry. Raises OSError and DamagedEntryError."""
+        folder = self.directory / key
+        files = folder / MANIFEST_NAME, folder / COLUMNS_NAME
+        try:
+            manifest = msgspec.json.decode(files[0].read_bytes(), type=_Manifest, strict=True)
+            trace = _mapped(manifest, files[1])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedEntryError(folder) from error
+        freshen(files)
         return trace
 
     def save(self, key: str, trace: RankTrace) -> bool:
-        """Write an entry; False where the directory cannot take it (full, read-only)."""
+        """As :meth:`write`; False where that fails."""
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self.directory))
+            self.write(key, trace)
         except OSError:
             return False
-        try:
-            _write(scratch, trace)
-            scratch.rename(self.directory / key)
-        except OSError:
-            shutil.rmtree(scratch, ignore_errors=True)
-            return (self.directory / key).is_dir()  # another writer was first: equal content
         return True
 
+    def write(self, key: str, trace: RankTrace) -> None:
+        """Write an entry, in place of one that cannot be used.
+
+        Raises OSError where the directory cannot take it (full, read-only, another user's).
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self.directory))
+        try:
+            _write(scratch, trace)
+            if self.lasts:
+                flush((scratch / COLUMNS_NAME, scratch / MANIFEST_NAME))
+            target = self.directory / key
+            put_in_place(scratch, target, lambda: self.load(key) is not None, SCRATCH_PREFIX)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
     def load_parts(self, key: str) -> tuple[RankTrace, ...] | None:
-        """Every rank of a file that may hold several, None unless all are there."""
-        first = self.load(key)
-        if first is None:
+        """Every rank of a file that may hold several, None unless all can be used."""
+        try:
+            return self.open_parts(key)
+        except (OSError, DamagedEntryError):
             return None
-        others = [self.load(_part_key(key, part)) for part in range(1, first.source.parts)]
-        parts = [first, *others]
-        return None if None in others else tuple(part for part in parts if part is not None)
+
+    def open_parts(self, key: str) -> tuple[RankTrace, ...]:
+        """Every rank of a file that may hold several. Raises OSError and DamagedEntryError."""
+        first = self.open(key)
+        others = (self.open(_part_key(key, part)) for part in range(1, first.source.parts))
+        return (first, *others)
 
     def save_parts(self, key: str, parts: Sequence[RankTrace]) -> bool:
-        """Write every rank of one file, the first one last: it stands for all."""
+        """As :meth:`write_parts`; False where that fails."""
+        try:
+            self.write_parts(key, parts)
+        except OSError:
+            return False
+        return True
+
+    def write_parts(self, key: str, parts: Sequence[RankTrace]) -> None:
+        """Write every rank of one file, the first one last: it stands for all. Raises OSError."""
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (only writers need it)
 
-        with ThreadPoolExecutor(_WRITERS) as threads:
-            others = threads.map(lambda n: self._save_part(key, parts, n), range(1, len(parts)))
-            return all(others) and self._save_part(key, parts, 0)
+        def write(number: int) -> None:
+            self.write(_part_key(key, number), parts[number])
 
-    def _save_part(self, key: str, parts: Sequence[RankTrace], number: int) -> bool:
-        return self.save(_part_key(key, number), parts[number])
+        with ThreadPoolExecutor(_WRITERS) as threads:
+            for _ in threads.map(write, range(1, len(parts))):
+                pass
+        write(0)
 
     def trim(self) -> None:
         """Remove least recently used entries above the limit, and scratch of killed writers."""
@@ -199,15 +236,10 @@ def release(trace: RankTrace) -> None:
 
     Columns that are neither mapped nor packed stay. For ranks of gigabytes, after each rank.
     """
-    mapped: mmap.mmap | None = None  # one holds all columns of a trace
+    mapped: FileMapping | None = None  # one holds all columns of a trace
     for events in trace.events.values():
-        base: Any = events.forget() if isinstance(events, PackedEvents) else events.start_ns
-        of_file = False  # other mappings are memory: what they hold is nowhere else
-        while isinstance(base, np.ndarray | memoryview):
-            of_file |= isinstance(base, np.memmap)
-            base = base.base if isinstance(base, np.ndarray) else base.obj
-        if of_file and isinstance(base, mmap.mmap):
-            mapped = base
+        some = events.forget() if isinstance(events, PackedEvents) else events.start_ns
+        mapped = mapping_of(some) or mapped
     if mapped is not None:
         mapped.madvise(mmap.MADV_DONTNEED)
 

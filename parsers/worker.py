@@ -25,12 +25,16 @@ _REPORT_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a worker sends back: small, because the columns travel through the store."""
+    """What a worker sends back: small, because the columns travel through the store.
+
+    ``is_lost`` as of :class:`parsers.load_events.Failed`.
+    """
 
     directory: Path = Path()
     key: str = ""
     seconds: float = 0.0
     error: str | None = None
+    is_lost: bool = False
 
 
 class _Worker:
@@ -83,7 +87,7 @@ def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
     except OSError as error:
         return Outcome(error=str(error.strerror))
     key = uuid.uuid4().hex
-    if trace is None or not Store(directory).save(key, trace):
+    if trace is None or not Store(directory, lasts=False).save(key, trace):
         return Outcome(error="nothing to show yet")
     return Outcome(directory, key)
 
@@ -96,7 +100,7 @@ def read_one(
     beside: Beside | None = None,
 ) -> Outcome:
     """Read one file and store its columns in the first of ``directories`` that takes them."""
-    from parsers.errors import TraceError  # noqa: PLC0415
+    from parsers.errors import TraceError, is_of_machine  # noqa: PLC0415
     from parsers.readers import read_file, version_of  # noqa: PLC0415
     from parsers.store import Store  # noqa: PLC0415
 
@@ -124,10 +128,16 @@ def read_one(
             cancelled=_Worker.stop.is_set,
         )
     except TraceError as error:
-        return Outcome(error=str(error))
+        return Outcome(error=str(error), is_lost=is_of_machine(error))
     except OSError as error:
-        return Outcome(error=f"{shown}: cannot be read ({error.strerror})")
+        return Outcome(error=f"{shown}: cannot be read ({error.strerror})", is_lost=True)
+    refused = []
     for directory in directories:
-        if Store(directory).save_parts(key, traces):
+        try:
+            Store(directory, lasts=directory == directories[0]).write_parts(key, traces)
+        except OSError as error:
+            refused.append(f"{directory} ({error.strerror or error})")
+        else:
             return Outcome(directory, key, time.perf_counter() - started)
-    return Outcome(error=f"{shown}: no space for its columns in {directories[0]}")
+    why = f"its columns cannot be written to {' or '.join(refused)}"
+    return Outcome(error=f"{shown}: {why}", is_lost=True)

@@ -124,7 +124,15 @@ def _read(
     from parsers.ingest import load  # noqa: PLC0415
 
     capture = job.capture
-    for event in load(capture, cache_dir=cache_dir, jobs=jobs, inline=True, cancelled=stopped):
+    events = load(
+        capture,
+        cache_dir=cache_dir,
+        jobs=jobs,
+        inline=True,
+        cancelled=stopped,
+        for_others=False,
+    )
+    for event in events:
         job = job.with_event(event)
         _show(meter, event)
     done = {trace.source.path for trace in job.ranks} | {one.path for one in job.failures}

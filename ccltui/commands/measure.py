@@ -45,7 +45,8 @@ class Measured:
         if not self.trace.complete:
             return exit_codes.INTERRUPTED
         refused = {m.name: r.reason for m, r in self.results if r.status == "unavailable"}
-        if self.problem is not None or "internal_error" in refused.values():
+        broken = "internal_error" in refused.values()
+        if self.problem is not None or broken or self.trace.num_lost:
             return exit_codes.INPUT
         absent = {m.name for m, r in self.results if r.value is None and r.status != "ok"}
         missing = absent if self.required is None else absent & self.required
@@ -194,6 +195,7 @@ def summary_of(loaded: LoadedJob) -> TraceSummary:
         missing_ranks=job.missing_ranks,
         failures=tuple((failure.path, failure.error) for failure in job.failures),
         complete=loaded.complete,
+        num_lost=sum(failure.is_lost for failure in job.failures),
     )
 
 

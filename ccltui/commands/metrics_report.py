@@ -77,12 +77,13 @@ def run(arguments: Sequence[str]) -> int:
     tasks = [Task(_loading(path, options), selection, names) for path in options.traces]
     rows = _measured(tasks, options.jobs)
     for row in rows:
-        if row.problem is not None:
-            say(row.problem)
+        for text in (*row.lost, *(() if row.problem is None else (row.problem,))):
+            say(text)
     catalogue = Catalogue([_shown(metric) for metric in metrics], rows)
     write_report(WRITERS[options.format](catalogue), options.output)
     opened = any(row.problem is None for row in rows)
-    return exit_codes.OK if opened else exit_codes.INPUT
+    is_whole = not any(row.lost for row in rows)
+    return exit_codes.OK if opened and is_whole else exit_codes.INPUT
 
 
 def _loading(path: str, options: argparse.Namespace) -> LoadOptions:
@@ -155,7 +156,9 @@ def measure_directory(task: Task) -> Row:
         return Row(path, problem=str(error))
     view = view_of(loaded, task.selection)
     outcomes = {name: _outcome(registry.find(name), view) for name in task.metrics}
-    return Row(path, _facts(view), outcomes, _problem(loaded.job, outcomes))
+    problem = _problem(loaded.job, outcomes)
+    lost = tuple(one.error for one in loaded.job.failures if one.is_lost)
+    return Row(path, _facts(view), outcomes, problem, lost if problem is None else ())
 
 
 def _outcome(metric: Metric, view: Any) -> Outcome:

@@ -80,12 +80,17 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One directory. ``problem`` says why nothing could be opened."""
+    """One directory. ``problem`` says why nothing could be opened.
+
+    ``lost`` are the problems of files that nobody could look at, as of
+    :class:`parsers.load_events.Failed`.
+    """
 
     directory: str
     facts: Mapping[str, Any] = field(default_factory=dict)
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     problem: str | None = None
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

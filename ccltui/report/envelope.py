@@ -26,6 +26,7 @@ class TraceSummary:
     missing_ranks: tuple[int, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
     complete: bool = True
+    num_lost: int = 0  # of the failures: files that could be sound, as nobody could look
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

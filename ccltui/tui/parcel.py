@@ -15,11 +15,14 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from parsers.mapping import FileMapping
 
 _LARGE_BYTES: Final = 4096
 _ALIGNED: Final = 64
-_mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_mapped: weakref.WeakSet[FileMapping] = weakref.WeakSet()
 _listing: Final = threading.Lock()
 
 
@@ -85,10 +88,14 @@ def unpack(
     size, spans = pickle.load(stream)
     buffers: list[memoryview] = []
     if descriptor is not None:
-        mapped = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
-        with _listing:
-            _mapped.add(mapped)
-        whole = memoryview(mapped)
+        from parsers.mapping import map_file, mapping_of  # noqa: PLC0415  (imports numpy)
+
+        array = map_file(descriptor, size)
+        mapped = mapping_of(array)
+        if mapped is not None:
+            with _listing:
+                _mapped.add(mapped)
+        whole = array.data
         buffers = [whole[offset : offset + length] for offset, length in spans]
 
     class Unpickler(pickle.Unpickler):

@@ -45,3 +45,17 @@ def test_a_number_asked_for_by_name_that_is_missing_is_3(
     measured(value, status, named=True).tell(warnings=False)
 
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("num_lost", "code"),
+    [
+        (0, 0),  # damaged files make numbers partial, which is an answer
+        (1, 1),  # nobody could look at it: no room, no memory, no descriptor
+    ],
+)
+def test_a_file_that_nobody_could_look_at_is_1(num_lost: int, code: int) -> None:
+    summary = TraceSummary("x", ranks=1, failures=(("a", "a: why"),), num_lost=num_lost)
+
+    assert Measured(summary, ((METRIC, found()),)).exit_status == code
+    assert Measured(replace(summary, complete=False), ((METRIC, found()),)).exit_status == 130

@@ -1,0 +1,76 @@
+"""A finished entry of the store put under its name, and kept from being removed as unused."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+_FRESH_S = 24 * 3600
+_ATTEMPTS = 3  # other writers may put an entry there between looking and replacing
+
+
+def put_in_place(
+    finished: Path, target: Path, is_usable: Callable[[], bool], scratch_prefix: str
+) -> None:
+    """Rename a folder to ``target``, which replaces what is there unless it is usable.
+
+    Where it is, another writer was first with equal content, and ``finished`` stays. Raises
+    OSError, also where what is there is not usable and belongs to another user.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            finished.rename(target)
+        except OSError:
+            if not os.path.lexists(target):
+                raise
+        else:
+            return
+        if is_usable():
+            return
+        _remove(target, scratch_prefix)
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+
+
+def _remove(target: Path, scratch_prefix: str) -> None:
+    """Remove what cannot be used; a folder by another name first, as it may be in use."""
+    if target.lstat().st_uid != os.geteuid():
+        # To be renamed it need not be ours, to be removed it must: it would stay behind.
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+    if not target.is_dir() or target.is_symlink():
+        target.unlink()
+        return
+    aside = Path(tempfile.mkdtemp(prefix=scratch_prefix, dir=target.parent))
+    try:
+        target.rename(aside)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def flush(files: Iterable[Path]) -> None:
+    """Wait until the files are on disk: a name must not outlive a crash that its bytes do not.
+
+    Raises OSError, which network file systems do here first where there is no room.
+    """
+    for path in files:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def freshen(files: Iterable[Path]) -> None:
+    """Mark the files as used today, for us and for whoever removes what nobody uses.
+
+    Reading alone does not: mapped files keep their times. At most once a day a file.
+    """
+    for path in files:
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _FRESH_S:
+                os.utime(path)
