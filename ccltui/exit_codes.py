@@ -11,7 +11,7 @@ OK: Final = 0
 """Every metric is ok or partial, and no gate tripped."""
 
 INPUT: Final = 1
-"""The input could not be read at all, the machine kept us from a part of it, or an internal error.
+"""The input, or for lack of resources a part of it, could not be read; or an internal error.
 
 A part: a file that cannot be opened, or whose columns cannot be kept, for lack of room, memory or
 descriptors. What could be computed is printed. Files that are damaged make numbers partial.
@@ -42,8 +42,7 @@ MEANINGS: Final = (
     (OK, "every metric is ok or partial, and no gate tripped"),
     (
         INPUT,
-        "the input could not be read at all, the machine kept us from a part of it (no room, "
-        "memory or descriptors), or an internal error",
+        "the input, or for lack of resources a part of it, could not be read; or an internal error",
     ),
     (USAGE, "the command line is wrong; nothing was computed"),
     (REFUSED, "a metric asked for by name, or a gated value, has no value; the rest is printed"),
