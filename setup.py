@@ -1,11 +1,23 @@
-"""Builds what is compiled where a compiler is there; without one the install goes on."""
+"""Builds what is compiled where a compiler is there; without one the install goes on.
 
+setuptools hands sources in Cython to Cython itself. An extension that is ``optional`` and cannot
+be compiled is left out with a warning; ``cythonize()`` would drop that word.
+"""
+
+import os
+import sys
 from pathlib import Path
 
-from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-_OPTIONS = {"extra_compile_args": ["-O3"], "optional": True}
+# Symbols of a debugger are three quarters of each library: there for whoever asks for them.
+_DEBUG = "-g" in os.environ.get("CFLAGS", "").split()
+_BARE = sys.platform == "linux" and not _DEBUG
+_OPTIONS = {
+    "extra_compile_args": ["-O3", *(["-g0"] if _BARE else [])],
+    "extra_link_args": ["-Wl,--strip-all"] if _BARE else [],
+    "optional": True,
+}
 SCANNER = Extension(
     "parsers.kineto._scanner",
     ["parsers/kineto/_scanner.pyx"],
@@ -21,4 +33,4 @@ TABLES = Extension(
 INTERVALS = Extension("metrics._intervals", ["metrics/_intervals.pyx"], **_OPTIONS)
 PASSES = Extension("metrics.collectives._passes", ["metrics/collectives/_passes.pyx"], **_OPTIONS)
 
-setup(ext_modules=cythonize([SCANNER, TABLES, INTERVALS, PASSES]))
+setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES])

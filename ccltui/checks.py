@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from ccltui import slow_path
 from ccltui.report.layout import count_text, duration_text
 from metrics.card_check import check_card
 from metrics.classify import COMM, classes_of
@@ -271,7 +272,7 @@ def decoder(_job: Job) -> Finding:
     if accelerator.compiled():
         return Finding("decoder", "ok", "the compiled scanner")
     message = "the general decoder, about four times slower: the scanner was not compiled"
-    return Finding("decoder", "warning", message, "install again where a C compiler is")
+    return Finding("decoder", "warning", message, slow_path.remedy())
 
 
 CHECKS: Final[Sequence[Check]] = (

@@ -8,8 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from ccltui import slow_path
+
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = pytest.StashKey[dict[str, str]]()
+
+ABSENT = slow_path.absent()
+if ABSENT:
+    # What commands say of it would be in every expected standard error; one file tests that.
+    os.environ["CCLTUI_ACCEL"] = "0"
+
+
+def pytest_report_header() -> str:
+    """Say which code is tested: without a compiler the general one alone."""
+    if not ABSENT:
+        return "ccltui: every compiled module is built"
+    return f"ccltui: not built: {', '.join(ABSENT)}; tests of compiled code are skipped"
 
 
 def settings() -> dict[str, str]:

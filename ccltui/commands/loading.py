@@ -59,16 +59,19 @@ class LoadedJob:
 
 def look_at(options: LoadOptions) -> Job:
     """The job with nothing loaded yet. Raises TraceError where there is nothing to open."""
+    from ccltui import slow_path  # noqa: PLC0415  (it imports what is compiled, if it is there)
     from parsers.job import start_job  # noqa: PLC0415
 
     name_nsys(options)
-    return start_job(
+    job = start_job(
         options.path,
         rank_map=rank_map_of(options),
         iteration=options.iteration,
         capture=options.capture,
         profile_mode=cast("ProfileMode", options.profile_mode),
     )
+    slow_path.tell()
+    return job
 
 
 def name_nsys(options: LoadOptions) -> None:

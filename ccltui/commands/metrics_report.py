@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui import arguments as args
-from ccltui import exit_codes
+from ccltui import exit_codes, slow_path
 from ccltui.cli import selection_of
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
@@ -82,6 +82,8 @@ def run(arguments: Sequence[str]) -> int:
     catalogue = Catalogue([_shown(metric) for metric in metrics], rows)
     write_report(WRITERS[options.format](catalogue), options.output)
     opened = any(row.problem is None for row in rows)
+    if opened:
+        slow_path.tell()
     is_whole = not any(row.lost for row in rows)
     return exit_codes.OK if opened and is_whole else exit_codes.INPUT
 

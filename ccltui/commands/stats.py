@@ -125,6 +125,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _print_studies(options: argparse.Namespace) -> int:
+    from ccltui import slow_path  # noqa: PLC0415
     from ccltui.alltoall import studies_of  # noqa: PLC0415  (numpy)
     from ccltui.report import alltoall_writers as writers  # noqa: PLC0415
 
@@ -136,6 +137,7 @@ def _print_studies(options: argparse.Namespace) -> int:
     if not studies.nodes:
         say("no all-to-all kernels here: a cuda_gpu_trace in text form or an export has them")
         return exit_codes.REFUSED
+    slow_path.tell()
     write_report(writers.WRITERS[options.format](studies, options.cutoff), options.output)
     if options.svg is not None:
         write_report(writers.write_svg(studies), options.svg)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from ccltui import slow_path
 from ccltui.commands.loading import LoadOptions, load_job, look_at, name_nsys
 from ccltui.report.output import say
 from metrics.nsys_reports import REPORTS, Chosen, Report, make_pooled_report, make_report
@@ -127,6 +128,7 @@ def _opened(
     path: Path, kind: Kind, loading: LoadOptions, choice: Choice, *, shown: str
 ) -> Iterator[_Export]:
     """A capture as an export of sqlite, made first where it is none. Raises TraceError."""
+    slow_path.tell()
     if kind == "nsys_sqlite":
         yield _Export(path, choice, shown)
         return

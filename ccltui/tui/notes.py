@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ccltui import slow_path
 from ccltui.draw.palette import Ink
 from ccltui.tui.scene import Scene, rank_name
 from ccltui.tui.summary_rows import chosen_metric
@@ -54,6 +55,10 @@ def notes(scene: Scene) -> list[NoteRow]:
         text = f"x workload card: {job.card_problem}"
         found.append(NoteRow(text, Ink.ERROR, _ADVICE["card_invalid"]))
     found += [_of_reader("", note.code, note.message) for note in job.notes]
+    if slower := slow_path.what():
+        found.append(
+            NoteRow(f"! {slower}", Ink.WARNING, f"For the faster one {slow_path.remedy()}")
+        )
     for trace in job.ranks:
         sign = f"{rank_name(trace.label)}: "
         found += [_of_reader(sign, note.code, note.message) for note in trace.notes]

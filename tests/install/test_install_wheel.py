@@ -1,0 +1,170 @@
+"""What users install: an sdist, the wheel made from it, and commands in an empty environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from empty_environment import make_environment, pip
+
+from ccltui.slow_path import MODULES
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("ccltui", "parsers", "metrics")
+SOURCES = (".pyx", ".pxd", ".pxi")
+LARGEST_BYTES = 2_000_000
+MARK = "the slower path is used"
+
+
+def with_compiler(_folder: Path) -> dict[str, str]:
+    """The environment as it is; skips where it has no compiler."""
+    if not any(map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))):
+        pytest.skip("no C compiler here: only installs without one are tested")
+    return dict(os.environ)
+
+
+def without_compiler(folder: Path) -> dict[str, str]:
+    """No program at all on the path."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("CC", "LDSHARED")}
+    return kept | {"PATH": str(folder)}
+
+
+def broken_compiler(_folder: Path) -> dict[str, str]:
+    """A compiler that fails on everything."""
+    return dict(os.environ) | {"CC": shutil.which("false") or "/bin/false"}
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist of a checkout that was installed before, with what that leaves."""
+    checkout, folder = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("sdist")
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__", "*.so", "*.c")
+        shutil.copytree(ROOT / package, checkout / package, ignore=ignored)
+    for file in (*ROOT.glob("*.toml"), *ROOT.glob("*.in"), *ROOT.glob("*.md"), ROOT / "LICENSE"):
+        shutil.copy2(file, checkout)
+    shutil.copy2(ROOT / "setup.py", checkout)
+    for name in ("_scanner.c", "_scanner.cpython-311-x86_64-linux-gnu.so"):
+        (checkout / "parsers" / "kineto" / name).touch()
+    code = f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=checkout, capture_output=True)
+    return next(folder.glob("*.tar.gz"))
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The demo job, and what this checkout prints of it."""
+
+    path: Path
+    numbers: str
+
+    @property
+    def arguments(self) -> tuple[str | Path, ...]:
+        """The command line that prints the numbers."""
+        return (self.path, "--metric", "all", "--format", "json", "--no-cache")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """Measured once for all installs."""
+    path, ours = tmp_path_factory.mktemp("demo") / "job", Path(sys.executable).parent
+    output(ours, "demo", path, "--no-open")
+    return Demo(path, output(ours, *Demo(path, "").arguments)[0])
+
+
+def test_the_sdist_holds_what_the_wheel_is_compiled_from_and_nothing_generated(
+    sdist: Path,
+) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    expected = {
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.suffix in {".py", ".tcss", *SOURCES} or path.name == "py.typed"
+    }
+
+    assert expected - names == set()
+    assert [name for name in names if name.endswith((".c", ".so", ".pyc"))] == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "compiled"),
+    [
+        pytest.param(with_compiler, True, id="compiler"),
+        pytest.param(without_compiler, False, id="no compiler"),
+        pytest.param(broken_compiler, False, id="broken compiler"),
+    ],
+)
+def test_a_wheel_of_the_sdist_works_in_an_empty_environment(
+    sdist: Path,
+    demo: Demo,
+    tmp_path: Path,
+    environment: Callable[[Path], dict[str, str]],
+    compiled: bool,
+) -> None:
+    (tmp_path / "empty").mkdir()
+    env = environment(tmp_path / "empty")
+    wheel = wheel_of(sdist, tmp_path / "wheel", env)
+    check_content(wheel, compiled=compiled)
+
+    commands = install(wheel, tmp_path / "environment", env)
+
+    assert output(commands, "demo", demo.path, "--no-open") == (f"{demo.path}\n", "")
+    found, said = output(commands, *demo.arguments)
+    assert found == demo.numbers
+    assert said.count(MARK) == (0 if compiled else 1), said
+
+
+def wheel_of(sdist: Path, folder: Path, env: dict[str, str]) -> Path:
+    """The wheel, built with the tools of this environment."""
+    options = ("--quiet", "--no-build-isolation", "--no-deps", "--no-index", "--no-cache-dir")
+    pip(sys.executable, "wheel", *options, "--wheel-dir", folder, sdist, env=env)
+    return next(folder.glob("*.whl"))
+
+
+def check_content(wheel: Path, *, compiled: bool) -> None:
+    """A wheel holds modules, compiled ones where there was a compiler, and nothing generated."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if ".dist-info/" not in name]
+    suffixes = {Path(name).suffix for name in names if Path(name).name != "py.typed"}
+    libraries = {name.partition(".")[0].replace("/", ".") for name in names if ".so" in name}
+
+    assert suffixes == {".py", ".tcss", *([".so"] if compiled else [])}
+    assert libraries == (set(MODULES) if compiled else set())
+    assert wheel.stat().st_size < LARGEST_BYTES
+
+
+def install(wheel: Path, folder: Path, env: dict[str, str]) -> Path:
+    """Install the wheel where only its requirements are; the folder of its commands."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        needed = tomllib.load(file)["project"]["dependencies"]
+    python = make_environment(folder, needed)
+    # Requirements are looked up too: one that is not met would have to be downloaded.
+    pip(python, "install", "--quiet", "--no-index", "--no-cache-dir", wheel, env=env)
+    return python.parent
+
+
+def output(commands: Path, *arguments: str | Path) -> tuple[str, str]:
+    """What a command prints, to standard output and to standard error."""
+    env = {name: value for name, value in os.environ.items() if name != "CCLTUI_ACCEL"}
+    done = subprocess.run(
+        [str(commands / "ccltui"), *map(str, arguments)],
+        check=False,
+        cwd=commands,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
