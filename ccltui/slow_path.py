@@ -12,7 +12,6 @@ from typing import Final
 
 from ccltui.report.output import say
 from parsers.acceleration import wanted
-from parsers.names import listed
 
 MODULES: Final = (
     "parsers.kineto._scanner",
@@ -33,7 +32,8 @@ def what() -> str:
     """What is slower and why; empty where every compiled module is in use."""
     if not absent():
         return ""
-    return f"the slower path is used, with the same numbers: not compiled {_are(absent())}"
+    count = f"{len(absent())} of {len(MODULES)} compiled modules"
+    return f"the slower path is used, with the same numbers: without {count}"
 
 
 def remedy() -> str:
@@ -54,10 +54,6 @@ def _imported(name: str) -> bool:
     except ImportError:
         return False
     return True
-
-
-def _are(names: tuple[str, ...]) -> str:
-    return f"{'is' if len(names) == 1 else 'are'} {listed(list(names))}"
 
 
 def _install() -> str:

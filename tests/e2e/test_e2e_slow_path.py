@@ -46,8 +46,7 @@ def test_it_is_said_in_one_line_and_the_numbers_are_the_same(unbuilt: Path, job:
     assert (done.returncode, done.stdout) == (fast.returncode, fast.stdout)
     said = [line for line in done.stderr.splitlines() if line not in fast.stderr.splitlines()]
     assert len(said) == 1, done.stderr
-    assert said[0].startswith(f"ccltui: {MARK}, with the same numbers: not compiled are ")
-    assert all(name in said[0] for name in MODULES)
+    assert said[0].startswith(f"ccltui: {MARK}, with the same numbers: without 4 of 4 ")
     assert "install a C compiler, then run: " in said[0]
     assert "--no-binary ccltui" in said[0]
 
