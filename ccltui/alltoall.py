@@ -19,7 +19,7 @@ from metrics.nsys_reports import Report, make_report
 from metrics.nsys_reports.from_text import report_of_section
 from metrics.nsys_reports.shares import total_of
 from parsers.discover import discover
-from parsers.errors import TraceError
+from parsers.errors import TraceError, contained
 from parsers.found import FoundFile
 from parsers.nsys.report_reader import read_report_tables
 from parsers.nsys.text import read_stats_text
@@ -74,18 +74,22 @@ def studies_of(path: str | Path, *, largest_bytes: int = sys.maxsize) -> Studies
     nodes: list[NodeStudy] = []
     for found in discovery.files:
         try:
-            if found.kind == "nsys_text":
-                texts += _tables_of(found)
-            elif found.kind == "nsys_sqlite" and found.size_bytes > largest_bytes:
-                problems.append(f"{found.path}: a large export: ccltui stats --alltoall reads it")
-            elif found.kind == "nsys_sqlite":
-                nodes += _of_export(found)
+            with contained(found.path):
+                if found.kind == "nsys_text":
+                    texts += _tables_of(found)
+                elif found.kind == "nsys_sqlite" and found.size_bytes > largest_bytes:
+                    problems.append(
+                        f"{found.path}: a large export: ccltui stats --alltoall reads it"
+                    )
+                elif found.kind == "nsys_sqlite":
+                    nodes += _of_export(found)
         except TraceError as error:
             problems.append(str(error))
     for text in texts:
         if text.section.report == "cuda_gpu_trace":
             try:
-                nodes += _of_text(text, texts)
+                with contained(None):
+                    nodes += _of_text(text, texts)
             except TraceError as error:
                 problems.append(f"{text.path}: {error}")
     nodes.sort(key=lambda node: node.source)

@@ -20,6 +20,7 @@ from metrics.run_config import WORLD, run_config
 from metrics.steps import steps_of
 from parsers.acceleration import wanted
 from parsers.columns import Group
+from parsers.errors import internal_error
 from parsers.job import Job
 from parsers.kineto import accelerator
 from parsers.names import listed, shown
@@ -38,6 +39,7 @@ class Finding:
     state: State
     message: str
     fix: str = ""
+    is_internal: bool = False  # the check itself failed
 
 
 Check = Callable[[Job], Finding]
@@ -301,7 +303,16 @@ def check(job: Job) -> tuple[Finding, ...]:
         others = {file.kind for file in job.discovery.files} & _ANSWER_WITHOUT_TRACES
         state: State = "warning" if others else "problem"
         return (Finding("files", state, "no trace that can be opened", fix),)
-    return tuple(one(job) for one in CHECKS)
+    return tuple(run_check(one, job) for one in CHECKS)
+
+
+def run_check(check: Check, job: Job) -> Finding:
+    """The finding of a check, also where it fails: it must not take the other ones with it."""
+    try:
+        return check(job)
+    except Exception as error:
+        name = check.__name__.replace("_", " ")
+        return Finding(name, "problem", internal_error(error), is_internal=True)
 
 
 _ANSWER_WITHOUT_TRACES: Final = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ccltui.checks import Finding
+from ccltui.checks import Finding, run_check
 from ccltui.report.layout import count_text
 from metrics.cluster.table import cluster_table
 from metrics.runs.table import run_table
@@ -18,7 +18,7 @@ def side_findings(job: Job) -> tuple[Finding, ...]:
     files = job.discovery.files
     checks = [runs] if has_runs(files) else []
     checks += [machines] if has_cluster(files) else []
-    return tuple(check(job) for check in checks)
+    return tuple(run_check(check, job) for check in checks)
 
 
 def runs(job: Job) -> Finding:

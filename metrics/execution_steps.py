@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from metrics.refusal import refuse
 from metrics.result import Reason
-from parsers.errors import TraceError
+from parsers.errors import TraceError, contained
 
 if TYPE_CHECKING:
     from metrics.view import View
@@ -73,7 +73,8 @@ def _read(view: View) -> tuple[list[ExecutionTrace], list[Reason]]:
         if file.kind != "execution_trace" or file.duplicate_of is not None:
             continue
         try:
-            traces.append(read_execution_trace(Path(file.real_path), shown=file.path))
+            with contained(file.path):
+                traces.append(read_execution_trace(Path(file.real_path), shown=file.path))
         except TraceError as error:
             reasons.append(Reason("no_trace", str(error), file=file.path))
     return traces, reasons

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from metrics.coverage import covered
 from metrics.refusal import Refusal
 from metrics.result import Reason, Result
+from parsers.errors import internal_error
 
 if TYPE_CHECKING:
     from metrics.view import View
@@ -90,8 +91,8 @@ class Metric:
         except Refusal as refusal:
             return self._unavailable(view, view.refusal_reasons(refusal.reasons))
         except Exception as error:
-            message = f"internal error: {type(error).__name__}: {error}"
-            return self.unavailable(Reason("internal_error", message), inputs=_inputs(view))
+            reason = Reason("internal_error", internal_error(error))
+            return self.unavailable(reason, inputs=_inputs(view))
 
     def unavailable(self, *reasons: Reason, inputs: Mapping[str, Any] | None = None) -> Result:
         """The result that says why there is none, every key null."""

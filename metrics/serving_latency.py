@@ -10,7 +10,7 @@ from metrics.distribution import Distribution, distribution
 from metrics.refusal import refuse
 from metrics.result import Reason, Result
 from metrics.side_answer import side_answer
-from parsers.errors import TraceError
+from parsers.errors import TraceError, contained
 
 if TYPE_CHECKING:
     from metrics.registry import Metric
@@ -91,7 +91,8 @@ def _runs(view: View) -> tuple[list[Run], list[Reason]]:
         if file.kind != "serving_results" or file.duplicate_of is not None:
             continue
         try:
-            experiments = read_serving(Path(file.real_path), shown=file.path)
+            with contained(file.path):
+                experiments = read_serving(Path(file.real_path), shown=file.path)
         except TraceError as error:
             reasons.append(Reason("no_side_file", str(error), file=file.path))
             continue

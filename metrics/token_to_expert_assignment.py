@@ -17,7 +17,7 @@ from metrics.refusal import refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.side_answer import side_answer
-from parsers.errors import TraceError
+from parsers.errors import TraceError, contained
 
 if TYPE_CHECKING:
     from metrics.view import View
@@ -67,7 +67,8 @@ def _read(view: View) -> tuple[list[ExpertLoad], list[str], list[Reason]]:
         if file.kind != "expert_stats" or file.duplicate_of is not None:
             continue
         try:
-            parts = read_expert_load(Path(file.real_path), shown=file.path, rank=file.rank)
+            with contained(file.path):
+                parts = read_expert_load(Path(file.real_path), shown=file.path, rank=file.rank)
         except TraceError as error:
             reasons.append(Reason("no_side_file", str(error), file=file.path))
             continue

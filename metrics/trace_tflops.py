@@ -21,7 +21,7 @@ from metrics.refusal import Refusal, refuse
 from metrics.registry import Metric
 from metrics.result import Reason, Result
 from metrics.statistics import ratio
-from parsers.errors import TraceError
+from parsers.errors import TraceError, contained
 
 if TYPE_CHECKING:
     from metrics.rank_view import RankView
@@ -224,7 +224,8 @@ def _execution_trace(view: View, rank: RankView) -> ExecutionTrace | None:
     from parsers.execution.reader import read_execution_trace  # noqa: PLC0415 - few have any
 
     try:
-        return read_execution_trace(Path(beside.real_path), shown=beside.path)
+        with contained(beside.path):
+            return read_execution_trace(Path(beside.real_path), shown=beside.path)
     except TraceError:
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ _PHASES: Mapping[str, Phase] = {
     "serving": "serving",
 }
 _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+_MOST = 1 << 63
 _NO_VALUE = frozenset({"", "n/a", "na", "none", "null", "tbd", "unknown", "-", "?"})
 _TRACE_ALIASES = {"json": "kineto_trace", "execution_trace": "torch_et"}
 
@@ -254,13 +254,13 @@ class Card:
 
 
 def as_count(value: object) -> int | None:
-    """A positive whole number, also in quotes; None for anything else."""
+    """A positive whole number below 2**63, also in quotes; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float):
-        return int(value) if math.isfinite(value) and value > 0 and value.is_integer() else None
+        return int(value) if 0 < value < _MOST and value.is_integer() else None
     if isinstance(value, int):
-        return value if value > 0 else None
+        return value if 0 < value < _MOST else None
     if isinstance(value, str) and re.fullmatch(r"\s*[0-9_]{1,18}\s*", value) and value.strip("_ "):
         return int(value.replace("_", "")) or None
     return None

@@ -90,9 +90,12 @@ def _is_used(file: FoundFile) -> bool:
 
 
 def _is_used_of_nsys(file: FoundFile) -> bool:
-    """Exports, and reports: what stands against a report is that nsys itself must export it."""
-    readable = file.kind in ("nsys_sqlite", "nsys_tables") and file.problem is None
-    return (readable or file.kind == "nsys_report") and file.duplicate_of is None
+    """Exports, and reports: what stands against a report is that nsys itself must export it.
+
+    An export of which a part is elsewhere is refused when it is read: left out here, its ranks
+    would be missing without a word.
+    """
+    return file.kind in _NSYS_KINDS and file.duplicate_of is None
 
 
 def _without_exported(files: list[FoundFile]) -> list[FoundFile]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -36,7 +39,7 @@ class TraceError(ValueError):
 
 def is_of_machine(error: BaseException) -> bool:
     """Whether the system refused an operation, rather than a file hold what cannot be used."""
-    return isinstance(error, OSError) or isinstance(error.__cause__, OSError)
+    return isinstance(error, OSError) or isinstance(error.__cause__, OSError | MemoryError)
 
 
 class NotFoundError(TraceError, FileNotFoundError):
@@ -55,3 +58,41 @@ class CardError(TraceError):
 
 class CancelledError(TraceError):
     """The user stopped the work; what was finished before is kept."""
+
+
+class InternalError(TraceError):
+    """A reader failed on a file in a way that nobody foresaw: a defect of the reader."""
+
+
+@contextlib.contextmanager
+def contained(path: Path | str | None) -> Iterator[None]:
+    """Turn every failure to read a file into a TraceError of one line about it.
+
+    One file must not take a job of many with it, whatever it does to its reader. What the system
+    refuses is named as such; everything that no reader foresaw is an InternalError.
+    """
+    try:
+        yield
+    except TraceError:
+        raise
+    except OSError as error:
+        raise TraceError(f"cannot be read ({error.strerror or error})", path=path) from error
+    except MemoryError as error:
+        raise TraceError("cannot be read (not enough memory)", path=path) from error
+    except Exception as error:
+        raise InternalError(internal_error(error), path=path) from error
+
+
+def defect_of(error: TraceError) -> str:
+    """Traceback of an InternalError for who mends it; "" where it is the file that is wrong."""
+    return "".join(traceback.format_exception(error)) if isinstance(error, InternalError) else ""
+
+
+_LONGEST_REASON = 200
+
+
+def internal_error(error: BaseException) -> str:
+    """One line about an error that nobody foresaw."""
+    why = " ".join(str(error).split())[:_LONGEST_REASON]
+    text = f"{type(error).__name__}: {why}" if why else type(error).__name__
+    return f"internal error: {text}; please report it"

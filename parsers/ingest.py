@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parsers.errors import CancelledError, TraceError, is_of_machine
+from parsers.errors import CancelledError, TraceError, contained
 from parsers.load_events import Failed, Glimpsed, Loaded, LoadEvent, Progress, loaded
 from parsers.readers import in_memory, read_file, version_of
 from parsers.resources import workers_for
+from parsers.sqlite_files import unfinished
 from parsers.store import Store, default_cache_dir
 
 if TYPE_CHECKING:
@@ -91,12 +92,14 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
     started = time.perf_counter()
     path = Path(found.real_path)
     try:
-        traces = store.load_parts(store.key(path, version_of(found.kind), _beside(found)))
-    except OSError as error:
-        text = f"{found.path}: cannot be read ({error.strerror})"
-        return [Failed(found.path, text, is_lost=True)]
-    seconds = time.perf_counter() - started
-    return loaded(found, traces or (), cached=True, seconds=seconds)
+        with contained(found.path):
+            if found.kind == "nsys_sqlite" and unfinished(found.real_path) is not None:
+                return []  # columns of the file alone are older: its reader says so
+            traces = store.load_parts(store.key(path, version_of(found.kind), _beside(found)))
+            seconds = time.perf_counter() - started
+            return loaded(found, traces or (), cached=True, seconds=seconds)
+    except TraceError as error:
+        return [Failed.of(found.path, error)]
 
 
 def _glanced(pending: Sequence[FoundFile]) -> list[FoundFile]:
@@ -126,24 +129,32 @@ def _inline(
     for found in pending:
         if cancelled():
             return
-        started = time.perf_counter()
         try:
-            traces = read_file(
-                Path(found.real_path),
-                found.kind,
-                shown=found.path,
-                beside=found.beside,
-                scratch=(store.directory,),
-                cancelled=cancelled,
-            )
+            with contained(found.path):
+                events = _read_here(store, found, cancelled)
         except CancelledError:
             return
         except TraceError as error:
-            yield Failed(found.path, str(error), is_lost=is_of_machine(error))
+            yield Failed.of(found.path, error)
             continue
-        with contextlib.suppress(OSError):
-            key = store.key(Path(found.real_path), version_of(found.kind), _beside(found))
-            store.save_parts(key, traces)
         yield Progress(found.path, found.size_bytes, found.size_bytes)
-        traces = [in_memory(trace) for trace in traces]
-        yield from loaded(found, traces, cached=False, seconds=time.perf_counter() - started)
+        yield from events
+
+
+def _read_here(
+    store: Store, found: FoundFile, cancelled: Callable[[], bool]
+) -> Sequence[LoadEvent]:
+    started = time.perf_counter()
+    path = Path(found.real_path)
+    traces = read_file(
+        path,
+        found.kind,
+        shown=found.path,
+        beside=found.beside,
+        scratch=(store.directory,),
+        cancelled=cancelled,
+    )
+    with contextlib.suppress(OSError):
+        store.save_parts(store.key(path, version_of(found.kind), _beside(found)), traces)
+    traces = [in_memory(trace) for trace in traces]
+    return loaded(found, traces, cached=False, seconds=time.perf_counter() - started)

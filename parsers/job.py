@@ -14,7 +14,7 @@ import msgspec
 from parsers.columns import Note, RankSource, RankTrace, SourceFile, later
 from parsers.damaged import damaged_traces
 from parsers.discover import Capture, Discovery, discover
-from parsers.errors import CardError, NotFoundError
+from parsers.errors import NotFoundError, TraceError, contained
 from parsers.found import Source
 from parsers.ingest import Failed, Glimpsed, Loaded, LoadEvent, load, never
 from parsers.run_config import RunSource, run_sources
@@ -137,8 +137,9 @@ def start_job(
     try:
         found = card_file(discovery, chosen)
         if found is not None:
-            card = read_card(Path(found.real_path), shown_path=found.path)
-    except CardError as error:
+            with contained(found.path):
+                card = read_card(Path(found.real_path), shown_path=found.path)
+    except TraceError as error:
         problem = str(error)
     return Job(
         str(path),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from parsers.columns import RankTrace
+from parsers.errors import TraceError, defect_of, is_of_machine
 
 if TYPE_CHECKING:
     from parsers.discover import FoundFile
@@ -50,12 +51,19 @@ class Failed:
     """One file gave nothing; ``error`` is one line with the file and the reason.
 
     ``is_lost``: nothing is known to be wrong with what the file holds. It could not be opened, or
-    its columns not be kept: no room, no descriptor, no memory.
+    its columns not be kept: no room, no descriptor, no memory. ``defect``: traceback, where the
+    reader is to blame and not the file.
     """
 
     path: str
     error: str
     is_lost: bool = False
+    defect: str = ""
+
+    @classmethod
+    def of(cls, path: str, error: TraceError) -> Failed:
+        """The failure of a file whose reader raised ``error``."""
+        return cls(path, str(error), is_of_machine(error), defect_of(error))
 
 
 LoadEvent = Progress | Loaded | Glimpsed | Failed

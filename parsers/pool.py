@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from parsers.errors import InternalError, defect_of, internal_error
 from parsers.resources import MAX_WORKERS, allowed_cpus
 from parsers.worker import Outcome, glance_at, read_one, ready, start_worker
 
@@ -134,7 +135,8 @@ class WorkerPool:
             done, _ = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             yield Read(_drained(self._reports))
             for future in done:
-                task, outcome = waiting.pop(future), _outcome(future)
+                task = waiting.pop(future)
+                outcome = _outcome(future, task.found.path)
                 if not task.is_glance:
                     yield Done(task.found, outcome)
                 elif outcome is not None and outcome.error is None:
@@ -167,11 +169,19 @@ def _reading(found: FoundFile, directories: tuple[Path, ...]) -> _Task:
     return _Task(found, read_one, arguments, is_glance=False)
 
 
-def _outcome(future: Future[Outcome]) -> Outcome | None:
+def _outcome(future: Future[Outcome], path: str) -> Outcome | None:
     try:
         return future.result()
     except BrokenProcessPool:
         return None
+    except Exception as error:  # what a worker raises belongs to its own file
+        return _of_error(path, error)
+
+
+def _of_error(path: str, error: Exception) -> Outcome:
+    internal = InternalError(internal_error(error), path=path)
+    internal.__cause__ = error
+    return Outcome(error=str(internal), defect=defect_of(internal))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from parsers.columns import Events, Note, RankTrace
-from parsers.errors import TraceError
+from parsers.errors import TraceError, contained
 from parsers.found import Beside, Kind
 from parsers.kineto import PARSER_VERSION
 
@@ -38,9 +38,31 @@ def read_file(
 
     ``beside`` adds what a Kineto file lacks. Columns of nsys stay on disk, each read whenever it
     is asked for: see `in_memory`. ``scratch`` are directories to try in turn for what must be
-    converted first. Raises :class:`parsers.errors.TraceError` where the file gives nothing, and
-    CancelledError.
+    converted first. Raises :class:`parsers.errors.TraceError` where the file gives nothing, for
+    whatever reason, and CancelledError.
     """
+    with contained(shown):
+        return _read(
+            path,
+            kind,
+            shown=shown,
+            beside=beside,
+            scratch=scratch,
+            progress=progress,
+            cancelled=cancelled,
+        )
+
+
+def _read(
+    path: Path,
+    kind: Kind,
+    *,
+    shown: str,
+    beside: Beside | None,
+    scratch: Sequence[Path],
+    progress: Report | None,
+    cancelled: Callable[[], bool] | None,
+) -> Sequence[RankTrace]:
     if kind == "kineto":
         from parsers.kineto.reader import read_kineto  # noqa: PLC0415
 
@@ -76,11 +98,11 @@ def _described(trace: RankTrace, beside: Beside) -> RankTrace:
     if not lacks_metadata(trace):
         return trace
     try:
-        execution = read_execution_trace(Path(beside.real_path), shown=beside.path)
+        with contained(beside.path):
+            return joined(trace, read_execution_trace(Path(beside.real_path), shown=beside.path))
     except TraceError as error:
         note = Note("execution_trace_unread", str(error))
         return dataclasses.replace(trace, notes=(*trace.notes, note))
-    return joined(trace, execution)
 
 
 def in_memory(trace: RankTrace) -> RankTrace:

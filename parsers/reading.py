@@ -88,7 +88,7 @@ class Reading:
 
     def _result(self, found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
         if outcome.error is not None:
-            return [Failed(found.path, outcome.error, is_lost=outcome.is_lost)]
+            return [Failed(found.path, outcome.error, outcome.is_lost, outcome.defect)]
         try:
             traces = Store(outcome.directory).open_parts(outcome.key)
         except (OSError, DamagedEntryError) as error:

@@ -16,6 +16,7 @@ from parsers.names import shown
 MAX_BYTES = 1 << 20
 MAX_NODES = 20_000
 MAX_DEPTH = 40
+_LONGEST_INT = 400
 
 # The C parser is ten times faster; not every build of PyYAML has it.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -288,6 +289,8 @@ class _Builder:
         construct = getattr(self._constructor, f"construct_yaml_{kind}", None)
         if kind not in ("int", "float", "bool") or construct is None:
             return str(event.value)
+        if kind == "int" and len(event.value) > _LONGEST_INT:
+            self._fail("not a usable int", mark)  # one in base 16 could not be shown
         try:
             value: Value = construct(yaml.ScalarNode(tag, event.value))
         except (ValueError, KeyError, IndexError, OverflowError):

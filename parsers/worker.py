@@ -35,6 +35,7 @@ class Outcome:
     seconds: float = 0.0
     error: str | None = None
     is_lost: bool = False
+    defect: str = ""  # traceback, where the reader is to blame and not the file
 
 
 class _Worker:
@@ -79,13 +80,15 @@ def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
 
     An outcome with an error where there is nothing to show before all is read.
     """
+    from parsers.errors import TraceError, contained  # noqa: PLC0415
     from parsers.kineto.first_look import first_look  # noqa: PLC0415
     from parsers.store import Store  # noqa: PLC0415
 
     try:
-        trace = first_look(Path(real_path), shown=shown)
-    except OSError as error:
-        return Outcome(error=str(error.strerror))
+        with contained(shown):
+            trace = first_look(Path(real_path), shown=shown)
+    except TraceError as error:  # told when the whole file is read
+        return Outcome(error=str(error))
     key = uuid.uuid4().hex
     if trace is None or not Store(directory, lasts=False).save(key, trace):
         return Outcome(error="nothing to show yet")
@@ -100,7 +103,7 @@ def read_one(
     beside: Beside | None = None,
 ) -> Outcome:
     """Read one file and store its columns in the first of ``directories`` that takes them."""
-    from parsers.errors import TraceError, is_of_machine  # noqa: PLC0415
+    from parsers.errors import TraceError, contained, defect_of, is_of_machine  # noqa: PLC0415
     from parsers.readers import read_file, version_of  # noqa: PLC0415
     from parsers.store import Store  # noqa: PLC0415
 
@@ -116,27 +119,29 @@ def read_one(
 
     path = Path(real_path)
     try:
-        other = None if beside is None else Path(beside.real_path)
-        key = Store(directories[0]).key(path, version_of(kind), other)
-        traces = read_file(
-            path,
-            kind,
-            shown=shown,
-            beside=beside,
-            scratch=directories,
-            progress=progress,
-            cancelled=_Worker.stop.is_set,
-        )
+        with contained(shown):
+            other = None if beside is None else Path(beside.real_path)
+            key = Store(directories[0]).key(path, version_of(kind), other)
+            traces = read_file(
+                path,
+                kind,
+                shown=shown,
+                beside=beside,
+                scratch=directories,
+                progress=progress,
+                cancelled=_Worker.stop.is_set,
+            )
     except TraceError as error:
-        return Outcome(error=str(error), is_lost=is_of_machine(error))
-    except OSError as error:
-        return Outcome(error=f"{shown}: cannot be read ({error.strerror})", is_lost=True)
+        return Outcome(error=str(error), is_lost=is_of_machine(error), defect=defect_of(error))
     refused = []
     for directory in directories:
         try:
-            Store(directory, lasts=directory == directories[0]).write_parts(key, traces)
-        except OSError as error:
-            refused.append(f"{directory} ({error.strerror or error})")
+            with contained(shown):
+                Store(directory, lasts=directory == directories[0]).write_parts(key, traces)
+        except TraceError as error:
+            if not isinstance(error.__cause__, OSError):
+                return Outcome(error=str(error), is_lost=True, defect=defect_of(error))
+            refused.append(f"{directory} ({error.__cause__.strerror or error.__cause__})")
         else:
             return Outcome(directory, key, time.perf_counter() - started)
     why = f"its columns cannot be written to {' or '.join(refused)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +52,7 @@ def parser() -> args.Parser:
 def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui doctor`` with its arguments; the exit status.
 
-    Findings do not change the status: they are what was asked for.
+    Findings do not change the status: they are what was asked for. What fails inside does.
     """
     options = parser().parse_args(arguments)
     problem = check_target(options.output)
@@ -70,7 +69,9 @@ def run(arguments: Sequence[str]) -> int:
     if not loaded.job.discovery.captures and not beside:
         _tell_nothing(loaded.job)
         return exit_codes.INPUT
-    return exit_codes.OK
+    broken = any(finding.is_internal for finding in findings)
+    broken |= any(failure.defect for failure in loaded.job.failures)
+    return exit_codes.INPUT if broken else exit_codes.OK
 
 
 def _tell_nothing(job: Job) -> None:
@@ -188,7 +189,8 @@ def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
         }
         for path, note in _notes(loaded)
     ]
-    checks = [dataclasses.asdict(finding) for finding in findings]
+    names = ("check", "state", "message", "fix")
+    checks = [{name: getattr(finding, name) for name in names} for finding in findings]
     document = {
         "schema_version": SCHEMA_VERSION,
         "path": job.path,

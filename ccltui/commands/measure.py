@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import sys
+import traceback
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,6 +32,7 @@ ALL_METRICS = "all"
 class Measured:
     """Results in the order asked for; ``problem`` says why nothing could be opened.
 
+    ``broken``: a file was not read because its reader failed inside.
     ``required`` are the metrics that were asked for by name, None for all of the results:
     whoever asks for ``all`` wants what these traces can tell.
     """
@@ -38,6 +41,7 @@ class Measured:
     results: tuple[tuple[Metric, Result], ...]
     problem: str | None = None
     required: frozenset[str] | None = None
+    broken: bool = False
 
     @property
     def exit_status(self) -> int:
@@ -45,7 +49,7 @@ class Measured:
         if not self.trace.complete:
             return exit_codes.INTERRUPTED
         refused = {m.name: r.reason for m, r in self.results if r.status == "unavailable"}
-        broken = "internal_error" in refused.values()
+        broken = self.broken or "internal_error" in refused.values()
         if self.problem is not None or broken or self.trace.num_lost:
             return exit_codes.INPUT
         absent = {m.name for m, r in self.results if r.value is None and r.status != "ok"}
@@ -155,8 +159,10 @@ def measure(
     except (TraceError, OSError) as error:
         return _nothing(metrics, loading.path, str(error))
     trace = summary_of(loaded)
-    for _, error_text in trace.failures:
-        say(error_text)
+    for failure in loaded.job.failures:
+        say(failure.error)
+        if debug and failure.defect:
+            sys.stderr.write(failure.defect)
     if loading.iteration is None and loading.capture is None:
         _tell_captures(loaded.job)
     view = view_of(loaded, selection)
@@ -164,7 +170,8 @@ def measure(
     if not loaded.complete:
         say(_stopped_text(loaded))
         results = ((metric, _stopped(result, loaded)) for metric, result in results)
-    measured = Measured(trace, tuple(results))
+    broken = any(failure.defect for failure in loaded.job.failures)
+    measured = Measured(trace, tuple(results), broken=broken)
     return dataclasses.replace(measured, problem=_nothing_read(measured))
 
 

@@ -19,7 +19,7 @@ from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
 from ccltui.report.catalogue import FACTS, WRITERS, Catalogue, Outcome, Row, Shown
 from ccltui.report.output import check_target, say, write_report
 from ccltui.report.selection import Selection
-from parsers.errors import GrammarError, TraceError
+from parsers.errors import GrammarError, TraceError, internal_error
 
 if TYPE_CHECKING:
     from metrics.registry import Metric
@@ -138,7 +138,7 @@ def _row(task: Task, future: Any) -> Row:
     except GrammarError:
         raise
     except Exception as error:  # one directory must not take the others with it
-        problem = f"{task.loading.path}: internal error: {type(error).__name__}: {error}"
+        problem = f"{task.loading.path}: {internal_error(error)}"
         return Row(task.loading.path, problem=problem)
     return row
 

@@ -16,7 +16,7 @@ from metrics.nsys_reports import REPORTS, Chosen, Report, make_pooled_report, ma
 from metrics.nsys_reports.from_text import report_of_section
 from metrics.nsys_reports.from_traces import tables_of_traces
 from metrics.nsys_reports.select import EVERYTHING, Filter, RangeFilter, filter_of_range
-from parsers.errors import GrammarError, NotFoundError, TraceError
+from parsers.errors import GrammarError, NotFoundError, TraceError, contained
 from parsers.found import FoundFile, Kind
 from parsers.names import listed
 from parsers.nsys.report import export_report
@@ -237,7 +237,8 @@ def _readable(
     """What is read of each file; one that cannot be is left out and told."""
     for found in files:
         try:
-            content = read(found)
+            with contained(found.path):
+                content = read(found)
         except TraceError as error:
             say(f"{found.path} is left out: {error}")
         else:

@@ -15,6 +15,8 @@ from ccltui.report.layout import table, text_bytes
 from ccltui.report.rows import HEADER, Row, rows_of
 from parsers.safe_text import safe_text
 
+_INT64_MIN: Final = -(1 << 63)
+_UINT64_MAX: Final = (1 << 64) - 1
 _JSON_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -75,7 +77,7 @@ def json_bytes(value: Any, *, indent: bool = False) -> bytes:
     options = _JSON_OPTIONS | (orjson.OPT_INDENT_2 if indent else 0)
     try:
         data = orjson.dumps(value, option=options, default=str)
-    except orjson.JSONEncodeError:  # a name from the trace that is not valid UTF-8
+    except orjson.JSONEncodeError:  # a name that is not valid UTF-8, an integer beyond 64 bits
         data = orjson.dumps(_valid(value), option=options, default=str)
     return printable_json(data.decode()).encode() + b"\n"
 
@@ -83,11 +85,17 @@ def json_bytes(value: Any, *, indent: bool = False) -> bytes:
 def _valid(value: Any) -> Any:
     if isinstance(value, str):
         return _SURROGATES.sub(lambda match: safe_text(match[0]), value)
+    if isinstance(value, int) and not _INT64_MIN <= value <= _UINT64_MAX:
+        return orjson.Fragment(str(value).encode())
     if isinstance(value, Mapping):
-        return {_valid(key): _valid(item) for key, item in value.items()}
+        return {_valid_key(key): _valid(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_valid(item) for item in value]
     return value
+
+
+def _valid_key(key: Any) -> Any:
+    return str(key) if isinstance(key, int) and not isinstance(key, bool) else _valid(key)
 
 
 def _spaced(lines: list[str], blocks: list[list[Row]]) -> list[str]:

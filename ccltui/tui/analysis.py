@@ -142,12 +142,33 @@ class Analyst:
 def stages(
     view: View, chosen: Filter, findings: Findings, found: tuple[Metric, ...]
 ) -> Iterator[Findings]:
-    """Findings growing: lanes, then collectives, then one metric after another."""
+    """Findings growing: lanes, then collectives, then one metric after another.
+
+    What fails is left out, and raised when all else is told.
+    """
     findings = replace(findings, metrics=found)
     urgent = {FIRST: 0, TRUST: 1, LOSSES: 2}
     ordered = sorted(found, key=lambda metric: urgent.get(metric.name, len(urgent)))
+    failed: list[Exception] = []
+    for stage in (_with_lanes, _with_communicators):
+        try:
+            findings = stage(findings, view, chosen)
+        except MemoryError:
+            raise
+        except Exception as error:
+            failed.append(error)
+        yield findings
+    for metric in ordered:
+        findings = _with_result(findings, metric, view)
+        yield findings
+    yield replace(findings, complete=True)
+    if failed:
+        raise failed[0]
+
+
+def _with_lanes(findings: Findings, view: View, chosen: Filter) -> Findings:
     steps, lanes = steps_of_job(view), lanes_of(view)
-    findings = replace(
+    return replace(
         findings,
         lanes=lanes,
         minimap=Minimap(tuple(lanes.values())),
@@ -155,9 +176,11 @@ def stages(
         span=span_of(view, chosen, steps),
         origin_ns=view.origin_ns,
     )
-    yield findings
+
+
+def _with_communicators(findings: Findings, view: View, chosen: Filter) -> Findings:
     communicators = communicators_of(view, chosen)
-    findings = replace(
+    return replace(
         findings,
         communicators=communicators,
         matched=findings.generation,
@@ -167,11 +190,6 @@ def stages(
         nodes=nodes_of(view),
         groups=groups_by_size(communicators),
     )
-    yield findings
-    for metric in ordered:
-        findings = _with_result(findings, metric, view)
-        yield findings
-    yield replace(findings, complete=True)
 
 
 def _with_result(findings: Findings, metric: Metric, view: View) -> Findings:

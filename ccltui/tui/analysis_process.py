@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from ccltui.tui.channel import Channel
+from parsers.errors import internal_error
 from parsers.worker import deaf_to_interrupts
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ class _Server:
         from ccltui.tui import between  # noqa: PLC0415
 
         if task.run is None:
-            analyst.look(task.session)
+            with contextlib.suppress(Exception):  # the next run meets the same, and tells it
+                analyst.look(task.session)
             self._learn(task.session.generation, task.session.generation)
             return
         run, self._running = task.run, task.run
@@ -111,7 +113,7 @@ class _Server:
             os._exit(1)
         except Exception as error:
             self._expect(_NOTHING)
-            self._send(between.Broken(run, f"internal error: {type(error).__name__}: {error}"))
+            self._send(between.Broken(run, internal_error(error)))
             return
         self._send(between.Finished(run, told_all))
 
@@ -253,5 +255,5 @@ class _Server:
             answered = None if analyst is None else analyst.reply(ask.generation, ask.query)
             self._send(between.Reply(ask.number, answered))
         except Exception as error:
-            problem = f"internal error: {type(error).__name__}: {error}"
-            self._send(between.Reply(ask.number, Answered(ask.query, problem=problem)))
+            answered = Answered(ask.query, problem=internal_error(error))
+            self._send(between.Reply(ask.number, answered))

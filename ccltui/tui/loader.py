@@ -43,7 +43,7 @@ def run_load(
     ``pool`` is one that is awake already; it is closed in the end.
     """
     # numpy and the readers take longer to import than the first screen takes to paint.
-    from parsers.errors import TraceError  # noqa: PLC0415
+    from parsers.errors import TraceError, internal_error  # noqa: PLC0415
     from parsers.ingest import Failed, Glimpsed, Loaded, load  # noqa: PLC0415
     from parsers.job import fallback_of, start_job  # noqa: PLC0415
 
@@ -55,10 +55,11 @@ def run_load(
             capture=options.capture,
             profile_mode=cast("ProfileMode", options.profile_mode),
         )
-    except (TraceError, OSError) as error:
+    except Exception as error:
         if pool is not None:
             pool.close(wait=False)
-        post(OpenFailed(str(error)))
+        foreseen = isinstance(error, TraceError | OSError)
+        post(OpenFailed(str(error) if foreseen else internal_error(error)))
         return
     post(JobOpened(job))
     progress = _Progress(post, clock)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from parsers.errors import TraceError
+from parsers.errors import TraceError, contained
 from parsers.found import Discovery, FoundFile, Kind
 from parsers.runs.directories import CLUSTER_KINDS, kind_meant
 
@@ -110,7 +110,8 @@ def _all(files: Sequence[FoundFile], read: Callable[..., T], problems: list[str]
             problems.append(f"{file.path}: {file.problem}")
             continue
         try:
-            found.append((file.path, read(Path(file.real_path), shown=file.path)))
+            with contained(file.path):
+                found.append((file.path, read(Path(file.real_path), shown=file.path)))
         except TraceError as error:
             problems.append(str(error))
     return found

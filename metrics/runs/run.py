@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from parsers.columns import Note
-from parsers.errors import TraceError
+from parsers.errors import TraceError, contained
 from parsers.found import Kind
 from parsers.runs.directories import RunFolder, run_folders
 
@@ -143,7 +143,8 @@ class _Reading:
             self.problems.append(f"{file.path}: {file.problem}")
             return None
         try:
-            return read(Path(file.real_path), shown=file.path)
+            with contained(file.path):
+                return read(Path(file.real_path), shown=file.path)
         except TraceError as error:
             self.problems.append(str(error))
             return None

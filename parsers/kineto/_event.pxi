@@ -70,6 +70,7 @@ cdef class _EventReader:
                 code = number_end(at, end, &flag)
                 if code != OK:
                     return code
+                event.foreign |= at[0] - start > LONGEST_NUMBER
                 if known == K_TS:
                     event.has_start = nanoseconds(start, at[0], &event.start)
                 else:
@@ -161,6 +162,8 @@ cdef class _EventReader:
             code = value_end(at, end)
             self.said.parts[known].start = start
             self.said.parts[known].length = at[0] - start
+            if known < STATED and start[0] != 34:  # texts, as lists of ranks, may be long
+                event.foreign |= at[0] - start > LONGEST_NUMBER
             return code
         if known == A_CORRELATION:
             return self._identifier(at, end, &event.correlation, &event.foreign)
@@ -175,7 +178,9 @@ cdef class _EventReader:
         if known == A_STREAM:
             return self._label(at, end, &event.stream, &event.foreign)
         if start[0] != 34:
-            return value_end(at, end)
+            code = value_end(at, end)
+            event.foreign |= at[0] - start > LONGEST_NUMBER
+            return code
         at[0] = start + 1
         code = string_end(at, end, &escaped)
         event.label = NULL if escaped else start + 1

@@ -31,6 +31,7 @@ cdef enum:
     NUMBER = 2
     DESCRIPTIONS = 1 << 14  # more distinct ones are left to the general decoder
     LONGEST_SHAPES = 400    # as in products.py
+    LONGEST_NUMBER = 4000   # beyond 4300 digits Python, and so the general decoder, has no integer
 
 include "_members.pxi"
 include "_tables.pxi"
@@ -139,6 +140,7 @@ cdef class Scanner:
         cdef Bytes start
         cdef Py_ssize_t done = p - base
         cdef int code
+        cdef int slot = 0
         cdef Event event
         self.ended_inside = False
         while p < end and p[0] == 123:
@@ -153,10 +155,12 @@ cdef class Scanner:
                 self._span(start - base, p - base)
             elif event.phase == 77 and self.said.is_new_label(&event):
                 self._span(start - base, p - base)
+            elif not self._has_slot(&event, &slot):
+                self._span(start - base, p - base)
             elif event.phase != 88:
-                self._count(&event)
+                self._count(&event, slot)
             elif self._is_plain(&event):
-                self._count(&event)
+                self._count(&event, slot)
                 self._row(&event)
             else:
                 self._span(start - base, p - base)
@@ -240,21 +244,26 @@ cdef class Scanner:
         self.spans_used += 3
         return 0
 
-    cdef int _count(self, Event *event) except -1 nogil:
-        cdef int slot = 0
-        if event.category >= 0:
-            self.ids.flags(event.category)
-            slot = self.ids.category_slots[event.category]
-            if slot == 0:
-                if self.categories > CATEGORIES:
-                    _too_many_categories()
-                slot = self.categories
-                self.categories += 1
-                self.category_ids[slot] = event.category
-                self.ids.category_slots[event.category] = <int16_t>slot
+    cdef inline bint _has_slot(self, Event *event, int *slot) except -1 nogil:
+        """Whether events of this category are counted here, and in which slot.
+
+        Profilers write a dozen categories. Those beyond the table are left to the general decoder,
+        which counts any number of them.
+        """
+        slot[0] = 0
+        if event.category < 0:
+            return True
+        self.ids.flags(event.category)
+        slot[0] = self.ids.category_slots[event.category]
+        if slot[0] == 0:
+            if self.categories > CATEGORIES:
+                return False
+            slot[0] = self.categories
+            self.categories += 1
+            self.category_ids[slot[0]] = event.category
+            self.ids.category_slots[event.category] = <int16_t>slot[0]
+        return True
+
+    cdef inline int _count(self, Event *event, int slot) noexcept nogil:
         self.counts[event.phase * (CATEGORIES + 1) + slot] += 1
         return 0
-
-
-cdef int _too_many_categories() except -1 with gil:
-    raise OverflowError("more than 255 categories")

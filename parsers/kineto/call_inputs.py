@@ -15,6 +15,7 @@ POINT_TO_POINT: Final = re.compile(r"c10d::(send|recv)")
 _SHAPED: Final = re.compile(r"(?:_c10d_functional|c10d|nccl|gloo|mpi|ucc|hccl):|record_param_comms")
 _DIGITS: Final = 7  # of a number of ranks
 _MAX_U64: Final = (1 << 64) - 1
+_DIGITS_U64: Final = 20  # of a text: Python refuses to convert thousands of digits
 
 
 def is_shaped(name: object) -> bool:
@@ -70,9 +71,7 @@ def _elements(shape: Any) -> int:
 
 def peer_of(inputs: Any) -> int:
     """Third input of c10d::send and c10d::recv_: the peer's rank inside the group."""
-    if isinstance(inputs, list) and len(inputs) > 2 and str(inputs[2]).isdecimal():
-        return count_of(int(inputs[2]))
-    return MISSING
+    return count_of(inputs[2]) if isinstance(inputs, list) and len(inputs) > 2 else MISSING
 
 
 def split_and_size(inputs: Any) -> tuple[int, tuple[str | None, str | None]]:
@@ -108,7 +107,7 @@ def record_id(value: object) -> int:
 
 def unsigned(value: object) -> int:
     """A number of 64 bits without a sign, also as text; 0 for anything else."""
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS_U64:
         value = int(value)
     return value if isinstance(value, int) and 0 <= value <= _MAX_U64 else 0
 

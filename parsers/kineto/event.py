@@ -72,6 +72,7 @@ def text_of_float(text: str) -> str:
 
 batch_decoder = msgspec.json.Decoder(list[Event], float_hook=text_of_float)
 event_decoder = msgspec.json.Decoder(Event, float_hook=text_of_float)
+_args_decoder = msgspec.json.Decoder(Args)
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -94,8 +95,8 @@ def decode_lenient(text: bytes) -> Event | None:
     event: Event = msgspec.convert(fields, Event)
     if isinstance(args, dict):
         try:
-            encoded = msgspec.json.encode(args)
-            event.args = msgspec.json.decode(encoded, type=Args)
+            # msgspec writes no integer beyond 64 bits, and would lose all other args with it.
+            event.args = _args_decoder.decode(json.dumps(args))
         except (TypeError, ValueError, RecursionError):
             event.args = None
     return event

@@ -13,12 +13,24 @@ _REPLACEMENT = "\ufffd"
 
 
 def lenient_json(text: bytes) -> Any:
-    """Value of ``text``, floats and NaN as their text; what is no character becomes U+FFFD.
+    """Value of ``text``, floats, NaN and endless integers as their text.
 
+    What is no character becomes U+FFFD.
     Raises ``ValueError`` or ``RecursionError`` where nothing can be made of it.
     """
     decoded = drop_trailing_commas(text).decode("utf-8", "replace")
-    return _mended(json.loads(decoded, strict=False, parse_float=str, parse_constant=str))
+    value = json.loads(
+        decoded, strict=False, parse_float=str, parse_int=_integer, parse_constant=str
+    )
+    return _mended(value)
+
+
+def _integer(text: str) -> int | str:
+    """An integer; its text where it has more digits than Python converts."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
 
 
 def _mended(value: Any) -> Any:

@@ -38,6 +38,6 @@ class ProductShapes:
             if product is None:
                 product = self._known[event.name] = is_product(event.name)
             text = bytes(event.args.input_dims) if product and event.args is not None else b""
-            usable = 0 < len(text) <= LONGEST
+            usable = 0 < len(text) <= LONGEST and text.isascii()  # shapes are numbers
             found.append(self._strings.id_of(text.decode()) if usable else MISSING)
         return found

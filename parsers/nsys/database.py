@@ -22,6 +22,7 @@ from parsers.errors import CancelledError, TraceError
 from parsers.nsys.compiled import Texts, new_scan
 from parsers.nsys.pages import Pages
 from parsers.nsys.sql import Only, after_that, decoded, numbered, quoted, rows_after, select
+from parsers.sqlite_files import unfinished
 
 BLOCK_ROWS = 1 << 17
 _MAX_CELL_BYTES = 1 << 26
@@ -31,6 +32,16 @@ _MAX_SMALL_ROWS = 1 << 20
 _BEFORE_ROWS = -(1 << 63)
 
 
+def _require_finished(path: Path, shown: str) -> None:
+    try:
+        problem = unfinished(str(path))
+    except OSError as error:
+        why = f"what is beside it cannot be read ({error.strerror})"
+        raise TraceError(why, path=shown) from error
+    if problem is not None:
+        raise TraceError(problem, path=shown)
+
+
 class Database:
     """One export, open for reading. ``tables``: name -> its columns, without views."""
 
@@ -38,6 +49,7 @@ class Database:
         self._path = path
         self._shown = shown
         self._cancelled = cancelled
+        _require_finished(path, shown)
         with self.guarded():
             # immutable: no lock is taken and no journal is written beside the user's file.
             uri = f"file:{quote(os.fsencode(path.resolve()))}?mode=ro&immutable=1"
@@ -97,6 +109,10 @@ class Database:
             why = " ".join(str(error).split())[:200] or "not enough memory"
             raise TraceError(
                 f"cannot be read as an nsys export ({why})", path=self._shown
+            ) from error
+        except UnicodeDecodeError as error:  # Python cannot even make an error of SQLite's words
+            raise TraceError(
+                "cannot be read as an nsys export (names in it are not UTF-8)", path=self._shown
             ) from error
         except (ValueError, TypeError, OverflowError, AttributeError) as error:
             if isinstance(error, TraceError):

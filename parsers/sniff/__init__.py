@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from parsers.compression import Compression
+from parsers.errors import internal_error
 from parsers.found import Kind
 from parsers.names import shown
 from parsers.sniff.binary import (
@@ -59,6 +60,8 @@ def sniff(path: str, name: str, size_bytes: int) -> Sniffed:
         return Sniffed("unknown", f"cannot be read: {error.strerror or error}")
     except MemoryError:
         return Sniffed("unknown", "cannot be read: not enough memory")
+    except Exception as error:  # one file must not hide the others
+        return Sniffed("unknown", shown(internal_error(error)))
 
 
 def _sniff_text(path: str, name: str, head: Head) -> Sniffed:
@@ -71,7 +74,10 @@ def late_info(path: str, compression: Compression, size_bytes: int) -> Distribut
     """``distributedInfo`` from the end of a trace whose head does not state it."""
     if compression != "none" and size_bytes > _LATE_INFO_BYTES:
         return DistributedInfo()
-    return info_at_end(read_tail(path, compression))
+    try:
+        return info_at_end(read_tail(path, compression))
+    except Exception:  # its reader meets the same, and tells it
+        return DistributedInfo()
 
 
 def _classify(path: str, name: str, head: Head) -> Sniffed:

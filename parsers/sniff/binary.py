@@ -13,6 +13,7 @@ from urllib.parse import quote
 from parsers.found import Kind
 from parsers.names import listed, shown
 from parsers.sniff.heads import text_pieces
+from parsers.sqlite_files import unfinished
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 PARQUET = b"PAR1"
@@ -95,20 +96,26 @@ def classify_opaque(name: str) -> tuple[Kind, str | None]:
 
 
 def classify_sqlite(path: str) -> tuple[Kind, str | None]:
-    """Whether an SQLite file is an export of nsys: by its table names, nothing else is read."""
+    """Whether an SQLite file is an export of nsys: by its table names, nothing else is read.
+
+    The problem of an export is that a part of it is in a file beside it. Raises OSError.
+    """
     # immutable: no lock, no journal is written beside the user's file.
     uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
     try:
+        beside = unfinished(path)
         with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
             connection.text_factory = bytes
             query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') LIMIT 2000"
             names = {row[0].decode("utf-8", "replace") for row in connection.execute(query)}
+    except UnicodeDecodeError:  # Python cannot even make an error of SQLite's words
+        return "unknown", "an SQLite file that cannot be read: names in it are not UTF-8"
     except (sqlite3.Error, sqlite3.Warning, MemoryError, AttributeError) as error:
         return "unknown", f"an SQLite file that cannot be read: {shown(str(error)[:200])}"
     kernels = any(name.startswith("CUPTI_ACTIVITY_KIND_") for name in names)
     if "StringIds" in names and (kernels or names & _NSYS_TABLES):
-        return "nsys_sqlite", None
-    return "unknown", "an SQLite file without the tables of an nsys export"
+        return "nsys_sqlite", beside
+    return "unknown", beside or "an SQLite file without the tables of an nsys export"
 
 
 def is_tar(data: bytes) -> bool:

@@ -46,3 +46,9 @@ def test_the_drawing_is_well_formed_and_names_are_escaped() -> None:
     paths = [element for element in root.iter() if element.tag.endswith("path")]
     assert len(paths) == 5 + 1 + 1  # grid, mark, curve
     assert ElementTree.fromstring(ecdf_svg({}, title="nothing")) is not None
+
+
+def test_long_times_that_differ_by_less_than_logarithms_tell() -> None:
+    text = ecdf_svg({"a": np.array([2**53, 2**53 + 1], np.int64)}, title="t")
+
+    assert "nan" not in text

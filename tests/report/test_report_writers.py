@@ -257,3 +257,13 @@ def test_json_holds_no_byte_that_a_terminal_acts_on(value: Any, text: str) -> No
 )
 def test_cells_are_plain_text(value: object, text: str) -> None:
     assert cell_text(value) == text
+
+
+def test_integers_beyond_64_bits_are_written_exactly() -> None:
+    value = {"large": 10**30, "list": [-(10**30), {10**25: 1}], "small": 2**64 - 1}
+
+    assert json.loads(json_bytes(value)) == {
+        "large": 10**30,
+        "list": [-(10**30), {str(10**25): 1}],
+        "small": 2**64 - 1,
+    }
