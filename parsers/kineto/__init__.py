@@ -5,7 +5,7 @@ types them, ``builder`` fills the columns, ``collectives`` joins what the profil
 about communication, ``reader`` is the whole.
 """
 
-PARSER_VERSION = 5
+PARSER_VERSION = 6
 """Raised whenever the same bytes would give other columns: stored columns become invalid.
 
 Here, because who finds columns in the store needs no reader.

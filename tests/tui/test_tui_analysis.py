@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from explorers import Settle, Start
 from fakes import Plan, full_job, literal_analyst, literal_metrics
 
@@ -103,3 +104,20 @@ async def test_runs_that_begin_at_once_share_one_analyst(start: Start, settle: S
         await settle(pilot)
 
     assert len(made) == 1
+
+
+def test_a_stage_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr("ccltui.tui.analysis.communicators_of", fails)
+    facts: list[Fact] = []
+
+    with pytest.raises(ZeroDivisionError):  # told by who runs the analyst
+        analyst().run(LOADED, facts.append, lambda: False)
+
+    last = facts[-1]
+    assert isinstance(last, FindingsReady)
+    assert last.findings.complete
+    assert last.findings.lanes
+    assert last.findings.results
