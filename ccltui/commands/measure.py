@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import sys
-import traceback
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
