@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hostile import Planted, module_names, plant
+from planted_modules import Planted, module_names, plant
 from shell import CCL_METRICS, CCLTUI, MODULE, run
 from terminal import session
 

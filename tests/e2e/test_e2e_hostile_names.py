@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import (
+from hostile_names import (
     NAME,
     formulas,
     unsafe,

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from hostile import plant
+from planted_modules import plant
 
 from ccltui.tui.serve import command_of, is_ours
 from parsers.errors import NotFoundError
