@@ -48,7 +48,7 @@ lint: $(STAMP)
 
 # Each folder of tests is a world of its own: helpers beside the tests, a conftest of one name.
 types: $(STAMP)
-	$(BIN)/mypy parsers metrics ccltui bench tests/conftest.py
+	$(BIN)/mypy ccltui bench tests/conftest.py
 	$(BIN)/mypy sbatch/lib sbatch/fsdp_benchmark sbatch/gpt2_deepspeed
 	for folder in tests/*/; do MYPYPATH=$$folder:tests/metrics:tests:sbatch/lib $(BIN)/mypy $$folder || exit 1; done
 
@@ -56,7 +56,7 @@ layers: $(STAMP)
 	$(BIN)/lint-imports
 
 docs: $(STAMP)
-	$(BIN)/python -m ccltui.report.reference --check
+	$(BIN)/python -m ccltui.tools.reference --check
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
@@ -69,13 +69,13 @@ fuzz: $(STAMP)
 $(RUN): pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable .
-	$(BIN)/python -m compileall -q parsers metrics ccltui
+	$(BIN)/python -m compileall -q ccltui
 	touch $@
 
 $(STAMP): pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
-	$(BIN)/python -m compileall -q parsers metrics ccltui
+	$(BIN)/python -m compileall -q ccltui
 	touch $@ $(RUN)
 
 # Large, and of no use outside the tests on Slurm, which are skipped without it.

@@ -19,18 +19,25 @@ _OPTIONS = {
     "optional": True,
 }
 SCANNER = Extension(
-    "parsers.kineto._scanner",
-    ["parsers/kineto/_scanner.pyx"],
-    depends=["parsers/kineto/_lexer.pxd", *map(str, Path("parsers/kineto").glob("*.pxi"))],
+    "ccltui.parsers.kineto.scanner._scanner",
+    ["ccltui/parsers/kineto/scanner/_scanner.pyx"],
+    depends=[
+        "ccltui/parsers/kineto/scanner/_lexer.pxd",
+        *map(str, Path("ccltui/parsers/kineto/scanner").glob("*.pxi")),
+    ],
     **_OPTIONS,
 )
 TABLES = Extension(
-    "parsers.nsys._btree",
-    ["parsers/nsys/_btree.pyx"],
-    depends=[*map(str, Path("parsers/nsys").glob("*.pxi"))],
+    "ccltui.parsers.nsys.sqlite._btree",
+    ["ccltui/parsers/nsys/sqlite/_btree.pyx"],
+    depends=[*map(str, Path("ccltui/parsers/nsys/sqlite").glob("*.pxi"))],
     **_OPTIONS,
 )
-INTERVALS = Extension("metrics._intervals", ["metrics/_intervals.pyx"], **_OPTIONS)
-PASSES = Extension("metrics.collectives._passes", ["metrics/collectives/_passes.pyx"], **_OPTIONS)
+INTERVALS = Extension(
+    "ccltui.metrics.arrays._intervals", ["ccltui/metrics/arrays/_intervals.pyx"], **_OPTIONS
+)
+PASSES = Extension(
+    "ccltui.metrics.arrays._passes", ["ccltui/metrics/arrays/_passes.pyx"], **_OPTIONS
+)
 
 setup(ext_modules=[SCANNER, TABLES, INTERVALS, PASSES])

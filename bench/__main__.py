@@ -24,7 +24,7 @@ from bench.nsys import first_metric
 from bench.plot import svg
 from bench.results import FirstSight, Results
 from bench.tables import text_of
-from parsers.resources import allowed_cpus
+from ccltui.parsers.system.machine_limits import allowed_cpus
 
 PARTS = ("compare", "events", "ranks", "reopen", "metrics", "kernels", "screen", "keys", "nsys")
 _INTERVALS = 5_000_000

@@ -23,7 +23,7 @@ Said = dict[str, Any]
 
 def _columns(path: str) -> Said:
     """Columns of one file by ccltui; CCLTUI_ACCEL in the environment chooses the decoder."""
-    from parsers.kineto.reader import read_kineto
+    from ccltui.parsers.kineto.kineto_reader import read_kineto
 
     return _counted(read_kineto(Path(path)).counts)
 
@@ -56,8 +56,8 @@ def _baseline(document: Any) -> Said:
 
 def _store(path: str, cache: str) -> Said:
     """A second opening of one file."""
-    from parsers.kineto import PARSER_VERSION
-    from parsers.store import Store
+    from ccltui.parsers.kineto import PARSER_VERSION
+    from ccltui.parsers.store.column_store import Store
 
     store = Store(Path(cache))
     trace = store.load(store.key(Path(path), PARSER_VERSION))
@@ -68,9 +68,9 @@ def _store(path: str, cache: str) -> Said:
 
 def _fill(path: str, cache: str) -> Said:
     """Leave the columns of one file where a second opening finds them."""
-    from parsers.kineto import PARSER_VERSION
-    from parsers.kineto.reader import read_kineto
-    from parsers.store import Store
+    from ccltui.parsers.kineto import PARSER_VERSION
+    from ccltui.parsers.kineto.kineto_reader import read_kineto
+    from ccltui.parsers.store.column_store import Store
 
     store = Store(Path(cache))
     key = store.key(Path(path), PARSER_VERSION)
@@ -81,8 +81,8 @@ def _ranks(directory: str, cache: str, ranks: str, jobs: str) -> Said:
     """The first ``ranks`` ranks of a directory through the store, in ``jobs`` processes."""
     import msgspec
 
-    from parsers.discover import discover
-    from parsers.ingest import Loaded, load
+    from ccltui.parsers.discovery.discover import discover
+    from ccltui.parsers.ingest.load import Loaded, load
 
     found = discover(directory).choose()
     capture = msgspec.structs.replace(found, files=found.files[: int(ranks)])
@@ -100,8 +100,8 @@ def _ranks(directory: str, cache: str, ranks: str, jobs: str) -> Said:
 
 def _job(directory: str, cache: str, how: str) -> Said:
     """Open a directory as a job; ``columns`` as ``how`` reads every column once."""
-    from parsers.columns import Events
-    from parsers.job import open_job
+    from ccltui.parsers.columns import Events
+    from ccltui.parsers.job import open_job
 
     job = open_job(directory, cache_dir=Path(cache))
     rows = 0

@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.measure import Command, compile_modules, run
-from metrics.calls import Calls
-from metrics.classify import TYPES
-from metrics.collectives.blame import choose, tally
-from metrics.collectives.match import MatchInput
-from metrics.collectives.rematch import match_and_clock
-from metrics.collectives.stragglers import arrivals
-from metrics.groups import CommGroup
+from ccltui.metrics.collectives.clocks.rematch import match_and_clock
+from ccltui.metrics.collectives.lateness.arrivals import arrivals
+from ccltui.metrics.collectives.lateness.blame import choose, tally
+from ccltui.metrics.collectives.matching.match import MatchInput
+from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.communicator_groups import CommGroup
 
 NEIGHBOURS = 8
 LATE_RANK = 3

@@ -24,13 +24,13 @@ from typing import Any, Final
 import numpy as np
 
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, write_job
-from ccltui.demo.job import build
+from ccltui.demo.demo_job import build
 from ccltui.demo.truth import CallTruth
-from metrics.collectives.chain import PIPELINE, Link, chains_of
-from metrics.collectives.match import MEDIUM
-from metrics.collectives.verdicts import UNKNOWN
-from metrics.view import View
-from parsers.job import open_job
+from ccltui.metrics.collectives.causes.chain import PIPELINE, Link, chains_of
+from ccltui.metrics.collectives.causes.verdicts import UNKNOWN
+from ccltui.metrics.collectives.matching.match import MEDIUM
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
 
 VERDICTS: Final = {
     "compute": "compute",

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.measure import Spread
-from metrics.intervals import Intervals, union
+from ccltui.metrics.arrays.intervals import Intervals, union
 
 CELLS = 200  # about as many as a timeline has columns
 _SEED = 5

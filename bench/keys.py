@@ -213,7 +213,7 @@ def heat_frame_ms(ranks: int, collectives: int, size: tuple[int, int]) -> list[f
     """CPU milliseconds of frames of a heat map of random lags, each at another zoom or place."""
     import numpy as np  # noqa: PLC0415  (the driving process stays small)
 
-    from ccltui.draw.align import Columns, Heat, align  # noqa: PLC0415
+    from ccltui.draw.alignment_chart import Columns, Heat, align  # noqa: PLC0415
 
     late = np.random.default_rng(1).exponential(1e5, (ranks, collectives)).astype(np.int64)
     heat, labels = Heat(late), [f"r{rank}" for rank in range(ranks)]

@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from parsers.kineto.accelerator import compiled
+from ccltui.parsers.kineto.scanner.accelerator import compiled
 
 
 def facts() -> dict[str, str | int]:

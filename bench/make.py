@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.inputs import PUBLIC, TRACE_NAME, Family, Layout, public_file
 from bench.repeat import Counts, Pattern, Steps, pattern_of
 from ccltui.demo import Spec, build
-from ccltui.demo.job import CARD_NAME
+from ccltui.demo.demo_job import CARD_NAME
 
 _RANK = Spec(layers=8, micro_batches=8, with_python=True, with_sync_rows=True)
 _OLD_RANK = Spec(layers=8, micro_batches=8, layout="old2021", metadata="names_only")

@@ -7,20 +7,16 @@ import sys
 from ccltui import safe_path
 
 safe_path.leave_working_directory()
-
-from ccltui import guard  # noqa: E402  (it imports what must not come from there)
-
-guard.bind()
 # numpy would start a thread a CPU for linear algebra that nobody asks for, here and in workers.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def main() -> int:
     """``ccltui``: explore a trace directory, or print its metrics."""
-    # Imported here: what these import in turn must be bound, and a worker needs none of it.
+    # Imported here: modules must not come from the working directory, and a worker needs none.
     from ccltui.splash import SPLASH  # noqa: PLC0415
 
-    _prepare_children()
+    safe_path.require_safe_children()
     arguments = sys.argv[1:]
     with SPLASH.shown(arguments):
         from ccltui import cli, process  # noqa: PLC0415  (slow: the frame of the screen is first)
@@ -34,13 +30,8 @@ def main_metrics() -> int:
     from ccltui import process  # noqa: PLC0415
     from ccltui.commands import ccl_metrics  # noqa: PLC0415
 
-    _prepare_children()
-    return process.run(ccl_metrics.run, sys.argv[1:])
-
-
-def _prepare_children() -> None:
     safe_path.require_safe_children()
-    guard.bind_workers()
+    return process.run(ccl_metrics.run, sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from ccltui import __version__
-from parsers.errors import GrammarError
-from parsers.window import parse_ranks, parse_steps, parse_window
+from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
+from ccltui.report.measured_scope import Selection
 
 if TYPE_CHECKING:
     from ccltui.report.gates import Gate
@@ -234,4 +235,23 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a field of the workload card (tp=4, dp_shard=8) or a parameter of a metric (see "
         "docs/metrics.md), whatever the card says; may be repeated",
+    )
+
+
+def selection_of(options: argparse.Namespace) -> Selection:
+    """What the command line restricts the numbers to."""
+    overrides: dict[str, object] = dict(options.set)
+    if options.batch_size is not None:
+        overrides |= {"batch_size": options.batch_size, "batch_size_scope": "global"}
+    if options.seq_len is not None:
+        overrides["seq_len"] = options.seq_len
+    return Selection(
+        window=options.window,
+        steps=options.steps,
+        ranks=options.ranks,
+        group=options.group,
+        span=options.span,
+        profile_mode=options.profile_mode,
+        raw_clocks=options.raw_clocks,
+        overrides=overrides,
     )

@@ -18,9 +18,8 @@ from ccltui import exit_codes
 from ccltui.commands import explore
 from ccltui.commands.loading import LoadOptions
 from ccltui.config import read_config
-from ccltui.report.selection import Selection
-from ccltui.splash import VERBS
-from parsers.errors import GrammarError, NotFoundError
+from ccltui.parsers.errors import GrammarError, NotFoundError
+from ccltui.verbs import VERBS
 
 PROG: Final = "ccltui"
 _USAGE = """\
@@ -69,7 +68,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _verb(name: str) -> Callable[[Sequence[str]], int]:
     """What a verb runs. The others are not imported: the explorer needs none of them."""
-    module = importlib.import_module(f"ccltui.commands.{name.replace('-', '_')}")
+    module = importlib.import_module(f"ccltui.commands.{VERBS[name]}")
     run_verb: Callable[[Sequence[str]], int] = module.run
     return run_verb
 
@@ -120,7 +119,7 @@ def _print_metrics(options: argparse.Namespace) -> int:
             debug=options.debug,
         ),
         LoadOptions.of(options.trace, options),
-        selection_of(options),
+        args.selection_of(options),
     )
 
 
@@ -141,7 +140,7 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
             "the explorer needs a terminal; for numbers without one add --metric NAME, "
             "or --metric all"
         )
-    return explore.run(options, LoadOptions.of(options.trace, options), selection_of(options))
+    return explore.run(options, LoadOptions.of(options.trace, options), args.selection_of(options))
 
 
 def _check_exists(path: str) -> None:
@@ -151,22 +150,3 @@ def _check_exists(path: str) -> None:
     near = difflib.get_close_matches(path, VERBS, n=1)
     hint = f"; for the verb: {PROG} {near[0]} …, before any option" if near else ""
     raise NotFoundError(f"no such file or directory{hint}", path=path)
-
-
-def selection_of(options: argparse.Namespace) -> Selection:
-    """What the command line restricts the numbers to."""
-    overrides: dict[str, object] = dict(options.set)
-    if options.batch_size is not None:
-        overrides |= {"batch_size": options.batch_size, "batch_size_scope": "global"}
-    if options.seq_len is not None:
-        overrides["seq_len"] = options.seq_len
-    return Selection(
-        window=options.window,
-        steps=options.steps,
-        ranks=options.ranks,
-        group=options.group,
-        span=options.span,
-        profile_mode=options.profile_mode,
-        raw_clocks=options.raw_clocks,
-        overrides=overrides,
-    )

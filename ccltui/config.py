@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from parsers.errors import GrammarError
+from ccltui.parsers.errors import GrammarError
 
 THEMES: Final = ("auto", "dark", "light", "ansi")
 COLORS: Final = ("auto", "truecolor", "256", "16", "never")

@@ -68,7 +68,7 @@ def _guarded(command: Command, arguments: Sequence[str]) -> int:
 
 def _tell(error: Exception) -> int:
     # Imported here: a command line that is only asked for its help reads no trace.
-    from parsers.errors import GrammarError, TraceError  # noqa: PLC0415
+    from ccltui.parsers.errors import GrammarError, TraceError  # noqa: PLC0415
 
     if isinstance(error, GrammarError):
         say(str(error))

@@ -10,14 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from ccltui.parsers.system.acceleration import wanted
 from ccltui.report.output import say
-from parsers.acceleration import wanted
 
 MODULES: Final = (
-    "parsers.kineto._scanner",
-    "parsers.nsys._btree",
-    "metrics._intervals",
-    "metrics.collectives._passes",
+    "ccltui.parsers.kineto.scanner._scanner",
+    "ccltui.parsers.nsys.sqlite._btree",
+    "ccltui.metrics.arrays._intervals",
+    "ccltui.metrics.arrays._passes",
 )
 _ROOT: Final = Path(__file__).resolve().parent.parent
 

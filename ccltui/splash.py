@@ -18,13 +18,13 @@ from types import FrameType
 from typing import Final
 
 from ccltui.draw.text import clean, fit_middle
+from ccltui.verbs import VERBS
 
 Command = Callable[[Sequence[str]], int]
 Attributes = list[int | list[bytes | int]]
 
 PANES: Final = ("Summary", "Alignment", "Timeline", "Events", "Files", "Steps")
 PANES_SHORT: Final = ("Sum", "Align", "Time", "Events", "Files", "Steps")
-VERBS: Final = ("analyse", "card", "demo", "diff", "doctor", "metrics-report", "stats")
 NARROW: Final = 100
 _HEADLESS: Final = (
     *("--metric", "--fail-if", "--format", "--output", "-o", "--detail", "--list-metrics"),

@@ -13,13 +13,13 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final
 
-from metrics.coverage import covered
-from metrics.refusal import Refusal
-from metrics.result import Reason, Result
-from parsers.errors import internal_error
+from ccltui.metrics.rank_coverage import covered
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import Refusal
+from ccltui.parsers.errors import internal_error
 
 if TYPE_CHECKING:
-    from metrics.view import View
+    from ccltui.metrics.view.job_view import View
 
 ENTRY_POINTS: Final = "ccltui.metrics"
 SEED_ORDER: Final = (
@@ -151,7 +151,11 @@ def _ordered(entries: Iterable[EntryPoint]) -> list[EntryPoint]:
     unique = dict.fromkeys(entries)  # an editable install may list a distribution twice
     return sorted(
         unique,
-        key=lambda e: (not e.value.startswith("metrics."), seed.get(e.name, len(seed)), e.name),
+        key=lambda e: (
+            not e.value.startswith("ccltui.metrics."),
+            seed.get(e.name, len(seed)),
+            e.name,
+        ),
     )
 
 
@@ -177,7 +181,7 @@ def _installed() -> Loaded:
 def _own(name: str) -> Metric | None:
     """The built-in metric of a name; nobody else's goes before it."""
     entries = entry_points(group=ENTRY_POINTS, name=name)
-    loaded = [_loaded(entry) for entry in entries if entry.value.startswith("metrics.")]
+    loaded = [_loaded(entry) for entry in entries if entry.value.startswith("ccltui.metrics.")]
     return next((one for one in loaded if isinstance(one, Metric) and one.name == name), None)
 
 

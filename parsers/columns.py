@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from parsers.placement import Place
+    from ccltui.parsers.store.layout import Place
 
 I8 = npt.NDArray[np.int8]
 I32 = npt.NDArray[np.int32]

@@ -11,14 +11,14 @@ from typing import Final, Literal
 
 import msgspec
 
-from parsers.columns import Note, RankSource, RankTrace, SourceFile, later
-from parsers.damaged import damaged_traces
-from parsers.discover import Capture, Discovery, discover
-from parsers.errors import NotFoundError, TraceError, contained
-from parsers.found import Source
-from parsers.ingest import Failed, Glimpsed, Loaded, LoadEvent, load, never
-from parsers.run_config import RunSource, run_sources
-from parsers.workload_card import Card, card_file, read_card
+from ccltui.parsers.card.workload_card import Card, card_file, read_card
+from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, later
+from ccltui.parsers.discovery.discover import Capture, Discovery, discover
+from ccltui.parsers.errors import NotFoundError, TraceError, contained
+from ccltui.parsers.found_files import Source
+from ccltui.parsers.ingest.damaged_traces import damaged_traces
+from ccltui.parsers.ingest.load import Failed, Glimpsed, Loaded, LoadEvent, load, never
+from ccltui.parsers.runs.run_settings import RunSource, run_sources
 
 ProfileMode = Literal["auto", "torch", "nsys"]
 
@@ -110,7 +110,7 @@ class Job:
         return dataclasses.replace(self, ranks=ranks, failures=(*self.failures, failure))
 
     def with_event(self, event: LoadEvent) -> Job:
-        """This job after one event of :func:`parsers.ingest.load`."""
+        """This job after one event of :func:`ccltui.parsers.ingest.load.load`."""
         if isinstance(event, Loaded | Glimpsed):
             return self.with_rank(event.trace)
         if isinstance(event, Failed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.safe_text import escape, safe_text
+from ccltui.parsers.safe_text import escape, safe_text
 
 _DIGITS = re.compile(r"([0-9]+)")
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
-from parsers.errors import GrammarError
+from ccltui.parsers.errors import GrammarError
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1

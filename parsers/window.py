@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from parsers.errors import GrammarError
-from parsers.units import INT64_MAX, format_duration, parse_duration
+from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.units import INT64_MAX, format_duration, parse_duration
 
 _RANKS = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 _MAX_RANK = (1 << 20) - 1

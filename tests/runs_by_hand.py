@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from metrics.view import View
-from parsers.job import open_job
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
 
 COMMIT_A = "d8ca45116014c7556736980e5c6a63839305c340"
 COMMIT_B = "ba034200094ee0479633be3e0b296c2d85b1d841"

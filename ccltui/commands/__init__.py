@@ -1,1 +1,1 @@
-"""The commands: each states its arguments, asks the core, and says how it ended."""
+"""Commands: each states its arguments, calls the core, and returns an exit status."""

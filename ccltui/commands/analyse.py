@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.cli import selection_of
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import (
     ALL_METRICS,
@@ -24,13 +23,13 @@ from ccltui.commands.measure import (
     required_of,
 )
 from ccltui.commands.print_metrics import gate_status, judged, tell_gates
-from ccltui.report.envelope import Entry, Report
+from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.names import shown
 from ccltui.report.gates import Verdict
-from ccltui.report.layout import table, text_bytes
+from ccltui.report.json_document import Entry, Report
+from ccltui.report.measured_scope import Selection
 from ccltui.report.output import say, write_file, write_report
-from ccltui.report.selection import Selection
-from parsers.errors import GrammarError
-from parsers.names import shown
+from ccltui.report.text_layout import table, text_bytes
 
 PROG: Final = "ccltui analyse"
 NAMES: Final = ("metrics.json", "metrics.csv")
@@ -80,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     named = options.metric or [ALL_METRICS]
     metrics = choose_metrics([*named, *(gate.metric for gate in options.fail_if)])
-    selection = selection_of(options)
+    selection = args.selection_of(options)
     check_overrides(selection.overrides)
     tasks = _tasks(options.traces, options.output_dir)
     rows, status = [], exit_codes.OK

@@ -14,9 +14,9 @@ from ccltui.arguments import PROFILE_MODES, Parser, add_general, add_metric
 from ccltui.commands import list_metrics
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import Measured, choose_metrics, measure, required_of
+from ccltui.parsers.errors import GrammarError
+from ccltui.report.measured_scope import Selection
 from ccltui.report.output import write_report
-from ccltui.report.selection import Selection
-from parsers.errors import GrammarError
 
 PROG = "ccl-metrics"
 _USAGE = "ccl-metrics --trace DIR --metric NAME [--profile-mode MODE] [--output-json]"

@@ -12,8 +12,8 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, cache_directory, name_nsys, rank_map_of
 from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
-from ccltui.report.selection import Selection
-from parsers.errors import GrammarError
+from ccltui.parsers.errors import GrammarError
+from ccltui.report.measured_scope import Selection
 
 _PORT: Final = 8790
 
@@ -134,7 +134,7 @@ def _keys_of(config: Config) -> dict[str, tuple[str, ...]]:
     """The keys that the settings change. Raises GrammarError with the name of their file."""
     if not config.keys:
         return {}
-    from ccltui.report.keys import checked  # noqa: PLC0415  (the registry of actions)
+    from ccltui.tui.input.key_table import checked  # noqa: PLC0415  (the registry of actions)
 
     return checked(config)
 
@@ -147,9 +147,9 @@ def _first(asked: bool | None, set_: bool | None, *, default: bool) -> bool:
 
 def print_keys(config: Config) -> int:
     """Print every key of the explorer, and what the settings change about it; the exit status."""
-    from ccltui.report.keys import key_lines  # noqa: PLC0415  (the registry of actions)
-    from ccltui.report.layout import text_bytes  # noqa: PLC0415
     from ccltui.report.output import write_report  # noqa: PLC0415
+    from ccltui.report.text_layout import text_bytes  # noqa: PLC0415
+    from ccltui.tui.input.key_table import key_lines  # noqa: PLC0415  (the registry of actions)
 
     write_report(text_bytes(key_lines(config)), None)
     return exit_codes.OK

@@ -14,9 +14,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from ccltui.parsers.ingest.load import LoadEvent
+    from ccltui.parsers.job import Job, ProfileMode
     from ccltui.report.progress import Meter
-    from parsers.ingest import LoadEvent
-    from parsers.job import Job, ProfileMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class LoadedJob:
 def look_at(options: LoadOptions) -> Job:
     """The job with nothing loaded yet. Raises TraceError where there is nothing to open."""
     from ccltui import slow_path  # noqa: PLC0415  (it imports what is compiled, if it is there)
-    from parsers.job import start_job  # noqa: PLC0415
+    from ccltui.parsers.job import start_job  # noqa: PLC0415
 
     name_nsys(options)
     job = start_job(
@@ -84,7 +84,7 @@ def rank_map_of(options: LoadOptions) -> Mapping[str, int] | None:
     """The ranks that the user gives to files. Raises GrammarError."""
     if options.rank_map is None:
         return None
-    from parsers.discover import parse_rank_map  # noqa: PLC0415  (it reads with numpy)
+    from ccltui.parsers.discovery.discover import parse_rank_map  # noqa: PLC0415  (it reads with numpy)
 
     return parse_rank_map(options.rank_map)
 
@@ -95,7 +95,7 @@ def load_job(options: LoadOptions) -> LoadedJob:
     Kineto traces without device work give way to files of nsys beside them. Raises TraceError
     where there is nothing to open.
     """
-    from parsers.job import fallback_of, has_device_work  # noqa: PLC0415
+    from ccltui.parsers.job import fallback_of, has_device_work  # noqa: PLC0415
 
     job = look_at(options)
     watched = sys.stderr is not None and sys.stderr.isatty()
@@ -124,7 +124,7 @@ def _load(
 def _read(
     job: Job, cache_dir: Path | None, jobs: int | None, meter: Meter, stopped: Callable[[], bool]
 ) -> LoadedJob:
-    from parsers.ingest import load  # noqa: PLC0415
+    from ccltui.parsers.ingest.load import load  # noqa: PLC0415
 
     capture = job.capture
     events = load(
@@ -143,7 +143,7 @@ def _read(
 
 
 def _show(meter: Meter, event: LoadEvent) -> None:
-    from parsers.ingest import Progress  # noqa: PLC0415
+    from ccltui.parsers.ingest.load import Progress  # noqa: PLC0415
 
     if isinstance(event, Progress):
         meter.update(event.path, event.done_bytes)

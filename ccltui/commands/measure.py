@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
-from ccltui.report.envelope import TraceSummary
+from ccltui.metrics.result import Reason, Result
+from ccltui.parsers.errors import GrammarError, TraceError
+from ccltui.parsers.names import listed
+from ccltui.parsers.system.heap_trim import LARGEST, keep_freed
+from ccltui.report.json_document import TraceSummary
+from ccltui.report.measured_scope import Selection
 from ccltui.report.output import say, tell_traceback
-from ccltui.report.selection import Selection
-from metrics.result import Reason, Result
-from parsers.errors import GrammarError, TraceError
-from parsers.freed_memory import LARGEST, keep_freed
-from parsers.names import listed
 
 if TYPE_CHECKING:
-    from metrics.registry import Metric
-    from metrics.view import View
-    from parsers.job import Job
+    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.job import Job
 
 ALL_METRICS = "all"
 
@@ -92,7 +92,7 @@ def choose_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
 
     Raises GrammarError for an unknown name, with near ones and the list.
     """
-    from metrics import registry  # noqa: PLC0415
+    from ccltui.metrics import registry  # noqa: PLC0415
 
     chosen: dict[str, Metric] = {}
     for name in names:
@@ -110,7 +110,7 @@ def required_of(names: Sequence[str]) -> frozenset[str] | None:
 
 def find_metric(name: str) -> Metric:
     """The metric of a name or alias. Raises GrammarError with near names and the list."""
-    from metrics import registry  # noqa: PLC0415
+    from ccltui.metrics import registry  # noqa: PLC0415
 
     try:
         return registry.find(name)
@@ -125,8 +125,8 @@ def check_overrides(names: Collection[str]) -> None:
     """
     if not names:  # the parameters of all metrics are known once all are imported
         return
-    from metrics import registry  # noqa: PLC0415
-    from parsers.card_keys import FIELDS  # noqa: PLC0415
+    from ccltui.metrics import registry  # noqa: PLC0415
+    from ccltui.parsers.card.card_keys import FIELDS  # noqa: PLC0415
 
     known = set(FIELDS).union(*(metric.parameters for metric in registry.metrics().values()))
     for name in names:
@@ -183,7 +183,7 @@ def _tell_captures(job: Job) -> None:
 
 def view_of(loaded: LoadedJob, selection: Selection) -> View:
     """The view that every metric of a run shares."""
-    from metrics.view import View, ViewOptions  # noqa: PLC0415
+    from ccltui.metrics.view.job_view import View, ViewOptions  # noqa: PLC0415
 
     names = [field.name for field in dataclasses.fields(selection)]
     return View(loaded.job, ViewOptions(**{name: getattr(selection, name) for name in names}))

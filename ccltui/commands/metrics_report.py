@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes, slow_path
-from ccltui.cli import selection_of
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
+from ccltui.parsers.errors import GrammarError, TraceError, internal_error
 from ccltui.report.catalogue import FACTS, WRITERS, Catalogue, Outcome, Row, Shown
+from ccltui.report.measured_scope import Selection
 from ccltui.report.output import check_target, say, write_report
-from ccltui.report.selection import Selection
-from parsers.errors import GrammarError, TraceError, internal_error
 
 if TYPE_CHECKING:
-    from metrics.registry import Metric
-    from metrics.view import View
-    from parsers.job import Job
+    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.job import Job
 
 PROG: Final = "ccltui metrics-report"
 _USAGE = "ccltui metrics-report DIR [DIR …] [options]"
@@ -68,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run ``ccltui metrics-report`` with its arguments; the exit status."""
     options = parser().parse_args(arguments)
     metrics = choose_metrics(options.metric or [ALL_METRICS])
-    selection = selection_of(options)
+    selection = args.selection_of(options)
     check_overrides(selection.overrides)
     problem = check_target(options.output)
     if problem is not None:
@@ -96,7 +95,7 @@ def _loading(path: str, options: argparse.Namespace) -> LoadOptions:
 
 def _measured(tasks: Sequence[Task], jobs: int | None) -> list[Row]:
     """Rows in the order of the tasks; several directories are measured by as many processes."""
-    from parsers.resources import MAX_WORKERS, allowed_cpus  # noqa: PLC0415
+    from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus  # noqa: PLC0415
 
     workers = min(jobs or min(allowed_cpus(), MAX_WORKERS), len(tasks))
     if workers < 2:
@@ -147,7 +146,7 @@ def measure_directory(task: Task) -> Row:
     """Open one directory and compute; also the task of a worker process."""
     from ccltui.commands.loading import load_job  # noqa: PLC0415
     from ccltui.commands.measure import view_of  # noqa: PLC0415
-    from metrics import registry  # noqa: PLC0415
+    from ccltui.metrics import registry  # noqa: PLC0415
 
     path = task.loading.path
     try:
@@ -185,7 +184,7 @@ def _problem(job: Job, outcomes: Mapping[str, Outcome]) -> str | None:
 
 def _facts(view: View) -> dict[str, Any]:
     """What the card states and the traces are."""
-    from metrics.hardware import device_names  # noqa: PLC0415
+    from ccltui.metrics.workload.hardware import device_names  # noqa: PLC0415
 
     job = view.job
     hosts = {trace.host for trace in job.ranks if trace.host}

@@ -15,11 +15,11 @@ from ccltui.commands.measure import (
     measure,
     required_of,
 )
-from ccltui.report.envelope import Entry, Report
+from ccltui.parsers.errors import GrammarError
 from ccltui.report.gates import Gate, Verdict, judge
+from ccltui.report.json_document import Entry, Report
+from ccltui.report.measured_scope import Selection
 from ccltui.report.output import check_target, say, write_report
-from ccltui.report.selection import Selection
-from parsers.errors import GrammarError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,21 +11,21 @@ from typing import Final, TypeVar
 
 from ccltui import slow_path
 from ccltui.commands.loading import LoadOptions, load_job, look_at, name_nsys
+from ccltui.metrics.nsys_reports import REPORTS, Chosen, Report, make_pooled_report, make_report
+from ccltui.metrics.nsys_reports.from_text import report_of_section
+from ccltui.metrics.nsys_reports.from_traces import tables_of_traces
+from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, RangeFilter, filter_of_range
+from ccltui.parsers.discovery.sniff import sniff
+from ccltui.parsers.errors import GrammarError, NotFoundError, TraceError, contained
+from ccltui.parsers.found_files import FoundFile, Kind
+from ccltui.parsers.names import listed
+from ccltui.parsers.nsys.report_export import export_report
+from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.report_tables import Part, ReportTables
+from ccltui.parsers.nsys.text_reports.report_names import report_name, report_title
+from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
+from ccltui.parsers.window import Window
 from ccltui.report.output import say
-from metrics.nsys_reports import REPORTS, Chosen, Report, make_pooled_report, make_report
-from metrics.nsys_reports.from_text import report_of_section
-from metrics.nsys_reports.from_traces import tables_of_traces
-from metrics.nsys_reports.select import EVERYTHING, Filter, RangeFilter, filter_of_range
-from parsers.errors import GrammarError, NotFoundError, TraceError, contained
-from parsers.found import FoundFile, Kind
-from parsers.names import listed
-from parsers.nsys.report import export_report
-from parsers.nsys.report_reader import read_report_tables
-from parsers.nsys.report_tables import Part, ReportTables
-from parsers.nsys.text import read_stats_text
-from parsers.nsys.text_names import report_name, report_title
-from parsers.sniff import sniff
-from parsers.window import Window
 
 DEFAULT_SET = (
     *("nvtx_sum", "osrt_sum", "cuda_api_sum", "cuda_gpu_kern_sum"),
@@ -136,7 +136,7 @@ def _opened(
     with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
         target = Path(scratch) / "export.sqlite"
         if kind == "nsys_tables":
-            from parsers.nsys.arrow import sqlite_of  # noqa: PLC0415  (and pyarrow)
+            from ccltui.parsers.nsys.arrow_export import sqlite_of  # noqa: PLC0415  (and pyarrow)
 
             yield _Export(sqlite_of(path, target, shown=shown), choice, shown)
         else:

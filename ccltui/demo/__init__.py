@@ -1,6 +1,6 @@
 """Synthetic multi-rank jobs in genuine Kineto layout, with every answer known beforehand."""
 
-from ccltui.demo.job import BuiltJob, build, write_job
+from ccltui.demo.demo_job import BuiltJob, build, write_job
 from ccltui.demo.spec import Cut, LateStart, SlowLink, Spec, Straggler
 from ccltui.demo.truth import Truth
 

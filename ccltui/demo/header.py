@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ccltui.demo.observe import BASE_NS
+from ccltui.demo.profiler_view import BASE_NS
 from ccltui.demo.spec import Library, Spec
 from ccltui.demo.topology import Topology
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ccltui.demo.events import Event
-from ccltui.demo.legacy import to_2021
+from ccltui.demo.legacy_layout import to_2021
+from ccltui.demo.rank_events import Event
 from ccltui.demo.spec import Layout
 
 Header = dict[str, Any]

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ccltui.demo.delays import program
+from ccltui.demo.job_schedule import Activity, Call, Class, HostKind, HostRange, Schedule
 from ccltui.demo.program import (
     BYTES_PER_ELEMENT,
     Await,
@@ -24,7 +25,6 @@ from ccltui.demo.program import (
     StepEnd,
     Work,
 )
-from ccltui.demo.schedule import Activity, Call, Class, HostKind, HostRange, Schedule
 from ccltui.demo.spec import Spec
 from ccltui.demo.topology import DemoGroup, Topology, lay_out
 

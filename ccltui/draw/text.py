@@ -7,7 +7,7 @@ import textwrap
 import unicodedata
 from typing import Final, Literal
 
-from parsers.safe_text import safe_text
+from ccltui.parsers.safe_text import safe_text
 
 Align = Literal["left", "right"]
 

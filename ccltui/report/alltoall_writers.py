@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from ccltui.alltoall import NodeStudy, Studies
 from ccltui.draw.ecdf import ecdf_lines, ecdf_svg
+from ccltui.metrics.nsys_reports.shares import Share, kind_shares, operation_shares
+from ccltui.parsers.safe_text import safe_text
+from ccltui.report.alltoall_study import NodeStudy, Studies
 from ccltui.report.csv_text import csv_text
-from ccltui.report.envelope import SCHEMA_VERSION
-from ccltui.report.layout import Align, count_text, table, text_bytes
+from ccltui.report.json_document import SCHEMA_VERSION
+from ccltui.report.text_layout import Align, count_text, table, text_bytes
 from ccltui.report.writers import json_bytes
-from metrics.nsys_reports.shares import Share, kind_shares, operation_shares
-from parsers.safe_text import safe_text
 
 _STATISTICS: Final = ("mean", "p50", "p95", "max")
 _WIDEST_NAME: Final = 72

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from parsers.names import shown
-from parsers.safe_text import safe_text
+from ccltui.parsers.names import shown
+from ccltui.parsers.safe_text import safe_text
 
 if TYPE_CHECKING:
-    from metrics.card_draft import Fact, Value
+    from ccltui.metrics.card.card_draft import Fact, Value
 
 _INDENT: Final = "  "
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]*")

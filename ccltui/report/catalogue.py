@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from ccltui.report.csv_text import csv_text
-from ccltui.report.layout import table, text_bytes
-from ccltui.report.markdown import code, escaped, table_row
-from ccltui.report.rows import cell_text
+from ccltui.report.markdown_text import code, escaped, table_row
+from ccltui.report.result_rows import cell_text
+from ccltui.report.text_layout import table, text_bytes
 
 SCHEMA_VERSION: Final = 1
 FACTS: Final = (
@@ -83,7 +83,7 @@ class Row:
     """One directory. ``problem`` says why nothing could be opened.
 
     ``lost`` are the problems of files that nobody could look at, as of
-    :class:`parsers.load_events.Failed`.
+    :class:`ccltui.parsers.ingest.load_events.Failed`.
     """
 
     directory: str

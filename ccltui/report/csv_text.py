@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from parsers.safe_text import safe_text
+from ccltui.parsers.safe_text import safe_text
 
 Cell = str | int | float | None
 

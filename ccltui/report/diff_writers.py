@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, Protocol
 
+from ccltui.metrics.compare.comparable import Check, Comparability
+from ccltui.metrics.compare.compare_runs import Comparison, Row
+from ccltui.parsers.safe_text import safe_text
 from ccltui.report.csv_text import csv_text
-from ccltui.report.layout import bytes_text, table, text_bytes
-from ccltui.report.rows import cell_text
+from ccltui.report.result_rows import cell_text
+from ccltui.report.text_layout import bytes_text, table, text_bytes
 from ccltui.report.writers import json_bytes
-from metrics.runs.comparable import Check, Comparability
-from metrics.runs.compare import Comparison, Row
-from parsers.safe_text import safe_text
 
 SCHEMA_VERSION: Final = 1
 HEADER: Final = ("number", "unit", "A", "B", "B - A", "percent", "verdict", "why")

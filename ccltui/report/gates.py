@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from metrics.result import Result
-from parsers.errors import GrammarError
+from ccltui.metrics.result import Result
+from ccltui.parsers.errors import GrammarError
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
     {

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from metrics.nsys_reports import Report, ReportColumn
+from ccltui.metrics.nsys_reports import Report, ReportColumn
 
 TIME_UNITS: Final[Mapping[str, str]] = {
     "ns": "ns",

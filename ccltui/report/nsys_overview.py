@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from ccltui.alltoall import studies_of
+from ccltui.metrics.nsys_reports import Report
+from ccltui.metrics.nsys_reports.from_text import report_of_section
+from ccltui.parsers.discovery.discover import discover
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.found_files import FoundFile
+from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
+from ccltui.parsers.nsys.text_reports.typed_table import Section
+from ccltui.parsers.safe_text import safe_text
+from ccltui.report.alltoall_study import studies_of
 from ccltui.report.alltoall_writers import DEFINITION, write_column
-from ccltui.report.layout import count_text, table
 from ccltui.report.nsys_cells import cells, header, is_text
-from metrics.nsys_reports import Report
-from metrics.nsys_reports.from_text import report_of_section
-from parsers.discover import discover
-from parsers.errors import TraceError
-from parsers.found import FoundFile
-from parsers.nsys.text import read_stats_text
-from parsers.nsys.text_table import Section
-from parsers.safe_text import safe_text
+from ccltui.report.text_layout import count_text, table
 
 Role = Literal["heading", "text", "problem"]
 

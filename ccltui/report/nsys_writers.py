@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from ccltui.metrics.nsys_reports import Report
+from ccltui.parsers.safe_text import safe_text
 from ccltui.report.csv_text import csv_text
-from ccltui.report.json_text import printable_json
-from ccltui.report.layout import text_bytes
 from ccltui.report.nsys_cells import header, is_text, rows
-from metrics.nsys_reports import Report
-from parsers.safe_text import safe_text
+from ccltui.report.printable_json import printable_json
+from ccltui.report.text_layout import text_bytes
 
 _ROWS_MEASURED: Final = 100
 _WIDEST: Final = 100

@@ -13,7 +13,7 @@ import time
 import traceback
 from pathlib import Path
 
-from parsers.safe_text import safe_text
+from ccltui.parsers.safe_text import safe_text
 
 
 def write_report(data: bytes, target: str | None) -> None:

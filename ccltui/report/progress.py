@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
-from ccltui.report.layout import bytes_text, count_text, duration_text
+from ccltui.report.text_layout import bytes_text, count_text, duration_text
 
 _PERIOD_S = 0.25
 _SETTLED_S = 1.0  # before that a speed says nothing

@@ -8,12 +8,12 @@ from typing import Any, Final, Protocol
 
 import orjson
 
+from ccltui.parsers.safe_text import safe_text
 from ccltui.report.csv_text import csv_text
-from ccltui.report.envelope import Report, document, head, result_dict
-from ccltui.report.json_text import printable_json
-from ccltui.report.layout import table, text_bytes
-from ccltui.report.rows import HEADER, Row, rows_of
-from parsers.safe_text import safe_text
+from ccltui.report.json_document import Report, document, head, result_dict
+from ccltui.report.printable_json import printable_json
+from ccltui.report.result_rows import HEADER, Row, rows_of
+from ccltui.report.text_layout import table, text_bytes
 
 _INT64_MIN: Final = -(1 << 63)
 _UINT64_MAX: Final = (1 << 64) - 1

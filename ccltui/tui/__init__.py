@@ -29,10 +29,10 @@ def run(path: str, *, options: ExplorerOptions) -> int:
     Raises what broke the explorer, once the terminal is as it was.
     """
     prepare_environment(options)
-    from ccltui.tui.loader import HeadStart  # noqa: PLC0415
+    from ccltui.tui.engine.loader import HeadStart  # noqa: PLC0415
 
     head_start = HeadStart(options)
-    from ccltui.tui.lean import import_textual  # noqa: PLC0415  (slow: processes start meanwhile)
+    from ccltui.tui.terminal.lean_import import import_textual  # noqa: PLC0415  (slow: processes start meanwhile)
 
     import_textual()
     import asyncio  # noqa: PLC0415
@@ -69,6 +69,6 @@ def _driver(options: ExplorerOptions) -> type[Driver] | None:
     """The slim driver, or None for Textual's own."""
     if options.driver == "plain" or sys.platform == "win32" or "TEXTUAL_DRIVER" in os.environ:
         return None
-    from ccltui.tui.driver import SlimDriver  # noqa: PLC0415
+    from ccltui.tui.terminal.driver import SlimDriver  # noqa: PLC0415
 
     return SlimDriver

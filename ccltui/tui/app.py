@@ -15,22 +15,22 @@ from textual.driver import Driver
 from textual.worker import Worker, WorkerState
 
 from ccltui.splash import SPLASH
-from ccltui.tui import compat
-from ccltui.tui.background import LOADING, Background, MakeAnalyst
+from ccltui.tui.chrome.theme import Appearance
 from ccltui.tui.display import Display
-from ccltui.tui.loader import Load, run_load
-from ccltui.tui.messages import STOPPING, Fact, JobOpened, OpenFailed
+from ccltui.tui.engine.app_messages import Report
+from ccltui.tui.engine.background import LOADING, Background, MakeAnalyst
+from ccltui.tui.engine.loader import Load, run_load
+from ccltui.tui.engine.messages import STOPPING, Fact, JobOpened, OpenFailed
+from ccltui.tui.input.recorder import Tape, is_idle
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.posting import Report
-from ccltui.tui.scene import Scene
-from ccltui.tui.session import Filter, Session
-from ccltui.tui.tape import Tape, is_idle
-from ccltui.tui.theme import Appearance
-from ccltui.tui.viewstate import Pane, ViewState
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
-    from ccltui.tui.control import Control
-    from ccltui.tui.queries import Query
+    from ccltui.tui.input.control import Control
+    from ccltui.tui.state.queries import Query
 
 
 class Explorer(compat.PlainlyEnding, inherit_bindings=False):
@@ -65,7 +65,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
     @cached_property
     def control(self) -> Control:
         """What takes keys."""
-        from ccltui.tui.control import Control  # noqa: PLC0415  (the screen paints before)
+        from ccltui.tui.input.control import Control  # noqa: PLC0415  (the screen paints before)
 
         return Control(self, self._front)
 
@@ -114,7 +114,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
 
     def on_report(self, message: Report) -> None:
         """Make the next scene of a fact, and show it."""
-        from ccltui.tui.facts import scene_after  # noqa: PLC0415  (the screen paints before)
+        from ccltui.tui.reducer import scene_after  # noqa: PLC0415  (the screen paints before)
 
         if message.load not in (0, self._background.loads):
             return
@@ -183,7 +183,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         self.call_after_refresh(self._take_picture)
 
     def _take_picture(self) -> None:
-        from ccltui.tui.outlets import take_picture  # noqa: PLC0415  (not needed to start)
+        from ccltui.tui.actions.clipboard_actions import take_picture  # noqa: PLC0415  (not needed to start)
 
         self.scene = take_picture(self, self.scene)
         self._show()
@@ -217,7 +217,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         self._front.show(self.scene, prompt)
         if self.scene.session.job is None:
             return
-        from ccltui.tui.queries import wanted  # noqa: PLC0415  (the screen paints before)
+        from ccltui.tui.state.queries import wanted  # noqa: PLC0415  (the screen paints before)
 
         for query in wanted(self.scene):
             if self._asked.get(type(query)) != query:

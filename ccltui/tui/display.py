@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 
-from ccltui.tui import lines
-from ccltui.tui.panes.gutter import gutter
-from ccltui.tui.scene import Scene
-from ccltui.tui.theme import Appearance
-from ccltui.tui.viewstate import CHARTS, Layout, Pane
-from ccltui.tui.widgets.canvas import CellCanvas
-from ccltui.tui.widgets.loadbar import LoadBar
-from ccltui.tui.widgets.textline import TextLines
+from ccltui.tui.chrome import chrome_lines
+from ccltui.tui.chrome.canvas import CellCanvas
+from ccltui.tui.chrome.load_bar import LoadBar
+from ccltui.tui.chrome.text_line import TextLines
+from ccltui.tui.chrome.theme import Appearance
+from ccltui.tui.state.rank_labels import gutter
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import CHARTS, Layout, Pane
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
-    from ccltui.tui.commands import Commands
-    from ccltui.tui.prompt import Prompt
+    from ccltui.tui.input.command_palette import Commands
+    from ccltui.tui.input.prompt_line import Prompt
 
 LEAST_WIDTH, LEAST_HEIGHT = 70, 18
 WIDE = 160
@@ -66,10 +66,10 @@ class Display:
             return
         from ccltui.tui.panes import (  # noqa: PLC0415
             alignment,
-            cluster,
-            detail,
+            collective_drawer,
             events,
             files,
+            machines,
             reports,
             runs,
             steps,
@@ -85,9 +85,9 @@ class Display:
         self._canvas(Pane.FILES).paint_with(files.paint)
         self._canvas(Pane.STEPS).paint_with(steps.paint)
         self._canvas(Pane.RUNS).paint_with(runs.paint)
-        self._canvas(Pane.CLUSTER).paint_with(cluster.paint)
+        self._canvas(Pane.CLUSTER).paint_with(machines.paint)
         self._canvas(Pane.REPORTS).paint_with(reports.paint)
-        self._drawer.paint_with(detail.paint)
+        self._drawer.paint_with(collective_drawer.paint)
 
     def _canvas(self, pane: Pane) -> CellCanvas:
         return self._app.screen.query_one(f"#{pane.name.lower()}", CellCanvas)
@@ -138,7 +138,7 @@ class Display:
         right = width - left if side else width
         self._canvas(Pane.ALIGNMENT).styles.width = left
         self._canvas(Pane.TIMELINE).styles.width = right
-        scene = scene.with_state(replace(scene.state, roomy=width >= lines.NARROW))
+        scene = scene.with_state(replace(scene.state, roomy=width >= chrome_lines.NARROW))
         labels, state = gutter(scene), scene.state
         return scene.with_state(
             replace(
@@ -174,7 +174,7 @@ class Display:
         if self._covered or not tabs.region.contains(x, y):
             return None
         before = 0
-        for text, _ in lines.tabs(scene, tabs.size.width):
+        for text, _ in chrome_lines.tabs(scene, tabs.size.width):
             before += len(text)
             if x < before:
                 digit = text[1:2]
@@ -184,10 +184,10 @@ class Display:
     def show(self, scene: Scene, prompt: Prompt | None) -> None:
         """Bring everything on the screen up to a scene that was fitted."""
         width, height = self._app.size
-        self._lines("header").show([lines.header(scene, width)])
-        self._lines("tabs").show([lines.tabs(scene, width)])
+        self._lines("header").show([chrome_lines.header(scene, width)])
+        self._lines("tabs").show([chrome_lines.tabs(scene, width)])
         self._lines("status").show(_below(scene, prompt, width))
-        self._lines("keys").show([lines.keys(scene, width)])
+        self._lines("keys").show([chrome_lines.keys(scene, width)])
         self._cover(scene, width, height)
         covered = self._covered
         loadbar = self._app.screen.query_one(LoadBar)
@@ -202,23 +202,23 @@ class Display:
         """Help, or a word about the size, in front of everything."""
         self._app.screen.set_class(self._covered, "covered")
         if self._small:
-            self._lines("cover").show(lines.too_small(scene, width, height))
+            self._lines("cover").show(chrome_lines.too_small(scene, width, height))
         elif self.commands is not None:
             page = self.commands.page(scene, scene.bindings, width, height)
             self._lines("cover").show(page)
         elif self.help is not None:
-            from ccltui.tui.help import help_page  # noqa: PLC0415
+            from ccltui.tui.chrome.help_page import help_page  # noqa: PLC0415
 
             page, self.help = help_page(scene.state.pane, self.help, width, height, scene.bindings)
             self._lines("cover").show(page)
 
 
-def _below(scene: Scene, prompt: Prompt | None, width: int) -> list[lines.Line]:
+def _below(scene: Scene, prompt: Prompt | None, width: int) -> list[chrome_lines.Line]:
     """What is asked, or the two lines about the cursor."""
     if prompt is not None:
         return prompt.lines(width)
     if scene.session.job is None:
-        return lines.waiting(scene, width)
-    from ccltui.tui.status import status  # noqa: PLC0415  (the screen paints before)
+        return chrome_lines.waiting(scene, width)
+    from ccltui.tui.chrome.status_lines import status  # noqa: PLC0415  (the screen paints before)
 
     return status(scene, width)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from parsers.window import Window
+    from ccltui.parsers.window import Window
 
 DriverName = Literal["slim", "plain"]
 ThemeName = Literal["auto", "dark", "light", "ansi"]

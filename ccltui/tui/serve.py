@@ -12,7 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from parsers.errors import NotFoundError
+from ccltui.parsers.errors import NotFoundError
 
 if TYPE_CHECKING:
     from aiohttp import web

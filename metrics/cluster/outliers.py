@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from metrics.statistics import median
+from ccltui.metrics.arrays.statistics import median
 
 if TYPE_CHECKING:
-    from parsers.cluster.benchmark import ClusterBenchmark, Measurement
+    from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark, Measurement
 
 K: Final = 3.5
 """Deviations beyond so many scaled MADs are outliers."""

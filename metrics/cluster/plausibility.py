@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from metrics.cluster.outliers import name_of
-from metrics.peaks import DevicePeak
+from ccltui.metrics.cluster.outliers import name_of
+from ccltui.metrics.model.peaks import DevicePeak
 
 if TYPE_CHECKING:
-    from parsers.cluster.benchmark import ClusterBenchmark, Measurement
+    from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark, Measurement
 
 Verdict = Literal["impossible", "suspect"]
 

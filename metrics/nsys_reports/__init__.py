@@ -4,10 +4,10 @@ Durations are never clipped and starts never moved: a window selects whole rows,
 ``--filter-time`` does. Metrics of this package's parent clip instead, and say so.
 """
 
-from metrics.nsys_reports.make import REPORTS, make_pooled_report, make_report
-from metrics.nsys_reports.pooled import Chosen
-from metrics.nsys_reports.report import Report, ReportColumn
-from metrics.nsys_reports.select import Filter, parse_range_filter
+from ccltui.metrics.nsys_reports.make_report import REPORTS, make_pooled_report, make_report
+from ccltui.metrics.nsys_reports.pooled import Chosen
+from ccltui.metrics.nsys_reports.report import Report, ReportColumn
+from ccltui.metrics.nsys_reports.row_filter import Filter, parse_range_filter
 
 __all__ = [
     "REPORTS",

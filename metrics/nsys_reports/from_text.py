@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from metrics.nsys_reports.report import Kind, Report, ReportColumn
-from parsers.columns import Bool
-from parsers.nsys.text_names import AVERAGE_COLUMNS
-from parsers.nsys.text_table import CUT, UNKNOWN, Column, NumberColumn, Section, TextColumn
-from parsers.units import COLUMN_UNITS_NS, SIZE_UNITS_BYTES
+from ccltui.metrics.nsys_reports.report import Kind, Report, ReportColumn
+from ccltui.parsers.columns import Bool
+from ccltui.parsers.nsys.text_reports.report_names import AVERAGE_COLUMNS
+from ccltui.parsers.nsys.text_reports.typed_table import (
+    CUT,
+    UNKNOWN,
+    Column,
+    NumberColumn,
+    Section,
+    TextColumn,
+)
+from ccltui.parsers.units import COLUMN_UNITS_NS, SIZE_UNITS_BYTES
 
 
 def report_of_section(section: Section) -> Report:

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from metrics.nsys_reports.pooled import joined_calls, joined_ranges, joined_work
-from parsers.columns import I8, I32, I64, MISSING, Events, RankTrace
-from parsers.nsys.report_tables import (
+from ccltui.metrics.nsys_reports.pooled import joined_calls, joined_ranges, joined_work
+from ccltui.parsers.columns import I8, I32, I64, MISSING, Events, RankTrace
+from ccltui.parsers.nsys.report_tables import (
     COPY,
     FILL,
     KERNEL,

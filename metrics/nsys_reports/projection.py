@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrics.nsys_reports.groups import group
-from metrics.nsys_reports.report import ReportColumn
-from metrics.nsys_reports.select import Filter
-from metrics.nsys_reports.summaries import NO_DEVICE_WORK, NO_RANGES, Columns, range_labels
-from parsers.columns import I64
-from parsers.nsys.report_tables import PUSH_POP, STYLES, Calls, Ranges, ReportTables, Work
+from ccltui.metrics.nsys_reports.group_statistics import group
+from ccltui.metrics.nsys_reports.report import ReportColumn
+from ccltui.metrics.nsys_reports.row_filter import Filter
+from ccltui.metrics.nsys_reports.summaries import NO_DEVICE_WORK, NO_RANGES, Columns, range_labels
+from ccltui.parsers.columns import I64
+from ccltui.parsers.nsys.report_tables import PUSH_POP, STYLES, Calls, Ranges, ReportTables, Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrics.classify import is_collective_kernel
-from metrics.kernel_names import category_of
-from metrics.nsys_reports.report import Report
+from ccltui.metrics.model.classify import is_collective_kernel
+from ccltui.metrics.model.kernel_names import category_of
+from ccltui.metrics.nsys_reports.report import Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from metrics.nsys_reports.groups import Groups, group, shares
-from metrics.nsys_reports.report import ReportColumn
-from metrics.nsys_reports.select import Filter
-from parsers.columns import I32, I64, Bool
-from parsers.nsys.report_tables import KERNEL, STYLES, Calls, ReportTables, Work
+from ccltui.metrics.nsys_reports.group_statistics import Groups, group, shares
+from ccltui.metrics.nsys_reports.report import ReportColumn
+from ccltui.metrics.nsys_reports.row_filter import Filter
+from ccltui.parsers.columns import I32, I64, Bool
+from ccltui.parsers.nsys.report_tables import KERNEL, STYLES, Calls, ReportTables, Work
 
 Columns = tuple[ReportColumn, ...] | str
 """The columns of a report, or why it has none."""

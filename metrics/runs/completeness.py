@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from metrics.runs.run import Run
-from parsers.found import Kind
+from ccltui.metrics.runs.run_files import Run
+from ccltui.parsers.found_files import Kind
 
 State = Literal["complete", "unmarked", "incomplete"]
 """Complete: it says so itself. Unmarked: its results are there, its mark is not."""

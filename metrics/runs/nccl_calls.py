@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from metrics.runs.run import Run
+from ccltui.metrics.runs.run_files import Run
 
 if TYPE_CHECKING:
-    from parsers.nsys.text_table import Section, StatsText
+    from ccltui.parsers.nsys.text_reports.typed_table import Section, StatsText
 
 _BACKWARD: Final = ("DeepSpeedEngine.backward", "train/backward", "backward")
 _NCCL: Final = re.compile(r"(?:^|:)nccl([A-Z]\w*)$")
@@ -114,7 +114,7 @@ def _of_text(text: StatsText, captures: set[str]) -> _Source:
 
 
 def _rows(section: Section) -> dict[str, int]:
-    from parsers.nsys.text_table import EXACT, NumberColumn, TextColumn  # noqa: PLC0415
+    from ccltui.parsers.nsys.text_reports.typed_table import EXACT, NumberColumn, TextColumn  # noqa: PLC0415
 
     names = next((c for c in section.columns if c.name in ("Range", "Name")), None)
     counts = next((c for c in section.columns if c.name in ("Instances", "Count")), None)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from parsers.bounded_text import read_bounded
-from parsers.errors import TraceError
-from parsers.names import shown as printable
-from parsers.runs.fields import finite
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.names import shown as printable
+from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.json_fields import finite
 
 _BYTES: Final = 1 << 22
 _CARD: Final = re.compile(r"^CA '([^'\n]{1,80})'", re.MULTILINE)

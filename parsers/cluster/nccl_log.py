@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from parsers.bounded_text import read_bounded
-from parsers.columns import Note
-from parsers.names import shown as printable
-from parsers.sniff.run_text import ANSI
+from ccltui.parsers.columns import Note
+from ccltui.parsers.discovery.sniff.run_text_kinds import ANSI
+from ccltui.parsers.names import shown as printable
+from ccltui.parsers.text.bounded_text import read_bounded
 
 _LINE: Final = re.compile(
     r"(?:(?P<host>[\w.\-]{1,253}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10})\s+)?"

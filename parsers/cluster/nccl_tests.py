@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from parsers.bounded_text import read_bounded
-from parsers.columns import I64, Note
-from parsers.errors import TraceError
+from ccltui.parsers.columns import I64, Note
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.text.bounded_text import read_bounded
 
 F64 = npt.NDArray[np.float64]
 

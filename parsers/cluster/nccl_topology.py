@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 from xml.parsers import expat
 
-from parsers.errors import TraceError
-from parsers.names import shown as printable
-from parsers.runs.fields import finite
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.names import shown as printable
+from ccltui.parsers.text.json_fields import finite
 
 MAX_BYTES: Final = 1 << 24
 MAX_ELEMENTS: Final = 200_000

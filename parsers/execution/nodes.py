@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from parsers.errors import TraceError
-from parsers.kineto.lenient import lenient_json
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.kineto.json_text.lenient_json import lenient_json
 
 FLAT: Final = "1.0.1"
 KNOWN: Final = (

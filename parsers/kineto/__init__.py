@@ -1,8 +1,8 @@
-"""Kineto: any valid Chrome-trace JSON, as streams of events, into the columns.
+"""Read Kineto traces: any valid Chrome-trace JSON, as a stream of events, into columns.
 
-Bytes come from :mod:`parsers.compression`; ``document`` cuts them into events, ``event``
-types them, ``builder`` fills the columns, ``collectives`` joins what the profiler wrote
-about communication, ``reader`` is the whole.
+`parsers.text.compression` gives the bytes; `trace_document` cuts them into events, `json_text`
+decodes them (`scanner` does both in compiled code), `tables` holds their rows, `rank_builder` fills
+the columns of a rank, and `kineto_reader` runs it all.
 """
 
 PARSER_VERSION = 6

@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parsers.kineto.event import (
+from ccltui.parsers.kineto.json_text.json_tokens import Extent, object_extent
+from ccltui.parsers.kineto.json_text.text_buffer import TextBuffer
+from ccltui.parsers.kineto.json_text.typed_event import (
     DECODE_ERRORS,
     Event,
     batch_decoder,
     decode_lenient,
     event_decoder,
 )
-from parsers.kineto.notebook import CUT_OFF, Notebook
-from parsers.kineto.text_buffer import TextBuffer
-from parsers.kineto.tokens import Extent, object_extent
+from ccltui.parsers.kineto.read_notes import CUT_OFF, Notebook
 
 if TYPE_CHECKING:
-    from parsers.kineto.accelerator import Scanner
+    from ccltui.parsers.kineto.scanner.accelerator import Scanner
 
 MAX_EVENT_BYTES = 64 << 20
 _SEPARATORS = re.compile(rb"[ \t\r\n,]*")

@@ -10,12 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from parsers.columns import I32, I64, MISSING
-from parsers.errors import NotFoundError
-from parsers.nsys import schema
-from parsers.nsys.compiled import Texts, new_texts
-from parsers.nsys.database import Database
-from parsers.nsys.report_tables import (
+from ccltui.parsers.columns import I32, I64, MISSING
+from ccltui.parsers.errors import NotFoundError
+from ccltui.parsers.nsys.report_tables import (
     ALL_PARTS,
     COPY,
     FILL,
@@ -29,7 +26,10 @@ from parsers.nsys.report_tables import (
     ReportTables,
     Work,
 )
-from parsers.nsys.rows import process_of
+from ccltui.parsers.nsys.sqlite import export_schema
+from ccltui.parsers.nsys.sqlite.database import Database
+from ccltui.parsers.nsys.sqlite.table_rows import process_of
+from ccltui.parsers.nsys.sqlite.table_scans import Texts, new_texts
 
 _STYLE_OF: Final = {59: PUSH_POP, 60: START_END, 70: PUSH_POP, 71: START_END}
 _Only = tuple[str, tuple[int, ...]] | None
@@ -103,8 +103,8 @@ class _Reader:
         parts = self._parts
         work = self._work()
         ranges = self._ranges() if "ranges" in parts else None
-        api = self._calls(schema.API_ROWS) if "api" in parts else None
-        os_calls = self._calls(schema.OS_ROWS) if "os_calls" in parts else None
+        api = self._calls(export_schema.API_ROWS) if "api" in parts else None
+        os_calls = self._calls(export_schema.OS_ROWS) if "os_calls" in parts else None
         devices = self._devices(work)
         return ReportTables(
             self._names.texts(), work, api, os_calls, ranges, devices, tuple(self._notes)
@@ -146,7 +146,7 @@ class _Reader:
         return Work(**columns, details=details)
 
     def _kernels(self) -> Work | None:
-        table = schema.KERNELS
+        table = export_schema.KERNELS
         column = self._database.first_of(table, (self._kernel_name, "demangledName", "shortName"))
         found = self._rows_of(table, KERNEL, column, _KERNEL_DETAILS)
         if found is None:
@@ -155,18 +155,18 @@ class _Reader:
         return replace(work, name=self._named(ids))
 
     def _copies(self) -> Work | None:
-        found = self._rows_of(schema.COPIES, COPY, "copyKind", _COPY_DETAILS)
+        found = self._rows_of(export_schema.COPIES, COPY, "copyKind", _COPY_DETAILS)
         if found is None:
             return None
         work, kinds = found
-        return replace(work, name=self._each(kinds, schema.copy_name))
+        return replace(work, name=self._each(kinds, export_schema.copy_name))
 
     def _fills(self) -> Work | None:
-        found = self._rows_of(schema.FILLS, FILL, None, _FILL_DETAILS)
+        found = self._rows_of(export_schema.FILLS, FILL, None, _FILL_DETAILS)
         if found is None:
             return None
         work, nothing = found
-        return replace(work, name=self._each(nothing, lambda _: schema.FILL_NAME))
+        return replace(work, name=self._each(nothing, lambda _: export_schema.FILL_NAME))
 
     def _each(self, values: I64, name_of: Callable[[int], str]) -> I32:
         found, inverse = np.unique(values, return_inverse=True)
@@ -198,7 +198,7 @@ class _Reader:
         )
         return work, named
 
-    def _calls(self, source: schema.Source) -> Calls | None:
+    def _calls(self, source: export_schema.Source) -> Calls | None:
         names = ("start", "end", "nameId", "globalTid", "correlationId")
         columns = self._columns(source.table, names, source.only)
         if columns is None:
@@ -207,7 +207,7 @@ class _Reader:
         return Calls(start, end, self._named(name), thread, process_of(thread), correlation)
 
     def _ranges(self) -> Ranges | None:
-        table = schema.NVTX
+        table = export_schema.NVTX
         if table not in self._database.tables:
             return None
         texts = new_texts()
@@ -232,7 +232,9 @@ class _Reader:
     def _last_of_ranges(self) -> int:
         """Where ranges that were never closed end: at the last time in their own table."""
         latest = (
-            self._database.rows(schema.NVTX, (column,), f'"{column}" IS NOT NULL ORDER BY {order}')
+            self._database.rows(
+                export_schema.NVTX, (column,), f'"{column}" IS NOT NULL ORDER BY {order}'
+            )
             for column, order in (("start", "start DESC LIMIT 1"), ("end", '"end" DESC LIMIT 1'))
         )
         return max((int(row[0]) for rows in latest for row in rows), default=0)
@@ -249,7 +251,9 @@ class _Reader:
     def _range_domains(self, thread: I64, domain: I64) -> I32:
         """The domain's name of each range: domains are numbered per process, 0 is the default."""
         columns = ("globalTid", "domainId", "text", "textId")
-        created = self._database.rows(schema.NVTX, columns, f"eventType = {schema.DOMAIN_CREATED}")
+        created = self._database.rows(
+            export_schema.NVTX, columns, f"eventType = {export_schema.DOMAIN_CREATED}"
+        )
         by_id = self._database.texts([int(row[3]) for row in created if row[2] is None and row[3]])
         names = {
             ((int(tid) >> 24) & 0xFFFFFF, int(number)): by_id.get(text_id, "") if t is None else t
@@ -261,8 +265,8 @@ class _Reader:
         return np.array([self._names.of(name) if name else MISSING for name in found], np.int32)
 
     def _devices(self, work: Work | None) -> Mapping[int, str]:
-        column = self._database.first_of(schema.GPUS, ("id", "deviceId"))
-        rows = self._database.rows(schema.GPUS, (column, "name")) if column else []
+        column = self._database.first_of(export_schema.GPUS, ("id", "deviceId"))
+        rows = self._database.rows(export_schema.GPUS, (column, "name")) if column else []
         devices = {int(number): str(name) for number, name in rows if name is not None}
         used = set() if work is None else set(np.unique(work.device).tolist()) - {MISSING}
         if used - devices.keys():

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from parsers.columns import Note
-from parsers.runs.fields import Fields, finite, read_object
+from ccltui.parsers.columns import Note
+from ccltui.parsers.text.json_fields import Fields, finite, read_object
 
 _GAP: Final = re.compile(r"\s{2,}")
 _GROUPED: Final = re.compile(r"\d{1,3}(?:[,'  .]\d{2,3})*|\d+")

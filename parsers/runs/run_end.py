@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from parsers.names import shown
+from ccltui.parsers.names import shown
 
 _TAIL_CHARACTERS: Final = 400_000
 _LONGEST: Final = 160

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from parsers.bounded_text import read_bounded
-from parsers.columns import I64, Note
-from parsers.runs.fields import finite
+from ccltui.parsers.columns import I64, Note
+from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.json_fields import finite
 
 F64 = npt.NDArray[np.float64]
 

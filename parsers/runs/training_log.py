@@ -17,10 +17,10 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from parsers.bounded_text import BoundedText, read_bounded
-from parsers.columns import I64, Note
-from parsers.runs.run_end import RunEnd, run_end
-from parsers.sniff.run_text import ANSI
+from ccltui.parsers.columns import I64, Note
+from ccltui.parsers.discovery.sniff.run_text_kinds import ANSI
+from ccltui.parsers.runs.run_end import RunEnd, run_end
+from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
 
 F64 = npt.NDArray[np.float64]
 Dialect = Literal["torchtitan", "megatron", "plain", "none"]

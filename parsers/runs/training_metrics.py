@@ -16,8 +16,8 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from parsers.columns import Note
-from parsers.runs.fields import Fields, read_object
+from ccltui.parsers.columns import Note
+from ccltui.parsers.text.json_fields import Fields, read_object
 
 F64 = npt.NDArray[np.float64]
 Generation = Literal["2.0", "arrays", "losses", "bare"]

@@ -138,8 +138,8 @@ def _memory(config: TrainConfig, options: argparse.Namespace, ranks: int) -> Ite
     if card is None or options.gpu_memory_gib is None or options.device == "cpu":
         return
     try:
-        from parsers.errors import TraceError  # noqa: PLC0415
-        from parsers.workload_card import read_card  # noqa: PLC0415
+        from ccltui.parsers.card.workload_card import read_card  # noqa: PLC0415
+        from ccltui.parsers.errors import TraceError  # noqa: PLC0415
     except ImportError:
         what = f"the memory was not checked: {sys.executable} has no ccltui to read the card"
         yield Problem("warning", what, "run setup_env.sh, which installs it")

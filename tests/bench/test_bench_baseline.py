@@ -11,8 +11,8 @@ import pytest
 from bench import make
 from bench.baseline import COLLECTIVE_KEYS, BaselineColumns, columns
 from bench.inputs import LAYOUTS, TRACE_NAME, Layout
-from parsers.columns import Events, RankTrace
-from parsers.kineto.reader import read_kineto
+from ccltui.parsers.columns import Events, RankTrace
+from ccltui.parsers.kineto.kineto_reader import read_kineto
 
 
 @pytest.fixture(scope="module", params=LAYOUTS)

@@ -10,8 +10,8 @@ import pytest
 from bench import make
 from bench.inputs import LAYOUTS, TRACE_NAME, Inputs, Layout
 from bench.repeat import Counts
-from parsers.columns import RankTrace
-from parsers.kineto.reader import read_kineto
+from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.kineto.kineto_reader import read_kineto
 
 
 def counted(trace: RankTrace) -> Counts:

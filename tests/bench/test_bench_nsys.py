@@ -12,7 +12,7 @@ from bench.nsys import FirstMetric
 from bench.nsys_make import RANKS, export
 from bench.results import Results, verdicts
 from bench.tables import text_of
-from parsers.nsys.reader import read_nsys
+from ccltui.parsers.nsys.nsys_reader import read_nsys
 
 
 def test_the_export_holds_eight_ranks_and_their_collectives(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ccltui.demo import Cut, LateStart, SlowLink, Spec, Straggler, Truth, write_job
-from metrics.registry import find
-from metrics.result import Result
-from metrics.view import View
-from parsers.job import open_job
+from ccltui.metrics.registry import find
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
 
 QUICK = {
     "steps": 3,

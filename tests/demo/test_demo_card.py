@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from ccltui.demo import Spec, write_job
-from parsers.workload_card import read_card
+from ccltui.parsers.card.workload_card import read_card
 
 
 def test_the_card_of_the_demo(tmp_path: Path) -> None:

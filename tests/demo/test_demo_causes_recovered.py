@@ -11,10 +11,10 @@ import pytest
 from recovery import Recovered, quick, recover
 
 from bench.culprits import VERDICTS as EXPECTED
-from ccltui.demo import SlowLink, Straggler, names
-from metrics.collectives.chain import PIPELINE, Link, chain_of
-from metrics.collectives.instance import describe
-from metrics.collectives.match import MEDIUM
+from ccltui.demo import SlowLink, Straggler, profiler_names
+from ccltui.metrics.collectives.causes.chain import PIPELINE, Link, chain_of
+from ccltui.metrics.collectives.matching.match import MEDIUM
+from ccltui.metrics.collectives.reports.instance_report import describe
 
 SHAPES: dict[str, dict[str, Any]] = {
     "tensor parallel": {"tp": 4, "pp": 1, "dp_shard": 1},
@@ -103,7 +103,7 @@ def test_the_kernel_is_named(tmp_path: Path, cause: str, kernel: str) -> None:
         evidence = describe(found.view, 0, int(row)).evidence
         assert evidence is not None
         told[evidence.kernels[0].name] += 1
-    wanted = {names.KERNELS[kernel], names.kernel(kernel, "nccl", backward=True)}
+    wanted = {profiler_names.KERNELS[kernel], profiler_names.kernel(kernel, "nccl", backward=True)}
     assert told
     assert set(told) <= wanted
 

@@ -11,7 +11,7 @@ import pytest
 from recovery import Recovered, quick, recover
 
 from ccltui.demo import LateStart, Spec, Straggler
-from metrics.collectives.match import HIGH
+from ccltui.metrics.collectives.matching.match import HIGH
 
 
 @pytest.mark.parametrize("drift_ppb", [20_000, -3_000, 150_000])

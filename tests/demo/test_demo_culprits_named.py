@@ -8,9 +8,9 @@ import pytest
 
 from bench.culprits import LARGE, Outcome, drawn, outcome
 from ccltui.demo import Spec, write_job
-from metrics.registry import find
-from metrics.view import View
-from parsers.job import open_job
+from ccltui.metrics.registry import find
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
 
 
 def outcomes(directory: Path, metadata: str, seeds: range) -> list[Outcome]:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from recovery import Recovered, quick, recover
 
-from ccltui.demo.observe import HostClock
+from ccltui.demo.profiler_view import HostClock
 from ccltui.demo.simulate import simulate
-from metrics.view import View
-from parsers.window import Window
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.window import Window
 
 DRIFT_PPB = 150_000
 

@@ -9,9 +9,9 @@ import pytest
 from recovery import FAMILY, LOSSY, Recovered
 
 from ccltui.demo.truth import CallTruth
-from metrics.classify import TYPES
-from metrics.collectives.match import HIGH
-from metrics.collectives.stragglers import GroupArrivals
+from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
+from ccltui.metrics.collectives.matching.match import HIGH
+from ccltui.metrics.model.classify import TYPES
 
 EVERY = sorted(FAMILY)
 WHOLE = sorted(set(FAMILY) - LOSSY)

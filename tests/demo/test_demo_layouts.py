@@ -10,7 +10,7 @@ import pytest
 
 from ccltui.demo import Cut, Spec, build
 from ccltui.demo.header import base_ns
-from ccltui.demo.observe import observe
+from ccltui.demo.profiler_view import observe
 from ccltui.demo.simulate import simulate
 from ccltui.demo.spec import Layout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ccltui.demo import LateStart, Spec
-from ccltui.demo.observe import BASE_NS, START_NS, HostClock, observe
+from ccltui.demo.profiler_view import BASE_NS, START_NS, HostClock, observe
 from ccltui.demo.simulate import simulate
 
 TINY = {"tp": 2, "pp": 1, "dp_shard": 1, "steps": 2, "layers": 1, "micro_batches": 1}

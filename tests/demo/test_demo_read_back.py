@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from ccltui.demo import Cut, Spec, write_job
-from ccltui.demo.observe import observe
+from ccltui.demo.profiler_view import observe
 from ccltui.demo.simulate import simulate
 from ccltui.demo.spec import Layout
-from parsers.columns import RankTrace
-from parsers.kineto.reader import read_kineto
+from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.kineto.kineto_reader import read_kineto
 
 SMALL = {"steps": 2, "layers": 2, "micro_batches": 2, "jitter_ns": 991}
 LAYOUTS: tuple[Layout, ...] = (

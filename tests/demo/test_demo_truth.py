@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ccltui.demo import Cut, LateStart, Spec, Straggler, Truth, build
-from ccltui.demo.observe import observe
-from ccltui.demo.schedule import Activity, Schedule
+from ccltui.demo.interval_sweep import together, total
+from ccltui.demo.job_schedule import Activity, Schedule
+from ccltui.demo.profiler_view import observe
 from ccltui.demo.simulate import simulate
-from ccltui.demo.sweep import together, total
 
 QUICK = {
     "steps": 2,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pictures import Golden
 
-from ccltui.draw.align import ABSENT, Columns, Heat, Rows, align, levels
+from ccltui.draw.alignment_chart import ABSENT, Columns, Heat, Rows, align, levels
 from ccltui.draw.palette import HEAT
 
 

@@ -8,18 +8,7 @@ import pytest
 from vision import contrast, distance, lab
 
 from ccltui.draw import glyphs
-from ccltui.draw.palette import (
-    HEAT,
-    LEVELS,
-    MERGED,
-    STYLES,
-    Depth,
-    Ink,
-    Look,
-    Theme,
-    looks,
-    rgb,
-)
+from ccltui.draw.palette import HEAT, LEVELS, MERGED, STYLES, Depth, Ink, Look, Theme, looks, rgb
 from ccltui.draw.text import ASCII, HALVES
 
 TABLES: list[tuple[Theme, Depth]] = [

@@ -9,9 +9,9 @@ from pictures import lane, track
 from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import MERGED, Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.ranks import RankRow, StepMark, in_view, timeline
-from ccltui.draw.streams import Stream
-from ccltui.draw.timeline import Selected, TimeGrid, shaded_row
+from ccltui.draw.rank_rows import RankRow, StepMark, in_view, timeline
+from ccltui.draw.stream_rows import Stream
+from ccltui.draw.timeline_chart import Selected, TimeGrid, shaded_row
 
 GRID = TimeGrid(0, 40, 0)
 

@@ -8,8 +8,8 @@ from pictures import Golden, lane, track
 
 from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import MERGED, Ink
-from ccltui.draw.ranks import RankRow, timeline
-from ccltui.draw.timeline import Selected, TimeGrid, merged_row, row_glyphs
+from ccltui.draw.rank_rows import RankRow, timeline
+from ccltui.draw.timeline_chart import Selected, TimeGrid, merged_row, row_glyphs
 
 
 def rows(*lanes: Lane) -> list[RankRow]:

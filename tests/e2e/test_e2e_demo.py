@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from shell import CCLTUI, MODULE, run
 
-from metrics.registry import SEED_ORDER
+from ccltui.metrics.registry import SEED_ORDER
 
 
 def test_the_demo_is_written_and_its_truth_recovered(tmp_path: Path) -> None:

@@ -183,8 +183,8 @@ def test_a_script_that_loads_traces_starts_no_planted_file(
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "from parsers.ingest import load\n"
-        "from parsers.job import start_job\n"
+        "from ccltui.parsers.ingest.load import load\n"
+        "from ccltui.parsers.job import start_job\n"
         "events = load(start_job('.').capture, jobs=2)\n"
         "print(sum(type(event).__name__ == 'Loaded' for event in events))\n"
     )

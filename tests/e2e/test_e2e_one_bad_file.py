@@ -79,7 +79,7 @@ def test_odd_values_cost_nothing(
 
 
 BREAKS = """
-import parsers.kineto.builder as builder
+import ccltui.parsers.kineto.rank_builder as builder
 
 before = builder.Builder.finish
 
@@ -130,7 +130,7 @@ def test_a_defect_of_discovery_is_one_line(ranks: Path, tmp_path: Path) -> None:
     (ranks / "rank8.json").write_bytes(rank(8))
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "sitecustomize.py").write_text(
-        "import parsers.sniff as sniff\n"
+        "import ccltui.parsers.discovery.sniff as sniff\n"
         "before = sniff._classify\n"
         "def classify(path, name, head):\n"
         "    assert name != 'rank8.json', 'on purpose'\n"

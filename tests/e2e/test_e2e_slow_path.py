@@ -101,11 +101,11 @@ def test_a_checkout_is_named_in_the_command_that_compiles(unbuilt: Path, one_ran
 def test_the_explorer_notes_it(unbuilt: Path) -> None:
     code = """\
 from types import SimpleNamespace
-from ccltui.tui.notes import notes
+from ccltui.tui.state.notes import notes
 job = SimpleNamespace(failures=(), card_problem=None, notes=(), ranks=())
 scene = SimpleNamespace(session=SimpleNamespace(job=job, problem=None))
-import ccltui.tui.notes
-ccltui.tui.notes._remarks = lambda scene: []
+import ccltui.tui.state.notes
+ccltui.tui.state.notes._remarks = lambda scene: []
 for note in notes(scene):
     print(note.text, note.advice, sep="\\n")
 """

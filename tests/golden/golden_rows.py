@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from metrics.rank_view import RankView
-from metrics.view import View, ViewOptions
-from parsers.job import open_job
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.metrics.view.rank_view import RankView
+from ccltui.parsers.job import open_job
 
 Value = float | list[float] | dict[str, float]
 

@@ -21,11 +21,11 @@ from other_tools import (
     input_bytes,
 )
 
-from metrics.collectives.bandwidth import F64
-from metrics.comm_comp_overlap import Overlap, measure
-from metrics.iter_time import METRIC as ITER_TIME
-from metrics.statistics import nearest_rank
-from parsers.columns import I64
+from ccltui.metrics.arrays.statistics import nearest_rank
+from ccltui.metrics.catalog.communication.comm_comp_overlap import Overlap, measure
+from ccltui.metrics.catalog.time.iter_time import METRIC as ITER_TIME
+from ccltui.metrics.model.bandwidth import F64
+from ccltui.parsers.columns import I64
 
 Read = Callable[[Number], Value | None]
 

@@ -20,7 +20,7 @@ from other_tools import (
     hta_work,
 )
 
-from metrics.comm_comp_overlap import measure
+from ccltui.metrics.catalog.communication.comm_comp_overlap import measure
 
 
 def _collective(number: Number) -> TraceLensGroup:

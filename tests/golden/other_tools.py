@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 from golden_rows import rank_of, view_of
 
-from metrics.calls import DTYPE_BYTES, Calls
-from metrics.classify import COMM, MEM, TYPES
-from metrics.collectives.bandwidth import wire_factor
-from metrics.intervals import Intervals, union
-from metrics.rank_view import RankView
-from metrics.steps import launch_rows
-from parsers.columns import I64, Bool, RankTrace
+from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.model.bandwidth import wire_factor
+from ccltui.metrics.model.calls import DTYPE_BYTES, Calls
+from ccltui.metrics.model.classify import COMM, MEM, TYPES
+from ccltui.metrics.model.rank_steps import launch_rows
+from ccltui.metrics.view.rank_view import RankView
+from ccltui.parsers.columns import I64, Bool, RankTrace
 
 KINDS = ("COMPUTATION", "COMMUNICATION", "MEMORY")
 _HTA_COMM = re.compile(r"^nccl|^hip|^hccl|ncclKernel")

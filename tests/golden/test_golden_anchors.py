@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from metrics.directory import metric_cal
+from ccltui.metrics.metric_cal import metric_cal
 
 pytestmark = pytest.mark.shared
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from golden_rows import rank_of
 
-from metrics.comm_comp_overlap import measure
+from ccltui.metrics.catalog.communication.comm_comp_overlap import measure
 
 pytestmark = pytest.mark.shared
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metrics.classify import TYPES
-from metrics.collectives.match import HIGH, LOW, MEDIUM, GroupMatch, gather
-from metrics.collectives.stragglers import clock_free
-from metrics.straggler_lag import METRIC
-from metrics.view import View, ViewOptions
-from parsers.columns import I64
-from parsers.job import open_job
+from ccltui.metrics.catalog.stragglers.straggler_lag import METRIC
+from ccltui.metrics.collectives.lateness.arrivals import clock_free
+from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, GroupMatch, gather
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.columns import I64
+from ccltui.parsers.job import open_job
 
 pytestmark = pytest.mark.shared
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from golden_rows import rank_of
 
-from metrics.device_time import split_time
-from metrics.temporal_breakdown import exclusive_ns
+from ccltui.metrics.catalog.time.temporal_breakdown import exclusive_ns
+from ccltui.metrics.device.device_time import split_time
 
 pytestmark = pytest.mark.shared
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrics.calls import DTYPES, Calls
-from metrics.classify import TYPES
-from metrics.collectives.match import MatchInput
-from metrics.groups import CommGroup
-from parsers.columns import MISSING
+from ccltui.metrics.collectives.matching.match import MatchInput
+from ccltui.metrics.model.calls import DTYPES, Calls
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.communicator_groups import CommGroup
+from ccltui.parsers.columns import MISSING
 
 EPOCH_NS = 1_707_000_000_000_000_123
 """Real times are this large: float64 would lose up to 253 ns of them."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from parsers.card import Card
-from parsers.card_keys import FIELDS
-from parsers.columns import (
+from ccltui.parsers.card.card_keys import FIELDS
+from ccltui.parsers.card.card_values import Card
+from ccltui.parsers.columns import (
     F32,
     MISSING,
     CollectiveArgs,
@@ -30,7 +30,7 @@ from parsers.columns import (
 )
 
 if TYPE_CHECKING:
-    from parsers.job import Job
+    from ccltui.parsers.job import Job
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def card(**fields: object) -> Card:
 
 @dataclass(frozen=True)
 class FakeJob:
-    """A job without files: what metrics ask of ``parsers.job.Job``, and nothing else."""
+    """A job without files: what metrics ask of ``ccltui.parsers.job.Job``, and nothing else."""
 
     ranks: tuple[RankTrace, ...]
     path: str = "/data"

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from factories import Coll, Event, allreduce, card, copy, job, launch, rank_trace, step, world
 
-from metrics.view import View, ViewOptions
-from parsers.columns import Device, ProcessGroup, RankTrace
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.columns import Device, ProcessGroup, RankTrace
 
 RANKS = 4
 TRAINING = {

@@ -9,9 +9,9 @@ import numpy as np
 from factories import Event, card, job, rank_trace
 from full_jobs import JOBS, RANKS
 
-from metrics.classify import is_collective_kernel
-from metrics.view import View, ViewOptions
-from parsers.columns import MISSING, CollectiveArgs, Events, Group, RankTrace
+from ccltui.metrics.model.classify import is_collective_kernel
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.columns import MISSING, CollectiveArgs, Events, Group, RankTrace
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from calls_by_hand import EPOCH_NS
 
-from metrics.calls import Calls
-from metrics.classify import TYPES
-from metrics.collectives.match import Matches, MatchInput
-from metrics.groups import CommGroup
+from ccltui.metrics.collectives.matching.match import Matches, MatchInput
+from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.communicator_groups import CommGroup
 
 KINDS = ("AllReduce", "ReduceScatter", "AllGather")
 Call = tuple[float, float, str, int, int, int, int, int]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, step, world
 
-from metrics.envelope import answer
-from metrics.registry import Metric, find
-from metrics.result import Result
-from metrics.view import View, ViewOptions
-from parsers.columns import ProcessGroup, RankTrace
-from parsers.window import Window
+from ccltui.metrics.registry import Metric, find
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.metrics.view.provenance import answer
+from ccltui.parsers.columns import ProcessGroup, RankTrace
+from ccltui.parsers.window import Window
 
 MATCHED = ("straggler_lag", "straggler_cause", "wait_vs_transfer", "blame_chain")
 CALLS = 6

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from metrics.coll_call_num import metric_cal as coll_call_num
-from metrics.comm_comp_overlap import metric_cal as comm_comp_overlap
-from metrics.directory import metric_cal
-from metrics.iter_time import metric_cal as iter_time
-from metrics.throughput_tokens import metric_cal as throughput_tokens
-from parsers.errors import NotFoundError
-from parsers.window import Window
+from ccltui.metrics.catalog.communication.coll_call_num import metric_cal as coll_call_num
+from ccltui.metrics.catalog.communication.comm_comp_overlap import metric_cal as comm_comp_overlap
+from ccltui.metrics.catalog.throughput.throughput_tokens import metric_cal as throughput_tokens
+from ccltui.metrics.catalog.time.iter_time import metric_cal as iter_time
+from ccltui.metrics.metric_cal import metric_cal
+from ccltui.parsers.errors import NotFoundError
+from ccltui.parsers.window import Window
 
 ALLREDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 

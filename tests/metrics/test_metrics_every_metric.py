@@ -10,10 +10,10 @@ import pytest
 from factories import Event, job, kernel, rank_trace
 from full_jobs import JOBS, RANKS, trained, view_of
 
-from metrics import run_compare
-from metrics.registry import Metric, metrics
-from metrics.view import View, ViewOptions
-from parsers.job import Job
+from ccltui.metrics.catalog.throughput import run_compare
+from ccltui.metrics.registry import Metric, metrics
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.job import Job
 
 EVERY = pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)
 OF_TRACES = [metric for metric in metrics().values() if metric.needs_traces]

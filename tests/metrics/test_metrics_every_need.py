@@ -41,11 +41,11 @@ from parts_of_jobs import (
     without_names,
 )
 
-from metrics import run_compare
-from metrics.registry import Metric, find, metrics
-from metrics.view import View
-from parsers.ingest import Failed
-from parsers.job import Job, open_job
+from ccltui.metrics.catalog.throughput import run_compare
+from ccltui.metrics.registry import Metric, find, metrics
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.ingest.load import Failed
+from ccltui.parsers.job import Job, open_job
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,13 @@ from what_holds import (
     leaves,
 )
 
-from metrics import run_compare
-from metrics.registry import Metric, metrics
-from metrics.result import Result
-from metrics.view import View
-from parsers.columns import RankTrace
-from parsers.job import Job
-from parsers.window import Window
+from ccltui.metrics.catalog.throughput import run_compare
+from ccltui.metrics.registry import Metric, metrics
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.job import Job
+from ccltui.parsers.window import Window
 
 SIDE_FILES_ONLY = {name for name, metric in metrics().items() if not metric.needs_traces} - {
     "throughput_tokens",

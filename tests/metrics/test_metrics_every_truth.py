@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from full_jobs import view_of
 
-from metrics.registry import metrics
+from ccltui.metrics.registry import metrics
 
 WINDOW = 2295
 COMM = 1230 - 195 * 1.5  # of rank r 3 * (410 - 65 r); the mean over ranks
@@ -72,30 +72,28 @@ TRUTH: Mapping[str, float] = {
     "what_if_no_straggler": 1005 / 875,
 }
 ELSEWHERE: Mapping[str, str] = {
-    "alltoall_imbalance": "test_metrics_alltoall_imbalance::test_one_hot_receiver_of_four",
-    "blame_chain": "test_metrics_blame_chain::"
-    "test_the_metric_weighs_roots_by_the_waiting_behind_them",
-    "clock_offsets": "test_metrics_clock_offsets::test_the_offset_of_a_host_and_its_error_bar",
-    "cluster_outliers": "test_metrics_cluster::test_the_one_slow_device_of_eight",
-    "cluster_plausibility": "test_metrics_cluster::test_the_impossible_all_to_all",
-    "collective_mismatches": "test_metrics_collective_mismatches::"
+    "alltoall_imbalance": "test_alltoall_imbalance::test_one_hot_receiver_of_four",
+    "blame_chain": "test_blame_chain::test_the_metric_weighs_roots_by_the_waiting_behind_them",
+    "clock_offsets": "test_clock_offsets::test_the_offset_of_a_host_and_its_error_bar",
+    "cluster_outliers": "test_cluster::test_the_one_slow_device_of_eight",
+    "cluster_plausibility": "test_cluster::test_the_impossible_all_to_all",
+    "collective_mismatches": "test_collective_mismatches::"
     "test_a_missing_collective_is_named_with_its_rank_and_number",
-    "comm_comp_overlap": "test_metrics_comm_comp_overlap::test_worked_example",
-    "nccl_tests_busbw": "test_metrics_cluster::test_bandwidth_of_nccl_tests",
-    "nccl_transport": "test_metrics_cluster::test_what_nccl_says",
-    "node_locality": "test_metrics_node_locality::test_pairs_inside_and_across",
-    "run_compare": "test_metrics_run_compare::test_a_change_beyond_the_spread",
-    "run_completeness": "test_metrics_runs::test_a_killed_run_is_incomplete_and_says_what_it_lacks",
-    "run_loss": "test_metrics_runs::"
-    "test_the_loss_of_a_run_is_its_last_step_or_the_mean_of_its_last_epoch",
-    "run_nccl_calls": "test_metrics_runs::test_calls_per_backward_and_not_calls",
-    "run_step_time": "test_metrics_runs::test_percentiles_of_six_samples_are_told",
-    "run_throughput": "test_metrics_runs::test_throughput_of_the_run_asked_for",
-    "step_variability": "test_metrics_step_variability::test_spread_and_slowest_step",
-    "straggler_cause": "test_collectives_causes::test_the_metric_adds_up",
-    "token_to_expert_assignment": "test_metrics_token_to_expert_assignment::test_a_gate_log",
-    "tpot": "test_metrics_serving_latency::test_time_per_token_and_gaps",
-    "ttft": "test_metrics_serving_latency::test_a_distribution_over_requests",
+    "comm_comp_overlap": "test_comm_comp_overlap::test_worked_example",
+    "nccl_tests_busbw": "test_cluster::test_bandwidth_of_nccl_tests",
+    "nccl_transport": "test_cluster::test_what_nccl_says",
+    "node_locality": "test_node_locality::test_pairs_inside_and_across",
+    "run_compare": "test_run_compare::test_a_change_beyond_the_spread",
+    "run_completeness": "test_runs::test_a_killed_run_is_incomplete_and_says_what_it_lacks",
+    "run_loss": "test_runs::test_the_loss_of_a_run_is_its_last_step_or_the_mean_of_its_last_epoch",
+    "run_nccl_calls": "test_runs::test_calls_per_backward_and_not_calls",
+    "run_step_time": "test_runs::test_percentiles_of_six_samples_are_told",
+    "run_throughput": "test_runs::test_throughput_of_the_run_asked_for",
+    "step_variability": "test_step_variability::test_spread_and_slowest_step",
+    "straggler_cause": "test_cause_search::test_the_metric_adds_up",
+    "token_to_expert_assignment": "test_token_to_expert_assignment::test_a_gate_log",
+    "tpot": "test_serving_latency::test_time_per_token_and_gaps",
+    "ttft": "test_serving_latency::test_a_distribution_over_requests",
 }
 
 
@@ -113,7 +111,8 @@ def test_every_metric_is_held_to_a_truth() -> None:
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_the_other_test_is_there_and_about_it(name: str) -> None:
     module, _, test = ELSEWHERE[name].partition("::")
-    text = (Path(__file__).parent / f"{module}.py").read_text()
+    (path,) = Path(__file__).parent.rglob(f"{module}.py")
+    text = path.read_text()
 
     assert re.search(rf"^def {test}\(", text, re.MULTILINE)
     assert name in text

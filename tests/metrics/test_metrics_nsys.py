@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from nsys_exports import Export, Process
 
-from metrics.classify import TYPES
-from metrics.directory import metric_cal
-from metrics.registry import metrics
-from metrics.view import View, ViewOptions
-from parsers.job import open_job
+from ccltui.metrics.metric_cal import metric_cal
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.registry import metrics
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.job import open_job
 
 US = 1000
 STEPS = 4

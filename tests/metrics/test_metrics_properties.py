@@ -10,13 +10,13 @@ from factories import Coll, Event, copy, job, kernel, launch, rank_trace, step, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics.classify import TYPES
-from metrics.collectives.bandwidth import wire_factor
-from metrics.comm_comp_overlap import measure
-from metrics.registry import metrics
-from metrics.view import View, ViewOptions
-from parsers.columns import RankTrace
-from parsers.window import Window
+from ccltui.metrics.catalog.communication.comm_comp_overlap import measure
+from ccltui.metrics.model.bandwidth import wire_factor
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.registry import metrics
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.window import Window
 
 FEW = settings(max_examples=25, deadline=None)  # every metric, twice
 MANY = settings(deadline=None)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from factories import job, kernel, rank_trace
 
-from metrics import registry
-from metrics.registry import (
+from ccltui.metrics import registry
+from ccltui.metrics.registry import (
     ENTRY_POINTS,
     Loaded,
     Metric,
@@ -18,7 +18,7 @@ from metrics.registry import (
     load,
     metrics,
 )
-from metrics.view import View
+from ccltui.metrics.view.job_view import View
 
 PLUGIN = Path(__file__).parent / "plugin"
 SEED = [
@@ -64,7 +64,7 @@ def test_every_module_exports_metric_cal() -> None:
     from importlib import import_module
 
     for name in SEED:
-        assert callable(import_module(f"metrics.{name}").metric_cal)
+        assert callable(import_module(find(name).compute.__module__).metric_cal)
 
 
 def test_a_third_party_metric_loads_and_runs_like_ours(with_plugin: Loaded) -> None:
@@ -97,8 +97,12 @@ def test_broken_plugins_are_listed_and_not_fatal(with_plugin: Loaded) -> None:
 
 def test_ours_come_first_whatever_the_order_of_entries() -> None:
     entries = [
-        EntryPoint("zz", "metrics.iter_time:METRIC", ENTRY_POINTS),
-        EntryPoint("coll_call_num", "metrics.coll_call_num:METRIC", ENTRY_POINTS),
+        EntryPoint("zz", "ccltui.metrics.catalog.time.iter_time:METRIC", ENTRY_POINTS),
+        EntryPoint(
+            "coll_call_num",
+            "ccltui.metrics.catalog.communication.coll_call_num:METRIC",
+            ENTRY_POINTS,
+        ),
     ]
 
     assert list(load(entries).metrics) == ["coll_call_num", "iter_time"]

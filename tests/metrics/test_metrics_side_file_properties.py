@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from runs_by_hand import BASELINE, CAPTURE_A, COMMIT_A, document, put_run, view_of, with_capture
 
-from metrics.registry import find, metrics
-from metrics.result import Result
+from ccltui.metrics.registry import find, metrics
+from ccltui.metrics.result import Result
 
 IN_TRACES_TOO = {"throughput_tokens", "token_to_expert_assignment"}
 NAMES = sorted(n for n, m in metrics().items() if not m.needs_traces and n not in IN_TRACES_TOO)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from factories import Event, allreduce, copy, job, kernel, launch, rank_trace, step
 
-from metrics.registry import find
-from metrics.result import Result
-from metrics.view import View, ViewOptions
-from parsers.columns import RankTrace
+from ccltui.metrics.registry import find
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.columns import RankTrace
 
 
 def measure(name: str, *ranks: RankTrace, card: object = None, **options: object) -> Result:

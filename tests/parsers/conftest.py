@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.kineto import accelerator
+from ccltui.parsers.kineto.scanner import accelerator
 
 DECODERS = ["general", "compiled"]
 

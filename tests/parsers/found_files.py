@@ -6,7 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
-from parsers.discover import Discovery, FoundFile
+from ccltui.parsers.discovery.discover import Discovery, FoundFile
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
 

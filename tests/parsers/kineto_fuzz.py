@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from parsers.columns import CollectiveArgs, Events, RankTrace
-from parsers.errors import TraceError
-from parsers.kineto import accelerator
-from parsers.kineto.reader import read_kineto
+from ccltui.parsers.columns import CollectiveArgs, Events, RankTrace
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.kineto.kineto_reader import read_kineto
+from ccltui.parsers.kineto.scanner import accelerator
 
 WHOLE = 8 << 20
 SIZES = (1, 2, 3, 7, 31, 64, 257, 1000, 4096, 65536)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.errors import GrammarError
-from parsers.units import (
+from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.units import (
     COLUMN_UNITS_NS,
     INT64_MAX,
     INT64_MIN,
@@ -15,7 +15,7 @@ from parsers.units import (
     format_duration,
     parse_duration,
 )
-from parsers.window import (
+from ccltui.parsers.window import (
     Window,
     format_ranks,
     format_steps,

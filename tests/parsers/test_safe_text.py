@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.safe_text import safe_text
+from ccltui.parsers.safe_text import safe_text
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metrics.collectives.instance import describe
-from metrics.collectives.verdicts import CAUSES
-from metrics.registry import find
-from metrics.result import Result
-from metrics.view import View
-from parsers.job import open_job
+from ccltui.metrics.collectives.causes.verdicts import CAUSES
+from ccltui.metrics.collectives.reports.instance_report import describe
+from ccltui.metrics.registry import find
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
 
 pytestmark = pytest.mark.shared
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from metrics.flops import flops_of
-from metrics.registry import find
-from metrics.view import View, ViewOptions
-from parsers.execution.reader import read_execution_trace
-from parsers.job import open_job
+from ccltui.metrics.model.flops import flops_of
+from ccltui.metrics.registry import find
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.execution.execution_reader import read_execution_trace
+from ccltui.parsers.job import open_job
 
 pytestmark = pytest.mark.shared
 

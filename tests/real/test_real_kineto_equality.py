@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from test_real_kineto_walk import FILES
 
-from parsers.columns import CollectiveArgs, Events, RankTrace
-from parsers.errors import TraceError
-from parsers.kineto import accelerator
-from parsers.kineto.reader import read_kineto
+from ccltui.parsers.columns import CollectiveArgs, Events, RankTrace
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.kineto.kineto_reader import read_kineto
+from ccltui.parsers.kineto.scanner import accelerator
 
 pytestmark = pytest.mark.skipif(
     not accelerator.compiled(), reason="the scanner is not compiled here"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from parsers.columns import Group
-from parsers.errors import TraceError
-from parsers.kineto.builder import group_of
-from parsers.kineto.reader import read_kineto
+from ccltui.parsers.columns import Group
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.kineto.kineto_reader import read_kineto
+from ccltui.parsers.kineto.rank_builder import group_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("CCLTUI_SHARED", ROOT.parent / "shared"))

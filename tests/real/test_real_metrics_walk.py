@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from metrics.device_time import PARTS
-from metrics.registry import metrics
-from metrics.result import Result
-from metrics.view import View, ViewOptions
-from parsers.job import open_job, start_job
-from parsers.window import Window
+from ccltui.metrics.device.device_time import PARTS
+from ccltui.metrics.registry import metrics
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.job import open_job, start_job
+from ccltui.parsers.window import Window
 
 pytestmark = pytest.mark.shared
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from ccltui.metrics.nsys_reports import make_report
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.nsys.report_export import export_report
+from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.report.nsys_cells import rows
-from metrics.nsys_reports import make_report
-from parsers.errors import TraceError
-from parsers.nsys.report import export_report
-from parsers.nsys.report_reader import read_report_tables
 
 NSYS = shutil.which("nsys")
 pytestmark = [

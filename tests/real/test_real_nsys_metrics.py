@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from metrics.directory import metric_cal
-from metrics.registry import metrics
-from metrics.view import View
-from parsers.job import open_job
+from ccltui.metrics.metric_cal import metric_cal
+from ccltui.metrics.registry import metrics
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
 
 DDP53 = "nsys/ddp53/profiles/ddp53_profile.sqlite"
 BEFORE = "nsys/nsys-ai/mfu_2gpu_before.sqlite"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from metrics.registry import find
-from metrics.view import View, ViewOptions
-from parsers.job import open_job
+from ccltui.metrics.registry import find
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.job import open_job
 
 pytestmark = pytest.mark.shared
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parsers.columns import Group, RankTrace
-from parsers.nsys.reader import read_nsys
+from ccltui.parsers.columns import Group, RankTrace
+from ccltui.parsers.nsys.nsys_reader import read_nsys
 
 DDP53 = "nsys/ddp53/profiles/ddp53_profile.sqlite"
 BEFORE = "nsys/nsys-ai/mfu_2gpu_before.sqlite"

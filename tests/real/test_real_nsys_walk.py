@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from metrics.alltoall import exchanges_of_section, study
-from metrics.nsys_reports import REPORTS, make_report
-from metrics.nsys_reports.from_text import report_of_section
-from metrics.registry import metrics
-from metrics.view import View
-from parsers.discover import discover
-from parsers.errors import TraceError
-from parsers.found import FoundFile, Kind
-from parsers.job import open_job
-from parsers.nsys.report_reader import read_report_tables
-from parsers.nsys.text import read_stats_text
+from ccltui.metrics.nsys_reports import REPORTS, make_report
+from ccltui.metrics.nsys_reports.alltoall_delays import exchanges_of_section, study
+from ccltui.metrics.nsys_reports.from_text import report_of_section
+from ccltui.metrics.registry import metrics
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.discovery.discover import discover
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.found_files import FoundFile, Kind
+from ccltui.parsers.job import open_job
+from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 
 pytestmark = pytest.mark.shared
 

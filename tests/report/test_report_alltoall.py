@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.alltoall import studies_of
+from ccltui.parsers.errors import NotFoundError
+from ccltui.report.alltoall_study import studies_of
 from ccltui.report.alltoall_writers import write_column, write_csv, write_json, write_svg
-from parsers.errors import NotFoundError
 
 BANNER = (
     "Processing [{database}] with [/opt/nsight-systems/2024.1.1/reports/{report}.py]"

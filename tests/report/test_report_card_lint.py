@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.card_lint import Complaint, lint
 from ccltui.demo import Spec, write_job
-from parsers.job import Job, open_job
-from parsers.train_config import TrainConfig
-from parsers.workload_card import Card, read_card
+from ccltui.doctor.card_lint import Complaint, lint
+from ccltui.parsers.card.workload_card import Card, read_card
+from ccltui.parsers.job import Job, open_job
+from ccltui.parsers.runs.train_config import TrainConfig
 
 
 def card_of(tmp_path: Path, text: str) -> Card:

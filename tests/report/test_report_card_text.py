@@ -9,11 +9,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.card_lint import lint
+from ccltui.doctor.card_lint import lint
+from ccltui.metrics.card.card_draft import Fact
+from ccltui.parsers.card.card_keys import FIELDS, known_keys
+from ccltui.parsers.card.workload_card import Card, read_card
 from ccltui.report.card_text import LAYOUT, Line, Section, card_text
-from metrics.card_draft import Fact
-from parsers.card_keys import FIELDS, known_keys
-from parsers.workload_card import Card, read_card
 
 
 def read_back(tmp_path: Path, facts: dict[str, Fact]) -> Card:

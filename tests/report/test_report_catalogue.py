@@ -8,8 +8,8 @@ import json
 
 import pytest
 
+from ccltui.metrics.registry import metrics
 from ccltui.report.catalogue import CATEGORIES, WRITERS, Catalogue, Outcome, Row, Shown
-from metrics.registry import metrics
 
 METRICS = (
     Shown("iter_time", "step time", "ms", False, "time", "How long a step takes."),

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from nsys_exports import Export
 
-from ccltui import checks
-from ccltui.checks import check
 from ccltui.demo import Cut, Spec, write_job
-from parsers.job import Job, open_job
-from parsers.kineto import accelerator
+from ccltui.doctor import trace_checks
+from ccltui.doctor.trace_checks import check
+from ccltui.parsers.job import Job, open_job
+from ccltui.parsers.kineto.scanner import accelerator
 
 SMALL = Spec(tp=1, steps=2, layers=2, gpus_per_node=2, stragglers=())
 
@@ -221,7 +221,7 @@ def test_which_decoder_is_in_use(
     monkeypatch.setenv("CCLTUI_ACCEL", wanted)
     monkeypatch.setattr(accelerator, "compiled", lambda: compiled)
 
-    finding = checks.decoder(job)
+    finding = trace_checks.decoder(job)
 
     assert finding.state == state
     assert words in finding.message

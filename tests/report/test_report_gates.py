@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ccltui.metrics.result import Reason, Result
+from ccltui.parsers.errors import GrammarError
 from ccltui.report.gates import judge, parse_gate
-from metrics.result import Reason, Result
-from parsers.errors import GrammarError
 
 LAG = Result(
     metric="straggler_lag",

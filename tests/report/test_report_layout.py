@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ccltui.report.layout import (
+from ccltui.report.text_layout import (
     bytes_text,
     count_text,
     duration_text,

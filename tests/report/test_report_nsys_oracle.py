@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ccltui.metrics.nsys_reports import REPORTS, Filter, make_report
+from ccltui.parsers.nsys.report_reader import read_report_tables
+from ccltui.parsers.nsys.report_tables import ReportTables
 from ccltui.report.nsys_writers import write_column, write_csv, write_json
-from metrics.nsys_reports import REPORTS, Filter, make_report
-from parsers.nsys.report_reader import read_report_tables
-from parsers.nsys.report_tables import ReportTables
 
 UNITS = {"nsec": "ns", "usec": "us", "sec": "sec"}
 OF_BOTH = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from ccltui import exit_codes
+from ccltui.parsers.errors import CardError, GrammarError, NotFoundError
 from ccltui.process import run
-from parsers.errors import CardError, GrammarError, NotFoundError
 
 
 @pytest.mark.parametrize(

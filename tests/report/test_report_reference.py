@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.report import reference
-from ccltui.tui.actions import ACTIONS
-from metrics import registry
+from ccltui.metrics import registry
+from ccltui.tools import reference
+from ccltui.tui.actions.action_list import ACTIONS
 
 
 @pytest.mark.parametrize("name", sorted(reference.pages()))
 def test_a_page_is_up_to_date(name: str) -> None:
     committed = (reference.DOCS / name).read_text(encoding="utf-8")
-    assert committed == reference.pages()[name], "run python -m ccltui.report.reference"
+    assert committed == reference.pages()[name], "run python -m ccltui.tools.reference"
 
 
 def test_the_check_says_what_differs(

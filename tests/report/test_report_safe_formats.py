@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.report.csv_text import Cell, csv_text
-from ccltui.report.json_text import printable_json
-from ccltui.report.markdown import code, escaped, table_row
+from ccltui.report.markdown_text import code, escaped, table_row
+from ccltui.report.printable_json import printable_json
 
 
 @pytest.mark.parametrize(

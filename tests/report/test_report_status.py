@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ccltui.commands.measure import Measured
-from ccltui.report.envelope import TraceSummary
-from metrics.registry import find
-from metrics.result import Reason, Result, Status
+from ccltui.metrics.registry import find
+from ccltui.metrics.result import Reason, Result, Status
+from ccltui.report.json_document import TraceSummary
 
 METRIC = find("coll_call_num")
 

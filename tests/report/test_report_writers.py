@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ccltui.report.envelope import Entry, Report, TraceSummary
+from ccltui.metrics.result import Reason, Result
+from ccltui.parsers.window import parse_window
 from ccltui.report.gates import judge, parse_gate
-from ccltui.report.layout import EMPTY
-from ccltui.report.rows import cell_text, rows_of, unit_of
-from ccltui.report.selection import Selection
+from ccltui.report.json_document import Entry, Report, TraceSummary
+from ccltui.report.measured_scope import Selection
+from ccltui.report.result_rows import cell_text, rows_of, unit_of
+from ccltui.report.text_layout import EMPTY
 from ccltui.report.writers import WRITERS, json_bytes, write_csv, write_json, write_table
-from metrics.result import Reason, Result
-from parsers.window import parse_window
 
 LAG = Result(
     metric="straggler_lag",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark
 from cluster_benchmark import report, storage
 from cluster_benchmark.row import GB, Row
-from parsers.cluster.benchmark import read_cluster_benchmark
 
 ABOUT = report.About(
     timestamp="2026-01-01T10:00:00.000000",

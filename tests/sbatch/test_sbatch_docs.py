@@ -10,7 +10,7 @@ from memory import state_bytes
 from sbatch_scripts import SBATCH
 from train_config import read_train_config
 
-from parsers.workload_card import read_card
+from ccltui.parsers.card.workload_card import read_card
 
 ROOT = SBATCH.parent
 GUIDES = [SBATCH / "README.md", SBATCH / "perlmutter" / "README.md", ROOT / "docs" / "collect.md"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ccltui.parsers.nsys.text_reports.stats_text import parse_stats_text
 from gpt2_run import records
 from gpt2_run.summary import Summary, top_of
-from parsers.nsys.text import parse_stats_text
 
 FOLDER = Path(__file__).resolve().parents[2] / "sbatch" / "gpt2_deepspeed"
 EPOCH = records.Epoch(

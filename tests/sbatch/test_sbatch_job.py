@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sbatch_scripts import SBATCH, Done, environment_with, path_with, script, stand_in
 
-from parsers.workload_card import read_card
+from ccltui.parsers.card.workload_card import read_card
 
 TORCHRUN = Path(__file__).parent / "fake_torchrun.sh"
 NAME = "llama3.1-8b-torchtitan-tp-perlmutter-16"

@@ -13,7 +13,7 @@ from sbatch_scripts import SBATCH
 from train_config import read_train_config
 
 from ccltui import cli
-from parsers.workload_card import read_card
+from ccltui.parsers.card.workload_card import read_card
 
 
 @dataclass(frozen=True, slots=True)

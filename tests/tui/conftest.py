@@ -11,8 +11,8 @@ from textual import constants
 from textual.pilot import Pilot
 
 from ccltui.tui.app import Explorer
-from ccltui.tui.background import MakeAnalyst
-from ccltui.tui.loader import Load
+from ccltui.tui.engine.background import MakeAnalyst
+from ccltui.tui.engine.loader import Load
 from ccltui.tui.options import ColorName, ExplorerOptions
 
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from textual.pilot import Pilot
 
 from ccltui.tui.app import Explorer
-from ccltui.tui.queries import is_waiting
-from ccltui.tui.viewstate import Pane
+from ccltui.tui.state.queries import is_waiting
+from ccltui.tui.state.view_state import Pane
 
 Start = Callable[..., Explorer]
 Settle = Callable[[Pilot[int]], Awaitable[None]]

@@ -15,7 +15,7 @@ if __name__ == "__main__":
     from fakes import FakeLoad, Plan, literal_analyst
 
     from ccltui.tui import ExplorerOptions, prepare_environment
-    from ccltui.tui.driver import SlimDriver
+    from ccltui.tui.terminal.driver import SlimDriver
 
     options = ExplorerOptions(color="256")
     prepare_environment(options)

@@ -10,19 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ccltui.tui.adopt import adopt
-from ccltui.tui.analysis import Analyst, stages
-from ccltui.tui.messages import Fact, JobOpened, LoadEnded, OpenFailed, RankFailed, RankLoaded
-from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.scene import Findings, Scene
-from ccltui.tui.session import Filter, Session
-from ccltui.tui.viewport import ColumnView, TimeView
-from ccltui.tui.viewstate import Pane, ViewState
-from metrics.refusal import Refusal
-from metrics.registry import Metric
-from metrics.result import Reason, Result
-from metrics.view import View, ViewOptions
-from parsers.columns import (
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.columns import (
     I64,
     MISSING,
     CollectiveArgs,
@@ -34,9 +26,24 @@ from parsers.columns import (
     Strings,
     Track,
 )
-from parsers.discover import Capture, Discovery, FoundFile
-from parsers.ingest import Failed
-from parsers.job import Job
+from ccltui.parsers.discovery.discover import Capture, Discovery, FoundFile
+from ccltui.parsers.ingest.load import Failed
+from ccltui.parsers.job import Job
+from ccltui.tui.engine.analysis import Analyst, stages
+from ccltui.tui.engine.messages import (
+    Fact,
+    JobOpened,
+    LoadEnded,
+    OpenFailed,
+    RankFailed,
+    RankLoaded,
+)
+from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.state.rebase_findings import adopt
+from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.viewport import ColumnView, TimeView
 
 BASE_NS = 1_700_000_000_000_000_000
 COMPUTE_NS = 700_000

@@ -13,14 +13,14 @@ from explorers import Settle, Start, appears, press, screen, shows
 from fakes import FakeLoad, Plan, fail_to_open
 from textual.pilot import Pilot
 
-from ccltui.tui.actions import active
-from ccltui.tui.messages import Fact, JobOpened, LoadEnded
-from ccltui.tui.session import Filter
-from ccltui.tui.viewstate import Pane
-from ccltui.tui.widgets.canvas import CellCanvas
-from parsers.discover import Capture, Discovery, FoundFile
-from parsers.job import Job
-from parsers.window import Window
+from ccltui.parsers.discovery.discover import Capture, Discovery, FoundFile
+from ccltui.parsers.job import Job
+from ccltui.parsers.window import Window
+from ccltui.tui.actions.action_list import active
+from ccltui.tui.chrome.canvas import CellCanvas
+from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded
+from ccltui.tui.state.session import Filter
+from ccltui.tui.state.view_state import Pane
 
 
 async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from ccltui.tui.elsewhere import made_elsewhere
+from ccltui.tui.subprocess_task import made_elsewhere
 
 
 def never() -> bool:

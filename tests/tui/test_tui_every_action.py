@@ -14,12 +14,12 @@ from explorers import Settle, Start
 from fakes import FakeLoad, Plan
 from textual.pilot import Pilot
 
-from ccltui.tui.action import Action, Effect
-from ccltui.tui.actions import ACTIONS, by_id
+from ccltui.tui.actions.action import Action, Effect
+from ccltui.tui.actions.action_list import ACTIONS, by_id
 from ccltui.tui.app import Explorer
-from ccltui.tui.scene import Scene
-from ccltui.tui.tape import is_idle
-from ccltui.tui.viewstate import Pane
+from ccltui.tui.input.recorder import is_idle
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Pane
 
 BEFORE: dict[str, tuple[str, ...]] = {
     "pane.summary": ("2",),
@@ -37,8 +37,8 @@ ELSEWHERE: dict[str, str] = {
     "pane.runs": "test_tui_side_panes.py::test_a_directory_of_runs_opens_in_runs",
     "pane.cluster": "test_tui_side_panes.py::test_a_directory_with_both_offers_both",
     "pane.reports": "test_tui_reports_pane.py::test_reports_stand_beside_the_panes_of_traces",
-    "open.capture": "test_tui_files.py::test_enter_opens_another_capture",
-    "open.run": "test_tui_files.py::test_enter_opens_the_traces_of_a_run",
+    "open.capture": "test_files.py::test_enter_opens_another_capture",
+    "open.run": "test_files.py::test_enter_opens_the_traces_of_a_run",
     "filter.clear": "test_tui_app.py::test_a_window_filters_every_pane_without_a_reload",
 }
 """Actions that a job in memory cannot show, and the test that does."""
@@ -68,7 +68,7 @@ class Watched:
         monkeypatch.setattr(app, "exit", lambda code: self.calls.append(f"exit {code}"))
         app.control.effects[Effect.SUSPEND] = lambda: self.calls.append("suspended")
         monkeypatch.setattr(
-            "ccltui.tui.compat.forget_screen", lambda _: self.calls.append("repainted")
+            "ccltui.tui.terminal.compat.forget_screen", lambda _: self.calls.append("repainted")
         )
 
     def reset(self) -> None:

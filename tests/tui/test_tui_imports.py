@@ -17,7 +17,10 @@ def said_by(code: str) -> str:
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("ccltui.cli", ["numpy", "tomllib", "tempfile", "ccltui.report.gates", "metrics.result"]),
+        (
+            "ccltui.cli",
+            ["numpy", "tomllib", "tempfile", "ccltui.report.gates", "ccltui.metrics.result"],
+        ),
         ("ccltui.tui", ["textual", "rich", "numpy", "asyncio"]),
         ("ccltui.tui.app", ["numpy", "orjson", "yaml", "msgspec"]),
         (
@@ -35,7 +38,7 @@ def test_modules_that_are_not_imported(module: str, absent: list[str]) -> None:
 def test_the_command_palette_and_tls_are_left_out_until_they_are_asked_for() -> None:
     code = """\
 import sys
-from ccltui.tui.lean import import_textual
+from ccltui.tui.terminal.lean_import import import_textual
 import_textual()
 import asyncio
 print("textual.app" in sys.modules, "textual.widgets._input" in sys.modules, "ssl" in sys.modules)
@@ -52,7 +55,7 @@ def test_what_is_there_already_stays() -> None:
     code = """\
 import ssl, textual.app
 from textual.command import Provider
-from ccltui.tui.lean import import_textual
+from ccltui.tui.terminal.lean_import import import_textual
 import_textual()
 import sys
 print(sys.modules["ssl"] is ssl, textual.app.Provider is Provider)
@@ -78,10 +81,10 @@ def test_before_a_trace_is_known_the_key_line_names_what_needs_none() -> None:
 import sys
 import ccltui.tui.app
 from ccltui.tui import lines
-from ccltui.tui.scene import Scene
-from ccltui.tui.session import Session
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.session import Session
 text = "".join(text for text, _ in lines.keys(Scene(Session("run")), 80))
-print(text.split(), "ccltui.tui.actions" in sys.modules)
+print(text.split(), "ccltui.tui.actions.action_list" in sys.modules)
 """
 
     said = said_by(code)

@@ -8,10 +8,10 @@ import pytest
 from explorers import Settle, Start, press
 from fakes import scene
 
-from ccltui.tui.adopt import adopt
-from ccltui.tui.session import Filter
-from ccltui.tui.viewstate import Pane
-from parsers.window import Window
+from ccltui.parsers.window import Window
+from ccltui.tui.state.rebase_findings import adopt
+from ccltui.tui.state.session import Filter
+from ccltui.tui.state.view_state import Pane
 
 
 @pytest.mark.parametrize("late", [True, False])

@@ -8,11 +8,11 @@ import pytest
 from explorers import Settle, Start
 from textual.pilot import Pilot
 
-from ccltui.tui import compare
 from ccltui.tui.app import Explorer
-from ccltui.tui.queries import is_waiting, steps_told, stream_query, told
-from ccltui.tui.scene import Scene
-from ccltui.tui.viewstate import Layout, Order, Pane, Section, Shown
+from ccltui.tui.moves import compare_ranks
+from ccltui.tui.state.queries import is_waiting, steps_told, stream_query, told
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Layout, Order, Pane, Section, Shown
 
 Check = Callable[[Scene], object]
 
@@ -40,8 +40,8 @@ KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
     "view.merge": (("3", "b"), lambda s: s.state.merged),
     "filter.kernels": (("3", "C", *"copies", "enter"), lambda s: s.state.kernels == "copies"),
     "steps.order": (("6", "o"), lambda s: s.state.steps_in_order),
-    "compare.block": (("2", "]", "3", "R"), lambda s: compare.block(s) is not None),
-    "compare.versus": (("3", "V", *"r4", "enter"), lambda s: compare.versus(s) is not None),
+    "compare.block": (("2", "]", "3", "R"), lambda s: compare_ranks.block(s) is not None),
+    "compare.versus": (("3", "V", *"r4", "enter"), lambda s: compare_ranks.versus(s) is not None),
     "compare.sort": (("3", "V", "enter", "O"), lambda s: s.state.drawer and s.state.drawer.by_size),
     "versus, then enter": (
         ("6", "V", "enter", "enter"),

@@ -10,11 +10,11 @@ from explorers import Start, listed, pane, pane_text
 from nsys_exports import Export
 from textual.pilot import Pilot
 
-from ccltui.tui import side_tables
+from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.app import Explorer
-from ccltui.tui.commandline import command_line
-from ccltui.tui.loader import run_load
-from ccltui.tui.viewstate import Pane
+from ccltui.tui.engine.loader import run_load
+from ccltui.tui.state import side_tables
+from ccltui.tui.state.view_state import Pane
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 KERNEL = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm *, unsigned long, ncclWork *)"

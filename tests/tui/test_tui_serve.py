@@ -20,8 +20,8 @@ import aiohttp
 import pytest
 from planted_modules import plant
 
+from ccltui.parsers.errors import NotFoundError
 from ccltui.tui.serve import command_of, is_ours
-from parsers.errors import NotFoundError
 
 
 def test_visitors_get_the_same_command_without_the_server() -> None:

@@ -13,12 +13,12 @@ from runs_by_hand import BUCKET200 as EPOCH
 from runs_by_hand import CAPTURE_B, document, pair, put_run, with_capture
 from textual.pilot import Pilot
 
-from ccltui.tui import side_tables
+from ccltui.tui.actions.export import rows_of
+from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.app import Explorer
-from ccltui.tui.commandline import command_line
-from ccltui.tui.export import rows_of
-from ccltui.tui.loader import run_load
-from ccltui.tui.viewstate import Pane
+from ccltui.tui.engine.loader import run_load
+from ccltui.tui.state import side_tables
+from ccltui.tui.state.view_state import Pane
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 Compare = Callable[..., bool]

@@ -15,8 +15,8 @@ from ptys import Program, running
 
 from ccltui import splash
 from ccltui.splash import frame, frame_lines, opens_explorer
-from ccltui.tui.scene import Scene
-from ccltui.tui.session import Session
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.session import Session
 
 
 class Tty:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ccltui.draw import numbers
-from ccltui.draw.align import ABSENT, Columns, Rows, align
+from ccltui.draw.alignment_chart import ABSENT, Columns, Rows, align
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_hits
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
-from ccltui.tui.panes.gutter import gutter
-from ccltui.tui.queries import hit_query
-from ccltui.tui.reasons import no_collectives
-from ccltui.tui.scene import Scene, rank_name
+from ccltui.tui.actions.unavailable_reasons import no_collectives
+from ccltui.tui.state.queries import hit_query
+from ccltui.tui.state.rank_labels import gutter
+from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
-    from ccltui.tui.communicator import Communicator
+    from ccltui.tui.state.communicator import Communicator
 
 _DETAIL = (
     Column("rank", widest=24),

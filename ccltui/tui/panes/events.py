@@ -6,9 +6,9 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
-from ccltui.tui.events import NONE, CallColumns, EventTable
-from ccltui.tui.queries import event_query
-from ccltui.tui.scene import Scene
+from ccltui.tui.state.event_table import NONE, CallColumns, EventTable
+from ccltui.tui.state.queries import event_query
+from ccltui.tui.state.scene import Scene
 
 _RESOLUTION_NS = 1_000
 _TIMES = (Column("start", "right"), Column("dur", "right"))

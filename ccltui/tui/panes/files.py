@@ -6,8 +6,8 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit_middle
-from ccltui.tui.file_rows import file_rows
-from ccltui.tui.scene import Scene
+from ccltui.tui.state.file_rows import file_rows
+from ccltui.tui.state.scene import Scene
 
 _STATE = 20
 """Room that is kept for the states; the whole of one stands below."""

@@ -10,12 +10,12 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
-from ccltui.tui.scene import Scene, rank_name
-from ccltui.tui.summary_rows import Number, RankColumns, leading, rank_columns
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.summary_rows import Number, RankColumns, leading, rank_columns
 
 if TYPE_CHECKING:
-    from metrics.registry import Metric
-    from metrics.result import Result
+    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.result import Result
 
 
 def by_rank(scene: Scene, metric: Metric, height: int, width: int, *, full: bool = False) -> Planes:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.text import wrap
-from ccltui.tui import side_tables
-from ccltui.tui.scene import Scene
+from ccltui.tui.state import side_tables
+from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
     from ccltui.report.nsys_overview import OverviewLine

@@ -11,11 +11,11 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import clean, fit_middle, wrap
-from ccltui.tui import side_tables
-from ccltui.tui.scene import Scene
+from ccltui.tui.state import side_tables
+from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
-    from metrics.runs.table import RunRow
+    from ccltui.metrics.runs.runs_table import RunRow
 
 _NAME = 24
 _WIDE_NAME = 40

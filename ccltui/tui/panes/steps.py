@@ -8,10 +8,10 @@ from ccltui.draw import numbers
 from ccltui.draw.bars import put_bar, put_scale
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
-from ccltui.tui import steps
-from ccltui.tui.queries import steps_told
-from ccltui.tui.scene import Scene, rank_name
-from metrics.step_parts import StepParts, one_per_rank
+from ccltui.metrics.device.step_parts import StepParts, one_per_rank
+from ccltui.tui.moves import step_rows
+from ccltui.tui.state.queries import steps_told
+from ccltui.tui.state.scene import Scene, rank_name
 
 _LABELS = 30
 _MOST_STEPS = 0.55
@@ -21,11 +21,11 @@ _MOST_STEPS = 0.55
 def paint(scene: Scene, height: int, width: int) -> Planes:
     """Steps above, the ranks of the chosen one below."""
     planes = Planes.blank(height, width, Ink.TEXT)
-    parts, order = steps_told(scene), steps.order(scene)
+    parts, order = steps_told(scene), step_rows.order(scene)
     if parts is None or not order:
         planes.put(1, 1, _nothing(scene), Ink.DIM)
         return planes
-    at = steps.current(scene)
+    at = step_rows.current(scene)
     row = order[at]
     most_ns = max(int(parts.longest_ns.max()), 1)
     room = max(min(len(order), round(height * _MOST_STEPS) - 1), 1)
@@ -48,7 +48,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _nothing(scene: Scene) -> str:
-    why = steps.why_none(scene)
+    why = step_rows.why_none(scene)
     return "no step has device work" if why is None else f"{why[0].upper()}{why[1:]}."
 
 

@@ -13,11 +13,11 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit, wrap
-from ccltui.tui import fix_first
-from ccltui.tui.notes import NoteRow, notes
+from ccltui.tui.moves import loss_list
 from ccltui.tui.panes.metric_table import by_rank
-from ccltui.tui.scene import Scene, rank_name
-from ccltui.tui.summary_rows import (
+from ccltui.tui.state.notes import NoteRow, notes
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.summary_rows import (
     Number,
     extremes,
     fallback,
@@ -27,11 +27,11 @@ from ccltui.tui.summary_rows import (
     spread,
     trend,
 )
-from ccltui.tui.viewstate import Section
+from ccltui.tui.state.view_state import Section
 
 if TYPE_CHECKING:
-    from metrics.registry import Metric
-    from metrics.result import Result
+    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.result import Result
 
 WIDE = 160
 _SIDE = 76
@@ -93,8 +93,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 
 def _put_losses(planes: Planes, scene: Scene, width: int) -> int:
     """What to fix first; returns the row after it."""
-    planes.put(0, 1, fit(fix_first.heading(scene), width - 1), Ink.DIM)
-    found = fix_first.losses(scene)
+    planes.put(0, 1, fit(loss_list.heading(scene), width - 1), Ink.DIM)
+    found = loss_list.losses(scene)
     in_section = scene.state.section is Section.LOSSES
     for index, loss in enumerate(found):
         on = in_section and index == (scene.state.loss or 0)
@@ -161,7 +161,7 @@ def _put_metrics(planes: Planes, scene: Scene, y: int, end: int, width: int) -> 
     planes.put(y, 1, lines[0], Ink.DIM)
     y += 1
     at = 3 + min(max(len(row.cells[0]) for row in rows), _WIDEST)
-    in_section, above = scene.state.section is Section.METRICS, len(fix_first.losses(scene))
+    in_section, above = scene.state.section is Section.METRICS, len(loss_list.losses(scene))
     for index in range(first, min(first + room, len(rows))):
         row, on = rows[index], in_section and index == chosen
         ink = Ink.LABEL_ON if on else row.ink
@@ -221,7 +221,7 @@ def _picture(column: Mapping[str, Number], labels: Sequence[str]) -> str:
 def _put_notes(planes: Planes, remarks: Sequence[NoteRow], y: int, scene: Scene) -> None:
     """Remarks from a row on, the chosen one among them; those that find no room are counted."""
     chosen = _chosen_note(scene, len(remarks))
-    above = len(fix_first.losses(scene)) + len(scene.findings.metrics)
+    above = len(loss_list.losses(scene)) + len(scene.findings.metrics)
     begin = _first_note(remarks, planes.height - y, planes.width, chosen)
     for index, note in enumerate(remarks[begin:], begin):
         last = index == len(remarks) - 1

@@ -9,18 +9,18 @@ import numpy as np
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
-from ccltui.draw.ranks import RankRow, StepMark, timeline
+from ccltui.draw.rank_rows import RankRow, StepMark, timeline
 from ccltui.draw.ruler import put_area, put_hits
-from ccltui.draw.timeline import Selected, TimeGrid
-from ccltui.tui import area
-from ccltui.tui.panes.gutter import gutter
-from ccltui.tui.queries import hit_query, kernel_query, stream_query, told
-from ccltui.tui.scene import Scene, Span, rank_name
+from ccltui.draw.timeline_chart import Selected, TimeGrid
+from ccltui.tui.moves import measured_area
+from ccltui.tui.state.queries import hit_query, kernel_query, stream_query, told
+from ccltui.tui.state.rank_labels import gutter
+from ccltui.tui.state.scene import Scene, Span, rank_name
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
     from ccltui.draw.minimap import What
-    from ccltui.tui.streams import Streams
+    from ccltui.tui.state.device_streams import Streams
 
 _TALL = 30
 """Rows of a pane from which two are left for the whole window."""
@@ -52,7 +52,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     )
     if mapped:
         planes = _with_minimap(planes, scene, span, mapped)
-    measured = area.span(scene)
+    measured = measured_area.span(scene)
     if measured is not None:
         put_area(
             planes, gutter(scene), view.column(measured.start_ns), view.column(measured.end_ns)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from parsers.nsys.text_table import Section, StatsText
+from ccltui.parsers.nsys.text_reports.typed_table import Section, StatsText
 
 _KINDS: Final = {"nvtx_sum": ("nvtx", "Range"), "osrt_sum": ("osrt", "Name")}
 _TOP: Final = 5

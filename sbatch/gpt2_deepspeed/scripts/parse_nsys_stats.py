@@ -16,9 +16,9 @@ from typing import Any, Final
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(2, str(Path(__file__).resolve().parents[3]))
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from gpt2_run.summary import Summary, top_of
-from parsers.errors import TraceError
-from parsers.nsys.text import read_stats_text
 
 _TEXTS: Final = "nsys_stats_*.txt"
 

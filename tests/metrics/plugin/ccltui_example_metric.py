@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from metrics.envelope import answer
-from metrics.refusal import refuse
-from metrics.registry import Metric
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
-    from metrics.result import Result
-    from metrics.view import View
+    from ccltui.metrics.result import Result
+    from ccltui.metrics.view.job_view import View
 
 
 def compute(view: View) -> Result:

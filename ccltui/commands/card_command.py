@@ -1,0 +1,169 @@
+"""``ccltui card``: write the beginning of a workload card, and check one."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadOptions, load_job
+from ccltui.parsers.errors import GrammarError
+from ccltui.report.json_document import SCHEMA_VERSION
+from ccltui.report.output import check_target, write_report
+
+if TYPE_CHECKING:
+    from ccltui.doctor.card_lint import Complaint
+    from ccltui.parsers.card.workload_card import Card
+    from ccltui.parsers.job import Job
+    from ccltui.parsers.runs.train_config import TrainConfig
+
+PROG: Final = "ccltui card"
+_INIT_DESCRIPTION = """\
+Print a workload card with what the traces in DIR and a train_config.toml tell, each value with
+its source; what nobody states is left as a comment. -o writes it to a file that does not exist
+yet: a card is never overwritten."""
+_LINT_DESCRIPTION = """\
+Check a workload card: values of the wrong type, unknown keys, contradictions within the card,
+with the traces and with the train_config.toml of the job. A directory is searched for its card,
+and its traces are read; a card alone is checked by itself."""
+_LINT_EPILOG = "The exit status is 4 when there is an error; warnings do not change it."
+_CONFIG_HELP = (
+    "configuration of the job: the TOML of torchtitan until 0.2; default: the train_config.toml "
+    "beside the traces, if there is one"
+)
+_CONFIG_NAME: Final = "train_config.toml"
+
+
+def init_parser() -> args.Parser:
+    """The arguments of ``ccltui card init``."""
+    result = args.Parser(
+        prog=f"{PROG} init",
+        usage=f"{PROG} init [DIR] [--config FILE] [options]",
+        description=_INIT_DESCRIPTION,
+    )
+    result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
+    result.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, which is not there")
+    args.add_capture(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def lint_parser() -> args.Parser:
+    """The arguments of ``ccltui card lint``."""
+    result = args.Parser(
+        prog=f"{PROG} lint",
+        usage=f"{PROG} lint CARD|DIR [--config FILE] [--traces DIR] [options]",
+        description=_LINT_DESCRIPTION,
+        epilog=_LINT_EPILOG,
+    )
+    result.add_argument("card", metavar="CARD|DIR", help="a card, or the directory of one")
+    result.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+    result.add_argument("--traces", metavar="DIR", help="traces that CARD describes")
+    result.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    args.add_capture(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui card`` with its arguments; the exit status."""
+    commands: Mapping[str, Callable[[Sequence[str]], int]] = {"init": _init, "lint": _lint}
+    command = commands.get(arguments[0]) if arguments else None
+    if command is None:
+        raise GrammarError(f"{PROG} init [DIR] or {PROG} lint CARD? --help after either tells more")
+    return command(arguments[1:])
+
+
+def _init(arguments: Sequence[str]) -> int:
+    options = init_parser().parse_args(arguments)
+    if options.trace is None and options.config is None:
+        raise GrammarError("a card of what? give a trace directory, --config FILE, or both")
+    _check_output(options.output)
+    if options.output not in (None, "-") and Path(options.output).exists():
+        raise GrammarError(f"{options.output} exists; a card is never overwritten")
+    from ccltui.metrics.card.card_draft import draft  # noqa: PLC0415
+    from ccltui.report.card_text import card_text  # noqa: PLC0415  (numpy)
+
+    config = _config(options.config, options.trace)
+    job = None if options.trace is None else load_job(LoadOptions.of(options.trace, options)).job
+    write_report(card_text(draft(job, config)), options.output)
+    return exit_codes.OK
+
+
+def _lint(arguments: Sequence[str]) -> int:
+    options = lint_parser().parse_args(arguments)
+    _check_output(options.output)
+    from ccltui.doctor.card_lint import lint  # noqa: PLC0415  (numpy)
+
+    card, job = _card(options)
+    config = _config(options.config, options.traces or options.card)
+    complaints = lint(card, job, config)
+    write = _json if options.format == "json" else _text
+    write_report(write(card, complaints), options.output)
+    errors = any(complaint.level == "error" for complaint in complaints)
+    return exit_codes.GATE if errors else exit_codes.OK
+
+
+def _card(options: argparse.Namespace) -> tuple[Card, Job | None]:
+    """The card to check, and the job that it describes, if there are traces to read."""
+    from ccltui.parsers.card.workload_card import read_card  # noqa: PLC0415
+    from ccltui.parsers.errors import CardError  # noqa: PLC0415
+
+    is_directory = Path(options.card).is_dir()
+    if is_directory and options.traces is not None:
+        raise GrammarError("--traces goes with a card; a directory brings its own traces")
+    if not is_directory and options.traces is None:
+        return read_card(Path(options.card)), None
+    if not is_directory:
+        card = read_card(Path(options.card))
+        job = load_job(LoadOptions.of(options.traces, options)).job
+        return card, dataclasses.replace(job, card=card)
+    job = load_job(LoadOptions.of(options.card, options)).job
+    if job.card_problem is not None:
+        raise CardError(job.card_problem)
+    if job.card is None:
+        message = f"no workload card; {PROG} init writes the beginning of one"
+        raise CardError(message, path=options.card)
+    return job.card, job
+
+
+def _config(path: Path | None, directory: str | None) -> TrainConfig | None:
+    """The configuration that was named, else that of the directory, if any."""
+    from ccltui.parsers.runs.train_config import read_train_config  # noqa: PLC0415
+
+    if path is None and directory is not None:
+        beside = Path(directory) / _CONFIG_NAME
+        path = beside if beside.is_file() else None
+    return None if path is None else read_train_config(path)
+
+
+def _check_output(target: str | None) -> None:
+    problem = check_target(target)
+    if problem is not None:
+        raise GrammarError(problem)
+
+
+def _text(card: Card, complaints: Sequence[Complaint]) -> bytes:
+    from ccltui.report.text_layout import text_bytes  # noqa: PLC0415
+
+    lines = []
+    for complaint in complaints:
+        place = card.path if complaint.line is None else f"{card.path}:{complaint.line}"
+        lines.append(f"{place}: {complaint.level}: {complaint.message}")
+    return text_bytes(lines or [f"{card.path}: nothing to complain about"])
+
+
+def _json(card: Card, complaints: Sequence[Complaint]) -> bytes:
+    from ccltui.report.writers import json_bytes  # noqa: PLC0415  (orjson)
+
+    found = [dataclasses.asdict(complaint) for complaint in complaints]
+    document = {"schema_version": SCHEMA_VERSION, "path": card.path, "complaints": found}
+    return json_bytes(document, indent=True)

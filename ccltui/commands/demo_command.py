@@ -1,0 +1,90 @@
+"""``ccltui demo``: write a synthetic job whose answers are known, and open it."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands import explore
+from ccltui.commands.loading import LoadOptions
+from ccltui.parsers.errors import GrammarError
+from ccltui.report.measured_scope import Selection
+from ccltui.report.output import say, write_report
+from ccltui.report.text_layout import text_bytes
+
+PROG = "ccltui demo"
+FOLDER = "ccltui-demo"
+_USAGE = "ccltui demo [DIR] [options]"
+_DESCRIPTION = """\
+Write the traces of a synthetic job into DIR (default: a folder ccltui-demo in your cache
+directory) and open them: 8 ranks on two hosts, a straggler, a clock that is 5 ms off."""
+
+
+def parser() -> args.Parser:
+    """The arguments of ``ccltui demo``."""
+    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
+    result.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="where to write")
+    result.add_argument("--no-open", action="store_true", help="write the traces and leave")
+    result.add_argument(
+        "--seed", type=args.grammar(args.natural), metavar="N", help="of the random variation"
+    )
+    explore.add_arguments(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui demo`` with its arguments; the exit status."""
+    options = parser().parse_args(arguments)
+    directory = write_demo(options.directory, options.seed)
+    write_report(text_bytes([str(directory)]), None)
+    if options.no_open:
+        return exit_codes.OK
+    if not explore.has_terminal():
+        say(f"the explorer needs a terminal; for numbers: ccltui {directory} --metric all")
+        return exit_codes.OK
+    return explore.run(options, _loading(directory, options), Selection())
+
+
+def write_demo(directory: Path | None, seed: int | None) -> Path:
+    """Write the demo job; the folder it is in.
+
+    Raises GrammarError for a folder that holds anything else than an earlier demo, OSError
+    where nothing can be written.
+    """
+    from ccltui.demo import DEMO, write_job  # noqa: PLC0415
+
+    target = _default_directory() if directory is None else directory
+    try:
+        write_job(target, DEMO if seed is None else replace(DEMO, seed=seed))
+    except FileExistsError as error:
+        raise GrammarError(error.strerror or str(error)) from None
+    return target
+
+
+def _default_directory() -> Path:
+    """Beside the column cache, else a temporary folder."""
+    from ccltui.parsers.store.column_store import default_cache_dir  # noqa: PLC0415
+
+    beside = default_cache_dir().with_name(FOLDER)
+    try:
+        beside.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=beside):
+            return beside
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix=f"{FOLDER}-"))
+
+
+def _loading(directory: Path, options: argparse.Namespace) -> LoadOptions:
+    return LoadOptions(
+        str(directory),
+        cache_dir=options.cache_dir,
+        no_cache=options.no_cache,
+        jobs=options.jobs,
+    )

@@ -1,0 +1,68 @@
+"""``ccltui diff A B``: whether two runs can be compared, and what changed between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.parsers.errors import GrammarError
+from ccltui.report.output import check_target, say, write_report
+
+PROG = "ccltui diff"
+_USAGE = "ccltui diff A B [options]"
+_DESCRIPTION = """\
+Compare run B with run A: run directories (a folder of runs that repeat one another counts as
+several), or two cluster benchmarks. First it is checked whether they did the same work; then
+come throughput, step times, losses and calls of NCCL per backward pass, each with its spread
+and a verdict: better, worse, not distinguishable, or not comparable and why."""
+FORMATS = ("table", "csv", "json")
+_DEFAULT_NOISE_PCT = 5.0
+
+
+def parser() -> args.Parser:
+    """The arguments of ``ccltui diff``."""
+    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
+    result.add_argument("a", metavar="A", help="run directory, or cluster benchmark, to compare to")
+    result.add_argument("b", metavar="B", help="what is compared with it")
+    result.add_argument("--format", choices=FORMATS, default="table", help="default: table")
+    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
+    result.add_argument(
+        "--noise",
+        type=args.grammar(_percent),
+        default=_DEFAULT_NOISE_PCT,
+        metavar="PCT",
+        help="how much a number scatters where each side has one value of it and nothing tells "
+        f"more; default: {_DEFAULT_NOISE_PCT:g}",
+    )
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui diff``: 0, or 3 where the runs are not comparable."""
+    options = parser().parse_args(arguments)
+    problem = check_target(options.output)
+    if problem is not None:
+        raise GrammarError(problem)
+    # A wrong command line is refused before numpy is imported.
+    from ccltui.metrics.compare.sides import compare_sides, side  # noqa: PLC0415
+    from ccltui.report.diff_writers import WRITERS, headline  # noqa: PLC0415
+
+    found = compare_sides(side(options.a), side(options.b), noise_pct=options.noise)
+    write_report(WRITERS[options.format](found), options.output)
+    if found.verdict != "not comparable":
+        return exit_codes.OK
+    if options.format != "table":
+        say(headline(found))
+    return exit_codes.REFUSED
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise GrammarError(f"{text[:40]!r} is not a percentage from 0")
+    return value

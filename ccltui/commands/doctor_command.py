@@ -1,0 +1,203 @@
+"""``ccltui doctor DIR``: what was found, what each file is, and whether it can answer."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ccltui import arguments as args
+from ccltui import exit_codes
+from ccltui.commands.loading import LoadedJob, LoadOptions, load_job, look_at
+from ccltui.parsers.errors import GrammarError
+from ccltui.report.json_document import SCHEMA_VERSION
+from ccltui.report.output import check_target, say, write_report
+from ccltui.report.text_layout import bytes_text, table, text_bytes
+
+if TYPE_CHECKING:
+    from ccltui.doctor.trace_checks import Finding
+    from ccltui.parsers.columns import Note
+    from ccltui.parsers.discovery.discover import FoundFile
+    from ccltui.parsers.job import Job
+
+PROG = "ccltui doctor"
+_USAGE = "ccltui doctor DIR [options]"
+_DESCRIPTION = """\
+List every file of a trace directory with what it was taken for, read the traces, and check
+whether the metrics can be computed from them; where not, what to do about it."""
+FILE_HEADER = ("path", "kind", "rank", "rank source", "capture", "size", "problem")
+CAPTURE_HEADER = ("capture", "files", "ranks", "complete", "opened")
+CHECK_HEADER = ("check", "state", "finding")
+FIX_HEADER = ("check", "what to do")
+NOTE_HEADER = ("note", "where", "count", "byte", "message")
+
+
+def parser() -> args.Parser:
+    """The arguments of ``ccltui doctor``."""
+    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
+    result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
+    result.add_argument(
+        "--format", choices=("table", "json"), default="table", help="default: table"
+    )
+    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    result.add_argument(
+        "--files-only", action="store_true", help="list the files and read no trace"
+    )
+    args.add_capture(result)
+    args.add_loading(result)
+    args.add_general(result)
+    return result
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run ``ccltui doctor`` with its arguments; the exit status.
+
+    Findings do not change the status: they are what was asked for. What fails inside does.
+    """
+    options = parser().parse_args(arguments)
+    problem = check_target(options.output)
+    if problem is not None:
+        raise GrammarError(problem)
+    loaded = _load(options)
+    nothing_yet = not loaded.complete and not loaded.job.ranks  # not read, or stopped at once
+    beside = () if options.files_only else _side_findings(loaded.job)
+    findings = (*(() if nothing_yet else _findings(loaded.job)), *beside)
+    write = _json if options.format == "json" else _table
+    write_report(write(loaded, findings), options.output)
+    if not loaded.complete and not options.files_only:
+        return exit_codes.INTERRUPTED
+    if not loaded.job.discovery.captures and not beside:
+        _tell_nothing(loaded.job)
+        return exit_codes.INPUT
+    broken = any(finding.is_internal for finding in findings)
+    broken |= any(failure.defect for failure in loaded.job.failures)
+    return exit_codes.INPUT if broken else exit_codes.OK
+
+
+def _tell_nothing(job: Job) -> None:
+    from ccltui.parsers.found_files import found_instead  # noqa: PLC0415  (numpy)
+
+    say(f"no Kineto trace in {job.path}; found {found_instead(job.discovery.files)}")
+
+
+def _load(options: argparse.Namespace) -> LoadedJob:
+    loading = LoadOptions.of(options.trace, options)
+    if options.files_only:
+        return LoadedJob(look_at(loading), complete=False)
+    return load_job(loading)
+
+
+def _findings(job: Job) -> tuple[Finding, ...]:
+    from ccltui.doctor import trace_checks as checks  # noqa: PLC0415  (numpy)
+
+    return checks.check(job)
+
+
+def _side_findings(job: Job) -> tuple[Finding, ...]:
+    from ccltui.doctor import side_checks  # noqa: PLC0415  (numpy)
+
+    return side_checks.side_findings(job)
+
+
+def _table(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
+    files = [_file_cells(found) for found in loaded.job.discovery.files]
+    align: tuple[Any, ...] = ("left", "left", "right", "left", "left", "right")
+    blocks = [table(FILE_HEADER, files, align=align)]
+    if len(loaded.job.discovery.captures) > 1:
+        blocks.append(table(CAPTURE_HEADER, _capture_cells(loaded)))
+    if findings:
+        cells = [(finding.check, finding.state, finding.message) for finding in findings]
+        blocks.append(table(CHECK_HEADER, cells))
+    fixes = [(finding.check, finding.fix) for finding in findings if finding.fix]
+    if fixes:
+        blocks.append(table(FIX_HEADER, fixes))
+    notes = _notes(loaded)
+    if notes:
+        rows = [_note_cells(path, note) for path, note in notes]
+        blocks.append(table(NOTE_HEADER, rows, align=("left", "left", "right", "right")))
+    lines = [line for block in blocks for line in ("", *block)]
+    return text_bytes(lines[1:])
+
+
+def _file_cells(found: FoundFile) -> tuple[str, ...]:
+    return (
+        found.path,
+        found.kind,
+        "" if found.rank is None else str(found.rank),
+        "" if found.rank is None else found.rank_source,
+        found.capture,
+        bytes_text(found.size_bytes),
+        _problem(found),
+    )
+
+
+def _capture_cells(loaded: LoadedJob) -> list[tuple[str, ...]]:
+    return [
+        (
+            capture.name,
+            str(len(capture.files)),
+            str(len(capture.ranks)),
+            "yes" if capture.complete else "no",
+            "yes" if capture.name == loaded.job.capture.name else "no",
+        )
+        for capture in loaded.job.discovery.captures
+    ]
+
+
+def _problem(found: FoundFile) -> str:
+    parts = [f"repeats {found.duplicate_of}"] if found.duplicate_of else []
+    return "; ".join(parts + ([found.problem] if found.problem else []))
+
+
+def _notes(loaded: LoadedJob) -> list[tuple[str, Note]]:
+    """Notes of the job, then of each file, with the path of the file they are of."""
+    of_job = [("", note) for note in loaded.job.notes]
+    return of_job + [
+        (trace.source.path, note) for trace in loaded.job.ranks for note in trace.notes
+    ]
+
+
+def _note_cells(path: str, note: Note) -> tuple[str, ...]:
+    place = "" if note.offset is None else f"{note.offset:,}"
+    return (note.code, path, f"{note.count:,}", place, note.message)
+
+
+def _json(loaded: LoadedJob, findings: Sequence[Finding]) -> bytes:
+    from ccltui.report.writers import json_bytes  # noqa: PLC0415  (orjson)
+
+    job = loaded.job
+    files = [
+        {
+            "path": found.path,
+            "kind": found.kind,
+            "rank": found.rank,
+            "rank_source": found.rank_source,
+            "capture": found.capture,
+            "size_bytes": found.size_bytes,
+            "duplicate_of": found.duplicate_of,
+            "problem": found.problem,
+        }
+        for found in job.discovery.files
+    ]
+    notes = [
+        {
+            "code": note.code,
+            "where": path or None,
+            "count": note.count,
+            "offset": note.offset,
+            "message": note.message,
+        }
+        for path, note in _notes(loaded)
+    ]
+    names = ("check", "state", "message", "fix")
+    checks = [{name: getattr(finding, name) for name in names} for finding in findings]
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "path": job.path,
+        "capture": job.capture.name,
+        "captures": [capture.name for capture in job.discovery.captures],
+        "files": files,
+        "checks": checks,
+        "notes": notes,
+    }
+    return json_bytes(document, indent=True)

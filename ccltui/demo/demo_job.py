@@ -1,0 +1,94 @@
+"""Build a job in memory, or write it to a directory."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ccltui.demo.demo_card import DESCRIPTION, card
+from ccltui.demo.header import base_ns, header, trace_name
+from ccltui.demo.job_schedule import Schedule
+from ccltui.demo.kineto_writer import Written, write
+from ccltui.demo.known_answers import answers
+from ccltui.demo.metadata_events import rank_events
+from ccltui.demo.profiler_view import observe
+from ccltui.demo.simulate import simulate
+from ccltui.demo.spec import Spec
+from ccltui.demo.truth import Truth
+
+CARD_NAME = "workload_card.yaml"
+_OURS = re.compile(r"kineto_trace_\d+\.json(\.gz)?|" + re.escape(CARD_NAME))
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltJob:
+    """A job in memory: the uncompressed text of each file by its name, and the answers."""
+
+    files: Mapping[str, str]
+    truth: Truth
+
+
+def build(spec: Spec) -> BuiltJob:
+    """Simulate a job and put every rank's trace into words."""
+    true = simulate(spec)
+    seen = observe(true)
+    cuts = {cut.rank: cut.fraction for cut in spec.cuts}
+    files = {CARD_NAME: card(spec)}
+    for rank in range(spec.world_size):
+        name = trace_name(rank)
+        written = write(
+            rank_events(seen, rank),
+            header(spec, seen.topology, rank),
+            base_ns=base_ns(spec),
+            name=name,
+            layout=spec.layout,
+        )
+        if rank in cuts:
+            written = written.cut(cuts[rank])
+            seen = _only_kept(seen, rank, written)
+        files[name] = written.text
+    return BuiltJob(files, answers(true, seen))
+
+
+def write_job(directory: Path, spec: Spec) -> Truth:
+    """Write a job's card and its ``kineto_trace_<rank>.json[.gz]``, one a rank.
+
+    The directory is made where it does not exist. A job that stood there before is replaced;
+    anything else is refused with FileExistsError.
+    """
+    job = build(spec)
+    _make_room(directory)
+    for name, text in job.files.items():  # the card comes first: it marks the place as ours
+        data = text.encode("ascii")
+        if spec.compress and name != CARD_NAME:
+            (directory / f"{name}.gz").write_bytes(gzip.compress(data, 3, mtime=0))
+        else:
+            (directory / name).write_bytes(data)
+    return job.truth
+
+
+def _make_room(directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    present = sorted(directory.iterdir())
+    if not present:
+        return
+    written_card = directory / CARD_NAME
+    ours = written_card.is_file() and DESCRIPTION in written_card.read_text(errors="replace")
+    foreign = [path.name for path in present if not _OURS.fullmatch(path.name)]
+    if not ours or foreign:
+        what = foreign[0] if foreign else present[0].name
+        raise FileExistsError(f"{directory} holds {what}: choose an empty or a new directory")
+    for path in present:
+        path.unlink()
+
+
+def _only_kept(seen: Schedule, rank: int, written: Written) -> Schedule:
+    """The schedule without those events of a rank that its file lost."""
+    kept = {event.source for event in written.events}
+    activities, host = list(seen.activities), list(seen.host)
+    activities[rank] = tuple(item for item in activities[rank] if item in kept)
+    host[rank] = tuple(item for item in host[rank] if item in kept)
+    return replace(seen, activities=tuple(activities), host=tuple(host))

@@ -1,0 +1,191 @@
+"""From the schedule to the known answers: sums and sweeps, nothing clever."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ccltui.demo import profiler_names
+from ccltui.demo.interval_sweep import Interval, together, total
+from ccltui.demo.job_schedule import Activity, Call, HostRange, Schedule
+from ccltui.demo.planted_faults import planted
+from ccltui.demo.profiler_view import offset_ns
+from ccltui.demo.program import BYTES_PER_ELEMENT
+from ccltui.demo.spec import Spec
+from ccltui.demo.truth import BubbleTruth, CallTruth, RankTruth, Truth
+
+
+def answers(true: Schedule, seen: Schedule) -> Truth:
+    """Known answers: ``true`` is the job, ``seen`` what the files hold of it."""
+    spec, topology = true.spec, true.topology
+    found = _found(seen)
+    starts = _true_starts(true)
+    in_order = sorted(true.calls, key=lambda call: (min(starts[call.index].values()), call.index))
+    calls = [_call(true, call, found, starts[call.index]) for call in in_order]
+    offsets = [offset_ns(spec, topology.host_of(rank)) for rank in range(spec.world_size)]
+    message: Counter[str] = Counter()
+    wire: Counter[str] = Counter()
+    for call in calls:
+        senders = call.dur_ns[:1] if call.type == "Send" else call.dur_ns
+        held = sum(dur_ns is not None for dur_ns in senders)
+        message[call.dimension] += held * call.message_bytes
+        wire[call.dimension] += held * call.wire_bytes
+    return Truth(
+        spec,
+        tuple(_rank(seen, rank, found) for rank in range(spec.world_size)),
+        tuple(call for call in calls if call.type != "Send"),
+        tuple(call for call in calls if call.type == "Send"),
+        {rank: offset - offsets[0] for rank, offset in enumerate(offsets)},
+        dict(message),
+        dict(wire),
+        tuple(sorted({item.rank for item in spec.stragglers if item.steps is None})),
+        planted(spec, topology),
+    )
+
+
+Found = dict[tuple[int, int], Activity]
+
+
+def _found(seen: Schedule) -> Found:
+    """Activities that a file lets one recognise, by (call, rank)."""
+    return {
+        (activity.call, activity.rank): activity
+        for activities in seen.activities
+        for activity in activities
+        if activity.call >= 0 and not activity.orphan
+    }
+
+
+def _true_starts(true: Schedule) -> dict[int, dict[int, int]]:
+    starts: dict[int, dict[int, int]] = {}
+    for activities in true.activities:
+        for activity in activities:
+            starts.setdefault(activity.call, {})[activity.rank] = activity.start_ns
+    return starts
+
+
+def _call(true: Schedule, call: Call, found: Found, starts: dict[int, int]) -> CallTruth:
+    first_ns = min(starts[rank] for rank in call.members)
+    held = [found.get((call.index, rank)) for rank in call.members]
+    message = max(call.in_elems, call.out_elems) * BYTES_PER_ELEMENT[call.dtype]
+    size = len(call.members)
+    factors = {"Send": (1, 1), "AllReduce": (2 * (size - 1), size)}
+    kind = profiler_names.TYPES[call.operation]
+    times, parts = factors.get(kind, (size - 1, size))
+    return CallTruth(
+        call.members,
+        call.group.ranks,
+        call.group.dimension,
+        call.group.description,
+        kind,
+        true.spec.first_step + call.step,
+        tuple(None if item is None else item.start_ns for item in held),
+        tuple(None if item is None else item.dur_ns for item in held),
+        tuple(starts[rank] - first_ns for rank in call.members),
+        call.transfer_ns,
+        message,
+        message * times // parts,
+    )
+
+
+def _rank(seen: Schedule, rank: int, found: Found) -> RankTruth:
+    spec, activities = seen.spec, seen.activities[rank]
+    markers = {spec.first_step + item.step: item for item in seen.host[rank] if item.kind == "step"}
+    if spec.layout == "old2021":
+        markers = {}
+    steps = [_step_of(activity, markers) for activity in activities]
+    windows = _windows(activities, steps)
+    spent = together(
+        {
+            "window": windows,
+            "comm": [_interval(item) for item in activities if item.klass == "comm"],
+            "comp": [_interval(item) for item in activities if item.klass == "comp"],
+            "mem": [_interval(item) for item in activities if item.klass == "mem"],
+        }
+    )
+    inside = {"window"}
+    calls = [(item, step) for item, step in zip(activities, steps, strict=True) if item.call >= 0]
+    kernels = [item for item in activities if item.klass == "comp"]
+    return RankTruth(
+        rank=rank,
+        host=seen.topology.host_name(rank),
+        stage=seen.topology.places[rank].pp,
+        windows=tuple(windows),
+        comm_ns=total(spent, inside | {"comm"}),
+        comp_ns=total(spent, inside | {"comp"}),
+        mem_ns=total(spent, inside | {"mem"}),
+        overlap_ns=total(spent, inside | {"comm", "comp"}),
+        comm_only_ns=total(spent, inside | {"comm"}, {"comp"}),
+        comp_only_ns=total(spent, inside | {"comp"}, {"comm"}),
+        mem_only_ns=total(spent, inside | {"mem"}, {"comm", "comp"}),
+        idle_ns=total(spent, inside, {"comm", "comp", "mem"}),
+        comm_sum_ns=sum(item.dur_ns for item, _ in calls),
+        comp_sum_ns=sum(item.dur_ns for item in kernels),
+        num_kernels=len(kernels) + len(calls),
+        step_ns={step: item.end_ns - item.start_ns for step, item in markers.items()},
+        calls_by_step=dict(Counter(step for _, step in calls if step is not None)),
+        calls_by_type=dict(Counter(_visible_type(spec, item) for item, _ in calls)),
+        bubble=_bubble(seen, rank, windows, found),
+    )
+
+
+def _visible_type(spec: Spec, activity: Activity) -> str:
+    """The type that the file lets one know: by metadata, else by the kernel's name."""
+    if spec.metadata == "names_only" or activity.orphan:
+        return profiler_names.kernel_type(activity.kind, spec.library)
+    return profiler_names.TYPES[activity.kind]
+
+
+def _step_of(activity: Activity, markers: dict[int, HostRange]) -> int | None:
+    """The step whose marker holds the launch, or the start where the launch is not known."""
+    at_ns = activity.start_ns if activity.orphan else activity.launch_ns
+    for step, marker in markers.items():
+        if marker.start_ns <= at_ns < marker.end_ns:
+            return step
+    return None
+
+
+def _windows(activities: tuple[Activity, ...], steps: list[int | None]) -> list[Interval]:
+    """First start to last end of the work of each step; of everything where no step is known."""
+    known = [step for step in steps if step is not None]
+    if not known:
+        return [(min(a.start_ns for a in activities), max(a.end_ns for a in activities))]
+    windows = []
+    for step in sorted(set(known)):
+        inside = [item for item, at in zip(activities, steps, strict=True) if at == step]
+        windows.append((min(item.start_ns for item in inside), max(item.end_ns for item in inside)))
+    return windows
+
+
+def _interval(activity: Activity) -> Interval:
+    return activity.start_ns, activity.end_ns
+
+
+def _bubble(seen: Schedule, rank: int, windows: list[Interval], found: Found) -> BubbleTruth:
+    activities = seen.activities[rank]
+    passing = [item for item in activities if item.kind in ("send", "recv")]
+    useful = [_interval(item) for item in activities if item.kind not in ("send", "recv")]
+    spent = together(
+        {
+            "window": windows,
+            "useful": useful,
+            "p2p": [_interval(item) for item in passing],
+            "moving": _moving(seen, passing, found),
+        }
+    )
+    return BubbleTruth(
+        window_ns=sum(end_ns - start_ns for start_ns, end_ns in windows),
+        idle_ns=total(spent, {"window"}, {"useful", "p2p"}),
+        exposed_p2p_ns=total(spent, {"window", "p2p"}, {"useful"}),
+        transfer_ns=total(spent, {"window", "moving"}, {"useful"}),
+    )
+
+
+def _moving(seen: Schedule, passing: list[Activity], found: Found) -> list[Interval]:
+    """Last part of every p2p kernel, as long as the shorter side: it waited for nobody."""
+    parts = []
+    for item in passing:
+        partners = [found.get((item.call, member)) for member in seen.calls[item.call].members]
+        durations = [partner.dur_ns for partner in partners if partner is not None]
+        if len(durations) == 2:
+            parts.append((item.end_ns - min(durations), item.end_ns))
+    return parts

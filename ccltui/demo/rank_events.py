@@ -1,0 +1,299 @@
+"""One rank's part of the job as the profiler's events, in the form of 2025 and later.
+
+Older layouts are made from these by ``legacy``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ccltui.demo import profiler_names
+from ccltui.demo.call_args import (
+    annotation_shapes,
+    kernel_args,
+    operator_shapes,
+    param_args,
+    wait_args,
+)
+from ccltui.demo.job_schedule import Activity, Call, HostRange, Schedule
+from ccltui.demo.simulate import CALL_NS, LAUNCH_NS, MAIN_STREAM, OPERATOR_NS
+
+Args = dict[str, Any]
+
+MARGIN_NS = 1_000  # an operator ends this long before the host goes on
+INSET_NS = 2_000  # each event of a call lies this deep inside the one around it
+BACKWARD_THREAD = 9  # the autograd engine's thread, counted from the main one
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One trace event; ``source`` is the activity or host range that it stands for."""
+
+    ph: str
+    cat: str
+    name: str
+    pid: int | str
+    tid: int | str
+    start_ns: int
+    dur_ns: int = 0
+    args: Args = field(default_factory=dict)
+    flow: int = 0
+    source: Activity | HostRange | None = None
+
+
+class RankEvents:
+    """Host and device events of one rank, host events in the order of the host's work."""
+
+    def __init__(self, schedule: Schedule, rank: int) -> None:
+        self.schedule = schedule
+        self.spec = schedule.spec
+        self.rank = rank
+        self.device = schedule.topology.device_of(rank)
+        self.pid = 41_000 + 17 * rank
+        self.host: list[Event] = []
+        self.gpu: list[Event] = []
+        self._external = 0
+        self._correlation = 9_000
+        self._of_call: dict[int, Activity] = {}
+        self._write()
+
+    def _write(self) -> None:
+        activities = self.schedule.activities[self.rank]
+        self._of_call = {activity.call: activity for activity in activities}
+        items: list[Activity | HostRange] = [*self.schedule.host[self.rank], *activities]
+        for item in sorted(items, key=_host_time):
+            if isinstance(item, HostRange):
+                self._host_range(item)
+            elif item.orphan:
+                self._kernel(item, {}, self._new_correlation(), {})
+            elif item.klass == "comm":
+                self._call(item)
+            else:
+                self._work(item)
+
+    def _new_external(self) -> int:
+        self._external += 1
+        return self._external
+
+    def _new_correlation(self) -> int:
+        self._correlation += 1
+        return self._correlation
+
+    def _host_range(self, item: HostRange) -> None:
+        dur_ns = item.end_ns - item.start_ns
+        if item.kind == "step":
+            name = f"ProfilerStep#{self.spec.first_step + item.step}"
+            self._on_host(
+                "user_annotation", name, self.pid, item.start_ns, dur_ns, args={}, source=item
+            )
+        elif item.kind in profiler_names.HOST_EVENTS:
+            category, name = profiler_names.HOST_EVENTS[item.kind]
+            self._on_host(category, name, self.pid, item.start_ns, dur_ns, args={}, source=item)
+        elif item.kind == "sync":
+            self._sync(item)
+        elif self.spec.metadata != "names_only" and item.call in self._of_call:
+            call = self.schedule.calls[item.call]
+            args = wait_args(self.spec, call, self._of_call[item.call])
+            self._on_host(
+                "cpu_op", "record_param_comms", self.pid, item.start_ns, dur_ns, args=args
+            )
+
+    def _sync(self, item: HostRange) -> None:
+        number, dur_ns = self._new_correlation(), item.end_ns - item.start_ns
+        args: Args = {"External id": self._new_external(), "cbid": 131, "correlation": number}
+        name = profiler_names.synchronize(self.spec.library)
+        self.host.append(
+            Event("X", "cuda_runtime", name, self.pid, self.pid, item.start_ns, dur_ns, args)
+        )
+        if self.spec.with_sync_rows:
+            args = {
+                "cuda_sync_kind": "Stream Sync",
+                "stream": MAIN_STREAM,
+                "correlation": number,
+                "device": self.device,
+                "context": 1,
+            }
+            self._on_device(
+                "cuda_sync", "Stream Sync", MAIN_STREAM, item.start_ns, dur_ns, args=args
+            )
+
+    def _work(self, activity: Activity) -> None:
+        backward = activity.phase == "backward"
+        external = self._on_host(
+            "cpu_op",
+            profiler_names.operator(activity.kind, backward=backward),
+            self._thread_of(activity),
+            activity.host_start_ns,
+            OPERATOR_NS - MARGIN_NS,
+            args={},
+        )
+        number = self._launch(activity, external)
+        if activity.klass == "comp":
+            self._kernel(activity, {"External id": external}, number, {})
+        else:
+            self._memory(activity, external, number)
+
+    def _call(self, activity: Activity) -> None:
+        spec, call = self.spec, self.schedule.calls[activity.call]
+        bare = spec.metadata == "names_only"
+        tid, start_ns, dur_ns = self._thread_of(activity), activity.host_start_ns, CALL_NS
+        dur_ns -= INSET_NS
+        shapes = {} if bare else operator_shapes(call, activity.kind)
+        external = self._on_host(
+            "cpu_op",
+            profiler_names.CALL_OPERATORS[activity.kind],
+            tid,
+            start_ns,
+            dur_ns,
+            args=shapes,
+        )
+        if not bare:
+            start_ns, dur_ns = start_ns + INSET_NS, dur_ns - 2 * INSET_NS
+            args = param_args(spec, call, activity)
+            external = self._on_host(
+                "cpu_op", "record_param_comms", tid, start_ns, dur_ns, args=args
+            )
+        annotation = _annotation(call, activity)
+        shapes = {} if bare else annotation_shapes(call)
+        start_ns, dur_ns = start_ns + INSET_NS, dur_ns - 2 * INSET_NS
+        noted = self._on_host("user_annotation", annotation, tid, start_ns, dur_ns, args=shapes)
+        number = self._launch(activity, external)
+        told = spec.metadata in ("comms_id", "full", "no_seq")
+        metadata = kernel_args(spec, call, activity) if told else {}
+        self._kernel(activity, {"External id": external}, number, metadata)
+        self._on_device(
+            "gpu_user_annotation",
+            annotation,
+            activity.stream,
+            activity.start_ns,
+            activity.dur_ns,
+            args={"External id": noted},
+        )
+
+    def _launch(self, activity: Activity, external: int) -> int:
+        """The runtime call and its flow to the device; the correlation id of both."""
+        number, tid = self._new_correlation(), self._thread_of(activity)
+        name = profiler_names.launch(activity.kind, self.spec.library)
+        args = {"External id": external, "cbid": 211, "correlation": number}
+        at_ns = activity.launch_ns
+        self.host += [
+            Event("X", "cuda_runtime", name, self.pid, tid, at_ns, LAUNCH_NS, args),
+            Event("s", "ac2g", "ac2g", self.pid, tid, at_ns, flow=number),
+        ]
+        self.gpu.append(
+            Event("f", "ac2g", "ac2g", self.device, activity.stream, activity.start_ns, flow=number)
+        )
+        return number
+
+    def _kernel(self, activity: Activity, link: Args, number: int, metadata: Args) -> None:
+        communicates = activity.klass == "comm"
+        if communicates:
+            dtype = self.schedule.calls[activity.call].dtype
+            name = profiler_names.call_kernel(activity.kind, dtype, self.spec.library)
+        else:
+            backward = activity.phase == "backward"
+            name = profiler_names.kernel(activity.kind, self.spec.library, backward=backward)
+        blocks = 24 if communicates else 1_056
+        args = {
+            **link,
+            "queued": 0,
+            "device": self.device,
+            "context": 1,
+            "stream": activity.stream,
+            "correlation": number,
+            "registers per thread": 96,
+            "shared memory": 0,
+            "blocks per SM": round(blocks / 132, 6),
+            "warps per SM": round(blocks / 33, 6),
+            "grid": [blocks, 1, 1],
+            "block": [128, 1, 1],
+            "est. achieved occupancy %": 0 if communicates else 50,
+            **metadata,
+        }
+        self._on_device(
+            "kernel",
+            name,
+            activity.stream,
+            activity.start_ns,
+            activity.dur_ns,
+            args=args,
+            source=activity,
+        )
+
+    def _memory(self, activity: Activity, external: int, number: int) -> None:
+        args = {
+            "External id": external,
+            "device": self.device,
+            "context": 1,
+            "stream": activity.stream,
+            "correlation": number,
+            "bytes": activity.size_bytes,
+            "memory bandwidth (GB/s)": activity.size_bytes / max(activity.dur_ns, 1),
+        }
+        self._on_device(
+            "gpu_memset" if activity.kind == "memset" else "gpu_memcpy",
+            profiler_names.kernel(activity.kind, self.spec.library, backward=False),
+            activity.stream,
+            activity.start_ns,
+            activity.dur_ns,
+            args=args,
+            source=activity,
+        )
+
+    def _thread_of(self, activity: Activity) -> int:
+        backward = activity.phase in ("backward", "reduce")
+        return self.pid + (BACKWARD_THREAD if backward else 0)
+
+    def _on_host(
+        self,
+        cat: str,
+        name: str,
+        tid: int,
+        start_ns: int,
+        dur_ns: int,
+        *,
+        args: Args,
+        source: HostRange | None = None,
+    ) -> int:
+        """Append an operator or annotation; its External id."""
+        number = self._new_external()
+        args = {"External id": number, "Record function id": 0, **args, "Ev Idx": number - 1}
+        self.host.append(
+            Event("X", cat, name, self.pid, tid, start_ns, dur_ns, args, source=source)
+        )
+        return number
+
+    def _on_device(
+        self,
+        cat: str,
+        name: str,
+        stream: int,
+        start_ns: int,
+        dur_ns: int,
+        *,
+        args: Args,
+        source: Activity | None = None,
+    ) -> None:
+        self.gpu.append(
+            Event("X", cat, name, self.device, stream, start_ns, dur_ns, args, source=source)
+        )
+
+
+def _host_time(item: Activity | HostRange) -> tuple[int, int]:
+    """Host order; the marker of a step comes before what it holds."""
+    if isinstance(item, HostRange):
+        return item.start_ns, 0 if item.kind == "step" else 1
+    return item.host_start_ns, 1
+
+
+def _annotation(call: Call, activity: Activity) -> str:
+    name = profiler_names.ANNOTATIONS[activity.kind]
+    if not call.is_p2p:
+        return name
+    sender, receiver = (call.group.ranks.index(rank) for rank in call.members)
+    return (
+        f"{name} {sender}->{receiver}"
+        if activity.kind == "send"
+        else f"{name} {receiver}<-{sender}"
+    )

@@ -1,0 +1,1 @@
+"""Checks of `ccltui doctor`: traces, side files and workload cards."""

@@ -1,0 +1,76 @@
+"""Everything that is wrong with a workload card, as far as the card and what is beside it tell."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from ccltui.metrics.card.card_check import contradictions
+from ccltui.metrics.card.card_config import check_config
+from ccltui.parsers.card.card_keys import known_keys
+from ccltui.parsers.names import listed, shown
+
+if TYPE_CHECKING:
+    from ccltui.parsers.card.workload_card import Card
+    from ccltui.parsers.job import Job
+    from ccltui.parsers.runs.train_config import TrainConfig
+
+_USED: Final = {
+    "throughput_tokens": ("batch_size", "seq_len"),
+    "mfu": ("num_params", "num_params_embedding", "num_layers", "num_heads", "head_dim"),
+}
+"""Metric -> fields of the card without which it is unavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """One thing to look at; ``line`` is that of the card, where one line is meant."""
+
+    level: Literal["error", "warning"]
+    line: int | None
+    message: str
+
+
+def lint(card: Card, job: Job | None, config: TrainConfig | None) -> tuple[Complaint, ...]:
+    """Complaints, errors first, each group in the order of the checks.
+
+    Contradictions and unusable values are errors; unknown keys and what metrics will lack are
+    warnings. Raises ConfigError for a configuration with a value of the wrong type.
+    """
+    found = [*_values(card), *_contradictions(card, job, config), *_unknown(card), *_lacking(card)]
+    return tuple(sorted(found, key=lambda complaint: complaint.level))
+
+
+def _values(card: Card) -> Iterator[Complaint]:
+    for note in card.notes:
+        if note.code != "card_unknown_keys":
+            level: Literal["error", "warning"] = "error" if note.code == "card_value" else "warning"
+            yield Complaint(level, None, note.message)
+
+
+def _contradictions(card: Card, job: Job | None, config: TrainConfig | None) -> Iterator[Complaint]:
+    ranks, world_size = ((), None) if job is None else (job.ranks, job.world_size)
+    for sentence in contradictions(card, ranks, world_size):
+        yield Complaint("error", None, sentence)
+    if config is not None:
+        for sentence in check_config(card, config, world_size):
+            yield Complaint("error", None, sentence)
+
+
+def _unknown(card: Card) -> Iterator[Complaint]:
+    known = known_keys()
+    for key in card.unknown_keys:
+        near = difflib.get_close_matches(key, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        yield Complaint("warning", card.line(key), f"{shown(key)} is not known here{hint}")
+
+
+def _lacking(card: Card) -> Iterator[Complaint]:
+    for metric, fields in _USED.items():
+        absent = [field for field in fields if getattr(card, field) is None]
+        if absent:
+            verb = "is" if len(absent) == 1 else "are"
+            message = f"{listed(absent)} {verb} not stated: no {metric}"
+            yield Complaint("warning", None, message)

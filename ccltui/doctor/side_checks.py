@@ -1,0 +1,49 @@
+"""What ``doctor`` says of runs and machines: counts of what their panes show row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ccltui.doctor.trace_checks import Finding, run_check
+from ccltui.metrics.cluster.cluster_table import cluster_table
+from ccltui.metrics.runs.runs_table import run_table
+from ccltui.parsers.job import Job
+from ccltui.parsers.names import listed
+from ccltui.parsers.runs.run_directories import has_cluster, has_runs
+from ccltui.report.text_layout import count_text
+
+
+def side_findings(job: Job) -> tuple[Finding, ...]:
+    """A finding for runs and one for machines, as far as there are files of them."""
+    files = job.discovery.files
+    checks = [runs] if has_runs(files) else []
+    checks += [machines] if has_cluster(files) else []
+    return tuple(run_check(check, job) for check in checks)
+
+
+def runs(job: Job) -> Finding:
+    """Runs that did not end by themselves, and files of runs that cannot be read."""
+    rows = run_table(job.discovery)
+    lacking = [row.name for row in rows if row.completeness.state == "incomplete"]
+    doubtful = [row.name for row in rows if row.is_doubtful and row.name not in lacking]
+    parts = [count_text(len(rows), "run")]
+    parts += [f"incomplete: {listed(lacking)}"] if lacking else []
+    parts += [f"with remarks: {listed(doubtful)}"] if doubtful else []
+    if not lacking and not doubtful:
+        return Finding("runs", "ok", f"{parts[0]}, complete")
+    fix = "the Runs pane (7) says what each lacks, and so does --metric run_completeness"
+    return Finding("runs", "warning", "; ".join(parts), fix)
+
+
+def machines(job: Job) -> Finding:
+    """Values that cannot be, devices that differ, warnings, and files that cannot be read."""
+    rows = cluster_table(job.discovery)
+    marks = Counter(row.mark for row in rows if row.mark)
+    if not marks:
+        return Finding("machines", "ok", f"{count_text(len(rows), 'fact')}, none in doubt")
+    counts = ", ".join(f"{count} {mark}" for mark, count in marks.most_common())
+    fix = (
+        "the Cluster pane (8) says why, and so do --metric cluster_outliers and "
+        "cluster_plausibility"
+    )
+    return Finding("machines", "warning", f"of {count_text(len(rows), 'fact')}: {counts}", fix)

@@ -1,0 +1,332 @@
+"""What ``doctor`` checks: whether a directory can answer, and why not. One function a check.
+
+Each takes the loaded job and returns one finding; nothing here computes a metric.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from ccltui import slow_path
+from ccltui.metrics.card.card_check import check_card
+from ccltui.metrics.card.effective_config import WORLD, run_config
+from ccltui.metrics.model.classify import COMM, classes_of
+from ccltui.metrics.model.rank_steps import steps_of
+from ccltui.parsers.columns import Group
+from ccltui.parsers.errors import internal_error
+from ccltui.parsers.job import Job
+from ccltui.parsers.kineto.scanner import accelerator
+from ccltui.parsers.names import listed, shown
+from ccltui.parsers.system.acceleration import wanted
+from ccltui.report.text_layout import count_text, duration_text
+
+State = Literal["ok", "warning", "problem", "unknown"]
+
+_NSYS_KINDS = ("nsys_sqlite", "nsys_tables", "nsys_report", "nsys_text")
+_METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check: one sentence, and one on what to do, where that is known."""
+
+    check: str
+    state: State
+    message: str
+    fix: str = ""
+    is_internal: bool = False  # the check itself failed
+
+
+Check = Callable[[Job], Finding]
+
+
+def ranks(job: Job) -> Finding:
+    """Ranks found against the world size that the files state."""
+    found = len({trace.rank for trace in job.ranks if trace.rank is not None})
+    if job.conflicting_ranks:
+        claims = listed([str(rank) for rank in job.conflicting_ranks])
+        fix = "keep the files of one run in one directory, or number them with --rank-map"
+        return Finding("ranks", "problem", f"several files claim rank {claims}", fix)
+    if job.world_size is None:
+        return Finding(
+            "ranks", "unknown", f"{count_text(found, 'rank')}; no file states the world size"
+        )
+    if job.missing_ranks:
+        missing = listed([str(rank) for rank in job.missing_ranks])
+        message = f"{found} of {count_text(job.world_size, 'rank')}; missing {missing}"
+        fix = "copy their files here too, or look into their logs for why they wrote none"
+        return Finding("ranks", "warning", message, fix)
+    return Finding("ranks", "ok", f"all {count_text(job.world_size, 'rank')}")
+
+
+def rank_identity(job: Job) -> Finding:
+    """How the files were given their rank."""
+    nameless = [trace.source.path for trace in job.ranks if trace.rank is None]
+    by_name = [trace.source.path for trace in job.ranks if trace.rank_source == "file name"]
+    if nameless:
+        verb, them = ("states", "it") if len(nameless) == 1 else ("state", "them")
+        message = f"{listed(nameless)} {verb} no rank"
+        return Finding("rank identity", "warning", message, f"give {them} one with --rank-map")
+    if by_name:
+        message = f"the file name alone gives the rank of {listed(by_name)}"
+        return Finding("rank identity", "warning", message)
+    sources = listed(sorted({trace.rank_source for trace in job.ranks}))
+    return Finding("rank identity", "ok", f"from {sources}")
+
+
+def files_read(job: Job) -> Finding:
+    """Files that gave nothing, or only their beginning."""
+    truncated = [trace.source.path for trace in job.ranks if trace.truncated]
+    if job.failures:
+        first = job.failures[0].error
+        message = f"{count_text(len(job.failures), 'file')} could not be read; {first}"
+        return Finding("files", "problem", message)
+    if truncated:
+        fix = "let training go on until every rank has exported its trace; copy the files again"
+        return Finding("files", "warning", f"cut off before their end: {listed(truncated)}", fix)
+    noted = len({trace.source.path for trace in job.ranks if trace.notes})
+    read = len({trace.source.path for trace in job.ranks})
+    hint = f"; {count_text(noted, 'file')} with notes, see below" if noted else ""
+    return Finding("files", "ok", f"{count_text(read, 'file')} read whole{hint}")
+
+
+def gpu_events(job: Job) -> Finding:
+    """Whether the device was traced, and whether there was one."""
+    without = [trace.label for trace in job.ranks if not len(trace.group("gpu"))]
+    if not without:
+        total = sum(len(trace.group("gpu")) for trace in job.ranks)
+        return Finding("GPU events", "ok", f"{total:,} on {count_text(len(job.ranks), 'rank')}")
+    message = f"CPU-only trace: {_ranks_text(without)}"
+    if len(without) < len(job.ranks):
+        return Finding("GPU events", "warning", message, _RECORD_DEVICE)
+    backends = {trace.backend for trace in job.ranks if trace.backend}
+    words = {word for backend in backends for word in re.split(r"[^a-z]+", backend.lower())}
+    if words and words <= _OF_HOSTS:
+        fix = "nothing, if the job was meant to run on CPUs: metrics of devices stay unavailable"
+        return Finding("GPU events", "warning", f"{message}; the backend is gloo", fix)
+    if words:
+        message += f", and yet the backend is {listed(sorted(map(shown, backends)))}"
+    return Finding("GPU events", "problem", message, _RECORD_DEVICE)
+
+
+_OF_HOSTS: Final = frozenset({"gloo", "cpu", ""})
+_RECORD_DEVICE: Final = (
+    "record ProfilerActivity.CUDA, and not under nsys: CUPTI serves one profiler, the second "
+    "records no device"
+)
+
+
+def execution_traces(job: Job) -> Finding:
+    """Whether the observer that writes shapes and dependencies ran on every rank."""
+    found = {
+        file.rank
+        for file in job.discovery.files
+        if file.kind == "execution_trace" and file.problem is None and file.rank is not None
+    }
+    ranks = {trace.rank for trace in job.ranks if trace.rank is not None}
+    if not found:
+        return Finding("execution traces", "ok", "none here")
+    lacking = listed([str(rank) for rank in sorted(ranks - found)])
+    if not lacking:
+        return Finding("execution traces", "ok", f"of {count_text(len(found), 'rank')}")
+    fix = "register an ExecutionTraceObserver with the profiler on every rank"
+    return Finding("execution traces", "warning", f"none of rank {lacking}", fix)
+
+
+def step_markers(job: Job) -> Finding:
+    """Whether every rank has steps, and the same ones."""
+    steps = {trace.label: steps_of(trace) for trace in job.ranks}
+    without = [label for label, (found, _) in steps.items() if not found]
+    if without:
+        message = f"none on {_ranks_text(without)}: no step times, no throughput"
+        fix = "call step() of the profiler after each training step"
+        return Finding("step markers", "warning", message, fix)
+    common = set.intersection(*({step.id for step in found} for found, _ in steps.values()))
+    markers = listed(sorted({marker for _, marker in steps.values() if marker}))
+    longest = max(len(found) for found, _ in steps.values())
+    if len(common) < longest:
+        message = f"{markers}: only {len(common)} of {count_text(longest, 'step')} on every rank"
+        fix = "give the profilers of all ranks one schedule"
+        return Finding("step markers", "warning", message, fix)
+    return Finding("step markers", "ok", f"{markers}: {count_text(longest, 'step')} on every rank")
+
+
+def collective_metadata(job: Job) -> Finding:
+    """How many collective kernels state their operation, their size and their group."""
+    stated = np.zeros(len(_METADATA), np.int64)
+    total = 0
+    for trace in job.ranks:
+        gpu, args = trace.group("gpu"), trace.collective_args
+        rows = gpu.args[classes_of(trace) == COMM]
+        total += len(rows)
+        rows = rows[rows >= 0]
+        stated += [np.count_nonzero(getattr(args, column)[rows] >= 0) for column, _ in _METADATA]
+    if not total:
+        return Finding("collective metadata", "unknown", _without_kernels(job))
+    parts = [f"{noun} {count:,}" for count, (_, noun) in zip(stated, _METADATA, strict=True)]
+    message = f"of {count_text(total, 'collective kernel')} state: {listed(parts)}"
+    if stated.min() == total:
+        return Finding("collective metadata", "ok", message)
+    if not _host_events(job, "cpu_ops", "record_param_comms"):
+        message += "; no record_param_comms beside them"
+    fix = "PyTorch 2.3 and newer write them; older traces tell types and times alone"
+    return Finding("collective metadata", "warning", message, fix)
+
+
+def _without_kernels(job: Job) -> str:
+    of_gloo = _host_events(job, "annotations", "gloo:")
+    if not of_gloo:
+        return "no collective kernel in these traces"
+    return f"no collective kernel; {of_gloo:,} operations of gloo, which state no group"
+
+
+def _host_events(job: Job, group: Group, prefix: str) -> int:
+    """Events of the host whose names begin so."""
+    count = 0
+    for trace in job.ranks:
+        names, counts = np.unique(trace.group(group).name, return_counts=True)
+        of_name = zip(names.tolist(), counts.tolist(), strict=True)
+        count += sum(many for name, many in of_name if trace.text(name).startswith(prefix))
+    return count
+
+
+def process_groups(job: Job) -> Finding:
+    """Whether the groups say which ranks they hold and what they are for."""
+    groups = [group for trace in job.ranks for group in trace.process_groups]
+    if not groups:
+        message = "no table of process groups: parallel dimensions are guessed or unknown"
+        fix = "PyTorch 2.3 and newer write it; state dp_shard, tp, pp, … in the workload card"
+        return Finding("process groups", "warning", message, fix)
+    described = sum(group.description not in {"", "undefined"} for group in groups)
+    with_ranks = sum(bool(group.ranks) for group in groups)
+    message = f"of {len(groups):,} entries {with_ranks:,} list ranks, {described:,} say their role"
+    state: State = "ok" if with_ranks == described == len(groups) else "warning"
+    fix = "" if state == "ok" else "state dp_shard, tp, pp, … in the workload card"
+    return Finding("process groups", state, message, fix)
+
+
+def workload_card(job: Job) -> Finding:
+    """The card, and where the trace contradicts it."""
+    if job.card_problem is not None:
+        return Finding("workload card", "problem", job.card_problem)
+    if job.card is None:
+        fix = "ccltui card init DIR writes the beginning of one"
+        return Finding("workload card", "warning", "none: no throughput, no model FLOPs", fix)
+    ran = run_config(job.card, job.run_sources, job.world_size)
+    contradictions = [
+        *check_card(job),
+        *(one.message for one in ran.conflicts if one.field != WORLD),  # the card's is told above
+    ]
+    if contradictions:
+        fix = "correct the card: the trace wins, and what ran"
+        return Finding("workload card", "warning", "; ".join(contradictions), fix)
+    return Finding("workload card", "ok", f"{job.card.path} agrees with the traces")
+
+
+def profilers(job: Job) -> Finding:
+    """Two profilers in one process: the second to ask for CUPTI gets no GPU events."""
+    kinds = {str(found.kind) for found in job.discovery.files}
+    nsys = sorted(kinds.intersection(_NSYS_KINDS))
+    if not nsys or not job.ranks or "kineto" not in kinds:
+        return Finding("profilers", "ok", "one kind of trace")
+    if job.capture.source == "nsys":
+        return Finding("profilers", "ok", f"Kineto beside {listed(nsys)}; nsys is used")
+    without = [trace.label for trace in job.ranks if not len(trace.group("gpu"))]
+    if without:
+        message = (
+            f"nsys and PyTorch traced together and {_ranks_text(without)} has no GPU events: "
+            "CUPTI serves one profiler"
+        )
+        return Finding("profilers", "problem", message, "record them in two runs")
+    return Finding("profilers", "ok", f"Kineto beside {listed(nsys)}; Kineto is used")
+
+
+def capture_windows(job: Job) -> Finding:
+    """Whether all ranks were traced at the same time, on their clocks as they are."""
+    spans = [(trace.first_ns, trace.last_ns) for trace in job.ranks]
+    known = [(start, end) for start, end in spans if start is not None and end is not None]
+    if len(known) < 2:
+        return Finding("capture windows", "unknown", "fewer than two ranks with events")
+    latest_start = max(start for start, _ in known)
+    earliest_end = min(end for _, end in known)
+    longest = max(end - start for start, end in known)
+    common = earliest_end - latest_start
+    if common <= 0:
+        message = f"no instant that all ranks share: {_span(-common)} apart"
+        fix = "take all files from one run and one capture"
+        return Finding("capture windows", "problem", message, fix)
+    message = f"{_span(common)} of at most {_span(longest)} are shared"
+    if common >= longest / 2:
+        return Finding("capture windows", "ok", message)
+    return Finding("capture windows", "warning", message, "give all ranks one schedule")
+
+
+def decoder(_job: Job) -> Finding:
+    """Which of the two readers of Kineto files is in use here: they give the same columns."""
+    if not wanted():
+        message = "the general decoder: CCLTUI_ACCEL=0 turns the compiled scanner off"
+        return Finding("decoder", "ok", message)
+    if accelerator.compiled():
+        return Finding("decoder", "ok", "the compiled scanner")
+    message = "the general decoder, about four times slower: the scanner was not compiled"
+    return Finding("decoder", "warning", message, slow_path.remedy())
+
+
+CHECKS: Final[Sequence[Check]] = (
+    files_read,
+    ranks,
+    rank_identity,
+    capture_windows,
+    gpu_events,
+    execution_traces,
+    step_markers,
+    collective_metadata,
+    process_groups,
+    workload_card,
+    profilers,
+    decoder,
+)
+
+
+def check(job: Job) -> tuple[Finding, ...]:
+    """All findings of a job; one, where there is no trace at all."""
+    if not job.ranks and not job.failures:
+        fix = (
+            "let training reach the first window of its profiler, behind the steps that it waits "
+            "and warms up, and look into the log"
+        )
+        others = {file.kind for file in job.discovery.files} & _ANSWER_WITHOUT_TRACES
+        state: State = "warning" if others else "problem"
+        return (Finding("files", state, "no trace that can be opened", fix),)
+    return tuple(run_check(one, job) for one in CHECKS)
+
+
+def run_check(check: Check, job: Job) -> Finding:
+    """The finding of a check, also where it fails: it must not take the other ones with it."""
+    try:
+        return check(job)
+    except Exception as error:
+        name = check.__name__.replace("_", " ")
+        return Finding(name, "problem", internal_error(error), is_internal=True)
+
+
+_ANSWER_WITHOUT_TRACES: Final = frozenset(
+    {
+        *("serving_results", "expert_stats", "training_metrics", "training_log", "step_log"),
+        *("cluster_benchmark", "nccl_tests", "nccl_log", "timing_stats", "nsys_text"),
+    }
+)
+
+
+def _span(time_ns: int) -> str:
+    return duration_text(time_ns / 1e9)
+
+
+def _ranks_text(labels: Iterable[str]) -> str:
+    names = list(labels)
+    return f"rank {names[0]}" if len(names) == 1 else f"ranks {listed(names)}"

@@ -1,0 +1,197 @@
+"""How late each rank came to each collective, in cells; maxima survive every zoom.
+
+Levels follow a fixed scale above a floor: below the floor a cell is blank, so that calm
+screens stay calm and cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.draw import glyphs, numbers
+from ccltui.draw.lanes import I64
+from ccltui.draw.palette import HEAT, LEVELS, Ink
+from ccltui.draw.planes import U8, Planes
+from ccltui.draw.ruler import put_tick, round_step, ticks
+from ccltui.draw.timeline_chart import put_cursor
+
+ABSENT = -1
+"""In a matrix of lags: this rank has no part in this collective."""
+
+_STEPS = np.array([1.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0])
+_POOL_UNTIL = 256
+PIN = "•"
+"""Before the name of a rank that stays on top."""
+
+F32 = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which collectives the columns show: ``per_cell`` in each cell, or each ``repeat`` cells wide.
+
+    ``per_cell`` is a power of two and divides ``first``, so that a cell is never half a pool.
+    """
+
+    first: int
+    per_cell: int = 1
+    repeat: int = 1
+
+    def column(self, k: int) -> int:
+        """First column of collective ``k`` (negative when it lies left of the view)."""
+        return (k - self.first) // self.per_cell * self.repeat
+
+    def shown(self, cells: int) -> int:
+        """How many collectives fit into ``cells``."""
+        return -(-cells // self.repeat) * self.per_cell
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Lag of ranks × collectives (int64 ns, ``ABSENT`` where a rank has none), with max pools."""
+
+    late_ns: I64
+    _pools: list[I64] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        pool = self.late_ns
+        self._pools.append(pool)
+        while pool.shape[1] > _POOL_UNTIL:
+            if pool.shape[1] % 2:
+                pool = np.pad(pool, ((0, 0), (0, 1)), constant_values=ABSENT)
+            pool = np.maximum(pool[:, ::2], pool[:, 1::2])
+            self._pools.append(pool)
+
+    def cells(self, columns: Columns, cells: int) -> I64:
+        """Maximum of each cell, int64 [ranks, cells]; ``ABSENT`` right of the last collective."""
+        ranks, count = self.late_ns.shape
+        starts = columns.first + np.arange(cells) // columns.repeat * columns.per_cell
+        level = min(columns.per_cell.bit_length() - 1, len(self._pools) - 1)
+        pool = self._pools[level]
+        size = 1 << level
+        out = np.full((ranks, cells), ABSENT, np.int64)
+        for step in range(columns.per_cell // size):
+            at = starts // size + step
+            use = (at < pool.shape[1]) & (starts < count)
+            out[:, use] = np.maximum(out[:, use], pool[:, at[use]])
+        return out
+
+
+def levels(late_ns: I64, floor_ns: int, top_ns: int | None = None) -> U8:
+    """Level 0 (below the floor, or absent) to 7 of each lag.
+
+    By factors, or by even steps from the floor to ``top_ns`` where that is given.
+    """
+    steps = _STEPS * floor_ns if top_ns is None else np.linspace(floor_ns, top_ns, len(_STEPS))
+    return np.digitize(late_ns, steps).astype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How ranks share screen rows: one each, two halves each, or groups of ranks a half."""
+
+    ranks: int
+    per_half: int
+    halves: int
+
+    @classmethod
+    def of(cls, ranks: int, rows: int) -> Rows:
+        """The finest layout that shows all ranks in ``rows`` screen rows."""
+        if ranks <= rows:
+            return cls(ranks, 1, 1)
+        return cls(ranks, max(-(-ranks // (2 * max(rows, 1))), 1), 2)
+
+    @property
+    def per_row(self) -> int:
+        """Ranks in one screen row."""
+        return self.per_half * self.halves
+
+    @property
+    def rows(self) -> int:
+        """Screen rows in use."""
+        return -(-self.ranks // self.per_row)
+
+
+def align(
+    heat: Heat,
+    labels: Sequence[str],
+    columns: Columns,
+    *,
+    height: int,
+    width: int,
+    gutter: int,
+    floor_ns: int,
+    selected: tuple[int, int],
+    order: Sequence[int] | None = None,
+    colour: bool = True,
+    top_ns: int | None = None,
+    pinned: Sequence[int] = (),
+) -> Planes:
+    """Ruler and one heat row for one rank or more; ``selected`` is (rank row, collective).
+
+    ``order`` gives the rows of the matrix that belong to ``labels``, all of them if left out;
+    ``top_ns`` makes the colours even steps; ``pinned`` are rank rows to mark.
+    """
+    planes = Planes.blank(height, width, Ink.TEXT)
+    cells = width - gutter
+    if cells < 1 or height < 2:
+        return planes
+    rank, k = selected
+    _ruler(planes, columns, gutter, cells, heat.late_ns.shape[1])
+    put_cursor(planes, gutter, columns.column(k), cells)
+    rows = Rows.of(len(labels), height - 1)
+    late = heat.cells(columns, cells)
+    chosen = late if order is None else late[list(order)]
+    upper, lower = _halves(levels(chosen, floor_ns, top_ns), rows)
+    glyph, style = _paint(upper, lower) if colour else _density(upper, lower)
+    planes.glyph[1 : 1 + rows.rows, gutter:] = glyph
+    planes.style[1 : 1 + rows.rows, gutter:] = style
+    for row in range(rows.rows):
+        _label(planes, row, labels, rows, gutter=gutter, chosen=rank)
+        if row * rows.per_row in pinned and planes.glyph[1 + row, 0] == glyphs.BLANK:
+            planes.put(1 + row, 0, PIN, Ink.LABEL)
+    return planes
+
+
+def _halves(level: U8, rows: Rows) -> tuple[U8, U8]:
+    """Level of the upper and the lower half of every screen row: the maximum of its ranks."""
+    missing = rows.rows * rows.per_row - rows.ranks
+    padded = np.pad(level, ((0, missing), (0, 0)))
+    groups = padded.reshape(rows.rows, rows.halves, rows.per_half, -1).max(axis=2)
+    return groups[:, 0], groups[:, -1]
+
+
+def _paint(upper: U8, lower: U8) -> tuple[npt.NDArray[np.uint32], U8]:
+    glyph = np.where(upper == lower, glyphs.BLANK, glyphs.UPPER_HALF).astype(np.uint32)
+    return glyph, (HEAT + upper * LEVELS + lower).astype(np.uint8)
+
+
+def _density(upper: U8, lower: U8) -> tuple[npt.NDArray[np.uint32], U8]:
+    level = np.maximum(upper, lower)
+    return glyphs.DENSITY[level], np.full(level.shape, Ink.TEXT, np.uint8)
+
+
+def _ruler(planes: Planes, columns: Columns, gutter: int, cells: int, count: int) -> None:
+    planes.style[0] = Ink.RULER
+    planes.put(0, 0, f"×{columns.per_cell}", Ink.RULER)
+    shown = columns.shown(cells)
+    step = round_step(shown, cells, apart=8)
+    for k in ticks(columns.first, min(columns.first + shown, count), step):
+        put_tick(planes, gutter + columns.column(k), numbers.count(k))
+
+
+def _label(
+    planes: Planes, row: int, labels: Sequence[str], rows: Rows, *, gutter: int, chosen: int
+) -> None:
+    first = row * rows.per_row
+    members = labels[first : first + rows.per_row]
+    text = members[0]
+    if len(members) > 1:
+        text += ("/" if len(members) == 2 else "-") + members[-1]
+    on = first <= chosen < first + rows.per_row
+    text = (glyphs.POINTER if on else " ") + text
+    planes.put(1 + row, 0, text[: gutter - 1].ljust(gutter - 1), Ink.LABEL_ON if on else Ink.LABEL)

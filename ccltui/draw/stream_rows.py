@@ -1,0 +1,71 @@
+"""The streams of one rank against time: one row each, kernels by name where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ccltui.draw.lanes import I32, I64, Track
+from ccltui.draw.palette import CLASSES, MERGED, Ink
+from ccltui.draw.planes import U8, Planes
+from ccltui.draw.text import clean, fit
+from ccltui.draw.timeline_chart import inherit, row_glyphs
+
+INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.COPY)
+_NAMED = 6
+"""Cells from which a kernel carries its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Work of one stream on the rank's own clock, in order of start.
+
+    ``parts`` are the times of computing, communication and copies; ``kind`` (int8) says which of
+    them each piece of work is; ``text`` gives the name of a name id.
+    """
+
+    label: str
+    work: Track
+    parts: tuple[Track, Track, Track]
+    start_ns: I64
+    end_ns: I64
+    kind: U8
+    name: I32
+    text: Callable[[int], str]
+
+
+def put_stream(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I64) -> None:
+    """One row: height by busy time, colour by what most of it is, names in long boxes."""
+    planes.put(y, 0, fit(stream.label, gutter - 1, align="right"), Ink.DIM)
+    planes.glyph[y, gutter:] = row_glyphs(stream.work.sample(edges_ns), edges_ns)
+    covered = np.stack([part.covered_ns(edges_ns) for part in stream.parts])
+    style = np.array(INKS, np.uint8)[covered.argmax(axis=0)]
+    planes.style[y, gutter:] = inherit(style, covered.sum(axis=0) == 0)
+    _put_names(planes, y, gutter, stream, edges_ns)
+
+
+def _put_names(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I64) -> None:
+    """Names of the kernels that are at least so many cells long."""
+    first = max(int(stream.start_ns.searchsorted(edges_ns[0], side="right")) - 1, 0)
+    last = int(stream.start_ns.searchsorted(edges_ns[-1]))
+    cells = len(edges_ns) - 1
+    if last - first > cells:
+        return
+    left = np.maximum(edges_ns.searchsorted(stream.start_ns[first:last]), 0)
+    right = np.minimum(edges_ns.searchsorted(stream.end_ns[first:last], side="right") - 1, cells)
+    for row in np.flatnonzero(right - left >= _NAMED).tolist():
+        start, end, kind = int(left[row]), int(right[row]), int(stream.kind[first + row])
+        name = fit(clean(stream.text(int(stream.name[first + row]))), end - start - 1)
+        planes.put(y, gutter + start, name.ljust(end - start), _on(kind))
+
+
+def _on(kind: int) -> int:
+    """The style of text on a box: dark on the colour of what the kernel does."""
+    if INKS[kind] is Ink.COPY:
+        return Ink.COPY
+    return MERGED + (1 + kind)  # idle in front, the class behind
+
+
+assert CLASSES == 4

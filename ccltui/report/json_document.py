@@ -1,0 +1,105 @@
+"""The report of one run, and its JSON document (``schema_version`` 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ccltui.metrics.result import Result
+from ccltui.parsers.window import Window, format_window
+from ccltui.report.gates import Verdict
+from ccltui.report.measured_scope import Selection
+
+SCHEMA_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """What was opened: ``ranks`` files of ``world_size`` ranks, and what could not be read."""
+
+    path: str
+    ranks: int = 0
+    world_size: int | None = None
+    sources: tuple[str, ...] = ()
+    capture: str = ""
+    missing_ranks: tuple[int, ...] = ()
+    failures: tuple[tuple[str, str], ...] = ()
+    complete: bool = True
+    num_lost: int = 0  # of the failures: files that could be sound, as nobody could look
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "path": self.path,
+            "ranks": self.ranks,
+            "world_size": self.world_size,
+            "sources": list(self.sources),
+            "capture": self.capture,
+            "missing_ranks": list(self.missing_ranks),
+            "failures": [{"path": path, "error": error} for path, error in self.failures],
+            "complete": self.complete,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One metric's result and the key of its details that holds the value."""
+
+    result: Result
+    headline: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that a headless run prints, whatever the format."""
+
+    trace: TraceSummary
+    selection: Selection
+    entries: Sequence[Entry]
+    verdicts: Sequence[Verdict] = ()
+    detail: bool = False
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The JSON document of a report."""
+    return {
+        **head(report),
+        "results": [result_dict(entry.result) for entry in report.entries],
+        "gates": [verdict.to_dict() for verdict in report.verdicts],
+    }
+
+
+def head(report: Report) -> dict[str, Any]:
+    """What every JSON document and every JSON line of a report begins with."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "trace": report.trace.to_dict(),
+        "window": _window_dict(report.selection.window),
+        "selection": report.selection.to_dict(),
+    }
+
+
+def result_dict(result: Result) -> dict[str, Any]:
+    """One result; ``details`` is the dictionary that ``ccl-metrics`` prints."""
+    return {
+        "metric": result.metric,
+        "status": result.status,
+        "value": result.value,
+        "unit": result.unit,
+        "definition": result.definition,
+        "reason": result.reason,
+        "reasons": [reason.to_dict() for reason in result.reasons],
+        "details": result.to_document(),
+        "warnings": list(result.warnings),
+    }
+
+
+def _window_dict(window: Window | None) -> dict[str, Any] | None:
+    if window is None:
+        return None
+    return {
+        "text": format_window(window),
+        "start_ns": window.start_ns,
+        "end_ns": window.end_ns,
+    }

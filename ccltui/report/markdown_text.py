@@ -1,0 +1,29 @@
+"""Markdown in which a name is nothing but text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from ccltui.parsers.safe_text import safe_text
+
+_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+# A backslash is itself before a letter, and an escape before punctuation.
+_MARKUP: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|[`|\[\]]")
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """Cells as a line of a table."""
+    return "| " + " | ".join(map(escaped, cells)) + " |"
+
+
+def escaped(text: str) -> str:
+    """``text`` as safe text without tags, links, images, code spans or borders of cells."""
+    return _MARKUP.sub(r"\\\g<0>", safe_text(text)).translate(_ENTITIES)
+
+
+def code(text: str) -> str:
+    """``text`` as a code span, or escaped where a span cannot hold it."""
+    plain = escaped(text).replace("\\|", "|")
+    return f"`{text}`" if plain == text else escaped(text)

@@ -1,0 +1,124 @@
+"""Results as flat rows of text: what the table and the csv print, cell for cell.
+
+The key of a row is a path into the result's details (``wait_us.3``), the same that a
+``--fail-if`` condition names.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ccltui.metrics.result import Result
+from ccltui.parsers.safe_text import safe_text
+
+HEADER: Final = ("metric", "key", "value", "unit", "status", "reason")
+
+_UNITS: Final = tuple(
+    (re.compile(rf"(?:.*_)?{pattern}"), unit)
+    for pattern, unit in (
+        ("tokens_per_s(?:_per_.*)?", "tokens/s"),
+        ("per_s", "1/s"),
+        ("ns", "ns"),
+        ("us", "us"),
+        ("ms", "ms"),
+        ("s", "s"),
+        ("bytes", "bytes"),
+        ("GBps(?:_.*)?", "GB/s"),
+        ("us_per_MB", "us/MB"),
+        ("tflops(?:_.*)?", "TFLOPS"),
+        ("ppb", "ppb"),
+        ("pct(?:_of_.*)?", "%"),
+        ("(?:ratio|fraction)(?:_of_.*)?", "ratio"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a report; every field is text without control characters."""
+
+    metric: str
+    key: str
+    value: str
+    unit: str
+    status: str
+    reason: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The fields in the order of HEADER."""
+        return (self.metric, self.key, self.value, self.unit, self.status, self.reason)
+
+
+def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]:
+    """Rows of one result: the headline with the reason, then its other scalars.
+
+    An unavailable result is one row. ``headline`` is the key whose value is ``result.value``.
+    ``detail`` adds what is kept per
+    rank, type, group or step: one row a leaf, lists of scalars in one cell.
+    """
+    first = Row(
+        safe_text(result.metric),
+        safe_text(headline),
+        cell_text(result.value),
+        result.unit,
+        result.status,
+        reason_text(result),
+    )
+    if result.status == "unavailable":
+        return [first]
+    pairs = [(key, value) for key, value in result.details.items() if key != headline]
+    leaves = _leaves(pairs) if detail else ((k, v) for k, v in pairs if _is_scalar(v))
+    return [first] + [
+        Row(first.metric, safe_text(key), cell_text(value), unit_of(key), result.status, "")
+        for key, value in leaves
+    ]
+
+
+def reason_text(result: Result) -> str:
+    """``code: message`` of every reason, in one line; "" when all is well."""
+    return safe_text("; ".join(f"{reason.code}: {reason.message}" for reason in result.reasons))
+
+
+def cell_text(value: object) -> str:
+    """One value as text, floats with the 15 digits that are always exact; "" for None."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return safe_text(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return format(value, ".15g") if isinstance(value, float) else str(value)
+    return safe_text(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def unit_of(key: str) -> str:
+    """Unit that the ending of any part of ``key`` states, the last part first; "" for none."""
+    for part in reversed(key.split(".")):
+        for pattern, unit in _UNITS:
+            if pattern.fullmatch(part):
+                return unit
+    return ""
+
+
+def _leaves(pairs: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    for key, value in pairs:
+        yield from _flat(key, value)
+
+
+def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from _leaves([(f"{key}.{inner}", item) for inner, item in value.items()])
+    elif isinstance(value, list | tuple) and not all(map(_is_scalar, value)):
+        yield from _leaves([(f"{key}.{index}", item) for index, item in enumerate(value)])
+    else:
+        yield key, value
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)

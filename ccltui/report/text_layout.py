@@ -1,0 +1,89 @@
+"""Aligned text, and amounts for people."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal
+
+from ccltui.parsers.safe_text import safe_text
+
+Align = Literal["left", "right"]
+
+GAP: Final = "  "
+EMPTY: Final = "-"
+"""How an empty cell of a table is shown, so that columns stay countable."""
+
+
+def text_bytes(lines: Iterable[str]) -> bytes:
+    """Lines of any text as UTF-8, each as safe text and ended by a line feed."""
+    return "".join([f"{safe_text(line)}\n" for line in lines]).encode()
+
+
+def text_width(text: str) -> int:
+    """Columns that ``text`` takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_width(char) for char in text)
+
+
+def table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    align: Sequence[Align] = (),
+) -> list[str]:
+    """Lines of a table; cells are safe text, empty ones shown as EMPTY, the last is not padded."""
+    cells = [[safe_text(cell) or EMPTY for cell in row] for row in (header, *rows)]
+    widths = [max(text_width(row[column]) for row in cells) for column in range(len(header))]
+    sides: list[Align] = ["left"] * len(header)
+    sides[: len(align)] = align
+    return [_line(row, widths, sides) for row in cells]
+
+
+def bytes_text(count: float) -> str:
+    """An amount of bytes with a decimal prefix: 999 B, 1.5 MB, 41.2 GB."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        count /= 1000
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+    return f"{count / 1000:.4g} TB"
+
+
+def duration_text(seconds: float) -> str:
+    """A span for people: 250 ms, 12 s, 3 min, 2 h, 40 days."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    for unit, size, limit in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 48)):
+        if seconds < limit * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86400:,.0f} days"
+
+
+def count_text(count: int, noun: str) -> str:
+    """``1 rank``, ``8 ranks``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _line(row: Sequence[str], widths: Sequence[int], sides: Sequence[Align]) -> str:
+    last = len(row) - 1
+    padded = (
+        _pad(cell, width, side, is_last=column == last)
+        for column, (cell, width, side) in enumerate(zip(row, widths, sides, strict=True))
+    )
+    return GAP.join(padded)
+
+
+def _pad(cell: str, width: int, side: Align, *, is_last: bool) -> str:
+    blanks = " " * (width - text_width(cell))
+    if side == "right":
+        return blanks + cell
+    return cell if is_last else cell + blanks

@@ -1,0 +1,1 @@
+"""The registry of actions, and actions that export or copy."""

@@ -1,0 +1,48 @@
+"""What leaves the explorer at a key: the clipboard, a picture; each as what it says about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.terminal import compat
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from ccltui.tui.options import ExplorerOptions
+
+
+def copy(app: App[Any], scene: Scene, options: ExplorerOptions) -> Scene:
+    """Put the command line of the view on the clipboard of the user's terminal."""
+    from ccltui.tui.actions.shell_command import command_line  # noqa: PLC0415  (not needed to start)
+
+    text = command_line(scene, options)
+    compat.copy(app, text)
+    return replace(scene, said=f"copied: {text}")
+
+
+def copy_rows(app: App[Any], scene: Scene) -> Scene:
+    """Put the rows in view on the clipboard, cells apart by tabs, as a spreadsheet takes them."""
+    from ccltui.tui.actions.export import tabular  # noqa: PLC0415
+
+    text, count = tabular(scene)
+    if not count:
+        return replace(scene, notice="nothing is in view that could be copied")
+    compat.copy(app, text)
+    return replace(scene, said=f"copied: {count:,} rows")
+
+
+def take_picture(app: App[Any], scene: Scene) -> Scene:
+    """Write a picture of the screen into the current directory."""
+    from ccltui.report.output import write_new_file  # noqa: PLC0415
+    from ccltui.tui.actions.export import free_name  # noqa: PLC0415
+
+    path = free_name(f"ccltui-{scene.state.pane.name.lower()}", ".svg")
+    try:
+        write_new_file(app.export_screenshot().encode(), Path(path))
+    except OSError as error:
+        return replace(scene, notice=f"{path}: {error.strerror}")
+    return replace(scene, said=f"picture in {path}")

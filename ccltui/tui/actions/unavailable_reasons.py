@@ -1,0 +1,151 @@
+"""What stands in the way of an action, as the sentence that the user reads; None where nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ccltui.tui.moves import row_moves as rows
+from ccltui.tui.moves import time_moves, view_moves
+from ccltui.tui.state import side_tables
+from ccltui.tui.state.file_rows import file_rows
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Pane
+
+WhyNot = Callable[[Scene], str | None]
+
+
+def no_collectives(scene: Scene) -> str | None:
+    """Whether there are collectives to move between."""
+    communicators = scene.findings.communicators
+    if communicators is None:
+        if not scene.session.busy and not scene.session.ranks_loaded:
+            return "no rank is loaded"
+        return "the collectives are not matched yet" if scene.session.busy else "still matching"
+    if not communicators:
+        result = scene.findings.results.get("straggler_lag")
+        reason = result.reasons[0].message if result is not None and result.reasons else ""
+        return f"no collective is matched across ranks{': ' if reason else ''}{reason}"
+    communicator = scene.communicator
+    if communicator is not None and not len(communicator):
+        return "no collective in the window: ctrl+t clears it"
+    return None
+
+
+def no_time(scene: Scene) -> str | None:
+    """Whether nothing is loaded that has a time."""
+    return None if scene.findings.span is not None else "no rank is loaded yet"
+
+
+def nothing_to_write(scene: Scene) -> str | None:
+    """Whether nothing is there to be written."""
+    return None if side_tables.count(scene) else no_time(scene)
+
+
+def chart_is_empty(scene: Scene) -> str | None:
+    """Whether the chart in view shows nothing."""
+    return no_time(scene) if scene.state.pane is Pane.TIMELINE else no_collectives(scene)
+
+
+def no_rows(scene: Scene) -> str | None:
+    """Whether there is no row to move to."""
+    if scene.state.pane is Pane.EVENTS and scene.findings.lanes and scene.events is None:
+        return "still listing"
+    if rows.count(scene):
+        return None
+    listed = scene.state.pane is Pane.EVENTS and scene.findings.lanes
+    return "no event is listed: F changes the filter" if listed else "nothing is loaded yet"
+
+
+def no_worst(scene: Scene) -> str | None:
+    """Whether nobody can be blamed in this communicator."""
+    communicator = scene.communicator
+    if communicator is None or not len(communicator):
+        return no_collectives(scene)
+    if scene.disproved:
+        return f"nobody can be blamed: {scene.disproved}"
+    if not len(communicator.by_harm):
+        return f"no rank is late by more than the clocks are sure of in {communicator.name}"
+    return None
+
+
+def no_other_communicator(scene: Scene) -> str | None:
+    """Whether there is no second communicator."""
+    communicators = scene.findings.communicators
+    if communicators is not None and len(communicators) == 1:
+        return f"{communicators[0].name} is the only communicator"
+    return None if communicators else no_collectives(scene)
+
+
+def none_over_floor(direction: int) -> WhyNot:
+    """Whether no further lag is over the floor in a direction."""
+
+    def why_not(scene: Scene) -> str | None:
+        empty = no_collectives(scene)
+        if empty is None and scene.disproved:
+            return f"nobody can be blamed: {scene.disproved}"
+        if empty is not None or view_moves.next_over_floor(scene, direction) is not None:
+            return empty
+        return f"no {'later' if direction > 0 else 'earlier'} lag over the floor: < lowers it"
+
+    return why_not
+
+
+def no_event(direction: int) -> WhyNot:
+    """Whether the rank has no further collective in a direction, or no edge to measure up to."""
+
+    def why_not(scene: Scene) -> str | None:
+        empty = no_time(scene) if time_moves.is_measuring(scene) else no_collectives(scene)
+        return time_moves.why_no_event(scene, direction) if empty is None else empty
+
+    return why_not
+
+
+def no_iteration(direction: int) -> WhyNot:
+    """Whether there is no further step in a direction."""
+
+    def why_not(scene: Scene) -> str | None:
+        if not scene.findings.steps:
+            return "the traces have no step markers"
+        if time_moves.next_iteration(scene, direction) is None:
+            return f"no {'later' if direction > 0 else 'earlier'} iteration"
+        return None
+
+    return why_not
+
+
+def no_window(scene: Scene) -> str | None:
+    """Whether no window is set."""
+    return None if scene.session.filter.limits_time else "no window is set: t sets one"
+
+
+def no_view_before(scene: Scene) -> str | None:
+    """Whether this is the first view."""
+    return None if scene.history.before else "no view before this one"
+
+
+def no_view_after(scene: Scene) -> str | None:
+    """Whether this is the last view."""
+    return None if scene.history.after else "no view after this one: backspace goes back"
+
+
+def no_window_here(scene: Scene) -> str | None:
+    """Whether what is in view makes no window."""
+    from ccltui.tui.moves import measured_area  # noqa: PLC0415
+
+    return measured_area.why_no_window(scene)
+
+
+def no_capture(scene: Scene) -> str | None:
+    """Whether the selected row opens no capture."""
+    rows = file_rows(scene)
+    if not rows:
+        return "nothing is found yet"
+    chosen = rows[min(scene.state.file, len(rows) - 1)]
+    return None if chosen.capture is not None else "this is not in another capture to open"
+
+
+def nothing_to_go_back(scene: Scene) -> str | None:
+    """Whether nothing is open."""
+    if view_moves.is_open(scene) or scene.session.busy:
+        return None
+    return "nothing is open: q quits"

@@ -1,0 +1,1 @@
+"""Lines and widgets around the panes: header, status, help, loading, theme."""

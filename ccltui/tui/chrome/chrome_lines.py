@@ -1,0 +1,300 @@
+"""The lines around the panes: header, tabs, loading, status, keys. Text in, pieces out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import HEAT, LEVELS, SHADES, Ink
+from ccltui.draw.text import clean, fit, fit_middle
+from ccltui.tui.actions.action import Action, first_key
+from ccltui.tui.actions.general_actions import GENERAL
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.view_state import Pane
+
+Piece = tuple[str, int]
+"""Cleaned text and its style id."""
+Line = list[Piece]
+
+NARROW = 100
+GAP = "   "
+
+
+def cut(pieces: Sequence[Piece], width: int, fill: int) -> Line:
+    """Pieces in exactly ``width`` cells."""
+    line: Line = []
+    left = width
+    for text, style in pieces:
+        whole = clean(text)
+        shown = whole if len(whole) <= left else fit(whole.rstrip(), left)
+        if shown:
+            line.append((shown, style))
+            left -= len(shown)
+    if left:
+        line.append((" " * left, fill))
+    return line
+
+
+def spread(left: Sequence[Piece], right: Sequence[Piece], width: int, fill: int) -> Line:
+    """Left pieces, cut where the right ones begin, and those at the right edge."""
+    return cut([*cut(left, max(width - _size(right), 0), fill), *right], width, fill)
+
+
+def header(scene: Scene, width: int) -> Line:
+    """What is open, how much of it, and which part is shown."""
+    session = scene.session
+    name = PurePath(session.path).name or session.path
+    left: Line = [(" ccltui ", Ink.HEADER_DIM), (fit_middle(name, width // 3), Ink.HEADER)]
+    if session.job is not None:
+        size = numbers.decimal_size(session.total_bytes)
+        facts = [
+            _ranks(session.ranks_expected) if session.files else "no traces",
+            size if session.files else "",
+            fit_middle(session.job.capture.name, width // 4),
+            describe(session.filter),
+        ]
+        left.append((GAP + GAP.join(fact for fact in facts if fact), Ink.HEADER_DIM))
+    return spread(left, [(_loaded(session), Ink.HEADER_DIM)], width, Ink.HEADER_DIM)
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
+
+
+def _loaded(session: Session) -> str:
+    if session.phase == "opening":
+        return " opening "
+    if session.phase == "failed":
+        return " nothing to show "
+    if session.job is not None and not session.files:
+        return ""
+    stopped = " stopped" if session.phase == "stopped" else ""
+    partly = f" ! {session.ranks_partly} partly read" if session.ranks_partly else ""
+    return f"{partly} {session.ranks_loaded}/{session.ranks_expected}{stopped} "
+
+
+def describe(chosen: Filter) -> str:
+    """The filter as the user would type it; nothing when everything is shown."""
+    parts = []
+    if chosen.window is not None:
+        parts.append(f"window {_window_text(chosen)}")
+    if chosen.steps is not None:
+        first, last = chosen.steps
+        parts.append(f"it {first}" if first == last else f"it {first}-{last}")
+    if chosen.ranks is not None:
+        parts.append(f"ranks {','.join(map(str, sorted(chosen.ranks)))}")
+    return " ".join(parts)
+
+
+def _window_text(chosen: Filter) -> str:
+    window = chosen.window
+    sides = (None, None) if window is None else (window.start_ns, window.end_ns)
+    return "/".join("" if side is None else numbers.short_duration(side) for side in sides)
+
+
+def tabs(scene: Scene, width: int) -> Line:
+    """The panes, and the legend of the one in view: in shorter words where both have no room.
+
+    Where the one in view would be cut off, the others are their digits alone.
+    """
+    full, narrow = (_legend(scene, narrow=shorter) for shorter in (width < NARROW, True))
+    long = [pane.short_title if width < NARROW else pane.title for pane in scene.panes]
+    short = [pane.short_title for pane in scene.panes]
+    for titles, legend in ((long, full), (short, full), (short, narrow)):
+        line = _tabs(scene, titles)
+        if _size(line) + _size(legend) <= width:
+            return spread(line, legend, width, Ink.TAB)
+    here = scene.panes.index(scene.state.pane)
+    if _size(line[: here + 2]) + _size(narrow) >= width:
+        digits = [title if at == here else "" for at, title in enumerate(short)]
+        line = _tabs(scene, digits)
+    return spread(line, narrow, width, Ink.TAB)
+
+
+def _size(line: Sequence[Piece]) -> int:
+    return sum(len(clean(text)) for text, _ in line)
+
+
+def _tabs(scene: Scene, titles: Sequence[str]) -> Line:
+    line: Line = [(" ", Ink.TAB)]
+    for pane, title in zip(scene.panes, titles, strict=True):
+        name = f"{pane.value} {title}".rstrip()
+        on = pane is scene.state.pane
+        line.append((f"[{name}]", Ink.TAB_ON) if on else (f" {name} ", Ink.TAB))
+    return line
+
+
+def _legend(scene: Scene, *, narrow: bool) -> Line:
+    if scene.state.pane is Pane.STEPS:
+        return _parts_legend(scene, narrow=narrow)
+    if scene.state.pane is Pane.TIMELINE and scene.state.kernels:
+        return [(f"{scene.state.kernels} only: C ", Ink.WARNING)]
+    if scene.state.pane is Pane.TIMELINE:
+        return _classes_legend(scene, narrow=narrow)
+    if scene.state.pane is Pane.ALIGNMENT:
+        return _lag_legend(scene, narrow=narrow)
+    if scene.state.pane is Pane.EVENTS:
+        return _list_legend(scene)
+    if scene.state.pane is Pane.FILES:
+        return _files_legend(scene)
+    if scene.state.pane is Pane.SUMMARY:
+        return _steps_legend(scene)
+    from ccltui.tui.state import side_tables  # noqa: PLC0415  (the screen paints before)
+
+    return [(side_tables.legend(scene, narrow=narrow), Ink.TAB)]
+
+
+def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
+    """What a cell of a lane is; without colour two rows of a rank tell no exposed part."""
+    if not scene.colour and not scene.state.merged:
+        return [("comp, net below  " if narrow else "compute, network below it  ", Ink.TAB)]
+    names = ("comp", "net", "both") if narrow else ("compute", "exposed net", "overlapped")
+    inks = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
+    return _named(scene, inks, [f" {name}  " for name in names])
+
+
+def _steps_legend(scene: Scene) -> Line:
+    """Which iterations the numbers are of."""
+    steps = scene.session.filter.measured(scene.findings.steps)
+    if not steps:
+        return []
+    first, last = steps[0].id, steps[-1].id
+    if first == last:
+        return [(f"iteration {first} ", Ink.TAB)]
+    return [(f"iterations {first}-{last} (n={len(steps)}) ", Ink.TAB)]
+
+
+def _parts_legend(scene: Scene, *, narrow: bool) -> Line:
+    """What a bar of a step is made of."""
+    names = (
+        ("comp", "both", "net", "copy")
+        if narrow
+        else ("compute", "overlapped", "exposed net", "copies")
+    )
+    inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.EXPOSED, Ink.COPY)
+    return _named(scene, inks, [f"{name} " if narrow else f" {name}  " for name in names])
+
+
+def _named(scene: Scene, inks: Sequence[Ink], names: Sequence[str]) -> Line:
+    """What stands for each kind of time, and its name."""
+    line: Line = []
+    for ink, name in zip(inks, names, strict=True):
+        line += [("█" if scene.colour else SHADES[ink], ink), (name, Ink.TAB)]
+    return line
+
+
+def _files_legend(scene: Scene) -> Line:
+    job = scene.session.job
+    if job is None:
+        return []
+    files, captures = len(job.discovery.files), len(job.discovery.captures)
+    counts = f"{files} file{'s' * (files != 1)}  {captures} capture{'s' * (captures != 1)} "
+    return [(counts, Ink.TAB)]
+
+
+def _list_legend(scene: Scene) -> Line:
+    """Whose events are listed, how many of them, in which order."""
+    listing, rank = scene.state.listing, scene.state.selection.rank
+    if scene.events is None or rank is None:
+        return []
+    count = numbers.count(len(scene.events))
+    filtered = f" /{fit(listing.pattern, 12).rstrip()}/" if listing.pattern else ""
+    text = f"{rank_name(rank)}  {count} {listing.listed.value}{filtered}  by {listing.sort.value} "
+    return [(text, Ink.TAB)]
+
+
+def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
+    floor = scene.state.floor_ns
+    cell = " " if narrow else "  "
+    if scene.colour:
+        ramp: Line = [(cell, HEAT + level * LEVELS + level) for level in range(1, LEVELS)]
+    else:
+        ramp = [(".:-=+*#", Ink.TEXT)]
+    return [
+        (
+            f"{'' if narrow else _communicator_text(scene)}  lag {numbers.short_duration(floor)} ",
+            Ink.TAB,
+        ),
+        *ramp,
+        (f" {_top_of_scale(scene)} ", Ink.TAB),
+    ]
+
+
+def _top_of_scale(scene: Scene) -> str:
+    """From which lag on a cell has the last colour."""
+    floor, communicator = scene.state.floor_ns, scene.communicator
+    if not scene.state.linear or communicator is None:
+        return numbers.short_duration(floor * 100)
+    return f"{numbers.duration(communicator.top_ns(floor))}, even"
+
+
+def _communicator_text(scene: Scene) -> str:
+    """Which communicator of how many, and its number of collectives."""
+    communicator = scene.communicator
+    if communicator is None:
+        return ""
+    count = len(scene.findings.communicators or ())
+    place = f"{scene.state.selection.communicator + 1}/{count} " if count > 1 else ""
+    return f"{place}{fit_middle(communicator.name, 26)} ({numbers.count(len(communicator))})"
+
+
+def too_small(scene: Scene, width: int, height: int) -> list[Line]:
+    """Instead of a broken layout."""
+    path = scene.session.path
+    return [
+        cut([(f" Terminal is {width}x{height}; ccltui needs 70x18.", Ink.TEXT)], width, Ink.TEXT),
+        cut([(f" Headless: ccltui {path} --metric all", Ink.TEXT)], width, Ink.TEXT),
+    ]
+
+
+def told(scene: Scene) -> Line | None:
+    """What stands in the way or was done, None where there is nothing to say."""
+    if scene.notice:
+        return [(f" ! {scene.notice}", Ink.WARNING)]
+    return [(f" {scene.said}", Ink.TEXT)] if scene.said else None
+
+
+def waiting(scene: Scene, width: int) -> list[Line]:
+    """The two lines about the cursor while nothing is open yet, or cannot be."""
+    failed = scene.session.phase == "failed"
+    above: Line = [(f" x {scene.session.problem}", Ink.ERROR)] if failed else []
+    return [cut(above, width, Ink.TEXT), cut(told(scene) or [], width, Ink.TEXT)]
+
+
+def keys(scene: Scene, width: int) -> Line:
+    """Keys of the pane that are worth a reminder; help always fits."""
+    actions = _actions(scene)
+    known = {action.id: action for action in actions}
+    help_line = _hint_pieces(known["app.help"], known, scene)
+    pieces: Line = [(" ", Ink.TEXT)]
+    for action in actions:
+        if not action.hint or action.id == "app.help" or _leads_away(action, scene):
+            continue
+        hint = _hint_pieces(action, known, scene)
+        if sum(len(text) for text, _ in (*pieces, *hint, *help_line)) < width:
+            pieces += hint
+    return cut([*pieces, *help_line], width, Ink.TEXT)
+
+
+def _actions(scene: Scene) -> tuple[Action, ...]:
+    """Actions of the pane; those that need no trace while none is known."""
+    if scene.session.job is None:
+        return GENERAL
+    from ccltui.tui.actions.action_list import active  # noqa: PLC0415  (the screen paints before)
+
+    return active(scene.state.pane)
+
+
+def _leads_away(action: Action, scene: Scene) -> bool:
+    """Whether an action is about traces, where the pane is not."""
+    beside = scene.state.pane in (Pane.RUNS, Pane.CLUSTER, Pane.REPORTS, Pane.FILES)
+    return beside and action.group in ("stragglers", "filter")
+
+
+def _hint_pieces(action: Action, known: Mapping[str, Action], scene: Scene) -> Line:
+    label = first_key(action, scene.bindings)
+    if action.twin:
+        label += f"/{first_key(known[action.twin], scene.bindings)}"
+    return [(label, Ink.KEY), (f" {action.hint}  ", Ink.DIM)]

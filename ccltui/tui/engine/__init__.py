@@ -1,0 +1,1 @@
+"""Computation for the explorer in threads and processes, and the messages between them."""

@@ -1,0 +1,199 @@
+"""From a job to what the panes show: lanes, communicators and metric results, stage by stage.
+
+Runs in a thread. All numbers come from the metrics' view of the job.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, cast
+
+from ccltui.draw.minimap import Minimap
+from ccltui.metrics.registry import Metric, find
+from ccltui.metrics.view.job_view import ProfileMode, View, ViewOptions
+from ccltui.metrics.view.job_view import Span as Measured
+from ccltui.tui.engine import memory
+from ccltui.tui.engine.messages import Fact, FindingsReady
+from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
+from ccltui.tui.state.findings import (
+    clock_of,
+    communicators_of,
+    lanes_of,
+    nodes_of,
+    span_of,
+    steps_of_job,
+)
+from ccltui.tui.state.queries import Answered, Query
+from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.side_tables import of_traces
+
+if TYPE_CHECKING:
+    from ccltui.tui.options import ExplorerOptions
+
+
+FIRST: Final = "coll_call_num"
+"""The metric that needs least of a rank, so that a number is there before anything is drawn."""
+TRUST: Final = "straggler_lag"
+"""The metric that tells whether matched collectives can be believed: computed before others."""
+LOSSES: Final = "fix_first"
+"""What Summary begins with."""
+
+
+class Analyst:
+    """Computes findings, one session at a time; what a newer session can keep is kept."""
+
+    def __init__(
+        self,
+        options: ExplorerOptions,
+        found: Callable[[], Mapping[str, Metric]] = of_traces,
+        first: Callable[[], Metric | None] = lambda: find(FIRST),
+    ) -> None:
+        self._options = options
+        self._found = found
+        self._first = first
+        self._lock = threading.Lock()
+        self._view: View | None = None
+        self._findings = Findings()
+        self._ready: tuple[int, View] | None = None
+        self._began = False
+
+    def answer(self, scene: Scene, query: Query) -> Answered | None:
+        """What a pane asks about the scene; None when the scene is no longer the newest."""
+        from ccltui.tui.engine import query_answers  # noqa: PLC0415  (a number comes before)
+
+        ready = self._ready
+        if ready is None or ready[0] != scene.findings.generation:
+            return None
+        return query_answers.answer(ready[1], scene, query)
+
+    def reply(self, generation: int, query: Query) -> Answered | None:
+        """As `answer`, about what was last told if that is of this generation."""
+        findings = self._findings
+        if findings.generation != generation:
+            return None
+        return self.answer(Scene(Session(""), findings=findings), query)
+
+    def look(self, session: Session) -> None:
+        """Be ready to answer about a session whose findings somebody has already."""
+        if session.job is None:
+            return
+        with self._lock:
+            self._view = View(session.job, self._chosen(session.filter), previous=self._view)
+            findings = Findings(generation=session.generation)
+            for found in stages(self._view, session.filter, findings, ()):
+                self._findings = found
+            self._ready = session.generation, self._view
+            memory.give_back(session.job, heap=True)
+
+    def run(
+        self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
+    ) -> bool:
+        """Tell the findings of a session as they come, until they are complete or stale.
+
+        False where only the first number is told: ranks that come at once are drawn at once.
+        """
+        with self._lock:  # a run that is being cancelled ends first: never two at a time
+            if session.job is None or cancelled():
+                return True
+            if self._view is not None and self._view.job.capture != session.job.capture:
+                self._findings, self._began = Findings(), False  # nothing of another is to be seen
+            self._view = View(session.job, self._chosen(session.filter), previous=self._view)
+            self._ready = session.generation, self._view
+            start = replace(self._findings, generation=session.generation, complete=False)
+            if not session.accepts(self._findings.generation):
+                start = replace(start, results={})  # numbers of another window are wrong here
+            began, self._began = self._began, True
+            if not began:
+                start = self._tell_first(start, post)
+                if session.ranks_loaded < session.ranks_expected:
+                    return False
+            found = tuple(self._found().values())
+            for findings in stages(self._view, session.filter, start, found):
+                self._findings = findings
+                if findings.complete:
+                    self._view.forget_details()
+                memory.give_back(session.job, heap=findings.complete)
+                if cancelled():
+                    return True
+                post(FindingsReady(findings))
+        return True
+
+    def _tell_first(self, findings: Findings, post: Callable[[Fact], object]) -> Findings:
+        """A first number, before all other metrics are even imported."""
+        first = self._first()
+        if first is not None and self._view is not None:
+            findings = _with_result(replace(findings, metrics=(first,)), first, self._view)
+            self._findings = findings
+            post(FindingsReady(findings))
+        return findings
+
+    def _chosen(self, chosen: Filter) -> ViewOptions:
+        return ViewOptions(
+            window=chosen.window,
+            steps=chosen.steps,
+            ranks=chosen.ranks,
+            overrides=self._options.overrides,
+            profile_mode=cast("ProfileMode", self._options.profile_mode),
+            raw_clocks=self._options.raw_clocks,
+            span=cast("Measured", self._options.span),
+        )
+
+
+def stages(
+    view: View, chosen: Filter, findings: Findings, found: tuple[Metric, ...]
+) -> Iterator[Findings]:
+    """Findings growing: lanes, then collectives, then one metric after another.
+
+    What fails is left out, and raised when all else is told.
+    """
+    findings = replace(findings, metrics=found)
+    urgent = {FIRST: 0, TRUST: 1, LOSSES: 2}
+    ordered = sorted(found, key=lambda metric: urgent.get(metric.name, len(urgent)))
+    failed: list[Exception] = []
+    for stage in (_with_lanes, _with_communicators):
+        try:
+            findings = stage(findings, view, chosen)
+        except MemoryError:
+            raise
+        except Exception as error:
+            failed.append(error)
+        yield findings
+    for metric in ordered:
+        findings = _with_result(findings, metric, view)
+        yield findings
+    yield replace(findings, complete=True)
+    if failed:
+        raise failed[0]
+
+
+def _with_lanes(findings: Findings, view: View, chosen: Filter) -> Findings:
+    steps, lanes = steps_of_job(view), lanes_of(view)
+    return replace(
+        findings,
+        lanes=lanes,
+        minimap=Minimap(tuple(lanes.values())),
+        steps=steps,
+        span=span_of(view, chosen, steps),
+        origin_ns=view.origin_ns,
+    )
+
+
+def _with_communicators(findings: Findings, view: View, chosen: Filter) -> Findings:
+    communicators = communicators_of(view, chosen)
+    return replace(
+        findings,
+        communicators=communicators,
+        matched=findings.generation,
+        calls=calls_by_rank(communicators),
+        harm_ns=harm_by_rank(communicators),
+        clock=clock_of(view, [rank.label for rank in view.ranks]),
+        nodes=nodes_of(view),
+        groups=groups_by_size(communicators),
+    )
+
+
+def _with_result(findings: Findings, metric: Metric, view: View) -> Findings:
+    return replace(findings, results={**findings.results, metric.name: metric.run(view)})

@@ -1,0 +1,113 @@
+"""Objects with large arrays for another process: the arrays lie in a file that it maps.
+
+The file has no name, so nothing is left behind however a process ends. Pages that are mapped
+count as the memory of whoever looked at them until :func:`let_go` gives them back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+import os
+import pickle
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable
+from typing import IO, TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from ccltui.parsers.store.file_mapping import FileMapping
+
+_LARGE_BYTES: Final = 4096
+_ALIGNED: Final = 64
+_mapped: weakref.WeakSet[FileMapping] = weakref.WeakSet()
+_listing: Final = threading.Lock()
+
+
+def pack(thing: object, refer: Callable[[object], object]) -> tuple[bytes, IO[bytes] | None]:
+    """The object as bytes, and the file of its arrays where it has large ones.
+
+    What ``refer`` gives another name than None travels as that name. Raises OSError where there
+    is no room for the file.
+    """
+    buffers: list[memoryview] = []
+
+    def keep(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < _LARGE_BYTES:
+            return True
+        buffers.append(raw)
+        return False
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, one: object) -> object:
+            return refer(one)
+
+    stream = io.BytesIO()
+    Pickler(stream, protocol=5, buffer_callback=keep).dump(thing)
+    spans, end = [], 0
+    for buffer in buffers:
+        spans.append((end, buffer.nbytes))
+        end += -(-buffer.nbytes // _ALIGNED) * _ALIGNED
+    file = _file_of(buffers, spans, end) if buffers else None
+    return pickle.dumps((end, spans)) + stream.getvalue(), file
+
+
+def _file_of(buffers: list[memoryview], spans: list[tuple[int, int]], size: int) -> IO[bytes]:
+    try:
+        return _filled(tempfile.TemporaryFile(buffering=0), buffers, spans, size)
+    except OSError:
+        if not hasattr(os, "memfd_create"):
+            raise
+        file = open(os.memfd_create("ccltui"), "w+b", buffering=0)  # noqa: SIM115, PTH123
+        return _filled(file, buffers, spans, size)
+
+
+def _filled(
+    file: IO[bytes], buffers: list[memoryview], spans: list[tuple[int, int]], size: int
+) -> IO[bytes]:
+    """The file with all buffers in it; closed where that fails."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(file.close)
+        for (offset, length), buffer in zip(spans, buffers, strict=True):
+            done = 0
+            while done < length:
+                done += os.pwrite(file.fileno(), buffer[done:], offset + done)
+        file.truncate(size)
+        stack.pop_all()
+    return file
+
+
+def unpack(
+    data: bytes | bytearray, descriptor: int | None, resolve: Callable[[Any], object]
+) -> Any:
+    """The object, its large arrays read-only views of the mapped file."""
+    stream = io.BytesIO(data)
+    size, spans = pickle.load(stream)
+    buffers: list[memoryview] = []
+    if descriptor is not None:
+        from ccltui.parsers.store.file_mapping import map_file, mapping_of  # noqa: PLC0415  (imports numpy)
+
+        array = map_file(descriptor, size)
+        mapped = mapping_of(array)
+        if mapped is not None:
+            with _listing:
+                _mapped.add(mapped)
+        whole = array.data
+        buffers = [whole[offset : offset + length] for offset, length in spans]
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, name: Any) -> object:
+            return resolve(name)
+
+    return Unpickler(stream, buffers=buffers).load()
+
+
+def let_go() -> None:
+    """Give back the memory of all mapped arrays; they are there again when they are looked at."""
+    with _listing:
+        known = list(_mapped)
+    for mapped in known:
+        mapped.madvise(mmap.MADV_DONTNEED)

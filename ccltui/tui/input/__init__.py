@@ -1,0 +1,1 @@
+"""Keys, mouse, prompts, recordings: from user input to actions."""

@@ -1,0 +1,159 @@
+"""The command line: every action by name with its keys, or why it cannot act; places, counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ccltui.draw.palette import Ink
+from ccltui.parsers.errors import GrammarError
+from ccltui.tui.actions.action import Action, Bindings, keys_of, shown
+from ccltui.tui.actions.action_list import ACTIONS
+from ccltui.tui.chrome.chrome_lines import Line, cut
+from ccltui.tui.input.goto import goto
+from ccltui.tui.input.key_counts import MOST
+from ccltui.tui.input.keymap import works_in
+from ccltui.tui.input.prompt_line import Prompt, Typed
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Pane, ViewState
+
+TITLE: Final = "Commands"
+_COUNT: Final = re.compile(r"(\d{1,9})\s*(?=\D)")
+_STEPS: Final = {"up": -1, "down": 1, "ctrl+p": -1, "ctrl+n": 1, "pageup": -10, "pagedown": 10}
+_ID, _KEYS, _HELP = 28, 14, 36
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An action to do, so many times; or a place to go to."""
+
+    action: Action | None = None
+    times: int = 1
+    state: ViewState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line to choose: what it does, under which keys, and what stands in the way."""
+
+    name: str
+    keys: str
+    help: str
+    why_not: str
+    chosen: Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """What was typed, and which of the entries that fit it is meant."""
+
+    prompt: Prompt = field(default_factory=lambda: Prompt(TITLE))
+    row: int = 0
+
+    def entries(self, scene: Scene, bindings: Bindings) -> list[Entry]:
+        """A place that the text names, then the actions that fit it; those of this pane first."""
+        text = self.prompt.text.strip()
+        counted = _COUNT.match(text)
+        times = 1 if counted is None else min(max(int(counted[1]), 1), MOST)
+        words = text if counted is None else text[counted.end() :]
+        place = _place(text, scene)
+        fitting = [action for action in ACTIONS if _fits(action, words, bindings)]
+        fitting.sort(key=lambda action: _rank(action, words, scene.state.pane, bindings))
+        return place + [_entry(action, times, scene, bindings) for action in fitting]
+
+    def press(
+        self, key: str, character: str | None, scene: Scene, bindings: Bindings
+    ) -> Commands | Chosen | None:
+        """The command line after a key, what was chosen, or None when it is closed."""
+        if key in _STEPS:
+            last = max(len(self.entries(scene, bindings)) - 1, 0)
+            return replace(self, row=min(max(self.row + _STEPS[key], 0), last))
+        if key == "backspace" and not self.prompt.text:
+            return None
+        typed = self.prompt.press(key, character)
+        if typed is Typed.CANCELLED:
+            return None
+        if typed is Typed.ACCEPTED:
+            return self._accepted(scene, bindings)
+        return Commands(typed, self.row if typed.text == self.prompt.text else 0)
+
+    def _accepted(self, scene: Scene, bindings: Bindings) -> Commands | Chosen:
+        entries = self.entries(scene, bindings)
+        if not entries:
+            problem = f"no command or place is called {self.prompt.text!r}"
+            return replace(self, prompt=self.prompt.refused(problem))
+        entry = entries[min(self.row, len(entries) - 1)]
+        if entry.why_not:
+            return replace(self, prompt=self.prompt.refused(entry.why_not))
+        return entry.chosen
+
+    def page(self, scene: Scene, bindings: Bindings, width: int, height: int) -> list[Line]:
+        """The entries around the chosen one above a line to type into."""
+        entries = self.entries(scene, bindings)
+        room = max(height - 3, 1)
+        first = max(min(self.row - room // 2, len(entries) - room), 0)
+        count = f"  {len(entries)} of {len(ACTIONS)}   5] counts   r16, k 4705, 12.5s: go there"
+        lines = [cut([(f" {TITLE}", Ink.HEADER), (count, Ink.HEADER_DIM)], width, Ink.HEADER_DIM)]
+        shown_entries = entries[first : first + room]
+        for index, entry in enumerate(shown_entries, first):
+            lines.append(_line(entry, width, on=index == self.row))
+        lines += [cut([], width, Ink.TEXT)] * (room - len(shown_entries))
+        hint = replace(self.prompt, title="↑↓ choose   enter do   esc close")
+        return [*lines, *hint.lines(width)]
+
+
+def _place(text: str, scene: Scene) -> list[Entry]:
+    """The place that the text names, where it names one."""
+    if not text or scene.findings.span is None:
+        return []
+    try:
+        state = goto(text, scene)
+    except GrammarError:
+        return []
+    return [Entry(f"go to {text}", "", "the place that this names", "", Chosen(state=state))]
+
+
+def _fits(action: Action, words: str, bindings: Bindings) -> bool:
+    if words in keys_of(action, bindings):
+        return True
+    known = f"{action.id} {action.help} {action.group}".lower()
+    return all(word in known for word in words.lower().split())
+
+
+def _rank(
+    action: Action, words: str, pane: Pane, bindings: Bindings
+) -> tuple[bool, bool, bool, bool]:
+    """Exact keys first, then names that begin so, and what works here before what does not."""
+    elsewhere = pane not in action.panes
+    exact = words in keys_of(action, bindings)
+    named = action.id.startswith(words) or words in action.id.split(".")
+    return (not (exact and not elsewhere), elsewhere, not named, not exact)
+
+
+def _entry(action: Action, times: int, scene: Scene, bindings: Bindings) -> Entry:
+    if scene.state.pane not in action.panes:
+        why = works_in([pane for pane in Pane if pane in action.panes])
+    else:
+        why = action.why_not(scene) or ""
+    keys = " ".join(shown(key) for key in keys_of(action, bindings))
+    name = action.id if times == 1 else f"{times:,} x {action.id}"
+    return Entry(name, keys, action.help, why, Chosen(action, times))
+
+
+def _line(entry: Entry, width: int, *, on: bool) -> Line:
+    ink, dim = (Ink.LABEL_ON, Ink.LABEL_ON) if on else (Ink.TEXT, Ink.DIM)
+    name_ink = ink if on or not entry.why_not else Ink.DIM
+    pieces: Sequence[tuple[str, int]] = (
+        ("▶" if on else " ", ink),
+        (_column(entry.name, _ID), name_ink),
+        (_column(entry.keys, _KEYS), ink if on else Ink.KEY),
+        (_column(entry.help, _HELP), name_ink),
+        (entry.why_not, dim),
+    )
+    return cut(pieces, width, ink)
+
+
+def _column(text: str, width: int) -> str:
+    return text[: width - 1].ljust(width)

@@ -1,0 +1,246 @@
+"""What keys, the mouse and pasted text do: each makes the next scene of the explorer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual import events
+
+from ccltui.tui.actions import clipboard_actions
+from ccltui.tui.actions.action import Action, Effect, keys_of
+from ccltui.tui.actions.action_list import by_id
+from ccltui.tui.chrome.help_page import SCROLL
+from ccltui.tui.input.command_palette import Chosen, Commands
+from ccltui.tui.input.filters import windowed
+from ccltui.tui.input.key_counts import longer, repeated
+from ccltui.tui.input.keymap import PREFIXES, Keymap
+from ccltui.tui.input.mouse import Mouse
+from ccltui.tui.moves import drawer, view_history, view_moves
+from ccltui.tui.state import side_tables
+from ccltui.tui.state.file_rows import file_rows
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.session import Filter
+from ccltui.tui.state.view_state import Pane, ViewState
+
+if TYPE_CHECKING:
+    from ccltui.tui.app import Explorer
+    from ccltui.tui.display import Display
+    from ccltui.tui.input.prompt_line import Prompt
+    from ccltui.tui.input.prompt_session import Asking
+    from ccltui.tui.input.prompts import Outcome
+
+
+class Control:
+    """Takes what the user does, and changes the scene of an explorer."""
+
+    def __init__(self, app: Explorer, front: Display) -> None:
+        self._app = app
+        self._front = front
+        self._mouse = Mouse(front)
+        self._keymap = Keymap(app.options.keys)
+        self._repaint_keys = keys_of(by_id("app.repaint"), app.options.keys)
+        self.count = ""
+        self.stroke = ""  # the first of two, where it means nothing alone
+        self.asking: Asking | None = None
+        self.effects: dict[Effect, Callable[[], None]] = {
+            Effect.CLEAR_WINDOW: self.clear_window,
+            Effect.WINDOW_HERE: self._window_here,
+            Effect.STEP_HERE: self._step_here,
+            Effect.OPEN_CAPTURE: self._open_capture,
+            Effect.OPEN_RUN: self._open_run,
+            Effect.COPY: lambda: self._view(lambda s: clipboard_actions.copy(app, s, app.options)),
+            Effect.COPY_ROWS: lambda: self._view(lambda s: clipboard_actions.copy_rows(app, s)),
+            Effect.SCREENSHOT: app.take_picture,
+            Effect.VIEW_BACK: lambda: self._view(view_history.back),
+            Effect.VIEW_FORWARD: lambda: self._view(view_history.forward),
+            Effect.BACK: self._back,
+            Effect.HELP: self._open_help,
+            Effect.COMMANDS: self._open_commands,
+            Effect.SUSPEND: app.action_suspend_process,
+            Effect.INTERRUPT: self._interrupt,
+            Effect.REPAINT: app.repaint,
+            Effect.QUIT: app.leave,
+        }
+
+    @property
+    def prompt(self) -> Prompt | None:
+        """What is asked for, None where nothing is."""
+        return None if self.asking is None else self.asking.prompt
+
+    @property
+    def _scene(self) -> Scene:
+        return self._app.scene
+
+    @_scene.setter
+    def _scene(self, scene: Scene) -> None:
+        self._app.scene = scene
+
+    def key(self, event: events.Key) -> None:
+        """Give the key to the prompt or the help when one is open, else look it up."""
+        if event.key in self._repaint_keys:  # whatever is asked: it is for a spoilt screen
+            self._app.repaint()
+        elif self.asking is not None:
+            self._type(self.asking, event.key, event.character)
+        elif self._front.commands is not None:
+            self._command(self._front.commands, event.key, event.character)
+        elif self._front.help is not None:
+            step = SCROLL.get(event.key)
+            self._front.help = None if step is None else self._front.help + step
+        else:
+            printable = event.character if event.is_printable else None
+            stroke, self.stroke = self.stroke, ""
+            if not stroke or not self._press(printable or event.key, stroke):
+                self._press(printable or event.key)
+
+    def mouse(self, event: events.MouseEvent) -> bool:
+        """Do what the mouse means, unless something is asked for; whether it meant anything."""
+        after = None if self.asking is not None else self._mouse.take(event, self._scene)
+        if after is None:
+            return False
+        scene, by = after
+        self._go(scene.state, by)
+        self._scene = replace(self._scene, notice="", said="")
+        return True
+
+    def paste(self, text: str) -> None:
+        """Pasted text is typed text, and only where text is asked for."""
+        text = " ".join(text.split())
+        if self.asking is not None:
+            self.asking = self.asking.pasted(text, self._scene)
+        elif self._front.commands is not None:
+            self._front.commands = Commands(self._front.commands.prompt.insert(text))
+
+    def perform(self, action: Action, times: int = 1) -> None:
+        """Do what an action does, or say why it cannot."""
+        if isinstance(action.act, Effect):
+            why = action.why_not(self._scene)
+            if why is not None:
+                self._scene = replace(self._scene, notice=why)
+            else:
+                self._take_effect(action.act)
+            return
+        after, problem = repeated(action, self._scene, times)
+        self._go(after.state, action.id)
+        self._scene = replace(self._scene, notice=problem)
+
+    def clear_window(self) -> None:
+        """All time again, in every pane."""
+        cleared = replace(self._scene.session.filter, window=None, steps=None)
+        self._app.replace_session(self._scene.session.filtered(cleared))
+
+    def _press(self, key: str, before: str = "") -> bool:
+        """Do what a key means, after the one before it; whether it means anything."""
+        count, self.count = self.count, longer(self.count, key)
+        if self.count:
+            self._scene = replace(self._scene, notice="", said=f"count {self.count}: times what?")
+            return True
+        pressed = self._keymap.press(self._scene.state.pane, before, key)
+        if before and pressed.action is None:
+            return False
+        self._scene = replace(self._scene, notice=pressed.problem, said="")
+        if pressed.action is not None:
+            self.perform(pressed.action, int(count or 1))
+        refused = pressed.action is None or bool(self._scene.notice)
+        self.stroke = key if refused and not before and key in PREFIXES else ""
+        return True
+
+    def _command(self, commands: Commands, key: str, character: str | None) -> None:
+        """Take a key for the command line: a longer text, what was chosen, or nothing any more."""
+        after = commands.press(key, character, self._scene, self._scene.bindings)
+        self._front.commands = after if isinstance(after, Commands) else None
+        if not isinstance(after, Chosen):
+            return
+        self._scene = replace(self._scene, notice="", said="")
+        if after.action is not None:
+            self.perform(after.action, after.times)
+        elif after.state is not None:
+            self._go(after.state, "find.goto")
+
+    def _type(self, asking: Asking, key: str, character: str | None) -> None:
+        """Take a key for what is asked: a longer text, an answer, or nothing any more."""
+        self.asking = None
+        if asking.may_be_stroke() and self._press(key, asking.question.prefix):
+            return
+        found = asking.press(key, character, self._scene)
+        self._scene = replace(self._scene, state=found.state or asking.before)
+        self.asking = found.asking
+        if found.outcome is not None:
+            self._take(found.outcome)
+
+    def _take(self, outcome: Outcome) -> None:
+        """Do what an answer asks for."""
+        from ccltui.tui.actions.export import Export  # noqa: PLC0415  (keeps the readers out of the start)
+
+        if isinstance(outcome, Filter):
+            self._app.replace_session(self._scene.session.filtered(outcome))
+        elif isinstance(outcome, ViewState):
+            self._go(outcome, "")
+        elif isinstance(outcome, Export):
+            self._scene = replace(self._scene, said=f"writing {outcome.path}")
+            self._app.export(outcome.path)
+        else:
+            self._scene = view_history.settled(self._scene, outcome)
+
+    def _take_effect(self, effect: Effect) -> None:
+        if effect.name.startswith("PROMPT_"):
+            from ccltui.tui.input import (  # noqa: PLC0415  (as above)
+                prompt_session,
+                prompts,
+            )
+
+            self.asking = prompt_session.Asking.about(prompts.OF[effect], self._scene)
+        else:
+            self.effects[effect]()
+
+    def _go(self, state: ViewState, by: str) -> None:
+        """Show another view; the one before it can be come back to."""
+        past = self._scene.history.left(self._scene.state, state, by)
+        self._scene = replace(self._scene, state=state, history=past)
+
+    def _view(self, step: Callable[[Scene], Scene]) -> None:
+        self._scene = step(self._scene)
+
+    def _window_here(self) -> None:
+        self._app.replace_session(windowed(self._scene))
+        self._scene = self._scene.with_state(replace(self._scene.state, area=None))
+
+    def _step_here(self) -> None:
+        """The chosen step is the window; a row of the drawer opens where it has the keys."""
+        from ccltui.tui.moves import step_rows  # noqa: PLC0415
+
+        if self._scene.state.drawer_has_keys:
+            self._go(drawer.enter(self._scene), "open.step")
+        else:
+            self._app.replace_session(step_rows.windowed(self._scene))
+
+    def _open_capture(self) -> None:
+        rows = file_rows(self._scene)
+        capture = rows[min(self._scene.state.file, len(rows) - 1)].capture
+        if capture is not None:
+            self._app.open_capture(capture, Pane.FILES)
+
+    def _open_run(self) -> None:
+        """The traces of a run: loaded unless they are what is open."""
+        capture, job = side_tables.capture_of_run(self._scene), self._scene.session.job
+        if job is not None and capture == job.capture.name:
+            self._go(view_moves.open_pane(Pane.SUMMARY)(self._scene), "open.run")
+        elif capture is not None:
+            self._app.open_capture(capture, Pane.SUMMARY)
+
+    def _open_help(self) -> None:
+        self._front.help = 0
+
+    def _open_commands(self) -> None:
+        self._front.commands = Commands()
+
+    def _interrupt(self) -> None:
+        if not self._app.stop_loading():
+            self._app.leave()
+
+    def _back(self) -> None:
+        if view_moves.is_open(self._scene):
+            self._scene = self._scene.with_state(view_moves.back(self._scene))
+        else:
+            self._app.stop_loading()

@@ -1,0 +1,62 @@
+"""The window prompt: what the user typed, as a filter."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.units import parse_duration
+from ccltui.parsers.window import Window, format_window, parse_steps, parse_window
+from ccltui.tui.moves.measured_area import window
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.session import Filter, Session
+
+TITLE = "window: 4s420ms/35s390ms   iter 12-98   +2s from the cursor   empty: everything"
+_STEPS = re.compile(r"\s*it(?:er(?:ations?)?)?\s+(.*)", re.IGNORECASE)
+
+
+def filter_text(chosen: Filter) -> str:
+    """The filter as it would be typed."""
+    if chosen.steps is not None:
+        first, last = chosen.steps
+        return f"iter {first}-{last}"
+    return "" if chosen.window is None else format_window(chosen.window)
+
+
+def parse_filter(text: str, scene: Scene) -> Filter:
+    """The filter that a text asks for; ranks stay as they are. Raises GrammarError."""
+    everything = replace(scene.session.filter, window=None, steps=None)
+    text = text.strip()
+    if not text:
+        return everything
+    steps = _STEPS.fullmatch(text)
+    if steps is not None:
+        return replace(everything, steps=parse_steps(steps[1].strip()))
+    if text.startswith("+") and "/" not in text:
+        start = scene.state.selection.time_ns or 0
+        return replace(everything, window=Window(start, start + parse_duration(text[1:])))
+    return replace(everything, window=parse_window(text))
+
+
+def problem_with(text: str, scene: Scene) -> str | None:
+    """Why a text is no filter for this job, None when it is one."""
+    try:
+        chosen = parse_filter(text, scene)
+    except GrammarError as error:
+        return str(error)
+    known = [step.id for step in scene.findings.steps]
+    if chosen.steps is not None:
+        if not known:
+            return "the traces have no step markers: give a window of time"
+        first, last = chosen.steps
+        if not any(first <= step <= last for step in known):
+            return f"no such step: there are {min(known)} to {max(known)}"
+    return None
+
+
+def windowed(scene: Scene) -> Session:
+    """The session with the measured area, else what is in view, for its window."""
+    here = window(scene)
+    chosen = None if here is None else Window(here.start_ns, here.end_ns)
+    return scene.session.filtered(replace(scene.session.filter, window=chosen, steps=None))

@@ -1,0 +1,43 @@
+"""The keys of the explorer as a table, as the user has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ccltui.config import Config
+from ccltui.parsers.errors import GrammarError
+from ccltui.report.text_layout import table
+from ccltui.tui.actions.action import keys_of, shown
+from ccltui.tui.actions.action_list import ACTIONS
+from ccltui.tui.input.keymap import bind, conflicts
+from ccltui.tui.state.view_state import Pane
+
+HEADER = ("action", "keys", "what it does", "panes")
+
+
+def key_lines(config: Config) -> Iterator[str]:
+    """Lines of a table of all actions, then what the settings take from others.
+
+    Raises GrammarError where the settings are wrong.
+    """
+    bindings = checked(config)
+    rows = []
+    for action in ACTIONS:
+        keys = " ".join(shown(key) for key in keys_of(action, bindings)) or "none: by : only"
+        panes = [pane.title for pane in Pane if pane in action.panes]
+        everywhere = len(panes) == len(Pane)
+        rows.append((action.id, keys, action.help, "all" if everywhere else ", ".join(panes)))
+    yield from table(HEADER, rows)
+    taken = list(conflicts(config.keys))
+    if config.keys:
+        yield ""
+        yield f"{len(config.keys)} actions have keys of {config.path}"
+    yield from taken
+
+
+def checked(config: Config) -> dict[str, tuple[str, ...]]:
+    """The keys that differ from the registry. Raises GrammarError with the file's name."""
+    try:
+        return dict(bind(config.keys))
+    except GrammarError as error:
+        raise GrammarError(f"{config.path}: {error}") from error

@@ -1,0 +1,128 @@
+"""From key presses to actions, with keys of two strokes; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ccltui.config import nearest
+from ccltui.parsers.errors import GrammarError
+from ccltui.tui.actions.action import Action, Bindings, keys_of, shown
+from ccltui.tui.actions.action_list import ACTIONS
+from ccltui.tui.state.view_state import Pane
+
+_NAMES: Final = frozenset(
+    {
+        *("left", "right", "up", "down", "home", "end", "pageup", "pagedown"),
+        *("escape", "enter", "tab", "backspace", "delete", "insert"),
+        *(f"f{number}" for number in range(1, 13)),
+    }
+)
+_MODIFIED: Final = re.compile(r"(?:(?:ctrl|alt|shift)\+)+(?P<name>.+)")
+PREFIXES: Final = ("g",)
+"""Keys that may begin a key of two strokes: those whose prompt hands the second one on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pressed:
+    """What a key press led to: an action, or why there is none."""
+
+    action: Action | None = None
+    problem: str = ""
+
+
+class Keymap:
+    """Looks keys up in the registry, pane by pane."""
+
+    def __init__(self, bindings: Bindings | None = None) -> None:
+        self._bound = {
+            pane: {
+                key: action
+                for action in ACTIONS
+                if pane in action.panes
+                for key in keys_of(action, bindings or {})
+            }
+            for pane in Pane
+        }
+
+    def press(self, pane: Pane, before: str, key: str) -> Pressed:
+        """A key, after another one where it takes two strokes."""
+        bound = self._bound[pane]
+        typed = f"{before} {key}" if before else key
+        if typed in bound:
+            return Pressed(action=bound[typed])
+        elsewhere = [other for other in Pane if typed in self._bound[other]]
+        if elsewhere:
+            return Pressed(problem=f"{shown(typed)} {works_in(elsewhere)}")
+        return Pressed(problem=f"{shown(typed)} is not a key here: ? lists them")
+
+
+def works_in(panes: Sequence[Pane]) -> str:
+    """Where an action can act."""
+    *others, last = [f"{pane.value} {pane.title}" for pane in panes]
+    return f"works in {', '.join(others)} and {last}" if others else f"works in {last}"
+
+
+def bind(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Bindings:
+    """Keys of every action whose keys are not those of the registry, by id.
+
+    A key that is chosen for one action is taken from another that has it by default. Raises
+    GrammarError for an action or a key that there is not, and for one that is chosen twice.
+    """
+    known = {action.id: action for action in actions}
+    for name, keys in chosen.items():
+        if name not in known:
+            raise GrammarError(f"[keys] no action is called {name!r}{nearest(name, known)}")
+        for key in keys:
+            _check_key(name, key)
+    _check_twice(chosen, known)
+    kept = {
+        action.id: tuple(key for key in action.keys if not _taken(action, key, chosen, known))
+        for action in actions
+        if action.id not in chosen
+    }
+    changed = {name: keys for name, keys in kept.items() if keys != known[name].keys}
+    return {**changed, **chosen}
+
+
+def conflicts(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Iterator[str]:
+    """What the chosen keys take from other actions, a sentence each."""
+    known = {action.id: action for action in actions}
+    for action in actions:
+        for key in () if action.id in chosen else action.keys:
+            taker = _taken(action, key, chosen, known)
+            if taker:
+                yield f"{shown(key)} is {taker} now, no longer {action.id}"
+
+
+def _check_key(name: str, key: str) -> None:
+    strokes = key.split(" ") if len(key) > 1 else [key]
+    fine = len(strokes) == 1 or (len(strokes) == 2 and strokes[0] in PREFIXES)
+    if not fine or not all(_is_key(stroke) for stroke in strokes):
+        raise GrammarError(f"[keys] {name}: {key!r} is not a key such as 'x', 'ctrl+x' or 'g x'")
+
+
+def _is_key(stroke: str) -> bool:
+    modified = _MODIFIED.fullmatch(stroke)
+    name = stroke if modified is None else modified["name"]
+    return (len(name) == 1 and name.isprintable() and name != " ") or name in _NAMES
+
+
+def _check_twice(chosen: Bindings, known: Mapping[str, Action]) -> None:
+    owners: dict[tuple[Pane, str], str] = {}
+    for name, keys in chosen.items():
+        for pane in known[name].panes:
+            for key in keys:
+                other = owners.setdefault((pane, key), name)
+                if other != name:
+                    raise GrammarError(f"[keys] {key!r} is both {other} and {name}")
+
+
+def _taken(action: Action, key: str, chosen: Bindings, known: Mapping[str, Action]) -> str:
+    """The action that a default key of this one was chosen for, or the empty text."""
+    takers = (
+        name for name, keys in chosen.items() if key in keys and known[name].panes & action.panes
+    )
+    return next(takers, "")

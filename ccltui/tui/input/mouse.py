@@ -1,0 +1,82 @@
+"""The mouse over the screen: which pane is meant, and what a press, drag or turn does there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from textual import events
+
+from ccltui.tui.display import Display
+from ccltui.tui.moves import pointer, view_moves
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Pane
+
+_LEFT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Drag:
+    """A button that is down on the timeline, and the time where it went down."""
+
+    start_ns: int
+
+
+class Mouse:
+    """Keeps what is being dragged between events."""
+
+    def __init__(self, front: Display) -> None:
+        self._front = front
+        self._drag: Drag | None = None
+
+    def take(self, event: events.MouseEvent, scene: Scene) -> tuple[Scene, str] | None:
+        """The scene after an event, and the action that it is like; None where nothing is meant."""
+        if isinstance(event, events.MouseUp):
+            self._drag = None
+            return None
+        if isinstance(event, events.MouseMove):
+            return self._moved(event, scene)
+        if isinstance(event, events.MouseDown):
+            return self._pressed(event, scene)
+        if isinstance(event, events.MouseScrollUp | events.MouseScrollDown):
+            return self._turned(event, scene)
+        return None
+
+    def _pressed(self, event: events.MouseDown, scene: Scene) -> tuple[Scene, str] | None:
+        if event.button != _LEFT:
+            return None
+        tab = self._front.tab_at(scene, event.screen_x, event.screen_y)
+        if tab is not None:
+            return scene.with_state(view_moves.open_pane(tab)(scene)), "pane"
+        found = self._front.under(event.screen_x, event.screen_y)
+        if found is None:
+            return None
+        pane, planes, x, y = found
+        scene = _in_pane(scene, pane)
+        on_chart = pane is Pane.TIMELINE and scene.findings.span is not None and y > 0
+        self._drag = Drag(pointer.time_at(scene, x)) if on_chart else None
+        return scene.with_state(pointer.clicked(scene, planes, x, y)), "click"
+
+    def _moved(self, event: events.MouseMove, scene: Scene) -> tuple[Scene, str] | None:
+        if self._drag is None or event.button != _LEFT:
+            self._drag = None
+            return None
+        found = self._front.under(event.screen_x, event.screen_y)
+        if found is None or found[0] is not Pane.TIMELINE or scene.state.pane is not Pane.TIMELINE:
+            return None
+        return scene.with_state(pointer.dragged(scene, self._drag.start_ns, found[2])), "drag"
+
+    def _turned(self, event: events.MouseEvent, scene: Scene) -> tuple[Scene, str] | None:
+        found = self._front.under(event.screen_x, event.screen_y)
+        if found is None:
+            return None
+        pane, _, x, _ = found
+        scene = _in_pane(scene, pane)
+        up = isinstance(event, events.MouseScrollUp)
+        return scene.with_state(pointer.turned(scene, x, up=up, shifted=event.shift)), "wheel"
+
+
+def _in_pane(scene: Scene, pane: Pane) -> Scene:
+    """The scene with a pane that is on the screen as the one that keys are for."""
+    if scene.state.pane is pane:
+        return scene
+    return scene.with_state(replace(scene.state, pane=pane))

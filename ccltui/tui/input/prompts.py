@@ -1,0 +1,183 @@
+"""What prompts ask: a title, what is there to begin with, and what an answer leads to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ccltui.parsers.errors import GrammarError
+from ccltui.parsers.window import format_ranks, parse_ranks
+from ccltui.tui.actions.action import Effect
+from ccltui.tui.actions.export import Export, export_to, suggestion
+from ccltui.tui.input import filters
+from ccltui.tui.input.goto import TITLE, goto
+from ccltui.tui.moves import compare_ranks
+from ccltui.tui.moves.cursor import show_communicator
+from ccltui.tui.moves.view_history import Mark, Return
+from ccltui.tui.state.device_streams import COMMUNICATION, COPIES
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.session import Filter
+from ccltui.tui.state.view_state import ViewState
+
+Outcome = ViewState | Filter | Mark | Return | Export
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """``answer`` raises GrammarError for a text that is none.
+
+    ``options`` lists what fits what was typed so far, and tab takes the first; ``previewed`` shows
+    where the answer leads while it is typed; ``single`` takes the first key for the answer;
+    ``prefix`` is its key where that begins keys of two strokes.
+    """
+
+    title: str
+    answer: Callable[[str, Scene], Outcome]
+    start: Callable[[Scene], str] = lambda _: ""
+    options: Callable[[str, Scene], list[str]] = lambda _, __: []
+    previewed: bool = False
+    single: bool = False
+    prefix: str = ""
+
+    def heading(self, text: str, scene: Scene) -> str:
+        """The title and the options that are left."""
+        options = self.options(text, scene)
+        return f"{self.title}   {' | '.join(options)}" if options else self.title
+
+
+def _window(text: str, scene: Scene) -> Outcome:
+    problem = filters.problem_with(text, scene)
+    if problem is not None:
+        raise GrammarError(problem)
+    return filters.parse_filter(text, scene)
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise GrammarError(f"no regular expression: {error}") from error
+    return text
+
+
+def _filter(text: str, scene: Scene) -> Outcome:
+    return replace(
+        scene.state, listing=replace(scene.state.listing, pattern=_pattern(text.strip()))
+    )
+
+
+def _search(text: str, scene: Scene) -> Outcome:
+    return replace(scene.state, search=_pattern(text))
+
+
+def _ranks(text: str, scene: Scene) -> Outcome:
+    chosen = parse_ranks(text.strip()) if text.strip() else None
+    job = scene.session.job
+    there = {trace.rank for trace in job.ranks if trace.rank is not None} if job else set()
+    if chosen is not None and not chosen & there:
+        raise GrammarError(f"none of these is loaded; there are {format_ranks(frozenset(there))}")
+    return replace(scene.session.filter, ranks=chosen)
+
+
+def _ranks_now(scene: Scene) -> str:
+    ranks = scene.session.filter.ranks
+    return "" if ranks is None else format_ranks(ranks)
+
+
+def _fitting(text: str, scene: Scene) -> list[int]:
+    names = [item.name.lower() for item in scene.findings.communicators or ()]
+    return [index for index, name in enumerate(names) if text.strip().lower() in name]
+
+
+def _communicator_names(text: str, scene: Scene) -> list[str]:
+    return [(scene.findings.communicators or ())[index].name for index in _fitting(text, scene)]
+
+
+def _communicator(text: str, scene: Scene) -> Outcome:
+    found = _fitting(text, scene)
+    if not found:
+        raise GrammarError(f"no communicator is called {text!r}")
+    names = _communicator_names(text, scene)
+    if text.strip() in names:
+        return show_communicator(scene, found[names.index(text.strip())])
+    here = scene.state.selection.communicator
+    return show_communicator(scene, next((index for index in found if index > here), found[0]))
+
+
+def _mark(text: str, _: Scene) -> Outcome:
+    if not text.isalnum():
+        raise GrammarError("a bookmark is a letter or a digit")
+    return Mark(text)
+
+
+def _return(text: str, scene: Scene) -> Outcome:
+    if text == "'":
+        return Return("")
+    if text not in scene.marks:
+        known = " ".join(sorted(scene.marks)) or "none is set: m sets one"
+        raise GrammarError(f"no bookmark {text!r}; {known}")
+    return Return(text)
+
+
+ALL_KERNELS = "all"
+
+
+def _kernel_kinds(text: str, scene: Scene) -> list[str]:
+    """Kinds of kernels that the job has and that begin with a text."""
+    result = scene.findings.results.get("kernel_categories")
+    found = None if result is None else result.details.get("by_category")
+    kinds = [{"comm": COMMUNICATION, "mem": COPIES}.get(name, name) for name in found or ()]
+    kinds = [ALL_KERNELS, *(kinds or [COMMUNICATION, COPIES])]
+    return [kind for kind in kinds if kind.startswith(text.strip().lower())]
+
+
+def _kernels(text: str, scene: Scene) -> Outcome:
+    found = _kernel_kinds(text, scene)
+    if not found:
+        raise GrammarError(f"no kind {text!r}; there are {', '.join(_kernel_kinds('', scene))}")
+    kind = "" if not text.strip() or found[0] == ALL_KERNELS else found[0]
+    return replace(scene.state, kernels=kind)
+
+
+WINDOW = Question(filters.TITLE, _window, lambda scene: filters.filter_text(scene.session.filter))
+FILTER = Question(
+    "rows whose name matches (regex, case ignored)   empty: all",
+    _filter,
+    lambda scene: scene.state.listing.pattern,
+)
+SEARCH = Question("search names (regex, case ignored)   n N: next, previous   empty: end", _search)
+GOTO = Question(TITLE, goto, previewed=True, prefix="g")
+RANKS = Question("ranks: 0-7,16   empty: all", _ranks, _ranks_now)
+COMMUNICATOR = Question(
+    "communicator (part of its name; enter alone: next)", _communicator, options=_communicator_names
+)
+MARK = Question("bookmark: a letter", _mark, single=True)
+RETURN = Question(
+    "to bookmark (': the view before)",
+    _return,
+    options=lambda _, scene: sorted(scene.marks),
+    single=True,
+)
+KERNELS = Question("kind of kernels   empty: all", _kernels, options=_kernel_kinds)
+VERSUS = Question(
+    "compare what is selected with: r3   it 4   r3 it 4   enter alone:",
+    compare_ranks.parse_versus,
+    options=compare_ranks.suggestions,
+)
+EXPORT = Question("write what is listed to (.csv or .json)", export_to, suggestion)
+
+OF = {
+    Effect.PROMPT_WINDOW: WINDOW,
+    Effect.PROMPT_FILTER: FILTER,
+    Effect.PROMPT_SEARCH: SEARCH,
+    Effect.PROMPT_GOTO: GOTO,
+    Effect.PROMPT_RANKS: RANKS,
+    Effect.PROMPT_COMMUNICATOR: COMMUNICATOR,
+    Effect.PROMPT_EXPORT: EXPORT,
+    Effect.PROMPT_MARK: MARK,
+    Effect.PROMPT_RETURN: RETURN,
+    Effect.PROMPT_KERNELS: KERNELS,
+    Effect.PROMPT_VERSUS: VERSUS,
+}
+"""The question of every prompt."""

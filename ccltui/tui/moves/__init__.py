@@ -1,0 +1,1 @@
+"""Functions from a scene to its next state: cursor, rows, charts, time."""

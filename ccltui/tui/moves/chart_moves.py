@@ -1,0 +1,153 @@
+"""What keys do to how charts are drawn: order, pins, streams, rows, scale, layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ccltui.tui.moves.cursor import in_view
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.viewport import ColumnView, TimeView
+
+_MOST_PER_LANE = 64
+_MARGIN = 4
+"""A fitted selection leaves one in so many cells free at each side."""
+
+
+def order(scene: Scene) -> ViewState:
+    """The next order of ranks."""
+    return replace(scene.state, order=scene.state.order.following())
+
+
+def merge(scene: Scene) -> ViewState:
+    """One row a rank, or two."""
+    return replace(scene.state, merged=not scene.state.merged)
+
+
+def pin(scene: Scene) -> ViewState:
+    """Keep the selected rank on top, or let it go back to its place."""
+    return replace(scene.state, pins=_toggled(scene.state.pins, scene.state.selection.rank))
+
+
+def unfold(scene: Scene) -> ViewState:
+    """Show the streams of the selected rank, or fold them up."""
+    rank = scene.state.selection.rank
+    return replace(scene.state, unfolded=_toggled(scene.state.unfolded, rank))
+
+
+def _toggled(ranks: tuple[str, ...], rank: str | None) -> tuple[str, ...]:
+    if rank is None:
+        return ranks
+    return tuple(one for one in ranks if one != rank) if rank in ranks else (*ranks, rank)
+
+
+def no_rank(scene: Scene) -> str | None:
+    """Whether there is no rank to pin or to unfold."""
+    rank = scene.state.selection.rank
+    return None if rank in scene.findings.lanes else "no rank is selected"
+
+
+def no_streams(scene: Scene) -> str | None:
+    """Whether the selected rank has no stream to unfold."""
+    missing = no_rank(scene)
+    if missing is not None or scene.session.job is None:
+        return missing
+    rank = str(scene.state.selection.rank)
+    trace = next((trace for trace in scene.session.job.ranks if trace.label == rank), None)
+    if trace is not None and len(trace.group("gpu")):
+        return None
+    return f"{rank_name(rank)} has no device work: its trace is of the CPU alone"
+
+
+def scale(scene: Scene) -> ViewState:
+    """Colours of lag by equal steps, or by equal factors."""
+    return replace(scene.state, linear=not scene.state.linear)
+
+
+def zoom_rows(*, inwards: bool) -> Callable[[Scene], ViewState]:
+    """Fewer ranks with more room each, or more of them."""
+
+    def move(scene: Scene) -> ViewState:
+        state = scene.state
+        if state.pane is Pane.TIMELINE:
+            per_lane = state.ranks_per_lane // 2 if inwards else state.ranks_per_lane * 2
+            return replace(state, ranks_per_lane=max(min(per_lane, _MOST_PER_LANE), 1))
+        count = len(scene.members)
+        shown = state.ranks_in_view or count
+        shown = -(-shown // 2) if inwards else shown * 2
+        return replace(state, ranks_in_view=0 if shown >= count else max(shown, 1))
+
+    return move
+
+
+def why_not_zoom_rows(*, inwards: bool) -> Callable[[Scene], str | None]:
+    """What keeps rows as they are."""
+
+    def why_not(scene: Scene) -> str | None:
+        state = scene.state
+        if not scene.findings.lanes:
+            return "no rank is loaded yet"
+        if state.pane is Pane.TIMELINE:
+            if inwards and state.ranks_per_lane == 1:
+                return "every rank has a lane of its own"
+            most = min(len(scene.ranks), _MOST_PER_LANE)
+            return None if inwards or state.ranks_per_lane < most else "one lane holds all ranks"
+        if inwards and state.ranks_in_view == 1:
+            return "one rank is in view"
+        return None if inwards or state.ranks_in_view else "all ranks are in view"
+
+    return why_not
+
+
+def centre(scene: Scene) -> ViewState:
+    """The cursor in the middle; there already, what is selected fills the view."""
+    state, selection = scene.state, scene.state.selection
+    if state.pane is Pane.TIMELINE:
+        if selection.time_ns is None:
+            return state
+        centred, fitted = state.time.centred(selection.time_ns), _fit_time(scene)
+        there = state.time in (centred, fitted)
+        return replace(state, time=fitted if there else centred)
+    if selection.k is None:
+        return state
+    around, widest = state.columns.centred(selection.k), _fit_columns(scene)
+    there = state.columns in (around, widest)
+    return replace(state, columns=widest if there else around)
+
+
+def _fit_time(scene: Scene) -> TimeView:
+    """The measured area, else the selected collective from its first start to its last end."""
+    state = scene.state
+    area, communicator, k = state.area, scene.communicator, state.selection.k
+    if area is not None and area.end_ns is not None:
+        return _showing(state.time, *sorted((area.start_ns, area.end_ns)))
+    if communicator is None or k is None or k >= len(communicator):
+        return state.time
+    ends = (communicator.start_ns[k] + communicator.dur_ns[k])[communicator.present[k]]
+    return _showing(state.time, int(communicator.first_ns[k]), int(ends.max()))
+
+
+def _showing(view: TimeView, start_ns: int, end_ns: int) -> TimeView:
+    length = max(end_ns - start_ns, 1)
+    cell = min(max(-(-length * (_MARGIN + 2) // (_MARGIN * view.cells)), 1), view.widest_ns)
+    return replace(view, cell_ns=cell).centred((start_ns + end_ns) // 2)
+
+
+def _fit_columns(scene: Scene) -> ColumnView:
+    """The widest columns around the selected collective."""
+    columns, k = scene.state.columns, scene.state.selection.k or 0
+    closer = columns.zoom_in(k)
+    while closer != columns:
+        columns, closer = closer, closer.zoom_in(k)
+    return columns.centred(k)
+
+
+def layout(scene: Scene) -> ViewState:
+    """The next layout of a wide screen."""
+    return in_view(replace(scene.state, layout=scene.state.layout.following(), maximised=False))
+
+
+def maximise(scene: Scene) -> ViewState:
+    """Give the pane that has the keys the whole room, or take it away again."""
+    return replace(scene.state, maximised=not scene.state.maximised)

@@ -1,0 +1,51 @@
+"""The cursor that all panes share: putting it on a collective, a time or a communicator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import ViewState
+
+
+def in_view(state: ViewState, like_ns: int | None = None) -> ViewState:
+    """Scroll both viewports so that they hold the cursor, in its cell as ``like_ns`` was."""
+    selection, time = state.selection, state.time
+    if selection.time_ns is not None:
+        time = time.showing(selection.time_ns, like_ns)
+    columns = state.columns if selection.k is None else state.columns.showing(selection.k)
+    return replace(state, time=time, columns=columns)
+
+
+def to_collective(scene: Scene, k: int, *, culprit: bool = False) -> ViewState:
+    """Put the cursor on a collective, and on the rank that came last if asked."""
+    communicator = scene.communicator
+    if communicator is None:
+        return scene.state
+    rank = communicator.culprit(k) if culprit else None
+    state = scene.state.select(k=k, rank=rank, time_ns=communicator.moment_ns(k))
+    like_ns = scene.state.selection.time_ns
+    return in_view(replace(state, worst=communicator.place_of(k)), like_ns)
+
+
+def to_time(scene: Scene, time_ns: int) -> ViewState:
+    """Put the cursor on a time and on the collective that runs there."""
+    state = scene.state
+    time_ns = state.time.nearest(time_ns)
+    communicator = scene.communicator
+    k = None if communicator is None else communicator.nearest(time_ns)
+    return in_view(replace(state.select(time_ns=time_ns, k=k), worst=None))
+
+
+def show_communicator(scene: Scene, index: int) -> ViewState:
+    """Another communicator, at the same moment."""
+    communicators = scene.findings.communicators or ()
+    chosen = communicators[index]
+    state = scene.state
+    time_ns = state.selection.time_ns
+    k = chosen.nearest(0 if time_ns is None else time_ns)
+    view = type(state.columns).whole(len(chosen), state.columns.cells)
+    state = replace(state.select(communicator=index, k=k), columns=view, worst=None)
+    if state.selection.rank not in chosen.labels and chosen.labels:
+        state = state.select(rank=chosen.labels[0])
+    return in_view(state)

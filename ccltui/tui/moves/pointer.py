@@ -1,0 +1,103 @@
+"""What the mouse does to the view: functions of a scene, a picture and a place in it.
+
+The picture says where its rows are: charts have the names of ranks at their left, lists say which
+row is where. So whatever a pane draws, a click lands on what is under the pointer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ccltui.draw.palette import Ink
+from ccltui.tui.moves import row_moves, view_moves
+from ccltui.tui.moves.cursor import to_collective, to_time
+from ccltui.tui.state.rank_labels import gutter
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.view_state import CHARTS, Area, Pane, ViewState
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+
+_LABELS = (Ink.LABEL, Ink.LABEL_ON)
+_LINES = 3
+"""Rows of a list that one notch of the wheel is."""
+
+
+def clicked(scene: Scene, planes: Planes, x: int, y: int) -> ViewState:
+    """The cursor where the pointer is, as far as there is anything."""
+    if scene.state.pane not in CHARTS:
+        return _listed(scene, planes, y)
+    rank = _rank_at(scene, planes, y)
+    state = scene.state if rank is None else scene.state.select(rank=rank)
+    if x < gutter(scene):
+        return state
+    here = scene.with_state(state)
+    if state.pane is Pane.TIMELINE:
+        return to_time(here, time_at(scene, x))
+    k = collective_at(scene, x)
+    if k is None:
+        return state
+    rank = state.selection.rank
+    return to_collective(here, k).select(rank=rank)
+
+
+def time_at(scene: Scene, x: int) -> int:
+    """Time at the left edge of a column of the timeline, ns since the origin."""
+    view = scene.state.time
+    return view.edge_ns(x - gutter(scene))
+
+
+def collective_at(scene: Scene, x: int) -> int | None:
+    """The collective in a column of Alignment: the latest of those that share a cell."""
+    communicator, view = scene.communicator, scene.state.columns
+    first = view.first + (x - gutter(scene)) // view.repeat * view.per_cell
+    if communicator is None or not 0 <= first < len(communicator):
+        return None
+    lags = communicator.lag_ns[first : first + view.per_cell]
+    return first + int(lags.argmax())
+
+
+def dragged(scene: Scene, start_ns: int, x: int) -> ViewState:
+    """What lies between where the button went down and the pointer is measured."""
+    at = min(max(time_at(scene, x), scene.state.time.left_ns), scene.state.time.right_ns)
+    return replace(to_time(scene, at), area=Area(start_ns, at), time=scene.state.time)
+
+
+def turned(scene: Scene, x: int, *, up: bool, shifted: bool) -> ViewState:
+    """The wheel: zoom at the pointer, pan with shift; in a list, some rows."""
+    state = scene.state
+    if state.pane not in CHARTS:
+        return row_moves.to_row(scene, row_moves.current(scene) + (-_LINES if up else _LINES))
+    if shifted:
+        return view_moves.pan(-1 if up else 1)(scene)
+    if state.pane is Pane.TIMELINE:
+        at = time_at(scene, x)
+        time = state.time.zoom_in(at) if up else state.time.zoom_out(at)
+        return replace(state, time=time)
+    k = collective_at(scene, x)
+    if k is None:
+        return state
+    columns = state.columns.zoom_in(k) if up else state.columns.zoom_out(k)
+    return replace(state, columns=columns)
+
+
+def _rank_at(scene: Scene, planes: Planes, y: int) -> str | None:
+    """The rank whose rows these are: the nearest name at or above the pointer."""
+    names = {rank_name(label): label for label in scene.findings.lanes}
+    for row in range(min(y, planes.height - 1), 0, -1):
+        if planes.style[row, 1] in _LABELS:
+            text = planes.row_text(row)[1 : gutter(scene)].strip().partition(" ")[0]
+            first = text.partition("/")[0]
+            return names.get(text) or names.get(first) or names.get(text.partition("-")[0])
+    return None
+
+
+def _listed(scene: Scene, planes: Planes, y: int) -> ViewState:
+    """The row under the pointer, and the keys to its list; nothing where no row is."""
+    state = scene.state
+    if y not in planes.listed:
+        return state
+    if state.drawer is not None:
+        scene = scene.with_state(replace(state, drawer=replace(state.drawer, focused=False)))
+    return row_moves.to_row(scene, planes.listed[y])

@@ -1,0 +1,73 @@
+"""Coming back to views that were left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import History, ViewState
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Keep this view under a letter."""
+
+    letter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """Show a view again: that of a letter, or "" for the one before this."""
+
+    letter: str
+
+
+def settled(scene: Scene, wish: Mark | Return) -> Scene:
+    """The scene with a bookmark set, or at the one that was set."""
+    if isinstance(wish, Mark):
+        said = f"bookmark {wish.letter}: '{wish.letter} comes back here"
+        return replace(scene, marks={**scene.marks, wish.letter: scene.state}, said=said)
+    if not wish.letter:
+        return back(scene)
+    there = restored(scene, scene.marks[wish.letter])
+    return replace(there, history=scene.history.left(scene.state, there.state, "find.return"))
+
+
+def back(scene: Scene) -> Scene:
+    """The view before this one."""
+    past = scene.history
+    if not past.before:
+        return scene
+    moved = History(past.before[:-1], (*past.after, scene.state))
+    return replace(restored(scene, past.before[-1]), history=moved)
+
+
+def forward(scene: Scene) -> Scene:
+    """The view after this one, where one came back from it."""
+    past = scene.history
+    if not past.after:
+        return scene
+    moved = History((*past.before, scene.state), past.after[:-1])
+    return replace(restored(scene, past.after[-1]), history=moved)
+
+
+def restored(scene: Scene, state: ViewState) -> Scene:
+    """A view of before, as far as what it showed still exists."""
+    span = scene.findings.span
+    time = state.time.resized(scene.state.time.cells)
+    if span is not None:
+        time = time.bounded(span.start_ns, span.end_ns)
+    state = replace(state, time=time, rows=scene.state.rows, floor_ns=scene.state.floor_ns)
+    found = scene.with_state(state)
+    communicator, k = found.communicator, state.selection.k
+    count = 0 if communicator is None else len(communicator)
+    columns = replace(state.columns, count=count).resized(scene.state.columns.cells)
+    if not count:
+        return found.with_state(replace(state, columns=columns))
+    k = None if k is None else min(k, count - 1)
+    selection = replace(state.selection, k=k)
+    if communicator is not None and selection.communicator >= len(
+        found.findings.communicators or ()
+    ):
+        selection = replace(selection, communicator=0)
+    return found.with_state(replace(state, selection=selection, columns=columns.pan(0)))

@@ -1,0 +1,224 @@
+"""What keys do to the view: functions from a scene to its next state, without a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ccltui.tui.moves import drawer, loss_list, row_moves
+from ccltui.tui.moves.cursor import in_view, to_collective, to_time
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import SEARCHED, Drawer, Pane, Section, Shown, ViewState
+
+Move = Callable[[Scene], ViewState]
+_FLOOR_LIMITS_NS = (1_000, 10_000_000_000)
+
+
+def open_pane(pane: Pane) -> Move:
+    """Show a pane; the shared cursor comes into view there."""
+
+    def move(scene: Scene) -> ViewState:
+        return in_view(replace(scene.state, pane=pane, table_open=False))
+
+    return move
+
+
+def next_pane(step: int) -> Move:
+    """Show the pane after or before this one."""
+
+    def move(scene: Scene) -> ViewState:
+        panes = scene.panes
+        at = panes.index(scene.state.pane) + step
+        return open_pane(panes[at % len(panes)])(scene)
+
+    return move
+
+
+def tab(scene: Scene) -> ViewState:
+    """The keys of the drawer where one is open, else the next pane."""
+    return drawer.switch_focus(scene) if scene.state.shows_drawer else next_pane(1)(scene)
+
+
+def across(cells: int) -> Move:
+    """One cell or collective to the right (negative: left)."""
+
+    def move(scene: Scene) -> ViewState:
+        if scene.state.pane is Pane.TIMELINE:
+            view = scene.state.time
+            at = scene.state.selection.time_ns
+            at = view.left_ns if at is None else at
+            return to_time(scene, view.edge_ns(view.column(at) + cells))
+        return step_collective(cells * scene.state.columns.per_cell)(scene)
+
+    return move
+
+
+def page_across(direction: int) -> Move:
+    """90 % of a page to the right or left, the cursor along with it."""
+
+    def move(scene: Scene) -> ViewState:
+        view = scene.state.time if scene.state.pane is Pane.TIMELINE else scene.state.columns
+        repeat = 1 if scene.state.pane is Pane.TIMELINE else scene.state.columns.repeat
+        return across(direction * max(view.cells * row_moves.PAGE // 10 // repeat, 1))(scene)
+
+    return move
+
+
+def pan(tenths: int) -> Move:
+    """Move the view by tenths of a page; the cursor stays where it is."""
+
+    def move(scene: Scene) -> ViewState:
+        state = scene.state
+        if state.pane is Pane.TIMELINE:
+            return replace(state, time=state.time.pan(_tenths(state.time.cells, tenths)))
+        return replace(state, columns=state.columns.pan(_tenths(state.columns.cells, tenths)))
+
+    return move
+
+
+def _tenths(cells: int, tenths: int) -> int:
+    size = max(cells * abs(tenths) // 10, 1)
+    return size if tenths > 0 else -size
+
+
+def zoom(*, inwards: bool) -> Move:
+    """Twice or half the scale around the cursor, or around the middle when it is out of view."""
+
+    def move(scene: Scene) -> ViewState:
+        state = scene.state
+        if state.pane is Pane.TIMELINE:
+            view, at = state.time, state.selection.time_ns
+            if at is None or not 0 <= view.column(at) < view.cells:
+                at = (view.left_ns + view.right_ns) // 2
+            return replace(state, time=view.zoom_in(at) if inwards else view.zoom_out(at))
+        columns, k = state.columns, state.selection.k
+        if k is None or columns.showing(k) != columns:
+            k = columns.first + columns.shown // 2
+        return replace(state, columns=columns.zoom_in(k) if inwards else columns.zoom_out(k))
+
+    return move
+
+
+def fit(scene: Scene) -> ViewState:
+    """Everything in view."""
+    state = scene.state
+    if state.pane is Pane.TIMELINE:
+        return replace(state, time=state.time.fit())
+    return replace(state, columns=state.columns.fit())
+
+
+def step_collective(step: int) -> Move:
+    """Some collectives on in the communicator (negative: back)."""
+
+    def move(scene: Scene) -> ViewState:
+        communicator = scene.communicator
+        if not communicator:
+            return scene.state
+        k = scene.state.selection.k
+        k = 0 if k is None else k + step
+        return to_collective(scene, max(min(k, len(communicator) - 1), 0))
+
+    return move
+
+
+def worst(step: int) -> Move:
+    """The next or previous collective by harm, and the rank to blame."""
+
+    def move(scene: Scene) -> ViewState:
+        communicator = scene.communicator
+        if communicator is None or not len(communicator.by_harm):
+            return scene.state
+        place = scene.state.worst
+        first = 0 if step > 0 else len(communicator.by_harm) - 1
+        place = first if place is None else (place + step) % len(communicator.by_harm)
+        return _in_collectives(to_collective(scene, int(communicator.by_harm[place]), culprit=True))
+
+    return move
+
+
+def _in_collectives(state: ViewState) -> ViewState:
+    """In Alignment, from a pane that shows no collective."""
+    return state if state.pane in SEARCHED else replace(state, pane=Pane.ALIGNMENT)
+
+
+def over_floor(direction: int) -> Move:
+    """The next or previous collective in time whose lag is above the floor."""
+
+    def move(scene: Scene) -> ViewState:
+        k = next_over_floor(scene, direction)
+        if k is None:
+            return scene.state
+        return _in_collectives(to_collective(scene, k, culprit=True))
+
+    return move
+
+
+def next_over_floor(scene: Scene, direction: int) -> int | None:
+    """Where :func:`over_floor` leads, None when there is no further one."""
+    communicator, state = scene.communicator, scene.state
+    if communicator is None:
+        return None
+    return communicator.next_over(state.floor_ns, state.selection.k, forward=direction > 0)
+
+
+def floor(*, higher: bool) -> Move:
+    """Twice or half the lag that counts as noise."""
+
+    def move(scene: Scene) -> ViewState:
+        low, high = _FLOOR_LIMITS_NS
+        wanted = scene.state.floor_ns * 2 if higher else scene.state.floor_ns // 2
+        return replace(scene.state, floor_ns=max(min(wanted, high), low))
+
+    return move
+
+
+def open_row(scene: Scene) -> ViewState:
+    """The evidence of a loss, a metric rank by rank, or a remark in full."""
+    state = scene.state
+    if state.section is Section.LOSSES and loss_list.losses(scene):
+        return loss_list.show(scene, state.loss or 0)
+    return replace(state, table_open=True, first_rank=0)
+
+
+def is_open(scene: Scene) -> bool:
+    """Whether :func:`back` closes anything."""
+    state = scene.state
+    opened = scene.state.shows_drawer or state.area is not None or state.maximised
+    return opened or state.table_open or bool(state.search)
+
+
+def back(scene: Scene) -> ViewState:
+    """Close what was opened last."""
+    state = scene.state
+    if state.maximised:
+        return replace(state, maximised=False)
+    if state.drawer is not None and state.shows_drawer:
+        focused = state.drawer.focused and state.drawer.shown is Shown.COLLECTIVE
+        return replace(state, drawer=Drawer() if focused else None)
+    if state.area is not None:
+        return replace(state, area=None)
+    if state.table_open:
+        return replace(state, table_open=False)
+    return replace(state, search="")
+
+
+def other_rank(step: int) -> Move:
+    """The rank after or before the selected one."""
+
+    def move(scene: Scene) -> ViewState:
+        ranks, rank = scene.ranks, scene.state.selection.rank
+        at = ranks.index(rank) + step if rank in ranks else 0
+        at = max(min(at, len(ranks) - 1), 0)
+        return replace(scene.state.select(rank=ranks[at]), event=None) if ranks else scene.state
+
+    return move
+
+
+def sort(scene: Scene) -> ViewState:
+    """The next order of events."""
+    return replace(scene.state, listing=scene.state.listing.sorted_next())
+
+
+def switch_list(scene: Scene) -> ViewState:
+    """Collectives, or all work of the device."""
+    return replace(scene.state, listing=scene.state.listing.switched(), event=None)

@@ -1,0 +1,204 @@
+"""The drawer: every rank at the selected collective, and why the last one was late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ccltui.draw import numbers
+from ccltui.draw.alignment_chart import ABSENT
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.table import Column, table
+from ccltui.draw.text import fit, wrap
+from ccltui.tui.moves import drawer
+from ccltui.tui.panes import comparison, repeated_block
+from ccltui.tui.panes.cause_evidence import evidence_lines, history_lines
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.view_state import Shown
+
+if TYPE_CHECKING:
+    from ccltui.metrics.collectives.reports.instance_report import Instance, Member
+    from ccltui.tui.state.collective_detail import Detail
+    from ccltui.tui.state.communicator import Communicator
+
+_COLUMNS = (
+    Column("rank", widest=24),
+    Column("arrived", "right"),
+    Column("waited", "right"),
+    Column("dur", "right"),
+    Column("busbw", "right"),
+    Column("", widest=6),
+    Column("mostly before it", widest=40),
+    Column("host", widest=24),
+)
+_LEAST_RANKS = 3
+_WHY_LINES = 3
+_MOST_LINES = 3
+"""Of one sentence, where there is room."""
+_TALL = 24
+"""Rows from which evidence has room, however many ranks there are."""
+
+
+def paint(scene: Scene, height: int, width: int) -> Planes:
+    """Ranks by arrival, then the reason and the chain of blame; or what else the drawer shows."""
+    if drawer.shows(scene, Shown.BLOCK):
+        return repeated_block.paint(scene, height, width)
+    if drawer.shows(scene, Shown.VERSUS):
+        return comparison.paint(scene, height, width)
+    planes = Planes.blank(height, width, Ink.TEXT)
+    communicator, k = scene.communicator, scene.state.selection.k
+    if communicator is None or k is None or k >= len(communicator):
+        planes.put(0, 1, "no collective is selected", Ink.DIM)
+        return planes
+    found = drawer.described(scene)
+    instance = None if found is None else found.instance
+    _put_title(planes, scene, communicator, k, instance)
+    chain = () if instance is None else instance.chain_sentences
+    tall = height >= _TALL
+    links = _links(chain, width - 3, tall=tall) if len(chain) > 1 else []
+    room = max(height - 2 - _LEAST_RANKS, 1)
+    why = _why(scene, instance, width - 2)[: max(room - len(links), 1)]
+    spare = height - 3 - len(drawer.arrivals(scene)) - len(why) - len(links)
+    more = _more(found, width - 2, tall=tall)
+    more = more[: max(spare, len(more) if tall else 0, 0)]
+    links = links[: max(room - len(why), 0)]
+    ranks = _ranks(scene, communicator, k, instance)
+    below = len(why) + len(links) + len(more)
+    _put_ranks(planes, scene, ranks, height - below)
+    y = min(height - below, len(ranks) + 3)
+    for line in why:
+        planes.put(y, 1, line, Ink.STRONG if instance is not None else Ink.DIM)
+        y += 1
+    chosen = drawer.row(scene) - len(communicator.labels) if scene.state.drawer_has_keys else -1
+    for index, text in links:
+        ink = Ink.LABEL_ON if index == chosen else Ink.TEXT
+        sign = "▶" if index == chosen else " "
+        planes.put(y, 0, (sign + text).ljust(width), ink)
+        y += 1
+    for line in more:
+        planes.put(y, 1, line, Ink.DIM)
+        y += 1
+    return planes
+
+
+def _put_title(
+    planes: Planes, scene: Scene, communicator: Communicator, k: int, instance: Instance | None
+) -> None:
+    kind = communicator.kind[communicator.kind_id[k]]
+    size, step = int(communicator.message_bytes[k]), int(communicator.step[k])
+    dtype = "" if instance is None or instance.dtype is None else f" {instance.dtype}"
+    parts = [
+        f"{communicator.name} {kind} #{numbers.count(k)}",
+        "" if size < 0 else numbers.binary_size(size) + dtype,
+        "" if step < 0 else f"it {step}",
+        "" if instance is None else f"match {instance.confidence}, by {instance.method}",
+    ]
+    text = "── " + "  ".join(part for part in parts if part) + " "
+    ink = Ink.STRONG if scene.state.drawer_has_keys else Ink.RULER
+    planes.put_fitted(0, 0, text.ljust(planes.width, "─"), ink)
+
+
+def _ranks(
+    scene: Scene, communicator: Communicator, k: int, instance: Instance | None
+) -> list[tuple[str, list[str]]]:
+    """Label and cells of every rank, the last to arrive first."""
+    known = {} if instance is None else {member.label: member for member in instance.members}
+    busbw = None if instance is None else instance.busbw_gbps
+    return [
+        (
+            communicator.labels[member],
+            _rank(communicator, k, member, known, busbw, blamed=not scene.disproved),
+        )
+        for member in drawer.arrivals(scene)
+    ]
+
+
+def _put_ranks(planes: Planes, scene: Scene, ranks: list[tuple[str, list[str]]], end: int) -> None:
+    """Heading and a page of ranks in the rows before ``end``."""
+    used = [any(column) for column in zip(*(cells for _, cells in ranks), strict=True)]
+    columns = [column for column, one in zip(_COLUMNS, used, strict=True) if one]
+    rows = [[cell for cell, one in zip(cells, used, strict=True) if one] for _, cells in ranks]
+    lines = table(columns, rows, planes.width - 2)
+    planes.put(1, 1, lines[0], Ink.DIM)
+    room = max(end - 2, 1)
+    room -= len(ranks) > room
+    at = min(drawer.row(scene), len(ranks) - 1) if scene.state.drawer_has_keys else -1
+    first = max(at, 0) // max(room, 1) * room
+    for index, (label, _) in enumerate(ranks[first : first + room]):
+        on = first + index == at
+        ink = Ink.STRONG if label == scene.state.selection.rank else Ink.TEXT
+        text = ("▶" if on else " ") + lines[1 + first + index].ljust(planes.width - 1)
+        planes.put(2 + index, 0, text, Ink.LABEL_ON if on else ink)
+    left = len(ranks) - first - room
+    if len(ranks) > room:
+        text = f"… {left} more ranks: tab, then j" if left > 0 else "the last ranks: k goes back"
+        planes.put(2 + room, 1, text, Ink.DIM)
+
+
+def _rank(
+    communicator: Communicator,
+    k: int,
+    member: int,
+    known: dict[str, Member],
+    busbw: float | None,
+    *,
+    blamed: bool,
+) -> list[str]:
+    label = communicator.labels[member]
+    if not communicator.present[k, member]:
+        return [rank_name(label), "absent", "", "", "", "", "", ""]
+    late, wait = int(communicator.late_ns[k, member]), int(communicator.wait_ns[k, member])
+    last = blamed and member == communicator.last[k]
+    more = known.get(label)
+    doing = "" if more is None or more.doing is None else more.doing.replace("_", " ")
+    if more is not None and doing:
+        doing += f" {numbers.duration(more.doing_ns)}"
+    return [
+        rank_name(label),
+        "--" if late == ABSENT else numbers.signed_duration(late),
+        "--" if wait == ABSENT else numbers.duration(wait),
+        numbers.duration(int(communicator.dur_ns[k, member])),
+        numbers.quantity(busbw) if last and busbw is not None else "--",
+        "◀ last" if last else "",
+        doing,
+        "" if more is None else more.host,
+    ]
+
+
+def _links(chain: Sequence[str], width: int, *, tall: bool) -> list[tuple[int, str]]:
+    """Lines of the chain of blame, each with the number of its link."""
+    found = []
+    for index, text in enumerate(chain):
+        lines = wrap(text, width, most=_MOST_LINES if tall else 1)
+        signs = ["← " if index else "  ", *["  "] * len(lines)]
+        found += [(index, sign + line) for sign, line in zip(signs, lines, strict=False)]
+    return found
+
+
+def _more(found: Detail | None, width: int, *, tall: bool) -> list[str]:
+    """Evidence of the reason, then how late ranks usually are: what there is room for."""
+    if found is None:
+        return []
+    one, lines = found.instance, list[str]()
+    if one.evidence is not None and one.last is not None:
+        most = _MOST_LINES if tall else 1
+        for text in evidence_lines(one.evidence, one.last):
+            lines += wrap(text, width, most=most, indent="  ")
+    history = [] if found.history is None else history_lines(found.history, width)
+    return lines + [fit(line, width) for line in history]
+
+
+def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:
+    """Why the last rank was late, and how sure that is."""
+    if scene.disproved:
+        text = f"nobody can be blamed: {scene.disproved}"
+    elif instance is None:
+        text = "finding out why…"
+    elif instance.last is None:
+        text = "no rank is late by more than the clocks are sure of: nobody is blamed"
+    elif instance.why is None:
+        text = "why late: not known"
+    else:
+        text = f"why late: {instance.why}; confidence {instance.cause_confidence}"
+    return wrap(text, width, most=_WHY_LINES, indent="  ")

@@ -1,0 +1,147 @@
+"""Two ranks or steps laid over each other: what only one has, and what took longer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.draw import numbers
+from ccltui.draw.glyphs import HEIGHTS
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.table import Column, table
+from ccltui.draw.text import fit, wrap
+from ccltui.draw.timeline_chart import merged_row, shaded_row
+from ccltui.metrics.compare.step_diff import ADDED, MATCHED, MISSING_HERE
+from ccltui.tui.moves import compare_ranks, drawer
+from ccltui.tui.state.scene import Scene, rank_name
+
+if TYPE_CHECKING:
+    from ccltui.draw.lanes import I64
+    from ccltui.metrics.compare.step_diff import StepDiff
+
+_SIGN: Final = {MATCHED: "=", ADDED: "+", MISSING_HERE: "-"}
+_INK: Final = {MATCHED: Ink.TEXT, ADDED: Ink.WARNING, MISSING_HERE: Ink.ERROR}
+_FIXED = 56
+"""Columns beside the names."""
+_GUTTER = 14
+_LEAST_FOR_CHART = 9
+
+
+def paint(scene: Scene, height: int, width: int) -> Planes:
+    """Both sides against one zero, then their kernels row by row."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    found = compare_ranks.versus(scene)
+    planes.put(0, 0, _title(scene).ljust(width, "─"), Ink.STRONG)
+    if found is None:
+        for y, line in enumerate(
+            wrap(compare_ranks.problem(scene) or "matching the kernels of both…", width - 2), 1
+        ):
+            planes.put(y, 1, line, Ink.DIM)
+        return planes
+    planes.put(1, 1, fit(_summary(found), width - 2).rstrip(), Ink.TEXT)
+    y = 2
+    if height >= _LEAST_FOR_CHART:
+        y = _put_chart(planes, y, scene, found)
+    _put_rows(planes, y, scene, found)
+    return planes
+
+
+def _name(side: tuple[str, int | None]) -> str:
+    label, step = side
+    return rank_name(label) + ("" if step is None else f" it {step}")
+
+
+def _title(scene: Scene) -> str:
+    versus = scene.state.versus
+    if versus is None:
+        return "── nothing is compared "
+    return f"── {_name(versus.other)} against {_name(versus.one)} "
+
+
+def _summary(found: StepDiff) -> str:
+    """How many kernels are the same and how many are not, and what each amounts to."""
+    lengths = found.extent_ns(1) - found.extent_ns(0)
+    return "   ".join(
+        (
+            f"length {numbers.signed_duration(lengths)}, kernels:",
+            f"= {numbers.count(found.count(MATCHED))} matched "
+            f"{numbers.signed_duration(found.total_ns(MATCHED))}",
+            f"+ {numbers.count(found.count(ADDED))} added "
+            f"{numbers.signed_duration(found.total_ns(ADDED))}",
+            f"- {numbers.count(found.count(MISSING_HERE))} missing "
+            f"{numbers.signed_duration(found.total_ns(MISSING_HERE))}",
+        )
+    )
+
+
+def _put_chart(planes: Planes, y: int, scene: Scene, found: StepDiff) -> int:
+    """Both sides from their first work on, and where they differ; the next row."""
+    cells = planes.width - _GUTTER
+    most = max(found.extent_ns(0), found.extent_ns(1), 1)
+    edges = np.arange(cells + 1, dtype=np.int64) * most // cells
+    for side, one in enumerate(found.sides):
+        lane = scene.findings.lanes[one.label]
+        planes.put(y + side, 0, f" {_name((one.label, one.step))}"[: _GUTTER - 1], Ink.LABEL)
+        own = lane.own(edges + found.origin_ns[side])
+        if not scene.colour:
+            planes.glyph[y + side, _GUTTER:] = shaded_row(lane, own)
+            continue
+        glyph, style = merged_row(lane, own)
+        planes.glyph[y + side, _GUTTER:], planes.style[y + side, _GUTTER:] = glyph, style
+    _put_changes(planes, y + 2, found, edges)
+    return y + 3
+
+
+def _put_changes(planes: Planes, y: int, found: StepDiff, edges: I64) -> None:
+    """How much longer the second side is where, and the signs of what only one side has."""
+    cells, width = len(edges) - 1, max(int(edges[-1]), 1)
+    start = np.where(found.dur_ns[0] >= 0, found.start_ns[0], found.start_ns[1])
+    place = np.clip(start * cells // width, 0, cells - 1)
+    longer = np.bincount(place, np.maximum(found.change_ns, 0), cells)
+    planes.put(y, 1, "longer"[: _GUTTER - 2], Ink.DIM)
+    if longer.max(initial=0) > 0:
+        heights = np.ceil(longer * 8 / longer.max()).astype(np.int64)
+        planes.glyph[y, _GUTTER:] = HEIGHTS[heights]
+        planes.style[y, _GUTTER:] = Ink.WARNING
+    for op in (MISSING_HERE, ADDED):
+        for x in np.unique(place[found.op == op]).tolist():
+            planes.put(y, _GUTTER + x, _SIGN[op], _INK[op])
+
+
+def _put_rows(planes: Planes, y: int, scene: Scene, found: StepDiff) -> None:
+    """A page of kernels, the selected one in it."""
+    columns = (
+        Column("", widest=1),
+        Column("kernel", widest=max(planes.width - _FIXED, 18)),
+        Column("change", "right"),
+        Column("first", "right"),
+        Column("second", "right"),
+        Column("stream", "right"),
+        Column("at", "right"),
+    )
+    order, at = compare_ranks.rows(scene), drawer.row(scene)
+    room = max(planes.height - y - 1, 1)
+    first = at // room * room
+    shown = order[first : first + room]
+    lines = table(columns, [_row(found, row) for row in shown], planes.width - 2)
+    planes.put(y, 1, lines[0], Ink.DIM)
+    for offset, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
+        on = first + offset == at and scene.state.drawer_has_keys
+        text = ("▶" if on else " ") + line
+        ink = Ink.LABEL_ON if on else _INK[int(found.op[row])]
+        planes.put(y + 1 + offset, 0, text.ljust(planes.width), ink)
+
+
+def _row(found: StepDiff, row: int) -> list[str]:
+    durs = found.dur_ns[:, row].tolist()
+    side = 0 if durs[0] >= 0 else 1
+    return [
+        _SIGN[int(found.op[row])],
+        found.names[found.name[row]],
+        numbers.signed_duration(int(found.change_ns[row])),
+        *("" if dur < 0 else numbers.duration(dur) for dur in durs),
+        found.streams[found.stream[row]],
+        numbers.instant(int(found.start_ns[side, row]), 1_000),
+    ]

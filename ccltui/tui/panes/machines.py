@@ -1,0 +1,121 @@
+"""Machines: what benchmarks, NCCL and drivers say of them, and what of it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import Ink
+from ccltui.draw.planes import Planes
+from ccltui.draw.table import Column, table
+from ccltui.draw.text import clean, fit_middle, wrap
+from ccltui.tui.state import side_tables
+from ccltui.tui.state.scene import Scene
+
+if TYPE_CHECKING:
+    from ccltui.metrics.cluster.cluster_table import ClusterRow
+
+_SECTION = 20
+_WIDE_SECTION = 36
+_WHAT = 28
+_WIDE_WHAT = 34
+_WIDE = 110
+_WITHOUT_WHY = 122  # what the other columns take at most
+_DETAIL_LINES = 4
+_SIGNS = {
+    "": "",
+    "outlier": "! outlier",
+    "suspect": "! suspect",
+    "impossible": "x impossible",
+    "problem": "x problem",
+}
+_INKS = {
+    "": Ink.TEXT,
+    "outlier": Ink.WARNING,
+    "suspect": Ink.WARNING,
+    "impossible": Ink.ERROR,
+    "problem": Ink.ERROR,
+}
+
+
+def paint(scene: Scene, height: int, width: int) -> Planes:
+    """A page of facts, the selected one in it, and why it is doubted below."""
+    planes = Planes.blank(height, width, Ink.TEXT)
+    rows = side_tables.machines(scene)
+    if rows is None:
+        planes.put(1, 1, "Benchmarks and logs are being read.", Ink.DIM)
+        return planes
+    if not rows:
+        text = "Nothing about machines here: no benchmark, log of NCCL, topology or ibstat."
+        planes.put(1, 1, text, Ink.DIM)
+        return planes
+    at = min(scene.state.machine, len(rows) - 1)
+    below = _detail(rows[at], width - 2)
+    room = max(height - _DETAIL_LINES - 2, 1)
+    first = at // room * room
+    shown = rows[first : first + room]
+    cells = [_cells(row, width) for row in _once(shown)]
+    lines = table(_columns(width), cells, width - 2)
+    planes.put(0, 1, lines[0], Ink.DIM)
+    for index, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
+        on = first + index == at
+        ink = Ink.LABEL_ON if on else _INKS[row.mark]
+        planes.put(1 + index, 0, (("▶" if on else " ") + line).ljust(width), ink)
+        planes.listed[1 + index] = first + index
+    for index, (text, ink) in enumerate(below):
+        planes.put(height - _DETAIL_LINES + index, 1, text, ink)
+    return planes
+
+
+def _once(rows: Sequence[ClusterRow]) -> list[tuple[ClusterRow, str]]:
+    """Rows with their section where it begins, and with none where it goes on."""
+    found, before = [], ""
+    for row in rows:
+        found.append((row, "" if row.section == before else row.section))
+        before = row.section
+    return found
+
+
+def _columns(width: int) -> tuple[Column, ...]:
+    wide = width >= _WIDE
+    return (
+        Column("", widest=1),
+        Column("where", widest=_WIDE_SECTION if wide else _SECTION),
+        Column("what", widest=_WIDE_WHAT if wide else _WHAT),
+        Column("value", "right"),
+        Column("unit", widest=12),
+        Column("verdict", widest=12),
+        Column("why", widest=max(width - _WITHOUT_WHY, 3)),
+    )
+
+
+def _cells(pair: tuple[ClusterRow, str], width: int) -> tuple[str, ...]:
+    row, section = pair
+    wide = width >= _WIDE
+    text = clean(row.text) if row.value is None else ""
+    said = row.message if row.mark else row.text if row.unit else ""
+    why = clean(said) if width > _WITHOUT_WHY else ""
+    return (
+        _SIGNS[row.mark][:1],
+        fit_middle(clean(section), _WIDE_SECTION if wide else _SECTION).rstrip(),
+        fit_middle(clean(row.what), _WIDE_WHAT if wide else _WHAT).rstrip(),
+        numbers.quantity(row.value) if row.value is not None or row.unit else "",
+        row.unit or text,
+        _SIGNS[row.mark],
+        why,
+    )
+
+
+def _detail(row: ClusterRow, width: int) -> list[tuple[str, Ink]]:
+    """The whole of the selected row, and why it is doubted."""
+    value = f"{numbers.quantity(row.value)} {row.unit}" if row.value is not None else row.text
+    head = f"{row.section}, {row.what}: {value}" if value else f"{row.section}, {row.what}"
+    lines = [(clean(head)[:width], Ink.STRONG)]
+    if row.message:
+        sign = _SIGNS[row.mark]
+        text = clean(f"{sign}: {row.message}" if sign else row.message)
+        ink = _INKS[row.mark] if row.mark else Ink.DIM
+        most = _DETAIL_LINES - 1
+        lines += [(line, ink) for line in wrap(text, width, most=most, indent="  ")]
+    return lines

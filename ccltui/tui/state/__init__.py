@@ -1,0 +1,1 @@
+"""The immutable state of the explorer: scene, view, session, queries and their answers."""

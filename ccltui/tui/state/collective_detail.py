@@ -1,0 +1,62 @@
+"""One collective in full, as the metrics describe it, and where its blame chain leads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ccltui.metrics.collectives.reports.instance_report import Instance, describe
+from ccltui.metrics.collectives.reports.lag_history import LagHistory, lag_history
+
+if TYPE_CHECKING:
+    from ccltui.metrics.collectives.causes.chain import Link
+    from ccltui.metrics.view.job_view import View
+    from ccltui.tui.state.queries import DetailQuery
+    from ccltui.tui.state.scene import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where a link of the chain is: a rank and a time, and a collective where it is one in view."""
+
+    label: str
+    time_ns: int
+    communicator: int | None = None
+    k: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """A described collective; ``stops`` are the links of its chain, in order.
+
+    ``history`` tells how late ranks usually are at such a collective.
+    """
+
+    query: DetailQuery
+    instance: Instance
+    stops: tuple[Stop, ...]
+    history: LagHistory | None = None
+
+
+def detail(view: View, scene: Scene, query: DetailQuery) -> Detail:
+    """Describe a collective. Raises IndexError when it does not exist."""
+    found = describe(view, query.number, query.row)
+    history = lag_history(view.arrivals.groups[query.number], query.row)
+    return Detail(query, found, tuple(_stop(view, scene, link) for link in found.chain), history)
+
+
+def _stop(view: View, scene: Scene, link: Link) -> Stop:
+    if link.number < 0:  # a transfer between two ranks: a call of its own
+        start_ns = view.facts.calls[link.label].start_ns[link.row : link.row + 1]
+        return Stop(link.label, int(view.on_job_clock(link.label, start_ns)[0]) - view.origin_ns)
+    arrived = view.arrivals.groups[link.number]
+    start = int(arrived.start_ns[link.row, arrived.labels.index(link.label)])
+    stop = Stop(link.label, start - view.origin_ns)
+    for index, communicator in enumerate(scene.findings.communicators or ()):
+        if communicator.number == link.number:
+            found = np.flatnonzero(communicator.row == link.row)
+            if len(found):
+                return Stop(stop.label, stop.time_ns, index, int(found[0]))
+    return stop

@@ -1,0 +1,188 @@
+"""The collectives of one communicator, ready to be drawn and walked through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.draw.alignment_chart import Heat
+from ccltui.parsers.columns import I8, I32, I64, Bool
+
+NOBODY = -1
+_COLUMNS = (
+    *("start_ns", "dur_ns", "present", "late_ns", "wait_ns", "lag_ns", "last"),
+    *("kind_id", "message_bytes", "step", "confidence", "row", "begins"),
+)
+
+
+@dataclass(frozen=True)
+class Communicator:
+    """n collectives of m ranks in order of time; times in ns since the job's origin.
+
+    ``late_ns`` [n, m] is how long after the first each rank arrived, ``wait_ns`` [n, m] how
+    long it waited for the last; both are ``ABSENT`` where that cannot be told. ``last`` [n] is
+    the rank that is blamed, ``NOBODY`` for a tie. ``begins`` [n] marks those with which the
+    recording begins: what made a rank late for them is not in it. ``row`` [n] is the place in the
+    arrivals of matched group ``number``; ``clock`` says how far starts can be compared.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    start_ns: I64
+    dur_ns: I64
+    present: Bool
+    late_ns: I64
+    wait_ns: I64
+    lag_ns: I64
+    last: I32
+    kind: tuple[str, ...]
+    kind_id: I8
+    message_bytes: I64
+    step: I64
+    confidence: I8
+    begins: Bool
+    number: int
+    row: npt.NDArray[np.intp]
+    clock: str = ""
+    group: int = -1  # among the groups of the job, -1 where none is named
+
+    def __len__(self) -> int:
+        return len(self.lag_ns)
+
+    @cached_property
+    def heat(self) -> Heat:
+        """Lateness as ranks × collectives."""
+        return Heat(np.ascontiguousarray(self.late_ns.T))
+
+    @cached_property
+    def harm_ns(self) -> I64:
+        """Time that all ranks together waited, int64 [n]; 0 where nobody is to blame."""
+        waits = np.where(self.wait_ns > 0, self.wait_ns, 0).sum(axis=1)
+        harm: I64 = np.where(self.last != NOBODY, waits, 0)
+        return harm
+
+    @cached_property
+    def by_harm(self) -> npt.NDArray[np.intp]:
+        """Collectives that harm, the worst first; behind them those of the recording's begin."""
+        order = np.lexsort((-self.harm_ns, self.begins))
+        return order[self.harm_ns[order] > 0]
+
+    @cached_property
+    def first_ns(self) -> I64:
+        """When the first rank arrived, int64 [n], ascending but for ties of unsure clocks."""
+        never = np.iinfo(np.int64).max
+        first: I64 = np.where(self.present, self.start_ns, never).min(axis=1)
+        return first
+
+    def top_ns(self, floor_ns: int) -> int:
+        """The largest lag, above the floor at least: the end of a scale of even steps."""
+        return max(int(self.lag_ns.max(initial=0)), 2 * floor_ns)
+
+    def moment_ns(self, k: int) -> int:
+        """Where to look on a timeline: the arrival of the last rank, else of the first."""
+        last = int(self.last[k])
+        return int(self.first_ns[k] if last == NOBODY else self.start_ns[k, last])
+
+    def type_of(self, k: int) -> str:
+        """Type of a collective."""
+        return self.kind[int(self.kind_id[k])]
+
+    def culprit(self, k: int) -> str | None:
+        """Label of the rank that arrived last, None in a tie."""
+        last = int(self.last[k])
+        return None if last == NOBODY else self.labels[last]
+
+    def nearest(self, time_ns: int) -> int | None:
+        """The collective that began last before a time, else the first."""
+        if not len(self):
+            return None
+        return max(int(np.searchsorted(self.first_ns, time_ns, side="right")) - 1, 0)
+
+    def place_of(self, k: int) -> int | None:
+        """Place of a collective by harm, None when it harms nobody."""
+        found = np.flatnonzero(self.by_harm == k)
+        return int(found[0]) if len(found) else None
+
+    def next_over(self, floor_ns: int, k: int | None, forward: bool) -> int | None:
+        """Next collective in time whose lag is above a floor."""
+        over = np.flatnonzero((self.lag_ns >= floor_ns) & (self.last != NOBODY))
+        if k is not None:
+            over = over[over > k] if forward else over[over < k]
+        if not len(over):
+            return None
+        return int(over[0] if forward else over[-1])
+
+    def take(self, rows: npt.NDArray[np.intp] | Bool) -> Communicator:
+        """The same communicator with some of its collectives."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
+
+
+@dataclass(frozen=True)
+class RankCalls:
+    """Matched collectives of one rank in order of start, over all communicators."""
+
+    start_ns: I64
+    communicator: I32
+    k: I64
+
+    def after(self, time_ns: int) -> int | None:
+        """Row of the first collective that starts later."""
+        row = int(np.searchsorted(self.start_ns, time_ns, side="right"))
+        return row if row < len(self.start_ns) else None
+
+    def before(self, time_ns: int) -> int | None:
+        """Row of the last collective that starts earlier."""
+        row = int(np.searchsorted(self.start_ns, time_ns, side="left")) - 1
+        return row if row >= 0 else None
+
+
+def calls_by_rank(communicators: Sequence[Communicator]) -> dict[str, RankCalls]:
+    """For every rank its collectives in all communicators."""
+    parts: dict[str, list[tuple[I64, I32, I64]]] = {}
+    for index, communicator in enumerate(communicators):
+        for member, label in enumerate(communicator.labels):
+            rows = np.flatnonzero(communicator.present[:, member])
+            starts = communicator.start_ns[rows, member]
+            owner = np.full(len(rows), index, np.int32)
+            parts.setdefault(label, []).append((starts, owner, rows.astype(np.int64)))
+    return {label: _sorted_calls(columns) for label, columns in parts.items()}
+
+
+def _sorted_calls(columns: list[tuple[I64, I32, I64]]) -> RankCalls:
+    starts, owners, rows = (np.concatenate(part) for part in zip(*columns, strict=True))
+    order = np.argsort(starts, kind="stable")
+    return RankCalls(starts[order], owners[order], rows[order])
+
+
+def harm_by_rank(communicators: Sequence[Communicator]) -> dict[str, int]:
+    """Time that others waited for each rank, over all communicators."""
+    harm: dict[str, int] = {}
+    for communicator in communicators:
+        for member, label in enumerate(communicator.labels):
+            caused = communicator.harm_ns[communicator.last == member].sum()
+            harm[label] = harm.get(label, 0) + int(caused)
+    return harm
+
+
+def groups_by_size(communicators: Sequence[Communicator]) -> dict[int, dict[str, int]]:
+    """For each number of members: in which of the communicators of that size a rank is.
+
+    Communicators of one size are numbered by their first members; a rank that is in several, as
+    in overlapping groups, counts with the first.
+    """
+    found: dict[int, dict[str, int]] = {}
+    for one in sorted(communicators, key=lambda one: _natural(one.labels[0] if one.labels else "")):
+        places = found.setdefault(len(one.labels), {})
+        number = max(places.values(), default=-1) + 1
+        for label in one.labels:
+            places.setdefault(label, number)
+    return found
+
+
+def _natural(label: str) -> tuple[int, str]:
+    """Ranks by number, other labels after them by name."""
+    return (int(label), "") if label.isdigit() else (1 << 62, label)

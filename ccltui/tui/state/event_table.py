@@ -1,0 +1,224 @@
+"""The events of one rank as a table that is read row by row; columns are those of the trace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ccltui.metrics.model.classify import TYPES
+from ccltui.parsers.columns import I32, I64, Bool
+from ccltui.tui.state.view_state import Listed, Sort
+
+if TYPE_CHECKING:
+    from ccltui.metrics.model.calls import Calls
+    from ccltui.metrics.view.job_view import View
+    from ccltui.tui.state.queries import EventQuery
+    from ccltui.tui.state.scene import Scene, Span
+
+NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CallColumns:
+    """What collectives have beyond other events, int64 [rows], -1 where it is not known.
+
+    ``communicator`` and ``k`` say which matched collective a row is.
+    """
+
+    communicator: I64
+    k: I64
+    lag_ns: I64
+    late_ns: I64
+    message_bytes: I64
+    step: I64
+
+    @classmethod
+    def unknown(cls, rows: int) -> CallColumns:
+        """Columns in which nothing is known."""
+        return cls(*(np.full(rows, NONE, np.int64) for _ in range(6)))
+
+
+@dataclass(frozen=True)
+class EventTable:
+    """Events of a rank: ``order`` [n] are the rows in view, of ``total`` in the window.
+
+    ``start_ns`` counts from the job's origin, on its clock; ``name`` indexes what ``text`` knows.
+    """
+
+    query: EventQuery
+    start_ns: I64
+    dur_ns: I64
+    name: I32
+    text: Callable[[int], str]
+    order: I64
+    total: int
+    calls: CallColumns | None = None
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @cached_property
+    def _place(self) -> I64:
+        """Place of every row in the order, -1 where it is filtered out."""
+        place = np.full(len(self.start_ns), NONE, np.int64)
+        place[self.order] = np.arange(len(self.order))
+        return place
+
+    def time_ns(self, row: int) -> int:
+        """Start of a row since the job's origin."""
+        return int(self.start_ns[row])
+
+    def name_of(self, row: int) -> str:
+        """Name of a row."""
+        return self.text(int(self.name[row]))
+
+    def collective(self, row: int) -> tuple[int, int] | None:
+        """Communicator and number of the matched collective of a row."""
+        if self.calls is None or self.calls.k[row] < 0:
+            return None
+        return int(self.calls.communicator[row]), int(self.calls.k[row])
+
+    def at(self, scene: Scene) -> int:
+        """Place of the cursor: the row chosen here, else the collective, else the time."""
+        selection, chosen = scene.state.selection, scene.state.event
+        time_ns = 0 if selection.time_ns is None else selection.time_ns
+        if chosen is not None and chosen < len(self.start_ns):
+            place = int(self._place[chosen])
+            if place >= 0 and self.time_ns(chosen) == time_ns:
+                return place
+        if self.calls is not None and selection.k is not None:
+            same = (self.calls.communicator == selection.communicator) & (
+                self.calls.k == selection.k
+            )
+            places = self._place[np.flatnonzero(same)]
+            if len(places) and places[0] >= 0:
+                return int(places[0])
+        return self._nearest(time_ns)
+
+    def _nearest(self, start_ns: int) -> int:
+        if not len(self.order):
+            return 0
+        row = max(int(np.searchsorted(self.start_ns, start_ns, side="right")) - 1, 0)
+        before = self._place[: row + 1]
+        kept = np.flatnonzero(before >= 0)
+        return int(before[kept[-1]]) if len(kept) else 0
+
+
+def event_table(view: View, scene: Scene, query: EventQuery) -> EventTable:
+    """List the events of a rank. Raises re.error for a bad pattern, KeyError without the rank."""
+    if query.listing.listed is Listed.COLLECTIVES:
+        return _collectives(view, scene, query)
+    trace = view.facts.ranks[query.rank].trace
+    gpu = trace.group("gpu")
+    starts = view.on_job_clock(query.rank, gpu.start_ns) - view.origin_ns
+    inside = _inside(starts, scene.findings.span)
+    return _listed(EventTable(query, starts, gpu.dur_ns, gpu.name, trace.text, inside, len(inside)))
+
+
+def _collectives(view: View, scene: Scene, query: EventQuery) -> EventTable:
+    calls = view.facts.calls[query.rank]
+    starts = view.on_job_clock(query.rank, calls.start_ns) - view.origin_ns
+    columns = _call_columns(view, scene, query.rank, calls)
+    for index, communicator in enumerate(scene.findings.communicators or ()):
+        mine = columns.communicator == index
+        if mine.any():  # the corrected start, as the other panes show it
+            member = communicator.labels.index(query.rank)
+            starts[mine] = communicator.start_ns[columns.k[mine], member]
+    code = (calls.group.astype(np.int64) + 1) * len(TYPES) + calls.kind
+    distinct, name = np.unique(code, return_inverse=True)
+    names = [_call_name(view, int(one)) for one in distinct]
+    inside = _inside(starts, scene.findings.span)
+    return _listed(
+        EventTable(
+            query,
+            starts,
+            calls.dur_ns,
+            name.astype(np.int32),
+            names.__getitem__,
+            inside,
+            len(inside),
+            columns,
+        )
+    )
+
+
+def _call_name(view: View, code: int) -> str:
+    group, kind = code // len(TYPES) - 1, TYPES[code % len(TYPES)]
+    return f"{kind} {view.group_label(group)}" if group >= 0 else kind
+
+
+def _call_columns(view: View, scene: Scene, label: str, calls: Calls) -> CallColumns:
+    columns = CallColumns.unknown(len(calls))
+    columns.message_bytes[:] = calls.message_bytes
+    columns.step[:] = calls.step
+    for index, communicator in enumerate(scene.findings.communicators or ()):
+        if label not in communicator.labels:
+            continue
+        member = communicator.labels.index(label)
+        rows = view.arrivals.groups[communicator.number].match.rows[communicator.row, member]
+        k = np.flatnonzero(rows >= 0)
+        rows = rows[k]
+        columns.communicator[rows] = index
+        columns.k[rows] = k
+        columns.lag_ns[rows] = communicator.lag_ns[k]
+        columns.late_ns[rows] = communicator.late_ns[k, member]
+    return columns
+
+
+def _inside(times_ns: I64, span: Span | None) -> I64:
+    """Rows that begin in the window."""
+    if span is None:
+        return np.arange(len(times_ns))
+    inside: Bool = (times_ns >= span.start_ns) & (times_ns < span.end_ns)
+    return np.flatnonzero(inside)
+
+
+def _listed(table: EventTable) -> EventTable:
+    """The same with its rows filtered and in order."""
+    listing, rows = table.query.listing, table.order
+    if listing.pattern:
+        rows = rows[_matching(table, listing.pattern)[rows]]
+    key = _key(table, listing.sort)
+    if key is not None:
+        rows = rows[np.argsort(key[rows], kind="stable")]
+    return EventTable(
+        table.query,
+        table.start_ns,
+        table.dur_ns,
+        table.name,
+        table.text,
+        rows,
+        table.total,
+        table.calls,
+    )
+
+
+def _matching(table: EventTable, pattern: str) -> Bool:
+    """Which rows have a name that the pattern is found in; each name is looked at once."""
+    found = re.compile(pattern, re.IGNORECASE).search
+    names = np.unique(table.name)
+    hits = [name for name in names.tolist() if found(table.text(name))]
+    return np.isin(table.name, hits)
+
+
+def _key(table: EventTable, sort: Sort) -> I64 | None:
+    """What to sort by, ascending; None for the order of time, in which rows are already."""
+    calls = table.calls
+    if sort is Sort.DURATION:
+        return np.negative(table.dur_ns)
+    if sort is Sort.NAME:
+        names, place = np.unique(table.name, return_inverse=True)
+        order = np.argsort(np.array([table.text(name) for name in names.tolist()]))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return rank[place]
+    if calls is not None and sort is Sort.LAG:
+        return np.negative(calls.lag_ns)
+    if calls is not None and sort is Sort.BYTES:
+        return np.negative(calls.message_bytes)
+    return None

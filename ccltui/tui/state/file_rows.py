@@ -1,0 +1,94 @@
+"""What lies in the directory, row by row: captures to switch to, then files and their states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import Ink
+from ccltui.tui.state.scene import Scene
+
+if TYPE_CHECKING:
+    from ccltui.parsers.discovery.discover import Capture, FoundFile
+    from ccltui.parsers.job import Job
+    from ccltui.tui.state.session import FileState
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """Cells of a row (name, kind, rank, size, state), and the capture that enter opens."""
+
+    cells: tuple[str, str, str, str, str]
+    capture: str | None
+    ink: Ink = Ink.TEXT
+
+
+def file_rows(scene: Scene) -> list[FileRow]:
+    """All rows; captures are only listed where there is a choice."""
+    job = scene.session.job
+    if job is None:
+        return []
+    captures = job.discovery.captures
+    rows = [_capture_row(job, capture) for capture in captures] if len(captures) > 1 else []
+    notes: dict[str, list[str]] = {}
+    begun = {t.source.path: t.read_share for t in job.ranks if t.read_share < 1}
+    for trace in job.ranks:
+        notes.setdefault(trace.source.path, []).extend(note.message for note in trace.notes)
+    for found in job.discovery.files:
+        state, ink = _state(found, scene.session.files.get(found.path), notes, job)
+        share = begun.get(found.path)
+        if share is not None:
+            state, ink = f"! {share:.1%} is shown; {state}", Ink.WARNING
+        rank = "" if found.rank is None else str(found.rank)
+        size = numbers.decimal_size(found.size_bytes)
+        kind = found.kind.replace("_", " ")
+        target = found.capture if _is_of_other(found, job) else None
+        rows.append(FileRow((found.path, kind, rank, size, state), target, ink))
+    return rows
+
+
+def _capture_row(job: Job, capture: Capture) -> FileRow:
+    """A capture: how many of its ranks are there, and whether it is the one that is open."""
+    name = capture.name or "(the directory itself)"
+    of = "" if capture.world_size is None else f" of {capture.world_size}"
+    size = numbers.decimal_size(sum(file.size_bytes for file in capture.files))
+    opened = capture.name == job.capture.name
+    state = "open" if opened else "enter opens it"
+    if not capture.complete:
+        state += ", ranks are missing"
+    cells = (name, "capture", f"{len(capture.ranks)}{of}", size, state)
+    return FileRow(cells, None if opened else capture.name, Ink.STRONG if opened else Ink.TEXT)
+
+
+def _is_of_other(found: FoundFile, job: Job) -> bool:
+    """Whether a file belongs to a capture that is not open."""
+    captures = {capture.name for capture in job.discovery.captures}
+    here = {file.path for file in job.capture.files}
+    return found.path not in here and found.capture in captures - {job.capture.name}
+
+
+def _state(
+    found: FoundFile, state: FileState | None, notes: dict[str, list[str]], job: Job
+) -> tuple[str, Ink]:
+    """Where a file is on its way in, or why it is not read."""
+    if state is not None:
+        return _loading_state(state, notes.get(found.path, []))
+    if found.duplicate_of is not None:
+        return f"repeats {found.duplicate_of}", Ink.DIM
+    if found.problem is not None:
+        return f"x {found.problem}", Ink.ERROR
+    if _is_of_other(found, job):
+        return f"in capture {found.capture}: enter opens it", Ink.DIM
+    return "read beside the traces where it is needed", Ink.DIM
+
+
+def _loading_state(state: FileState, notes: list[str]) -> tuple[str, Ink]:
+    if state.status == "failed":
+        return f"x {state.problem}", Ink.ERROR
+    if state.status == "done":
+        return (f"! {'; '.join(notes)}", Ink.WARNING) if notes else ("done", Ink.TEXT)
+    if state.status == "reading":
+        share = state.done_bytes / max(state.total_bytes, 1)
+        return f"reading {share:.0%}, {numbers.decimal_size(state.done_bytes)}", Ink.TEXT
+    return "queued", Ink.DIM

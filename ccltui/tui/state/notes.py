@@ -1,0 +1,85 @@
+"""What went wrong or is uncertain, and what can be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ccltui import slow_path
+from ccltui.draw.palette import Ink
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.summary_rows import chosen_metric
+
+_ADVICE: Final[Mapping[str, str]] = {
+    "truncated_trace": "What came before the end of the file is kept. A file ends early where the "
+    "process was killed or the disk was full while the profiler wrote: record it again.",
+    "partly_read": "The beginning of large files is shown while they are read. The numbers are "
+    "those of that part and change when the whole ranks are there.",
+    "malformed_event": "The other events of the file are kept.",
+    "missing_ranks": "Numbers cover the ranks that are here. Copy the files of the others into the "
+    "directory, or take them for what they are.",
+    "rank_conflict": "Two files claim one rank: --rank-map says which file is which rank.",
+    "single_rank": "Open the directory that holds the files of all ranks.",
+    "clock_unknown": "Durations can be compared, moments of different hosts cannot. Clocks are "
+    "told from collectives of all ranks of a group: record some of them.",
+    "unmatched_collectives": "Record with a PyTorch that writes sequence numbers and groups of "
+    "collectives (2.2 or later), the same steps on every rank.",
+    "no_step_markers": "Call profiler.step() once a step, or give a window of time with t.",
+    "no_card": "Put a workload card beside the traces, or give --set name=value.",
+    "card_invalid": "Numbers that need the card are not computed: correct the file.",
+    "card_incomplete": "Give what is missing with --set name=value.",
+    "no_gpu_events": "Record with ProfilerActivity.CUDA.",
+    "no_process_groups": "Record with a PyTorch that writes process groups (2.2 or later).",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRow:
+    """One remark: its text with its sign, its ink, and what can be done, "" where not known."""
+
+    text: str
+    ink: Ink
+    advice: str = ""
+
+
+def notes(scene: Scene) -> list[NoteRow]:
+    """Remarks on the selected metric, failed files, then what the readers say."""
+    job = scene.session.job
+    if job is None:
+        problem = scene.session.problem
+        return [NoteRow(f"x {problem}", Ink.ERROR)] if problem else []
+    found = _remarks(scene)
+    found += [NoteRow(f"x {failure.error}", Ink.ERROR) for failure in job.failures]
+    if job.card_problem:
+        text = f"x workload card: {job.card_problem}"
+        found.append(NoteRow(text, Ink.ERROR, _ADVICE["card_invalid"]))
+    found += [_of_reader("", note.code, note.message) for note in job.notes]
+    if slower := slow_path.what():
+        found.append(
+            NoteRow(f"! {slower}", Ink.WARNING, f"For the faster one {slow_path.remedy()}")
+        )
+    for trace in job.ranks:
+        sign = f"{rank_name(trace.label)}: "
+        found += [_of_reader(sign, note.code, note.message) for note in trace.notes]
+    return found
+
+
+def _of_reader(sign: str, code: str, message: str) -> NoteRow:
+    return NoteRow(f"! {sign}{message}", Ink.WARNING, _ADVICE.get(code, ""))
+
+
+def _remarks(scene: Scene) -> list[NoteRow]:
+    """What the selected metric has to say about its own number."""
+    metric = chosen_metric(scene)
+    result = None if metric is None else scene.findings.results.get(metric.name)
+    if metric is None or result is None:
+        return []
+    said = {reason.message: _ADVICE.get(reason.code, "") for reason in result.reasons}
+    said |= {text: "" for text in result.warnings if text not in said}
+    known = [] if scene.session.job is None else scene.session.job.failures
+    return [
+        NoteRow(f"! {metric.title}: {text}", Ink.WARNING, advice)
+        for text, advice in said.items()
+        if not any(failure.error in text for failure in known)  # those have a line of their own
+    ]

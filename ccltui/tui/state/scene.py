@@ -1,0 +1,154 @@
+"""Everything a pane draws from and an action decides on, in one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ccltui.tui.state.session import Session
+from ccltui.tui.state.view_state import History, Order, Pane, ViewState
+
+if TYPE_CHECKING:
+    from ccltui.draw.lanes import Lane
+    from ccltui.draw.minimap import Minimap
+    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.result import Result
+    from ccltui.tui.state.collective_detail import Detail
+    from ccltui.tui.state.communicator import Communicator, RankCalls
+    from ccltui.tui.state.event_table import EventTable
+    from ccltui.tui.state.queries import Answered
+    from ccltui.tui.state.search_hits import Hits
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One iteration on the job's clock, ns since its origin."""
+
+    id: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Time in ns since the job's origin."""
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What has been computed so far; each part says by its presence that it is there."""
+
+    generation: int = -1
+    matched: int = -1  # generation that the communicators are of
+    metrics: tuple[Metric, ...] = ()
+    results: Mapping[str, Result] = field(default_factory=dict)
+    communicators: tuple[Communicator, ...] | None = None
+    calls: Mapping[str, RankCalls] = field(default_factory=dict)
+    harm_ns: Mapping[str, int] = field(default_factory=dict)
+    lanes: Mapping[str, Lane] = field(default_factory=dict)
+    minimap: Minimap | None = None  # of the lanes
+    steps: tuple[Step, ...] = ()
+    span: Span | None = None
+    origin_ns: int = 0  # zero of all times here, on the common clock
+    clock: str = ""  # how sure times of different ranks are
+    nodes: Mapping[str, int] = field(default_factory=dict)  # number of each rank's host, by label
+    groups: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # see groups_by_size
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The session, what was found in it, and how it is looked at."""
+
+    session: Session
+    state: ViewState = field(default_factory=ViewState)
+    findings: Findings = field(default_factory=Findings)
+    colour: bool = True
+    notice: str = ""
+    events: EventTable | None = None  # the list last asked for
+    detail: Detail | None = None  # the collective last asked about
+    hits: Hits | None = None  # of the search last made
+    told: Mapping[str, Answered] = field(default_factory=dict)  # other answers, by kind of query
+    history: History = field(default_factory=History)
+    marks: Mapping[str, ViewState] = field(default_factory=dict)
+    said: str = ""  # what was done, in a sentence
+    bindings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # keys of the user
+
+    @property
+    def communicator(self) -> Communicator | None:
+        """The communicator in view, None where there is none."""
+        communicators = self.findings.communicators
+        if not communicators:
+            return None
+        return communicators[min(self.state.selection.communicator, len(communicators) - 1)]
+
+    @property
+    def disproved(self) -> str:
+        """Why matched collectives are not the same ones, "" unless the clocks say so."""
+        result = self.findings.results.get("straggler_lag")
+        if not self.findings.communicators or result is None or result.status != "unavailable":
+            return ""
+        found = [one.message for one in result.reasons if one.code == "unmatched_collectives"]
+        return found[0] if found else ""
+
+    @property
+    def panes(self) -> list[Pane]:
+        """The panes that there is something for: those of traces always, and the one in view."""
+        there = {
+            Pane.RUNS: self.session.has_runs,
+            Pane.CLUSTER: self.session.has_cluster,
+            Pane.REPORTS: self.session.has_reports,
+        }
+        return [pane for pane in Pane if there.get(pane, True) or pane is self.state.pane]
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """Labels of all ranks in the order of the view."""
+        return self.ordered(tuple(self.findings.lanes))
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Labels of the communicator's ranks in the order of the view."""
+        communicator = self.communicator
+        if communicator is None:
+            return ()
+        lanes = self.findings.lanes
+        return self.ordered(tuple(label for label in communicator.labels if label in lanes))
+
+    def ordered(self, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """Labels in the order of the view, pinned ones first; they come in order of rank."""
+        pins = [label for label in self.state.pins if label in labels]
+        rest = [label for label in labels if label not in pins]
+        return (*pins, *self._sorted(rest))
+
+    def _sorted(self, labels: list[str]) -> list[str]:
+        findings = self.findings
+        if self.state.order is Order.HARM:
+            return sorted(labels, key=lambda label: -findings.harm_ns.get(label, 0))
+        if self.state.order is Order.NODE:
+            return sorted(labels, key=lambda label: findings.nodes.get(label, 0))
+        one = self.communicator
+        if self.state.order is Order.GROUP and one is not None:
+            place = findings.groups.get(len(one.labels), {})
+            return sorted(labels, key=lambda label: place.get(label, len(labels)))
+        return labels
+
+    def row_name(self, label: str) -> str:
+        """A rank as charts name it: with the number of its host where there are several."""
+        nodes = self.findings.nodes
+        if not self.state.roomy or len(set(nodes.values())) < 2 or label not in nodes:
+            return rank_name(label)
+        return f"{rank_name(label)} n{nodes[label]}"
+
+    def with_state(self, state: ViewState) -> Scene:
+        """The same with another view."""
+        return replace(self, state=state)
+
+
+def rank_name(label: str) -> str:
+    """A rank as it is shown: ``r16``; a file without a rank keeps its name."""
+    return f"r{label}" if label[:1].isdigit() else label

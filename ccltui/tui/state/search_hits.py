@@ -1,0 +1,87 @@
+"""Where a searched name occurs: times, collectives or rows, whatever the pane steps through."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from ccltui.parsers.columns import I32, I64
+from ccltui.tui.state.event_table import event_table
+from ccltui.tui.state.queries import EventQuery, HitQuery
+from ccltui.tui.state.view_state import Pane
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.columns import Group
+    from ccltui.tui.state.scene import Scene
+
+_SEEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Ascending ``places`` of hits, as :func:`ccltui.tui.moves.search_steps.place` counts them.
+
+    Times on the timeline, collectives in Alignment, rows in Events. ``seen`` names what there is
+    where nothing matches.
+    """
+
+    query: HitQuery
+    places: I64
+    seen: tuple[str, ...] = ()
+
+
+def hits(view: View, scene: Scene, query: HitQuery) -> Hits:
+    """Search the names of a pane. Raises re.error for a bad pattern."""
+    if query.pane is Pane.EVENTS:
+        return _rows(view, scene, query)
+    return _collectives(view, scene, query) if query.pane is Pane.ALIGNMENT else _times(view, query)
+
+
+def _rows(view: View, scene: Scene, query: HitQuery) -> Hits:
+    table = event_table(view, scene, EventQuery(query.generation, query.rank, query.listing))
+    return _found(query, table.name[table.order], np.arange(len(table)), table.text)
+
+
+def _times(view: View, query: HitQuery) -> Hits:
+    trace = view.facts.ranks[query.rank].trace
+    gpu = trace.group("gpu")
+    starts = view.on_job_clock(query.rank, gpu.start_ns) - view.origin_ns
+    return _found(query, gpu.name, starts, trace.text)
+
+
+def _collectives(view: View, scene: Scene, query: HitQuery) -> Hits:
+    """By the type of a collective, or by the kernel of the rank (else of the first member)."""
+    communicator = (scene.findings.communicators or ())[query.communicator]
+    member = communicator.labels.index(query.rank) if query.rank in communicator.labels else 0
+    label = communicator.labels[member]
+    calls, trace = view.facts.calls[label], view.facts.ranks[label].trace
+    rows = view.arrivals.groups[communicator.number].match.rows[communicator.row, member]
+    here = np.flatnonzero(rows >= 0)
+    kernels = np.full(len(rows), -1, np.int64)
+    kernels[here] = trace.group(cast("Group", calls.event_group)).name[calls.row[rows[here]]]
+    pairs, names = np.unique(
+        np.stack([communicator.kind_id.astype(np.int64), kernels]), axis=1, return_inverse=True
+    )
+
+    def text(name: int) -> str:
+        kind, kernel = pairs[:, name].tolist()
+        return f"{communicator.kind[kind]} {trace.text(kernel)}".rstrip()
+
+    return _found(query, names, np.arange(len(rows)), text)
+
+
+def _found(query: HitQuery, names: I32 | I64, places: I64, text: Callable[[int], str]) -> Hits:
+    distinct, counts = np.unique(names, return_counts=True)
+    found = re.compile(query.pattern, re.IGNORECASE).search
+    matching = [name for name in distinct.tolist() if found(text(name))]
+    if matching:
+        return Hits(query, np.unique(places[np.isin(names, matching)]))
+    frequent = Counter(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
+    seen = tuple(text(name) for name, _ in frequent.most_common(_SEEN))
+    return Hits(query, np.empty(0, np.int64), seen)

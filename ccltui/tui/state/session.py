@@ -1,0 +1,177 @@
+"""What is open: a frozen snapshot with a generation, replaced as ranks arrive."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ccltui.parsers.job import Job
+    from ccltui.parsers.window import Window
+    from ccltui.tui.state.scene import Step
+
+Phase = Literal["opening", "loading", "ready", "stopped", "failed"]
+FileStatus = Literal["queued", "reading", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """One trace file on its way in."""
+
+    label: str
+    total_bytes: int
+    done_bytes: int = 0
+    status: FileStatus = "queued"
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What part of the job every pane shows: a window of time or a range of steps, and ranks."""
+
+    window: Window | None = None
+    steps: tuple[int, int] | None = None
+    ranks: frozenset[int] | None = None
+
+    @property
+    def limits_time(self) -> bool:
+        """Whether less than the whole time is shown."""
+        return self.window is not None or self.steps is not None
+
+    def measured(self, steps: Sequence[Step]) -> list[Step]:
+        """Those of the steps that numbers are of: a window has the ones that begin in it."""
+        first, last = (-math.inf, math.inf) if self.steps is None else self.steps
+        chosen = [step for step in steps if first <= step.id <= last]
+        if self.window is None:
+            return chosen
+        start, end = self.window.start_ns, self.window.end_ns
+        return [
+            step
+            for step in chosen
+            if (start is None or step.start_ns >= start) and (end is None or step.start_ns < end)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The job as far as it is loaded. ``generation`` grows whenever results become stale.
+
+    Results from ``since`` on differ only by ranks that have come in: until newer ones are
+    there they may be shown.
+    """
+
+    path: str
+    phase: Phase = "opening"
+    job: Job | None = None
+    filter: Filter = Filter()
+    files: Mapping[str, FileState] = field(default_factory=dict)
+    problem: str = ""
+    generation: int = 0
+    has_runs: bool = False  # whether a folder is a run
+    has_cluster: bool = False  # whether a file tells of machines
+    has_reports: bool = False  # whether a file is one of nsys that reports are made of
+    since: int = 0
+
+    def accepts(self, generation: int) -> bool:
+        """Whether results of a generation tell of this capture and this filter."""
+        return self.since <= generation <= self.generation
+
+    @property
+    def ranks_loaded(self) -> int:
+        """Ranks that are there as a whole."""
+        return sum(trace.read_share == 1 for trace in self.job.ranks) if self.job else 0
+
+    @property
+    def ranks_partly(self) -> int:
+        """Ranks of which the beginning can be seen."""
+        return len(self.job.ranks) - self.ranks_loaded if self.job else 0
+
+    @property
+    def ranks_expected(self) -> int:
+        """Ranks once everything is loaded."""
+        read = self.job.ranks if self.job else ()
+        parts = {trace.source.path: trace.source.parts for trace in read}
+        return sum(parts.get(path, 1) for path in self.files)
+
+    @property
+    def done_bytes(self) -> int:
+        """Bytes of the files read so far."""
+        return sum(state.done_bytes for state in self.files.values())
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(state.total_bytes for state in self.files.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether files are still coming in."""
+        return self.phase in ("opening", "loading")
+
+    def anew(self) -> Session:
+        """The same path with nothing loaded, as another capture of it is opened."""
+        generation = self.generation + 1
+        return Session(self.path, generation=generation, since=generation)
+
+    def opened(self, job: Job) -> Session:
+        """Discovery is done: what will be loaded is known."""
+        files = {
+            found.path: FileState(
+                label=found.path if found.rank is None else str(found.rank),
+                total_bytes=found.size_bytes,
+            )
+            for found in job.capture.files
+        }
+        # It reads with numpy, which is there by now.
+        from ccltui.parsers.runs.run_directories import has_cluster, has_runs  # noqa: PLC0415
+
+        found = job.discovery.files
+        return replace(
+            self,
+            job=job,
+            files=files,
+            phase="loading",
+            has_runs=has_runs(found),
+            has_cluster=has_cluster(found),
+            has_reports=any(file.kind in ("nsys_text", "nsys_sqlite") for file in found),
+        )
+
+    def progressed(self, done_bytes: Mapping[str, int]) -> Session:
+        """Bytes read of some files."""
+        files = dict(self.files)
+        for path, done in done_bytes.items():
+            if path in files and files[path].status in ("queued", "reading"):
+                files[path] = replace(files[path], done_bytes=done, status="reading")
+        return replace(self, files=files)
+
+    def with_job(self, job: Job, path: str, problem: str = "") -> Session:
+        """One file is done, begun or gave nothing; results of before are stale if it gave any."""
+        files = dict(self.files)
+        begun = not problem and path in _begun(job)
+        if path in files and not begun:
+            total = files[path].total_bytes
+            status: FileStatus = "failed" if problem else "done"
+            files[path] = replace(files[path], done_bytes=total, status=status, problem=problem)
+        fewer = self.job is not None and len(job.ranks) < len(self.job.ranks)
+        generation = self.generation if problem and not fewer else self.generation + 1
+        return replace(self, job=job, files=files, generation=generation)
+
+    def finished(self, *, stopped: bool) -> Session:
+        """No more files will come."""
+        return replace(self, phase="stopped" if stopped else "ready")
+
+    def failed(self, problem: str) -> Session:
+        """Nothing could be opened."""
+        return replace(self, phase="failed", problem=problem)
+
+    def filtered(self, chosen: Filter) -> Session:
+        """Another part of the job; nothing is loaded again."""
+        generation = self.generation + 1
+        return replace(self, filter=chosen, generation=generation, since=generation)
+
+
+def _begun(job: Job) -> set[str]:
+    """Files of which only the beginning is there."""
+    return {trace.source.path for trace in job.ranks if trace.read_share < 1}

@@ -1,0 +1,106 @@
+"""A metric's result as rows and columns: what it says in all, and rank by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ccltui.tui.state.scene import Scene, rank_name
+
+if TYPE_CHECKING:
+    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.result import Result
+
+_PER_STEP = "per_step"
+_BESIDE = frozenset({"n", "std", "component", "min", "max"})
+
+Number = float | int | None
+RankColumns = dict[str, dict[str, Number]]
+"""Column name -> rank label -> value."""
+
+
+def rank_columns(result: Result, labels: Sequence[str]) -> RankColumns:
+    """Every part of the details that has a value for each rank, the headline's own first."""
+    columns: RankColumns = {}
+    for key, part in result.details.items():
+        by_rank = isinstance(part, Mapping) and part and set(part) <= set(labels)
+        if by_rank and _PER_STEP not in key:  # steps may be numbered as ranks are
+            _add(columns, key, part)
+    return columns
+
+
+def _add(columns: RankColumns, key: str, by_rank: Mapping[str, Any]) -> None:
+    for label, value in by_rank.items():
+        if isinstance(value, Mapping):
+            for inner, number in value.items():
+                if _is_number(number) and not inner.isdigit():  # not: step by step
+                    name = inner if key == "per_rank" else f"{key} {inner}"
+                    columns.setdefault(name, {})[label] = number
+        elif _is_number(value):
+            columns.setdefault(key, {})[label] = value
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def leading(columns: RankColumns, headline: str) -> str | None:
+    """The column that tells the headline rank by rank, None when there is none."""
+    if headline in columns:
+        return headline
+    words = headline.split("_")
+    return next((name for name in columns if name in words), None)
+
+
+def fallback(columns: RankColumns) -> str | None:
+    """The first column that tells something else than the headline rank by rank."""
+    return next((name for name in columns if name.split()[-1] not in _BESIDE), None)
+
+
+def spread(column: Mapping[str, Number]) -> float | None:
+    """Largest minus smallest value over the size of their mean, None where that is nothing."""
+    known = [value for value in column.values() if value is not None]
+    mean = abs(sum(known) / len(known)) if known else 0
+    return (max(known) - min(known)) / mean if mean else None
+
+
+def trend(result: Result, headline: str) -> list[Number]:
+    """The headline step by step, in order, as far as a metric tells it; else nothing."""
+    details = result.details
+    if headline == "avg_iter_time_ms":
+        return list(details.get("iter_times_ms") or ())
+    per_step = details.get(_PER_STEP)
+    if isinstance(per_step, Mapping):
+        ordered = sorted(per_step.items(), key=lambda item: int(item[0]))
+        rows = [row for _, row in ordered if isinstance(row, Mapping)]
+    else:
+        rows = [row for row in per_step or () if isinstance(row, Mapping)]
+    found = [row.get(headline) for row in rows]
+    return found if any(_is_number(value) and value is not None for value in found) else []
+
+
+def chosen_metric(scene: Scene) -> Metric | None:
+    """The metric that is selected in Summary."""
+    metrics = scene.findings.metrics
+    return metrics[min(scene.state.metric, len(metrics) - 1)] if metrics else None
+
+
+def late_ranks(result: Result) -> str:
+    """Who arrived last and how often, those who cost most first; "" where nobody is blamed."""
+    blame = result.details.get("blame")
+    total = result.details.get("num_collectives")
+    if not isinstance(blame, Mapping) or not total:
+        return ""
+    ranks = [(label, part["last_count"], part["caused_wait_us"]) for label, part in blame.items()]
+    guilty = sorted((rank for rank in ranks if rank[1]), key=lambda rank: -rank[2])
+    return "   ".join(f"{rank_name(label)} {times}" for label, times, _ in guilty[:6]) + (
+        f"   of {total}" if guilty else ""
+    )
+
+
+def extremes(column: Mapping[str, Number]) -> tuple[tuple[str, float], tuple[str, float]] | None:
+    """Rank and value of the smallest and of the largest, None without values."""
+    known = [(label, value) for label, value in column.items() if value is not None]
+    if not known:
+        return None
+    return min(known, key=lambda pair: pair[1]), max(known, key=lambda pair: pair[1])

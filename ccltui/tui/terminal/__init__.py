@@ -1,0 +1,1 @@
+"""Terminal output: screen model, writer, escape sequences, Textual driver."""

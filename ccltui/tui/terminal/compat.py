@@ -1,0 +1,91 @@
+"""The only place that touches names Textual keeps private; checked against 8.2."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from multiprocessing import resource_tracker
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+from textual.driver import Driver
+from textual.geometry import Region
+
+from ccltui.tui.terminal.clipboard import osc52
+from ccltui.tui.terminal.screen_cells import Shift
+
+if TYPE_CHECKING:
+    from textual.drivers.linux_driver import LinuxDriver
+
+
+class PlainlyEnding(App[int], inherit_bindings=False):
+    """An application that ends at an error and keeps it, instead of printing all it knows."""
+
+    def __init__(self, driver_class: type[Driver] | None) -> None:
+        super().__init__(driver_class=driver_class, ansi_color=True)
+        self.broken_by: Exception | None = None
+
+    def _handle_exception(self, error: Exception) -> None:
+        if self._exception is None:
+            self.broken_by = self._exception = error
+            self._exception_event.set()
+        self._return_code = 1
+        self._close_messages_no_wait()
+
+
+def terminal_size(driver: LinuxDriver) -> tuple[int, int]:
+    """Columns and rows of the terminal now, which the layout may not know yet."""
+    return driver._get_terminal_size()
+
+
+def prepare_for_processes() -> None:
+    """Start what multiprocessing keeps beside spawned processes.
+
+    It hands on the descriptor of stderr, and Textual's stand-in for stderr has none.
+    """
+    with contextlib.redirect_stderr(sys.__stderr__):
+        resource_tracker.ensure_running()
+
+
+def leave_on_termination(app: App[Any]) -> None:
+    """Give the terminal back when a scheduler or a closing connection ends the program."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(number, app.exit, 128 + number)
+
+
+def copy(app: App[Any], text: str) -> None:
+    """Put a text on the clipboard of the user's terminal, past the model of its screen."""
+    app._clipboard = text
+    write = getattr(app._driver, "write_past", None) or getattr(app._driver, "write", None)
+    if write is not None:
+        write(osc52(text, os.environ))
+
+
+def forget_screen(app: App[Any]) -> None:
+    """Make the driver send every cell again."""
+    forget = getattr(app._driver, "forget", None)
+    if forget is not None:
+        forget()
+
+
+def can_shift(app: App[Any], region: Region) -> bool:
+    """Whether the terminal can move the cells of ``region``, which are moved to its right edge."""
+    shifts: bool = getattr(app._driver, "shifts", False)
+    return shifts and region.right == app.size.width
+
+
+def expect_shift(app: App[Any], region: Region, left: int, columns: int) -> None:
+    """Hint that the cells of ``region`` from column ``left`` on have moved by ``columns``.
+
+    Where they cannot be moved, nothing is expected.
+    """
+    expect = getattr(app._driver, "expect", None)
+    if expect is None or not can_shift(app, region):
+        return
+    if 0 < abs(columns) < region.width - left:
+        expect(Shift(region.y, region.bottom, region.x + left, columns))

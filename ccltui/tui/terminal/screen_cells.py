@@ -1,0 +1,65 @@
+"""Cells of a terminal, row by row, as far as they are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ccltui.tui.terminal.sgr import Look
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A hint: in rows [top, bottom) everything from ``left`` on has moved by ``columns``."""
+
+    top: int
+    bottom: int
+    left: int
+    columns: int
+
+
+@dataclass(slots=True)
+class Row:
+    """Characters and looks of one row; None is unknown."""
+
+    text: list[str | None]
+    look: list[Look | None]
+
+    @classmethod
+    def unknown(cls, width: int) -> Row:
+        """A row of which nothing is known."""
+        return cls([None] * width, [None] * width)
+
+    def copy(self) -> Row:
+        """Another row that looks the same."""
+        return Row(self.text[:], self.look[:])
+
+    def put(self, x: int, text: str, look: Look) -> None:
+        """Set cells from column ``x`` on."""
+        self.text[x : x + len(text)] = text
+        self.look[x : x + len(text)] = [look] * len(text)
+
+    def changes(self, before: Row) -> list[int]:
+        """Columns whose cells are not as before."""
+        cells = zip(self.text, before.text, self.look, before.look, strict=True)
+        return [x for x, (a, b, c, d) in enumerate(cells) if a != b or c != d]
+
+    def shifted(self, left: int, columns: int) -> Row:
+        """This row after the cells from ``left`` on have moved; what came in is unknown."""
+        return Row(_moved(self.text, left, columns), _moved(self.look, left, columns))
+
+    def agreement(self, other: Row, left: int) -> int:
+        """Cells from column ``left`` on that are known and the same."""
+        pairs = zip(
+            self.text[left:], other.text[left:], self.look[left:], other.look[left:], strict=True
+        )
+        return sum(a == b and c == d and a is not None for a, b, c, d in pairs)
+
+
+def _moved(cells: list[T | None], left: int, columns: int) -> list[T | None]:
+    tail = cells[left:]
+    hole: list[T | None] = [None] * min(abs(columns), len(tail))
+    tail = tail[-columns:] + hole if columns < 0 else hole + tail[: max(len(tail) - columns, 0)]
+    return cells[:left] + tail

@@ -1,1 +1,0 @@
-"""Widgets: each shows lines or planes that pure functions made, and computes nothing."""

@@ -1,0 +1,1 @@
+"""Functions on arrays: intervals, reductions, statistics, regression, compiled passes."""

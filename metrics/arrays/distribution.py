@@ -1,0 +1,30 @@
+"""A sample as the numbers that latencies are told by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.statistics import rank_place
+
+Distribution = dict[str, float | int | None]
+
+_SHARES = (("p90", 0.90), ("p95", 0.95), ("p99", 0.99))
+
+
+def distribution(values: Sequence[float]) -> Distribution:
+    """Mean, median, nearest-rank p90 to p99 and n; every number but n null of nothing."""
+    if not len(values):
+        return {"mean": None, "p50": None, **{name: None for name, _ in _SHARES}, "n": 0}
+    ordered = np.sort(np.asarray(values, np.float64))
+    count = len(ordered)
+    ranks = {name: rank_place(count, share) for name, share in _SHARES}
+    return {
+        "mean": math.fsum(ordered.tolist()) / count,
+        "p50": float(middle_of(ordered)),
+        **{name: float(ordered[rank]) for name, rank in ranks.items()},
+        "n": count,
+    }

@@ -1,0 +1,177 @@
+"""Half-open intervals [start, end) in int64 nanoseconds: unions, overlaps, coverage.
+
+A set of intervals is kept in one canonical form (sorted, disjoint, not touching, none empty),
+so that two equal sets have equal arrays and every length below is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays import interval_arrays
+from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.arrays.interval_arrays import Functions
+from ccltui.parsers.columns import I64, Bool
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """A set of time, as sorted and disjoint half-open intervals.
+
+    ``start_ns`` and ``end_ns`` are int64 of one length. Build one with `of` or `union`, which
+    bring any input into canonical form. Sets share their arrays, which nothing writes to.
+    """
+
+    start_ns: I64
+    end_ns: I64
+
+    @classmethod
+    def of(cls, start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
+        """Union of the intervals given, in any order; a scalar pair is a single interval."""
+        return union(np.atleast_1d(np.asarray(start_ns)), np.atleast_1d(np.asarray(end_ns)))
+
+    @classmethod
+    def empty(cls) -> Intervals:
+        """No time at all."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Intervals):
+            return NotImplemented
+        return np.array_equal(self.start_ns, other.start_ns) and np.array_equal(
+            self.end_ns, other.end_ns
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def total_ns(self) -> int:
+        """Measure of the set."""
+        return int((self.end_ns - self.start_ns).sum())
+
+    def __and__(self, other: Intervals) -> Intervals:
+        if not len(self) or not len(other):
+            return Intervals.empty()
+        return Intervals(*_functions().both(*self._arrays, *other._arrays))
+
+    def __or__(self, other: Intervals) -> Intervals:
+        if not len(self) or not len(other):
+            return self if len(self) else other
+        return Intervals(*_functions().either(*self._arrays, *other._arrays))
+
+    def __sub__(self, other: Intervals) -> Intervals:
+        if not len(self) or not len(other):
+            return self
+        return Intervals(*_functions().without(*self._arrays, *other._arrays))
+
+    @property
+    def _arrays(self) -> tuple[I64, I64]:
+        return np.ascontiguousarray(self.start_ns), np.ascontiguousarray(self.end_ns)
+
+    def gaps(self, start_ns: int, end_ns: int) -> Intervals:
+        """What of [start_ns, end_ns) the set does not cover."""
+        inside = self.clip(start_ns, end_ns)
+        starts = np.concatenate((np.array([start_ns], np.int64), inside.end_ns))
+        ends = np.concatenate((inside.start_ns, np.array([end_ns], np.int64)))
+        keep = ends > starts
+        return Intervals(starts[keep], ends[keep])
+
+    def clip(self, start_ns: int, end_ns: int) -> Intervals:
+        """The part of the set inside [start_ns, end_ns)."""
+        first = int(np.searchsorted(self.end_ns, start_ns, side="right"))
+        stop = int(np.searchsorted(self.start_ns, end_ns, side="left"))
+        if start_ns >= end_ns or first >= stop:
+            return Intervals.empty()
+        if start_ns <= self.start_ns[0] and self.end_ns[-1] <= end_ns:
+            return self
+        return Intervals(
+            np.maximum(self.start_ns[first:stop], start_ns),
+            np.minimum(self.end_ns[first:stop], end_ns),
+        )
+
+    def before(self, times_ns: npt.ArrayLike) -> I64:
+        """Nanoseconds covered before each of ``times_ns`` (any order), int64 of their shape."""
+        times = np.asarray(times_ns, np.int64)
+        if not len(self):
+            return np.zeros(times.shape, np.int64)
+        # The compiled functions take one dimension, one value after the other.
+        line = np.ascontiguousarray(times).reshape(-1)
+        covered = _functions().covered_before(*self._arrays, self._measure, line)
+        return covered.reshape(times.shape)
+
+    @cached_property
+    def _measure(self) -> I64:
+        """Nanoseconds in the first 0, 1, … intervals."""
+        measure = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.end_ns - self.start_ns, out=measure[1:])
+        return measure
+
+    def coverage(self, edges_ns: npt.ArrayLike) -> I64:
+        """Nanoseconds covered in each cell between consecutive, ascending ``edges_ns``.
+
+        Returns int64 of length ``len(edges_ns) - 1``. An edge that falls inside an interval
+        splits it, so the cells of a partition sum to the measure of the set between its ends.
+        """
+        return np.diff(self.before(edges_ns))
+
+    def contains(self, times_ns: npt.ArrayLike) -> Bool:
+        """Whether each of ``times_ns`` lies in the set (its start does, its end does not)."""
+        times = np.asarray(times_ns, np.int64)
+        if not len(self):
+            return np.zeros(times.shape, np.bool_)
+        if len(self) == 1:  # a window: to compare is quicker than to search
+            return np.asarray((times >= self.start_ns[0]) & (times < self.end_ns[0]))
+        begun = np.searchsorted(self.start_ns, times, side="right")
+        inside: Bool = (begun > 0) & (times < self.end_ns.take(np.maximum(begun - 1, 0)))
+        return inside
+
+
+def union(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
+    """Union of any intervals: unsorted, overlapping, nested, touching or empty ones.
+
+    An interval whose end is not after its start is empty and contributes nothing.
+    """
+    starts = np.ascontiguousarray(start_ns, np.int64)
+    ends = np.ascontiguousarray(end_ns, np.int64)
+    found = _functions().union(starts, ends)
+    if found is None:
+        order = np.argsort(starts, kind="stable")
+        found = _functions().union(starts[order], ends[order])
+    if found is None:
+        raise AssertionError("sorted times that are not sorted")
+    return Intervals(*found)
+
+
+def standstills(times_ns: Sequence[I64], least_ns: int) -> Intervals:
+    """Where for at least ``least_ns`` (above 0) none of the times lies, between two of them.
+
+    The times, int64, are given in parts and in any order.
+    """
+    parts = [np.ascontiguousarray(part) for part in times_ns]
+    if not parts:
+        return Intervals.empty()
+    found = _functions().standstills(parts, least_ns)
+    if found is None:
+        found = interval_arrays.standstills(parts, least_ns)
+    return union(*found)  # two that touch are one
+
+
+def _functions() -> Functions:
+    """The compiled ones where they are there and wanted."""
+    return _compiled() if available() else interval_arrays
+
+
+@cache
+def _compiled() -> Functions:
+    from ccltui.metrics.arrays import _intervals  # noqa: PLC0415
+
+    compiled: Functions = _intervals
+    return compiled

@@ -1,0 +1,1 @@
+"""Compare the workload card with the traces, and draft a card."""

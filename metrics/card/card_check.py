@@ -1,0 +1,198 @@
+"""Where the workload card contradicts the traces, or itself.
+
+The trace wins; each finding is one sentence that names both values. What the card or the trace
+does not say contradicts nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from ccltui.metrics.model.classify import distinct
+from ccltui.metrics.model.rank_steps import steps_of
+from ccltui.parsers.card.workload_card import Card
+from ccltui.parsers.columns import Group, RankTrace
+from ccltui.parsers.names import listed, shown
+
+if TYPE_CHECKING:
+    from ccltui.parsers.job import Job
+
+_DEGREES: Final = ("dp_replicate", "dp_shard", "tp", "pp", "cp")
+_NCCL_LIKE: Final = frozenset({"nccl", "rccl"})
+_NAMES_NO_LIBRARY: Final = frozenset({"", "undefined"})
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_MODEL = re.compile(r"(?:gb|gh|mi|rtx|gtx|[abhlptv])\d{1,4}(?:x|g|s|ti|a)?")
+_MEMORY = re.compile(r"\d{1,4}gb")
+
+_ALL_TO_ALL: Final = (b"all_to_all", b"alltoall", b"AllToAll", b"deep_ep")
+_SIGNS_OF_TRAINING: Final[tuple[tuple[Group, str], ...]] = (
+    ("annotations", "Optimizer.step#"),
+    ("cpu_ops", "autograd::engine::evaluate_function"),
+)
+
+
+def check_card(job: Job) -> tuple[str, ...]:
+    """One sentence a contradiction, in a fixed order; () without a card."""
+    return () if job.card is None else contradictions(job.card, job.ranks, job.world_size)
+
+
+def contradictions(
+    card: Card, ranks: tuple[RankTrace, ...] = (), world_size: int | None = None
+) -> tuple[str, ...]:
+    """The same of any card and traces; without traces what contradicts itself."""
+    findings = (
+        _degrees_and_count(card),
+        _count_and_world(card, ranks, world_size),
+        _library(card, ranks),
+        _library_version(card, ranks),
+        _device(card, ranks),
+        _experts(card, ranks),
+        _phase(card, ranks),
+    )
+    return tuple(sentence for found in findings for sentence in found)
+
+
+def _says(card: Card, field: str, value: object) -> str:
+    return f"the card says {shown(str(value))} ({card.provenance(field)})"
+
+
+def _degrees_and_count(card: Card) -> Iterator[str]:
+    """Product of the degrees against the number of devices; one that is not stated is 1."""
+    given = {name: degree for name in _DEGREES if (degree := getattr(card, name)) is not None}
+    total = card.total_count
+    if not given or total is None or _has_unusable_degree(card):
+        return
+    product = prod(given.values())
+    if product != total:
+        factors = " · ".join(f"{name} {degree}" for name, degree in given.items())
+        yield (
+            f"the card's parallel degrees multiply to {product} ({factors}), "
+            f"its device count is {total} ({card.provenance('total_count')})"
+        )
+
+
+def _has_unusable_degree(card: Card) -> bool:
+    stated = (card.values.get(card.key_of(name)) for name in _DEGREES)
+    return any(
+        value is not None and getattr(card, name) is None
+        for name, value in zip(_DEGREES, stated, strict=True)
+    )
+
+
+def _count_and_world(card: Card, ranks: Iterable[RankTrace], world: int | None) -> Iterator[str]:
+    total = card.total_count
+    if total is None:
+        return
+    says = _says(card, "total_count", f"{total} devices")
+    if world is not None and world != total:
+        yield f"{says}, the trace a world of {world} ranks"
+    found = {trace.rank for trace in ranks if trace.rank is not None}
+    if world is None and len(found) > total:
+        yield f"{says}, there are traces of {len(found)} ranks"
+
+
+def _library(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
+    named = (card.communication_library or "").lower()
+    backends = {trace.backend for trace in ranks} - _NAMES_NO_LIBRARY
+    words = {word for backend in backends for word in re.split(r"[^a-z]+", backend.lower())}
+    if named in _NCCL_LIKE and backends and not words & _NCCL_LIKE:
+        found = listed(sorted(map(shown, backends)))
+        yield f"{_says(card, 'communication_library', named)}, the trace's backend is {found}"
+
+
+def _library_version(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
+    """Versions agree when they agree in every part that both give."""
+    name = (card.communication_library or "nccl").lower()
+    claimed = _version(card.communication_library_version)
+    if not claimed or not name.startswith(tuple(_NCCL_LIKE)):
+        return
+    versions = {trace.nccl_version for trace in ranks if _version(trace.nccl_version)}
+    others = [text for text in sorted(versions) if not _agree(claimed, _version(text))]
+    if others:
+        says = _says(card, "communication_library_version", card.communication_library_version)
+        yield f"{says}, the trace was taken with NCCL {listed(list(map(shown, others)))}"
+
+
+def _version(text: str | None) -> tuple[int, ...]:
+    match = _VERSION.search(text or "")
+    return tuple(int(part[:9]) for part in match.group().split(".")) if match else ()
+
+
+def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
+def _device(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
+    claimed = card.gpu_model
+    names = {device.name for trace in ranks for device in trace.devices}
+    if claimed is None:
+        return
+    others = [name for name in sorted(names) if _differ(claimed, name)]
+    if others:
+        found = listed([shown(name) for name in others])
+        yield f"{_says(card, 'gpu_model', claimed)}, the trace's devices are {found}"
+
+
+def _differ(claimed: str, found: str) -> bool:
+    """True when two spellings of a device name different models or memory sizes."""
+    for pattern in (_MODEL, _MEMORY):
+        one, other = _tokens(claimed, pattern), _tokens(found, pattern)
+        if one and other and not any(_same(a, b) for a in one for b in other):
+            return True
+        if any(token.startswith(("gh", "gb")) for token in (*one, *other)):
+            return False  # their names give the memory of the CPU beside them
+    return False
+
+
+def _tokens(name: str, pattern: re.Pattern[str]) -> list[str]:
+    joined = re.sub(r"\b(rtx|gtx)[\W_]+(?=\d)", r"\1", name.lower())
+    return [word for word in re.split(r"[\W_]+", joined) if pattern.fullmatch(word)]
+
+
+def _same(one: str, other: str) -> bool:
+    """Equal, or one of them leaves out the letter at the end: mi300 and mi300x."""
+    shorter, longer = sorted((one, other), key=len)
+    return one == other or (longer[:-1] == shorter and longer[-1].isalpha())
+
+
+def _experts(card: Card, ranks: tuple[RankTrace, ...]) -> Iterator[str]:
+    if card.moe is False and (card.ep or 1) > 1:
+        yield f"{_says(card, 'moe', 'moe: false')}, and yet expert parallelism of {card.ep}"
+    if not card.moe or not ranks or any(_may_exchange_tokens(trace) for trace in ranks):
+        return
+    collectives = sum(len(trace.collective_args) for trace in ranks)
+    if collectives and (card.ep is None or card.ep > 1):
+        degree = "no ep" if card.ep is None else f"ep {card.ep}"
+        yield f"{_says(card, 'moe', f'moe: true, {degree}')}, the trace has no all-to-all"
+
+
+def _may_exchange_tokens(trace: RankTrace) -> bool:
+    """All-to-all by name, or send-receive kernels, which may be one."""
+    names = trace.strings.blob.tobytes()
+    return any(part in names for part in (*_ALL_TO_ALL, b"SendRecv"))
+
+
+def _phase(card: Card, ranks: tuple[RankTrace, ...]) -> Iterator[str]:
+    if card.phase == "training":
+        if ranks and not any(steps_of(trace)[0] or signs_of_training(trace) for trace in ranks):
+            yield (
+                f"{_says(card, 'phase', 'training')}, the trace has neither a step marker nor a "
+                "backward pass"
+            )
+    elif card.phase is not None:
+        trained = [sign for trace in ranks for sign in signs_of_training(trace)]
+        if trained:
+            yield f"{_says(card, 'phase', card.phase)}, the trace has {trained[0]}"
+
+
+def signs_of_training(trace: RankTrace) -> list[str]:
+    """Names that only training leaves in a trace: of optimizers and of automatic gradients."""
+    return [
+        sign
+        for group, sign in _SIGNS_OF_TRAINING
+        if any(trace.text(name).startswith(sign) for name in distinct(trace.group(group).name))
+    ]

@@ -1,0 +1,190 @@
+"""What a workload card can say before anybody has written one, and who says so.
+
+Only what a trace or the configuration states is taken; where both state it, the trace. What is
+left is for people to fill in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ccltui.metrics.card.card_check import signs_of_training
+from ccltui.metrics.card.card_config import (
+    DEGREES,
+    GLOBAL_BATCH,
+    LOCAL_BATCH,
+    MICRO_BATCH,
+    SHARD,
+    degrees_of,
+    global_batch_of,
+    micro_batches_of,
+    precision_of,
+)
+from ccltui.parsers.runs.train_config import TrainConfig
+
+if TYPE_CHECKING:
+    from ccltui.parsers.job import Job
+
+Value = str | int | bool | tuple[str, ...]
+
+_LIBRARIES: Final = {"nccl": "NCCL", "rccl": "RCCL", "gloo": "gloo", "mpi": "MPI", "xccl": "xCCL"}
+_TRACE_KINDS: Final = {
+    "kineto": "kineto_trace",
+    "execution_trace": "torch_et",
+    "nsys_sqlite": "nsys",
+    "nsys_report": "nsys",
+}
+_OF_MEGATRON: Final = {
+    "tensor_model_parallel_group": "tp",
+    "pipeline_model_parallel_group": "pp",
+    "context_parallel_group": "cp",
+    "expert_model_parallel_group": "ep",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A value of a card and where it was seen, in a few words."""
+
+    value: Value
+    source: str
+
+
+def draft(job: Job | None, config: TrainConfig | None) -> dict[str, Fact]:
+    """Facts by field of the card, and by ``traces``. Raises ConfigError for a wrong type."""
+    world_size = None if job is None else job.world_size
+    facts = {} if config is None else _of_config(config, world_size)
+    return facts if job is None else facts | _of_traces(job)
+
+
+def _of_config(config: TrainConfig, world_size: int | None) -> dict[str, Fact]:
+    name, flavor = config.text("model.name"), config.text("model.flavor")
+    found: Mapping[str, tuple[Value | None, str]] = {
+        "model_family": ("-".join(filter(None, (name, flavor))) or None, "model.name and flavor"),
+        "precision": (precision_of(config), "training.mixed_precision_param, else dtype"),
+        "iteration": (config.count("training.steps"), "training.steps"),
+        **_batch(config, world_size),
+        "seq_len": (config.count("training.seq_len"), "training.seq_len"),
+        "dataset": (config.text("training.dataset"), "training.dataset"),
+        "pp_microbatches": (micro_batches_of(config), f"{LOCAL_BATCH} by {MICRO_BATCH}"),
+        **{
+            field: (degree, _source_of_degree(config, DEGREES[field]))
+            for field, degree in degrees_of(config, world_size).items()
+        },
+    }
+    return {
+        field: Fact(value, f"configuration, {source}")
+        for field, (value, source) in found.items()
+        if value is not None
+    }
+
+
+def _batch(config: TrainConfig, world_size: int | None) -> dict[str, tuple[Value | None, str]]:
+    """The batch of the whole job where it follows, else that of a rank, which needs no scope."""
+    whole = global_batch_of(config, world_size)
+    if whole is None:
+        return {"batch_size": (config.count(LOCAL_BATCH), f"{LOCAL_BATCH}, of a rank")}
+    stated = config.count(GLOBAL_BATCH) is not None
+    source = GLOBAL_BATCH if stated else f"{LOCAL_BATCH} times data parallelism"
+    return {"batch_size": (whole, source), "batch_size_scope": ("global", source)}
+
+
+def _source_of_degree(config: TrainConfig, key: str) -> str:
+    if config.count(key) is not None:
+        return key
+    return f"{key} is open: the rest of the world" if key == SHARD else f"{key} is not set: 1"
+
+
+def _of_traces(job: Job) -> dict[str, Fact]:
+    found: dict[str, tuple[Value | None, str]] = {
+        **_hardware(job),
+        **_library(job),
+        **_degrees(job),
+        "phase": _phase(job),
+        "traces": (_kinds(job) or None, "files found"),
+    }
+    return {
+        field: Fact(value, f"traces, {source}")
+        for field, (value, source) in found.items()
+        if value is not None
+    }
+
+
+def _hardware(job: Job) -> dict[str, tuple[Value | None, str]]:
+    """Devices, where any were seen; a job on CPUs has none to count."""
+    names = {device.name for trace in job.ranks for device in trace.devices if device.name}
+    if not names and not any(len(trace.group("gpu")) for trace in job.ranks):
+        return {}
+    per_host = Counter(trace.host for trace in job.ranks if trace.rank is not None)
+    whole = not job.missing_ranks and "" not in per_host
+    counts = set(per_host.values())
+    return {
+        "gpu_type": ("GPU", "device events"),
+        "gpu_model": (_slug(names.pop()) if len(names) == 1 else None, "deviceProperties"),
+        "total_count": (job.world_size, "world size"),
+        "count_per_node": (
+            counts.pop() if whole and job.world_size and len(counts) == 1 else None,
+            "ranks of each host",
+        ),
+    }
+
+
+def _library(job: Job) -> dict[str, tuple[Value | None, str]]:
+    words = {
+        word
+        for trace in job.ranks
+        for word in re.split(r"[^a-z]+", trace.backend.lower())
+        if word in _LIBRARIES
+    }
+    # "cpu:gloo,cuda:nccl": the collectives that count are those of the device.
+    library = _only(words - {"gloo"} or words)
+    versions = {trace.nccl_version for trace in job.ranks if trace.nccl_version}
+    return {
+        "communication_library": (_LIBRARIES.get(library or ""), "backend"),
+        "communication_library_version": (
+            _only(versions) if library in ("nccl", "rccl") else None,
+            "nccl_version",
+        ),
+    }
+
+
+def _only(found: set[str]) -> str | None:
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _degrees(job: Job) -> dict[str, tuple[Value | None, str]]:
+    """Sizes of the groups of one axis each, where all of one name have one size.
+
+    Unions of axes (``mesh_fsdp``, ``mesh_dp_shard_cp``) and what only experts use
+    (``mesh_etp``) are of other sizes than the degrees.
+    """
+    sizes: dict[str, set[int]] = {}
+    for trace in job.ranks:
+        for group in trace.process_groups:
+            name = group.description.lower()
+            field = _OF_MEGATRON.get(name, name.removeprefix("mesh_"))
+            if field in DEGREES:
+                sizes.setdefault(field, set()).add(len(group.ranks) or group.size)
+    return {
+        field: (found.pop(), "process groups")
+        for field, found in sizes.items()
+        if len(found) == 1 and min(found) > 0
+    }
+
+
+def _phase(job: Job) -> tuple[Value | None, str]:
+    signs = sorted({sign for trace in job.ranks for sign in signs_of_training(trace)})
+    return ("training" if signs else None), signs[0] if signs else ""
+
+
+def _kinds(job: Job) -> tuple[str, ...]:
+    kinds = [_TRACE_KINDS.get(file.kind) for file in job.discovery.files]
+    return tuple(sorted({kind for kind in kinds if kind is not None}))
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")

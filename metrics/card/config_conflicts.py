@@ -1,0 +1,119 @@
+"""Why a number about a run is partial: its sources contradict each other, or its log does."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.card.effective_config import PARALLEL
+from ccltui.metrics.result import Reason
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.names import listed, shown
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.runs.training_log import F64, TrainingLog
+
+RATE_FACTOR: Final = 1.5
+"""Tokens a second of the log and of the metric contradict each other beyond this factor."""
+
+_START_UP: Final = 1  # steps at the beginning of a log that are slower than the others
+
+
+def run_conflicts(view: View, fields: frozenset[str]) -> list[Reason]:
+    """One reason a contradiction about ``fields``; what the user states himself is settled."""
+    return [
+        Reason("card_conflict", conflict.message)
+        for conflict in view.run_config.of(fields)
+        if conflict.field not in view.options.overrides
+    ]
+
+
+def degree_conflicts(view: View) -> list[Reason]:
+    """Contradictions about degrees: of the sources, and where groups of the traces are larger.
+
+    Only groups whose description names one of these axes: those of data parallelism may span
+    others too.
+    """
+    found = run_conflicts(view, PARALLEL)
+    for axis in _PLAIN_AXES:
+        stated = getattr(view.degrees, axis)
+        sizes = {g.size for g in view.groups if g.axis == axis and g.mode == "process_group"}
+        sizes -= {0, 1}
+        if stated is not None and stated > 0 and sizes and stated not in sizes:
+            who = _SPEAKERS.get(view.card.origin(axis) or "", "what ran states")
+            have = listed([str(size) for size in sorted(sizes)])
+            text = f"{who} {axis} {stated}, the traces have groups of {axis} of {have} ranks"
+            found.append(Reason("card_conflict", text))
+    return found
+
+
+_PLAIN_AXES: Final = ("tp", "pp", "cp")
+_SPEAKERS: Final = {"card": "the card says", "override": "the user says"}
+
+
+def rate_conflict(view: View, tokens_per_s: float | None) -> list[Reason]:
+    """A reason where no log of the run tells about as many tokens a second.
+
+    The log counts all steps and a trace only a few: the lines of the traced steps and all lines
+    are compared, and the nearer one counts.
+    """
+    paths = [(source.path, source.real_path) for source in view.job.run_sources if source.is_log]
+    told = [rate for path in paths for rate in _rates(view, *path)]
+    if not told or not tokens_per_s:
+        return []
+    path, rate, how = min(told, key=lambda one: _factor(one[1], tokens_per_s))
+    factor = _factor(rate, tokens_per_s)
+    if factor <= RATE_FACTOR:
+        return []
+    word = "less" if rate < tokens_per_s else "more"
+    text = (
+        f"{shown(path)} tells {rate:,.4g} tokens/s ({how}), {factor:,.3g} times {word} than the "
+        f"{tokens_per_s:,.4g} here, beyond the {RATE_FACTOR:g} that steps may differ by: batch "
+        "size or sequence length may be of another run, or the recorded steps are unlike the others"
+    )
+    return [Reason("card_conflict", text, file=path)]
+
+
+def _factor(one: float, other: float) -> float:
+    return max(one / other, other / one)
+
+
+def _rates(view: View, path: str, real_path: str) -> list[tuple[str, float, str]]:
+    """Tokens/s of the job that a log tells, with how they were found."""
+    log = _log(path, real_path)
+    if log is None:
+        return []
+    rates, unit = _of_job(log, view.world_size)
+    steps = {step.id for rank in view.ranks for step in rank.steps}
+    # torchtitan numbers its steps from 1, its profiler from 0.
+    recorded = np.isin(log.step, sorted(steps | {step + 1 for step in steps}))
+    usual = np.arange(len(rates)) >= (_START_UP if len(rates) > _START_UP else 0)
+    found = []
+    for rows, of in ((usual, "all steps"), (recorded, "the recorded steps")):
+        known = rates[rows & np.isfinite(rates) & (rates > 0)]
+        if len(known):
+            found.append((path, float(np.median(known)), f"{unit}median of {of}"))
+    return found
+
+
+def _of_job(log: TrainingLog, world_size: int | None) -> tuple[F64, str]:
+    """Torchtitan's ``tps`` is of one device: times the devices, that is the job."""
+    if np.isfinite(log.tokens_per_s).any():
+        return log.tokens_per_s, ""
+    if world_size is None:
+        return np.full(len(log), np.nan), ""
+    return log.tokens_per_s_per_device * world_size, f"a device's times {world_size}, "
+
+
+@lru_cache(maxsize=8)
+def _log(path: str, real_path: str) -> TrainingLog | None:
+    from ccltui.parsers.runs.training_log import read_training_log  # noqa: PLC0415 - few have any
+
+    try:
+        return read_training_log(Path(real_path), shown=path)
+    except (TraceError, OSError):
+        return None

@@ -1,0 +1,1 @@
+"""Metrics of machines, from benchmarks and logs of NCCL."""

@@ -1,0 +1,81 @@
+"""Values of a cluster benchmark that cannot be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of, device_peak
+from ccltui.metrics.cluster.plausibility import Implausible, implausible, label_of
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+
+if TYPE_CHECKING:
+    from ccltui.metrics.result import Result
+    from ccltui.metrics.view.job_view import View
+
+
+def compute(view: View) -> Result:
+    """Doubts about every benchmark below the directory."""
+    files = cluster_of(view, "benchmarks", "cluster benchmark")
+    peak = device_peak(view, files)
+    rows = [
+        _row(benchmark.path, doubt)
+        for benchmark in files.benchmarks
+        for doubt in implausible(benchmark, peak, files.card_gbps)
+    ]
+    places = {(row["file"], row["line"]) for row in rows if row["verdict"] == "impossible"}
+    details: dict[str, Any] = {
+        "num_impossible": len(places),
+        "num_suspect": sum(row["verdict"] == "suspect" for row in rows),
+        "findings": rows,
+        "device": None if peak is None else peak.name,
+    }
+    basis = {"device": "not named: only cross-checks" if peak is None else peak.name}
+    if peak is not None:
+        basis["peaks"] = peak.source
+    if files.card_gbps is not None:
+        basis["network"] = f"{files.card_gbps:g} GB/s, the network cards of one host"
+    return cluster_answer(
+        METRIC,
+        view,
+        details,
+        paths=[benchmark.path for benchmark in files.benchmarks],
+        files=files,
+        basis=basis,
+        warnings=[f"{row['where']}: {row['message']}" for row in rows],
+    )
+
+
+def _row(path: str, doubt: Implausible) -> dict[str, Any]:
+    one = doubt.measurement
+    return {
+        "where": label_of(one),
+        "value": one.value,
+        "unit": one.unit,
+        "verdict": doubt.verdict,
+        "message": doubt.message,
+        "limit": doubt.limit,
+        "file": path,
+        "line": one.line,
+    }
+
+
+METRIC = Metric(
+    name="cluster_plausibility",
+    unit="values",
+    definition=(
+        "Number of values of a cluster benchmark that cannot be: above the peak of the device, "
+        "above what its memory or any network card moves, or many times another measurement of "
+        "the same thing."
+    ),
+    needs=("cluster benchmark (YAML)",),
+    keys=("num_impossible", "num_suspect", "findings", "device"),
+    headline="num_impossible",
+    compute=compute,
+    label="impossible values",
+    higher_is_better=False,
+    category="cluster",
+    needs_traces=False,
+    parameters={"gpu_model": "the device, where no file names it: --set gpu_model=H200"},
+)
+metric_cal = metric_cal_of(METRIC.name)

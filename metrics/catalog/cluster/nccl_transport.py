@@ -1,0 +1,86 @@
+"""What NCCL said of its networks and links, and its warnings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+
+if TYPE_CHECKING:
+    from ccltui.metrics.result import Result
+    from ccltui.metrics.view.job_view import View
+
+
+def compute(view: View) -> Result:
+    """All logs of NCCL below the directory, added up."""
+    files = cluster_of(view, "logs", "log of NCCL")
+    links: Counter[str] = Counter()
+    for _, log in files.logs:
+        links.update(log.transports)
+    logs = [log for _, log in files.logs]
+    warned = [(path, warning) for path, log in files.logs for warning in log.warnings]
+    networks = _distinct([name for log in logs for name in log.networks])
+    details: dict[str, Any] = {
+        "num_warnings": sum(warning.count for _, warning in warned),
+        "versions": _distinct([log.version for log in logs if log.version]),
+        "networks": networks,
+        "cards": _distinct([card for log in logs for card in log.cards]),
+        "transports": dict(links.most_common()),
+        "hosts": _distinct([host for log in logs for host in log.hosts]),
+        "channels": max((log.coll_channels or log.rings for log in logs), default=None),
+        "warnings_by_text": [
+            {"text": w.text, "count": w.count, "file": path, "line": w.line, "host": w.host}
+            for path, w in warned
+        ],
+    }
+    warnings = [f"{path}:{w.line}: {w.text} ({w.count} times)" for path, w in warned[:8]]
+    if any("socket" in name.lower() for name in networks):
+        warnings.append("the network is Socket: NCCL found no InfiniBand or RoCE it could use")
+    if len(details["versions"]) > 1:
+        warnings.append(f"different versions of NCCL: {', '.join(details['versions'])}")
+    if files.logs_left_out:
+        warnings.append(f"{files.logs_left_out} further logs are not read")
+    return cluster_answer(
+        METRIC,
+        view,
+        details,
+        paths=[path for path, _ in files.logs],
+        files=files,
+        basis={"links": "between two ranks, by transport, each log's own"},
+        warnings=warnings,
+    )
+
+
+def _distinct(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+METRIC = Metric(
+    name="nccl_transport",
+    unit="warnings",
+    definition=(
+        "Number of warnings in the logs of NCCL; beside it the networks, cards and transports "
+        "that it chose."
+    ),
+    needs=("log of NCCL (NCCL_DEBUG=INFO)",),
+    keys=(
+        "num_warnings",
+        "versions",
+        "networks",
+        "cards",
+        "transports",
+        "hosts",
+        "channels",
+        "warnings_by_text",
+    ),
+    headline="num_warnings",
+    compute=compute,
+    label="warnings of NCCL",
+    higher_is_better=False,
+    category="cluster",
+    needs_traces=False,
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,1 @@
+"""Metrics of communication: calls, volume, bandwidth, overlap, locality."""

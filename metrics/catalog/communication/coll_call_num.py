@@ -1,0 +1,172 @@
+"""How many collectives the job issues, of which type, on which group."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import counted
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.call_families import api_call_times
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.dimensions import DIMS
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import answer, source_of
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+ALWAYS_SHOWN = (
+    "AllReduce",
+    "ReduceScatter",
+    "AllGather",
+    "Broadcast",
+    "Reduce",
+    "SendRecv",
+    "AllToAll",
+    "Send",
+    "Recv",
+    "Generic",
+    "Other",
+)
+_ONE_SIDED = frozenset({"Send", "Recv", "SendRecv"})
+
+GroupCounts = dict[str, Counter[tuple[int, int, int]]]
+"""Rank label -> calls by (group, type, dimension)."""
+
+
+def compute(view: View) -> Result:
+    """Count the calls of every rank by type, step and group."""
+    reasons = _cpu_only(view)
+    per_rank = {rank.label: len(rank.selected_calls) for rank in view.ranks}
+    kinds = sum((_by_kind(rank) for rank in view.ranks), Counter[str]())
+    counts = {rank.label: _by_group(view, rank) for rank in view.ranks}
+    details = {
+        "total_calls": sum(per_rank.values()),
+        "calls_per_rank": per_rank,
+        "calls_by_type": dict.fromkeys(ALWAYS_SHOWN, 0) | dict(kinds),
+        "calls_per_step": {rank.label: _by_step(rank) for rank in view.ranks},
+        "calls_by_group": _group_rows(view, counts),
+        "num_traces": len(view.ranks),
+        "api_calls": _api_calls(view),
+        "num_without_metadata": sum(
+            int((~rank.selected_calls.has_metadata).sum()) for rank in view.ranks
+        ),
+        "rank_mismatch": _mismatches(view, counts),
+    }
+    source, warnings = source_of(view.ranks)
+    basis = {"unit": "kernel launches" if source == "kernel" else "host-side events"}
+    return answer(
+        METRIC, view, details, source=source, basis=basis, reasons=reasons, warnings=warnings
+    )
+
+
+def _cpu_only(view: View) -> list[Reason]:
+    silent = [r for r in view.ranks if not r.facts.has_device and not len(r.calls)]
+    if len(silent) == len(view.ranks):
+        raise refuse("no_gpu_events", "CPU-only trace without any recorded collective")
+    return [
+        Reason("no_gpu_events", f"rank {r.label}: CPU-only, no recorded collective", rank=r.label)
+        for r in silent
+    ]
+
+
+def _by_kind(rank: RankView) -> Counter[str]:
+    counts = np.bincount(rank.selected_calls.kind, minlength=len(TYPES)).tolist()
+    return Counter({name: count for name, count in zip(TYPES, counts, strict=True) if count})
+
+
+def _by_step(rank: RankView) -> dict[str, int]:
+    """Calls by step, those that no step covers under "outside"; nothing without any marker."""
+    if rank.marker is None:
+        return {}
+    steps, counts = counted(rank.selected_calls.step)
+    named = zip(steps.tolist(), counts.tolist(), strict=True)
+    return {str(step) if step >= 0 else "outside": count for step, count in named}
+
+
+def _by_group(view: View, rank: RankView) -> Counter[tuple[int, int, int]]:
+    calls = rank.selected_calls
+    dims, _ = view.dims_of(calls)
+    shape = (len(view.groups) + 1, len(TYPES), len(DIMS))  # the first group is none
+    keys = (calls.group.astype(np.int64) + 1, calls.kind, dims)
+    counts = np.bincount(np.ravel_multi_index(keys, shape), minlength=0)
+    found = np.flatnonzero(counts)
+    rows = zip(*(part.tolist() for part in np.unravel_index(found, shape)), strict=True)
+    numbers = counts[found].tolist()
+    return Counter({(g - 1, k, d): n for (g, k, d), n in zip(rows, numbers, strict=True)})
+
+
+def _group_rows(view: View, counts: GroupCounts) -> list[dict[str, Any]]:
+    total = sum(counts.values(), Counter[tuple[int, int, int]]())
+    return [
+        {
+            "ranks": list(view.groups[group].ranks) if group >= 0 else None,
+            "desc": view.groups[group].description if group >= 0 else None,
+            "name": view.groups[group].name if group >= 0 else None,
+            "dim": DIMS[dim],
+            "type": TYPES[kind],
+            "calls": calls,
+        }
+        for (group, kind, dim), calls in sorted(total.items())
+    ]
+
+
+def _mismatches(view: View, counts: GroupCounts) -> list[dict[str, Any]]:
+    """Groups whose present ranks issue different numbers of one type."""
+    members: defaultdict[tuple[int, int], dict[str, int]] = defaultdict(dict)
+    for rank in view.ranks:
+        for (group, kind, _), calls in counts[rank.label].items():
+            if group >= 0 and TYPES[kind] not in _ONE_SIDED:
+                known = members[group, kind]
+                known[rank.label] = known.get(rank.label, 0) + calls
+    rows = []
+    for (group, kind), found in sorted(members.items()):
+        present = [r.label for r in view.ranks if r.rank in view.groups[group].ranks]
+        numbers = {label: found.get(label, 0) for label in present}
+        if len(set(numbers.values())) > 1:
+            label = view.groups[group].label
+            rows.append({"group": label, "type": TYPES[kind], "calls_per_rank": numbers})
+    return rows
+
+
+def _api_calls(view: View) -> int | None:
+    """Recorded calls of the framework; None where not recorded, or where a group is asked for."""
+    if view.options.group is not None:
+        return None
+    times = [(rank, api_call_times(rank.trace)) for rank in view.ranks]
+    known = [(rank, starts) for rank, starts in times if starts is not None]
+    return sum(int(rank.holds(starts).sum()) for rank, starts in known) if known else None
+
+
+METRIC = Metric(
+    name="coll_call_num",
+    unit="calls",
+    definition=(
+        "Number of collective communication kernels launched, summed over the ranks present; "
+        "without GPU kernels, of one family of host-side events."
+    ),
+    needs=("GPU kernels, or one family of recorded collectives",),
+    keys=(
+        "total_calls",
+        "calls_per_rank",
+        "calls_by_type",
+        "calls_per_step",
+        "calls_by_group",
+        "num_traces",
+        "api_calls",
+        "num_without_metadata",
+        "rank_mismatch",
+    ),
+    headline="total_calls",
+    compute=compute,
+    aliases=("coll_call_num_16",),
+    label="collective calls",
+    category="communication",
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,125 @@
+"""How many bytes the collectives move, each collective counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.statistics import ratio
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.dimensions import DIMS
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.instances import operations
+from ccltui.metrics.view.provenance import answer, source_of
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.instances import Instances
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.columns import I8, Bool
+
+
+def compute(view: View) -> Result:
+    """Sum message and wire bytes by type, dimension and group."""
+    every = view.instances
+    moving = every.take(every.counts_bytes)
+    if not len(every):
+        raise refuse("no_collectives", "no collective in the selection")
+    sized = int((moving.message_bytes >= 0).sum())
+    if not sized:
+        raise refuse("no_message_size", f"none of {len(moving)} collectives states its size")
+    whole = _row(moving, np.ones(len(moving), np.bool_))
+    steps = distinct_values(moving.step[moving.step >= 0])
+    in_steps = _row(moving, moving.step >= 0)["message_bytes"]
+    details: dict[str, Any] = {
+        "total_message_bytes": whole["message_bytes"],
+        "total_wire_bytes": whole["wire_bytes"],
+        "num_collectives": len(every),
+        "message_bytes_per_step": ratio(in_steps or 0, len(steps)),
+        "by_type": _by(moving, moving.kind, TYPES),
+        "by_dim": _by(moving, moving.dim, DIMS),
+        "by_group": _by_group(view, moving),
+        "bytes_coverage": ratio(sized, len(moving)),
+        "num_unmatched": int(((moving.members == 1) & (moving.group_size > 1)).sum()),
+    }
+    source, warnings = source_of(view.ranks)
+    return answer(
+        METRIC,
+        view,
+        details,
+        source=source,
+        basis={
+            "message_bytes": "once a collective, the largest that a rank states",
+            "wire_bytes": "what all ranks present send, by the cost of a ring",
+            "selection": "a collective belongs where its call on the lowest rank does",
+        },
+        reasons=_unsized(sized, len(moving)),
+        warnings=warnings,
+    )
+
+
+def _row(part: Instances, rows: Bool) -> dict[str, int | None]:
+    """Calls and bytes of some rows; wire bytes are null where one that has a size lacks them."""
+    sized = rows & (part.message_bytes >= 0)
+    wired = sized & (part.wire_bytes >= 0)
+    return {
+        "num_collectives": int(rows.sum()),
+        "message_bytes": int(part.message_bytes[sized].sum()) if sized.any() else None,
+        "wire_bytes": int(part.wire_bytes[wired].sum())
+        if sized.any() and (wired == sized).all()
+        else None,
+    }
+
+
+def _by(part: Instances, index: I8, names: Sequence[str]) -> dict[str, Any]:
+    return {names[i]: _row(part, index == i) for i in distinct_values(index)}
+
+
+def _by_group(view: View, moving: Instances) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": view.group_label(group),
+            "type": TYPES[kind],
+            **_row(moving, (moving.group == group) & (moving.kind == kind)),
+        }
+        for group, kind in operations(moving)
+    ]
+
+
+def _unsized(sized: int, total: int) -> list[Reason]:
+    if sized == total:
+        return []
+    text = f"{total - sized} of {total} collectives do not state their size"
+    return [Reason("no_message_size", text)]
+
+
+METRIC = Metric(
+    name="collective_volume",
+    unit="bytes",
+    definition=(
+        "Message bytes of all collectives in the convention of nccl-tests, each collective "
+        "counted once however many ranks recorded it."
+    ),
+    needs=("collectives with sizes",),
+    keys=(
+        "total_message_bytes",
+        "total_wire_bytes",
+        "num_collectives",
+        "message_bytes_per_step",
+        "by_type",
+        "by_dim",
+        "by_group",
+        "bytes_coverage",
+        "num_unmatched",
+    ),
+    headline="total_message_bytes",
+    compute=compute,
+    label="collective volume",
+    category="communication",
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,250 @@
+"""How much communication is hidden behind computation, and how much is exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.classify import COMP
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.workload.call_parts import Split, by_dim, by_group, by_type, parts_of
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+NOTE = (
+    "time in collective kernels includes waiting for the other ranks: "
+    "a high overlap may hide a straggler, see straggler_lag"
+)
+
+
+_SPLITS: Final[Mapping[str, Split]] = {
+    "by_type": by_type,
+    "by_group": by_group,
+    "by_dim": by_dim,
+}
+_Sums = dict[str, tuple[int, int, int]]
+"""By part: ns of communication, ns of it under computation, calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Lengths in ns over the windows of one rank, exact."""
+
+    window: int
+    comm: int
+    comp: int
+    mem: int
+    overlap: int
+    idle: int
+    comm_sum: int
+    comp_sum: int
+    span: int  # first start to last end, gaps between steps included
+    span_idle: int
+    num_comm: int
+    num_comp: int
+
+    @property
+    def exposed(self) -> int:
+        """Communication while nothing is computed."""
+        return self.comm - self.overlap
+
+
+def _is_named(view: View) -> bool:
+    """Whether only kernels with a matrix product in their name compute, as the user asks."""
+    asked = view.card.text("compute_set")
+    if asked not in ("", "all", "named"):
+        raise refuse("card_invalid", f"compute_set = {asked!r} is neither all nor named")
+    return asked == "named"
+
+
+def compute(view: View) -> Result:
+    """Overlap of the two sets of intervals, per rank and over ranks."""
+    named = _is_named(view)
+    ranks = device_ranks(view)
+    parts, tables = _measured(view, ranks, named=named)
+    if not any(part.num_comm or part.comm for part in parts.values()):
+        raise refuse("no_collectives", "no collective kernel in the measured time")
+    total = {
+        name: sum(getattr(part, name) for part in parts.values())
+        for name in (*Overlap.__slots__, "exposed")
+    }
+    means = {name: milliseconds(value) / len(parts) for name, value in total.items()}
+    details = {
+        "comm_time_ms": means["comm"],
+        "comp_time_ms": means["comp"],
+        "overlap_time_ms": means["overlap"],
+        "overlap_ratio_of_comm": ratio(total["overlap"], total["comm"]),
+        "overlap_ratio_of_comp": ratio(total["overlap"], total["comp"]),
+        "exposed_comm_ms": means["exposed"],
+        "exposed_comm_pct_of_step": 100 * total["exposed"] / total["window"],
+        "mem_time_ms": means["mem"],
+        "idle_ms": means["idle"],
+        "window_ms": means["window"],
+        "span_ms": means["span"],
+        "span_idle_ms": means["span_idle"],
+        "comm_sum_ms": means["comm_sum"],
+        "comp_sum_ms": means["comp_sum"],
+        "num_comm_kernels": total["num_comm"],
+        "num_comp_kernels": total["num_comp"],
+        "compute_set": "named" if named else "all",
+        "per_rank": {label: _row(part) for label, part in parts.items()},
+        "across_ranks": _across_ranks(parts),
+        **{name: _breakdown(table, len(ranks)) for name, table in tables.items()},
+        "uncorrelated": sum(rank.num_uncorrelated for rank in ranks),
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={"aggregate": "mean over ranks; ratios from sums", "note": NOTE},
+        reasons=without_device(view),
+    )
+
+
+def _measured(
+    view: View, ranks: Sequence[RankView], *, named: bool
+) -> tuple[dict[str, Overlap], dict[str, _Sums]]:
+    """Each rank measured, and the sums over ranks of each part of its communication.
+
+    Rank by rank: the intervals of all ranks of a large job do not fit into memory.
+    """
+    parts: dict[str, Overlap] = {}
+    tables: dict[str, _Sums] = {name: {} for name in _SPLITS}
+    for rank in ranks:
+        parts[rank.label] = measure(rank, named=named)
+        comp = rank.named_comp if named else rank.comp
+        for table, split in _SPLITS.items():
+            for name, comm, started in parts_of(view, rank, split):
+                known = tables[table].get(name, (0, 0, 0))
+                found = (comm.total_ns, (comm & comp).total_ns, started)
+                tables[table][name] = (
+                    known[0] + found[0],
+                    known[1] + found[1],
+                    known[2] + found[2],
+                )
+        if view.facts.is_large:
+            rank.forget_intervals()
+    return parts, tables
+
+
+def measure(rank: RankView, *, named: bool = False) -> Overlap:
+    """Communication, computation and their overlap on one rank, over its windows."""
+    comp = rank.named_comp if named else rank.comp
+    comm_rows = rank.comm_rows
+    comp_rows = rank.facts.named_compute if named else rank.facts.classes == COMP
+    return Overlap(
+        window=rank.window_ns,
+        comm=rank.comm.total_ns,
+        comp=comp.total_ns,
+        mem=rank.mem.total_ns,
+        overlap=(rank.comm & comp).total_ns,
+        idle=rank.window_ns - rank.occupied.total_ns,
+        comm_sum=rank.summed_ns(comm_rows),
+        comp_sum=rank.summed_ns(comp_rows),
+        span=rank.span.total_ns,
+        span_idle=(rank.span - rank.facts.device_work).total_ns,
+        num_comm=rank.num_started(comm_rows),
+        num_comp=rank.num_started(comp_rows),
+    )
+
+
+def _row(part: Overlap) -> dict[str, Any]:
+    return {
+        "comm_time_ms": milliseconds(part.comm),
+        "comp_time_ms": milliseconds(part.comp),
+        "overlap_time_ms": milliseconds(part.overlap),
+        "overlap_ratio_of_comm": ratio(part.overlap, part.comm),
+        "overlap_ratio_of_comp": ratio(part.overlap, part.comp),
+        "exposed_comm_ms": milliseconds(part.exposed),
+        "mem_time_ms": milliseconds(part.mem),
+        "idle_ms": milliseconds(part.idle),
+        "window_ms": milliseconds(part.window),
+        "span_ms": milliseconds(part.span),
+        "span_idle_ms": milliseconds(part.span_idle),
+        "comm_sum_ms": milliseconds(part.comm_sum),
+        "comp_sum_ms": milliseconds(part.comp_sum),
+        "num_comm_kernels": part.num_comm,
+        "num_comp_kernels": part.num_comp,
+    }
+
+
+def _across_ranks(parts: Mapping[str, Overlap]) -> dict[str, Any]:
+    return {
+        f"{name}_ms": over_ranks({k: getattr(part, of) for k, part in parts.items()}, milliseconds)
+        for name, of in (
+            ("comm_time", "comm"),
+            ("comp_time", "comp"),
+            ("overlap_time", "overlap"),
+            ("exposed_comm", "exposed"),
+        )
+    }
+
+
+def _breakdown(sums: _Sums, num_ranks: int) -> dict[str, Any]:
+    """The same part by part; parts may run at once, they do not add up."""
+    return {
+        name: {
+            "comm_time_ms": milliseconds(comm) / num_ranks,
+            "overlap_time_ms": milliseconds(overlap) / num_ranks,
+            "exposed_comm_ms": milliseconds(comm - overlap) / num_ranks,
+            "overlap_ratio_of_comm": ratio(overlap, comm),
+            "num_comm_kernels": count,
+        }
+        for name, (comm, overlap, count) in sorted(sums.items())
+    }
+
+
+METRIC = Metric(
+    name="comm_comp_overlap",
+    unit="ratio",
+    definition=(
+        "Share of the communication time during which a computing kernel runs: "
+        "|C and K| / |C| from unions over all streams in the step windows, summed over ranks."
+    ),
+    needs=("GPU kernels", "collective kernels"),
+    keys=(
+        "comm_time_ms",
+        "comp_time_ms",
+        "overlap_time_ms",
+        "overlap_ratio_of_comm",
+        "overlap_ratio_of_comp",
+        "exposed_comm_ms",
+        "exposed_comm_pct_of_step",
+        "mem_time_ms",
+        "idle_ms",
+        "window_ms",
+        "span_ms",
+        "span_idle_ms",
+        "comm_sum_ms",
+        "comp_sum_ms",
+        "num_comm_kernels",
+        "num_comp_kernels",
+        "compute_set",
+        "per_rank",
+        "across_ranks",
+        "by_type",
+        "by_group",
+        "by_dim",
+        "uncorrelated",
+    ),
+    headline="overlap_ratio_of_comm",
+    compute=compute,
+    parameters={
+        "compute_set": "named: only kernels with a matrix product in their name compute; else all"
+    },
+    aliases=("comm_comp_overlap_16",),
+    label="communication hidden",
+    higher_is_better=True,
+    category="communication",
+)
+metric_cal = metric_cal_of(METRIC.name)

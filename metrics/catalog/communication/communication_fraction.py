@@ -1,0 +1,93 @@
+"""What weight communication has in the work of the device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.arrays.statistics import milliseconds, ratio
+from ccltui.metrics.device.device_time import (
+    device_ranks,
+    require_communication_on_device,
+    without_device,
+)
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.classify import COMP
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+
+def compute(view: View) -> Result:
+    """Communication over busy time, from unions and from sums."""
+    ranks = device_ranks(view)
+    require_communication_on_device(ranks)
+    rows = {rank.label: _times(rank) for rank in ranks}
+    total = {name: sum(row[name] for row in rows.values()) for name in _NAMES}
+    details: dict[str, Any] = {
+        **_fractions(total),
+        "comm_time_ms": milliseconds(total["comm"]) / len(ranks),
+        "busy_ms": milliseconds(total["busy"]) / len(ranks),
+        "per_rank": {label: _fractions(row) for label, row in rows.items()},
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "aggregate": "ratios of sums over ranks",
+            "sums": "of_kernel_time adds durations: streams that run at once count twice",
+        },
+        reasons=without_device(view),
+    )
+
+
+_NAMES = ("comm", "busy", "window", "comm_sum", "kernel_sum")
+
+
+def _times(rank: RankView) -> dict[str, int]:
+    comm_sum = rank.summed_ns(rank.comm_rows)
+    return {
+        "comm": rank.comm.total_ns,
+        "busy": rank.occupied.total_ns,
+        "window": rank.window_ns,
+        "comm_sum": comm_sum,
+        "kernel_sum": rank.summed_ns(rank.facts.classes <= COMP),
+    }
+
+
+def _fractions(times: dict[str, int]) -> dict[str, float | None]:
+    return {
+        "communication_fraction": ratio(times["comm"], times["busy"]),
+        "communication_fraction_of_kernel_time": ratio(times["comm_sum"], times["kernel_sum"]),
+        "communication_fraction_of_window": ratio(times["comm"], times["window"]),
+    }
+
+
+METRIC = Metric(
+    name="communication_fraction",
+    unit="ratio",
+    definition=(
+        "Share of the device's busy time in which a collective runs, from unions over all "
+        "streams; 0 where kernels exist and none is a collective."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "communication_fraction",
+        "communication_fraction_of_kernel_time",
+        "communication_fraction_of_window",
+        "comm_time_ms",
+        "busy_ms",
+        "per_rank",
+    ),
+    headline="communication_fraction",
+    compute=compute,
+    label="communication share",
+    higher_is_better=False,
+    category="communication",
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,105 @@
+"""Communication that nothing hides: what faster links could save at most."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.arrays.intervals import Intervals
+from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
+from ccltui.metrics.device.device_time import (
+    device_ranks,
+    require_communication_on_device,
+    without_device,
+)
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.workload.call_parts import Split, by_dim, by_type, parts_of
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+
+def compute(view: View) -> Result:
+    """Communication outside of computation and copies, per rank and by what it serves."""
+    ranks = device_ranks(view)
+    require_communication_on_device(ranks)
+    hidden = {rank.label: rank.comp | rank.mem for rank in ranks}
+    exposed = {rank.label: (rank.comm - hidden[rank.label]).total_ns for rank in ranks}
+    total, window = sum(exposed.values()), sum(rank.window_ns for rank in ranks)
+    comm = sum(rank.comm.total_ns for rank in ranks)
+    details: dict[str, Any] = {
+        "exposed_comm_ms": milliseconds(total) / len(ranks),
+        "exposed_comm_pct_of_step": 100 * total / window,
+        "exposed_ratio_of_comm": ratio(total, comm),
+        "comm_time_ms": milliseconds(comm) / len(ranks),
+        "by_dim": _by(view, ranks, hidden, by_dim),
+        "by_type": _by(view, ranks, hidden, by_type),
+        "per_rank": {rank.label: _row(rank, exposed[rank.label]) for rank in ranks},
+        "across_ranks": {"exposed_comm_ms": over_ranks(exposed, milliseconds)},
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "hidden_by": "computation and copies",
+            "bound": "an upper bound: a part of it is waiting for other ranks",
+            "aggregate": "mean over ranks; ratios from sums",
+        },
+        reasons=without_device(view),
+    )
+
+
+def _row(rank: RankView, exposed: int) -> dict[str, Any]:
+    share = ratio(exposed, rank.window_ns)
+    return {
+        "exposed_comm_ms": milliseconds(exposed),
+        "exposed_comm_pct_of_step": None if share is None else 100 * share,
+        "exposed_ratio_of_comm": ratio(exposed, rank.comm.total_ns),
+    }
+
+
+def _by(
+    view: View, ranks: list[RankView], hidden: dict[str, Intervals], split: Split
+) -> dict[str, Any]:
+    """Each part's own union against what hides it; parts may run at once and do not add up."""
+    found: defaultdict[str, int] = defaultdict(int)
+    for rank in ranks:
+        for name, own, _ in parts_of(view, rank, split):
+            found[name] += (own - hidden[rank.label]).total_ns
+    return {
+        name: {"exposed_comm_ms": milliseconds(ns) / len(ranks)}
+        for name, ns in sorted(found.items())
+    }
+
+
+METRIC = Metric(
+    name="exposed_communication",
+    unit="ms",
+    definition=(
+        "Time in collectives while the device neither computes nor copies, mean over ranks: an "
+        "upper bound on what faster links could save."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "exposed_comm_ms",
+        "exposed_comm_pct_of_step",
+        "exposed_ratio_of_comm",
+        "comm_time_ms",
+        "by_dim",
+        "by_type",
+        "per_rank",
+        "across_ranks",
+    ),
+    headline="exposed_comm_ms",
+    compute=compute,
+    label="exposed communication",
+    higher_is_better=False,
+    category="communication",
+)
+metric_cal = metric_cal_of(METRIC.name)

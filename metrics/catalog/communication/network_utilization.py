@@ -1,0 +1,145 @@
+"""How much the links carry over the whole time, used or not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.statistics import ratio
+from ccltui.metrics.catalog.communication.traffic_distribution import counts_bytes
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.dimensions import DIMS
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import nothing_on_the_wire, refuse
+from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.workload.hardware import LINK_OVERRIDE, LinkPeak, crosses_hosts, link_peak
+
+if TYPE_CHECKING:
+    from ccltui.metrics.model.calls import Calls
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.columns import Bool
+
+
+def compute(view: View) -> Result:
+    """Bytes that ranks send over the measured time."""
+    ranks = device_ranks(view)
+    calls = [rank.selected_calls for rank in ranks]
+    countable = sum(int(counts_bytes(of_rank).sum()) for of_rank in calls)
+    if not countable:
+        raise refuse("no_collectives", "no collective that moves bytes in the selection")
+    sized = sum(int(_sends(of_rank).sum()) for of_rank in calls)
+    if not sized:
+        raise nothing_on_the_wire(sized=any((one.message_bytes >= 0).any() for one in calls))
+    sent = {rank.label: _sent(rank.selected_calls) for rank in ranks}
+    window, total = sum(rank.window_ns for rank in ranks), sum(sent.values())
+    peak = _peak(view, calls)
+    details: dict[str, Any] = {
+        "wire_GBps": ratio(total, window),
+        "wire_GBps_while_communicating": ratio(total, sum(rank.comm.total_ns for rank in ranks)),
+        "network_utilization_ratio": ratio(total, window * peak.gbps) if peak else None,
+        "peak_GBps": peak.gbps if peak else None,
+        "peak_source": peak.source if peak else None,
+        "wire_bytes": total,
+        "by_dim": _by_dim(view, ranks, window),
+        "by_locality": _by_locality(view, calls, window),
+        "per_rank": {
+            rank.label: {"wire_GBps": ratio(sent[rank.label], rank.window_ns)} for rank in ranks
+        },
+    }
+    source, warnings = source_of(view.ranks)
+    return answer(
+        METRIC,
+        view,
+        details,
+        source=source,
+        basis={
+            "bytes": "what a rank sends by the cost of a ring; a receive sends nothing",
+            "time": "the measured time, whether data moves or not",
+        },
+        reasons=[*_unsized(sized, countable), *without_device(view)],
+        warnings=warnings,
+    )
+
+
+def _sends(calls: Calls) -> Bool:
+    return np.asarray(counts_bytes(calls) & (calls.wire_bytes >= 0))
+
+
+def _sent(calls: Calls) -> int:
+    return int(calls.wire_bytes[_sends(calls)].sum())
+
+
+def _peak(view: View, calls: Sequence[Calls]) -> LinkPeak | None:
+    """The peak of the links, where every group that sends anything uses the same ones."""
+    groups = {int(group) for one in calls for group in distinct_values(one.group[_sends(one)])}
+    peaks = [link_peak(view, group) for group in sorted(groups)]
+    return peaks[0] if peaks and all(peak == peaks[0] for peak in peaks) else None
+
+
+def _by_dim(view: View, ranks: Sequence[RankView], window: int) -> dict[str, Any]:
+    found: defaultdict[str, int] = defaultdict(int)
+    for rank in ranks:
+        calls = rank.selected_calls.take(_sends(rank.selected_calls))
+        dims, _ = view.dims_of(calls)
+        for dim in distinct_values(dims):
+            found[DIMS[dim]] += int(calls.wire_bytes[dims == dim].sum())
+    return {dim: _row(num_bytes, window) for dim, num_bytes in sorted(found.items())}
+
+
+def _by_locality(view: View, calls: Sequence[Calls], window: int) -> dict[str, Any]:
+    """Inside hosts, between them, or unknown, by the ranks of each group."""
+    names = {True: "between_hosts", False: "inside_host", None: "unknown"}
+    found: defaultdict[str, int] = defaultdict(int)
+    for one in calls:
+        sending = one.take(_sends(one))
+        for group in distinct_values(sending.group).tolist():
+            ranks = view.groups[group].ranks if group >= 0 else ()
+            num_bytes = int(sending.wire_bytes[sending.group == group].sum())
+            found[names[crosses_hosts(view, ranks)]] += num_bytes
+    return {name: _row(num_bytes, window) for name, num_bytes in sorted(found.items())}
+
+
+def _row(num_bytes: int, window: int) -> dict[str, Any]:
+    return {"wire_bytes": num_bytes, "wire_GBps": ratio(num_bytes, window)}
+
+
+def _unsized(sized: int, countable: int) -> list[Reason]:
+    if sized == countable:
+        return []
+    text = f"{countable - sized} of {countable} calls do not tell what they send"
+    return [Reason("no_message_size", text)]
+
+
+METRIC = Metric(
+    name="network_utilization",
+    unit="GB/s",
+    definition=(
+        "Bytes that a rank sends in collectives over the measured time, mean over ranks; as a "
+        "share of the links' peak where that is known and one."
+    ),
+    needs=("GPU kernels", "collectives with sizes", "process groups"),
+    keys=(
+        "wire_GBps",
+        "wire_GBps_while_communicating",
+        "network_utilization_ratio",
+        "peak_GBps",
+        "peak_source",
+        "wire_bytes",
+        "by_dim",
+        "by_locality",
+        "per_rank",
+    ),
+    headline="wire_GBps",
+    compute=compute,
+    label="network throughput",
+    category="communication",
+    parameters={LINK_OVERRIDE: "what one device can send in one direction, decimal GB/s"},
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,235 @@
+"""Which dimension of parallelism causes the traffic."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.intervals import union
+from ccltui.metrics.arrays.statistics import milliseconds, ratio
+from ccltui.metrics.card.config_conflicts import degree_conflicts
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.dimensions import DIMS, MODES
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import answer, source_of
+
+if TYPE_CHECKING:
+    from ccltui.metrics.model.calls import Calls
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.columns import Bool
+
+_RECV, _BARRIER = TYPES.index("Recv"), TYPES.index("Barrier")
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Sums over ranks of one dimension, one of its parts, or one type."""
+
+    calls: int = 0
+    countable: int = 0  # calls that count bytes
+    sized: int = 0  # of these, those that state their size
+    wired: int = 0  # of these, those whose group size is known
+    summed_bytes: int = 0
+    wire_bytes: int = 0
+    time_ns: int = 0  # union per rank, summed over ranks
+    ranks: set[str] = field(default_factory=set)
+
+    def add(self, rank: RankView, calls: Calls, rows: Bool) -> None:
+        """Take the calls of one rank; a transfer counts its bytes where it is sent.
+
+        One that began before the window counts its time in it, and nothing else.
+        """
+        began = rows & (calls.start_ns >= rank.selection.start_ns)
+        countable = began & counts_bytes(calls)
+        known = countable & (calls.message_bytes >= 0)
+        wired = known & (calls.wire_bytes >= 0)
+        busy = union(calls.start_ns[rows], calls.end_ns[rows])
+        clipped = busy.clip(rank.selection.start_ns, rank.selection.end_ns)
+        self.calls += int(began.sum())
+        self.countable += int(countable.sum())
+        self.sized += int(known.sum())
+        self.wired += int(wired.sum())
+        self.summed_bytes += int(calls.message_bytes[known].sum())
+        self.wire_bytes += int(calls.wire_bytes[wired].sum())
+        self.time_ns += clipped.total_ns
+        self.ranks.add(rank.label)
+
+    @property
+    def message_bytes(self) -> int | None:
+        """Message bytes of the calls that state their size, None where none of them does."""
+        return None if self.countable and not self.sized else self.summed_bytes
+
+    def row(self) -> dict[str, Any]:
+        """JSON form; the bytes on the wire are null unless they are known of every sized call."""
+        message = self.message_bytes
+        return {
+            "calls": self.calls,
+            "message_bytes": message,
+            "wire_bytes": None if message is None or self.wired < self.sized else self.wire_bytes,
+            "time_ms": milliseconds(self.time_ns) / len(self.ranks),
+            "ranks": sorted(self.ranks, key=lambda label: (len(label), label)),
+        }
+
+
+def counts_bytes(calls: Calls) -> Bool:
+    """Calls that move bytes of their own: a receive repeats its send, a barrier moves none."""
+    return np.asarray((calls.kind != _RECV) & (calls.kind != _BARRIER))
+
+
+@dataclass(slots=True)
+class Sums:
+    """Traffic of the job by dimension, by part of a dimension, and by type."""
+
+    dims: defaultdict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))
+    axes: defaultdict[tuple[str, str], Traffic] = field(
+        default_factory=lambda: defaultdict(Traffic)
+    )
+    types: defaultdict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))
+    modes: set[str] = field(default_factory=set)
+
+    def add(self, view: View, rank: RankView) -> None:
+        """Take the selected calls of one rank."""
+        calls = rank.running_calls
+        dims, modes = view.dims_of(calls)
+        for dim in distinct_values(dims):
+            self.dims[DIMS[dim]].add(rank, calls, dims == dim)
+        for group in distinct_values(calls.group[calls.group >= 0]):
+            axis = view.groups[group].axis
+            rows = calls.group == group
+            if axis and axis != view.groups[group].dim:
+                self.axes[view.groups[group].dim, axis].add(rank, calls, rows)
+        for kind in distinct_values(calls.kind):
+            self.types[TYPES[kind]].add(rank, calls, calls.kind == kind)
+        self.modes |= {MODES[mode] for mode in distinct_values(modes)} - {"unknown"}
+
+    @property
+    def mode(self) -> str | None:
+        """The rule that told the dimensions; "mixed" where several did, None where none did."""
+        if len(self.modes) == 1:
+            return next(iter(self.modes))
+        return "mixed" if self.modes else None
+
+    @property
+    def untold(self) -> int:
+        """Calls that count bytes and whose dimension nothing tells."""
+        return self.dims["unknown"].countable if "unknown" in self.dims else 0
+
+    def part(self, dim: str) -> Traffic | None:
+        """Traffic of a dimension, None where it has none that is told and some is untold."""
+        if dim in self.dims:
+            return self.dims[dim]
+        return None if self.untold and dim != "unknown" else Traffic()
+
+
+def compute(view: View) -> Result:
+    """Sum bytes and time by dimension over all ranks present."""
+    sums = Sums()
+    for rank in view.ranks:
+        if len(rank.running_calls):
+            sums.add(view, rank)
+    if not sums.dims:
+        raise refuse("no_collectives", "no collective in the selection")
+    source, warnings = source_of(view.ranks)
+    return answer(
+        METRIC,
+        view,
+        _details(sums),
+        source=source,
+        basis={"bytes_basis": "message", "time": "union per rank"},
+        reasons=[*_reasons(sums), *degree_conflicts(view)],
+        warnings=warnings,
+    )
+
+
+def _reasons(sums: Sums) -> list[Reason]:
+    """What is not known of a part of the calls: their size, their dimension."""
+    countable = sum(part.countable for part in sums.dims.values())
+    unsized = countable - sum(part.sized for part in sums.dims.values())
+    reasons = []
+    if unsized:
+        text = f"{unsized} of {countable} calls do not state their size"
+        reasons.append(Reason("no_message_size", text))
+    if sums.untold:
+        text = (
+            f"no group, degree or operation tells the dimension of {sums.untold} of "
+            f"{countable} calls"
+        )
+        reasons.append(Reason("no_process_groups", text))
+    return reasons
+
+
+def _details(sums: Sums) -> dict[str, Any]:
+    parts = {dim: sums.part(dim) for dim in DIMS}
+    volume = {dim: None if part is None else part.message_bytes for dim, part in parts.items()}
+    time = {dim: None if part is None else part.time_ns for dim, part in parts.items()}
+    by_dim = {dim: sums.dims[dim].row() for dim in DIMS if dim in sums.dims}
+    for (dim, axis), part in sorted(sums.axes.items()):
+        by_dim[dim].setdefault("parts", {})[axis] = part.row()
+    every = sums.dims.values()
+    countable, sized = sum(part.countable for part in every), sum(part.sized for part in every)
+    return {
+        **{f"{dim}_bytes": amount for dim, amount in volume.items()},
+        "total_bytes": None
+        if countable and not sized
+        else sum(part.summed_bytes for part in every),
+        "fractions": _shares(volume),
+        "mode": sums.mode,
+        "bytes_basis": "message",
+        "total_comm_calls": sum(part.calls for part in every),
+        "by_dim": by_dim,
+        "time_fractions": _shares(time),
+        "by_type": {kind: part.row() for kind, part in sorted(sums.types.items())},
+        "bytes_coverage": ratio(sized, countable),
+    }
+
+
+def _shares(amounts: Mapping[str, int | None]) -> dict[str, float | None]:
+    """Each amount over the sum of those that are known."""
+    total = sum(amount for amount in amounts.values() if amount is not None)
+    return {
+        dim: None if amount is None else ratio(amount, total) for dim, amount in amounts.items()
+    }
+
+
+METRIC = Metric(
+    name="traffic_distribution",
+    unit="bytes",
+    definition=(
+        "Message bytes of all collectives of the ranks present, by the parallel dimension of "
+        "their group; a transfer between two ranks counts where it is sent."
+    ),
+    needs=("collectives with sizes", "process groups"),
+    keys=(
+        "dp_bytes",
+        "tp_bytes",
+        "pp_bytes",
+        "ep_bytes",
+        "cp_bytes",
+        "world_bytes",
+        "unknown_bytes",
+        "total_bytes",
+        "fractions",
+        "mode",
+        "bytes_basis",
+        "total_comm_calls",
+        "by_dim",
+        "time_fractions",
+        "by_type",
+        "bytes_coverage",
+    ),
+    headline="total_bytes",
+    compute=compute,
+    aliases=("traffic_distribution_16",),
+    label="traffic by dimension",
+    category="communication",
+)
+metric_cal = metric_cal_of(METRIC.name)

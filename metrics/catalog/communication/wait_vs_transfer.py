@@ -1,0 +1,178 @@
+"""wait_vs_transfer: whether collectives take long because they move data or because a rank is late.
+
+The last rank to arrive does not wait: its duration, the shortest, is the transfer. What any other
+rank's kernel lasts longer is waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ccltui.metrics.arrays.across import row_min
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.statistics import milliseconds, ratio
+from ccltui.metrics.collectives.lateness import lag_tables
+from ccltui.metrics.collectives.lateness.blame import Chosen
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.collective_selection import (
+    chosen_of,
+    describe_group,
+    parts_of,
+    require_ranks,
+    source_of_times,
+)
+from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.columns import I64, Bool
+
+
+def compute(view: View) -> Result:
+    """Waiting and transfer of the selected collectives that all ranks of a group wait for."""
+    require_ranks(view)
+    source, warnings = source_of_times(view)
+    labels = [rank.label for rank in view.ranks]
+    parts = parts_of(view)
+    chosen = chosen_of(view)
+    match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
+    require_possible(match)
+    wait, transfer = _per_rank(chosen, len(labels))
+    present = sorted({int(member) for one in chosen for member in one.members})
+    details: dict[str, Any] = {
+        **_split(int(wait.sum()), int(transfer.sum())),
+        "num_collectives": sum(len(one) for one in chosen),
+        "per_rank": {labels[i]: _split(int(wait[i]), int(transfer[i])) for i in present},
+        "by_group": _by_group(view, chosen),
+        "by_dim": _by(chosen, lambda one: [(_dim(view, one), np.ones(len(one), np.bool_))]),
+        "by_type": _by(chosen, _types),
+        "per_step": _per_step(chosen),
+        "end_spread_us": lag_tables.end_spread(chosen),
+        "match": match,
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source=source,
+        basis={
+            "transfer": "shortest duration over the ranks of the collective",
+            "wait": "duration beyond it; sums over ranks and collectives, concurrent ones twice",
+        },
+        reasons=match_reasons(view, match),
+        warnings=[*warnings, *match_warnings(view, match)],
+    )
+
+
+def _split(wait_ns: int, transfer_ns: int) -> dict[str, Any]:
+    return {
+        "wait_share": ratio(wait_ns, wait_ns + transfer_ns),
+        "wait_ms": milliseconds(wait_ns),
+        "transfer_ms": milliseconds(transfer_ns),
+    }
+
+
+def _per_rank(chosen: Sequence[Chosen], num_ranks: int) -> tuple[I64, I64]:
+    wait, transfer = np.zeros(num_ranks, np.int64), np.zeros(num_ranks, np.int64)
+    for one in chosen:
+        wait[one.members] += one.lateness.wait_ns.sum(axis=0)
+        transfer[one.members] += _transfer(one).sum()
+    return wait, transfer
+
+
+def _transfer(one: Chosen) -> I64:
+    """Transfer of each instance, int64 ns [n]."""
+    return row_min(one.dur_ns)
+
+
+def _sums(one: Chosen, rows: Bool) -> tuple[int, int]:
+    """Waiting and transfer over all members of some rows (mask)."""
+    size = len(one.members)
+    return int(one.lateness.wait_ns[rows].sum()), size * int(_transfer(one)[rows].sum())
+
+
+def _by_group(view: View, chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
+    rows = []
+    for one in chosen:
+        everything = np.ones(len(one), np.bool_)
+        rows.append(
+            {
+                **describe_group(view, one.group),
+                "num_collectives": len(one),
+                **_split(*_sums(one, everything)),
+                "transfer_us": lag_tables.distribution(_transfer(one)),
+            }
+        )
+    return rows
+
+
+def _dim(view: View, one: Chosen) -> str:
+    return str(describe_group(view, one.group)["dim"])
+
+
+def _types(one: Chosen) -> list[tuple[str, Bool]]:
+    return [(TYPES[kind], one.kind == kind) for kind in distinct_values(one.kind).tolist()]
+
+
+def _by(
+    chosen: Sequence[Chosen], named_rows: Callable[[Chosen], Sequence[tuple[str, Bool]]]
+) -> Mapping[str, dict[str, Any]]:
+    """Waiting and transfer by the names that are given to rows (masks) of each group."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for one in chosen:
+        for name, rows in named_rows(one):
+            wait, transfer = _sums(one, rows)
+            before = found.get(name, (0, 0, 0))
+            found[name] = (before[0] + int(rows.sum()), before[1] + wait, before[2] + transfer)
+    return {
+        name: {"num_collectives": count, **_split(wait, transfer)}
+        for name, (count, wait, transfer) in sorted(found.items())
+    }
+
+
+def _per_step(chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
+    steps = sorted({int(step) for one in chosen for step in distinct_values(one.step) if step >= 0})
+    rows = []
+    for step in steps:
+        parts = [_sums(one, one.step == step) for one in chosen]
+        wait, transfer = sum(part[0] for part in parts), sum(part[1] for part in parts)
+        rows.append({"step": step, **_split(wait, transfer)})
+    return rows
+
+
+METRIC = Metric(
+    name="wait_vs_transfer",
+    unit="ratio",
+    definition=(
+        "Share of the time in collectives that ranks spend waiting for the last of them: "
+        "duration beyond the shortest of the ranks, over the duration, summed over ranks and over "
+        "the collectives that all ranks of a group wait for."
+    ),
+    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    keys=(
+        "wait_share",
+        "wait_ms",
+        "transfer_ms",
+        "num_collectives",
+        "per_rank",
+        "by_group",
+        "by_dim",
+        "by_type",
+        "per_step",
+        "end_spread_us",
+        "match",
+    ),
+    headline="wait_share",
+    compute=compute,
+    label="waiting share of collectives",
+    category="stragglers",
+    higher_is_better=False,
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,1 @@
+"""Metrics of inference: request latencies, prefill and decode, experts."""

@@ -1,0 +1,47 @@
+"""Time per output token after the first, and the gaps between tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.workload.serving_latency import FILE_OVERRIDE, latency
+
+if TYPE_CHECKING:
+    from ccltui.metrics.result import Result
+    from ccltui.metrics.view.job_view import View
+
+
+def compute(view: View) -> Result:
+    """From first to last token over the tokens after the first, of result files."""
+    return latency(view, METRIC, "tpot", ("itl",))
+
+
+METRIC = Metric(
+    name="tpot",
+    unit="ms",
+    definition=(
+        "Time per output token: from first to last token over the number of tokens after the "
+        "first, median over requests with more than one; the gaps between tokens beside it."
+    ),
+    needs=("result file of vLLM, SGLang, genai-perf or AIPerf",),
+    keys=(
+        "p50_tpot_ms",
+        "tpot_ms",
+        "itl_ms",
+        "source_file",
+        "aggregation",
+        "num_failed",
+        "experiments",
+    ),
+    headline="p50_tpot_ms",
+    compute=compute,
+    aliases=("TPOT",),
+    label="time per output token",
+    higher_is_better=False,
+    category="inference",
+    needs_traces=False,
+    parameters={FILE_OVERRIDE: "the result file whose experiment the value is of"},
+)
+metric_cal = metric_cal_of(METRIC.name)

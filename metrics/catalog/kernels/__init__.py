@@ -1,0 +1,1 @@
+"""Metrics of device kernels: shares, categories, copies, SM use."""

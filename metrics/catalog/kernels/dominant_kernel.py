@@ -1,0 +1,136 @@
+"""Whether one kernel is the cost: the kernels that take most time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.classify import COMM, MEM
+from ccltui.metrics.model.kernel_names import bare_name, category_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+_SHOWN: Final = 20
+
+
+@dataclass(slots=True)
+class Cost:
+    """Sums over ranks of the kernels that share a bare name and a class."""
+
+    calls: int = 0
+    total_ns: int = 0
+    names: int = 0
+    example: str = ""
+    example_ns: int = -1
+
+    def add(self, name: str, calls: int, total_ns: int) -> None:
+        """Take the calls of one full name; the costliest is the example."""
+        self.calls += calls
+        self.total_ns += total_ns
+        self.names += 1
+        if total_ns > self.example_ns:
+            self.example, self.example_ns = name, total_ns
+
+
+Costs = dict[tuple[str, str], Cost]
+
+
+def compute(view: View) -> Result:
+    """The kernels of all ranks by their bare names, costliest first."""
+    ranks = device_ranks(view)
+    costs = _costs(ranks)
+    total = sum(cost.total_ns for cost in costs.values())
+    window = sum(rank.window_ns for rank in ranks)
+    ordered = sorted(costs.items(), key=lambda item: (-item[1].total_ns, item[0]))
+    rows = [_row(key, cost, total, window) for key, cost in ordered[:_SHOWN]]
+    first = rows[0] if rows else {"share": None, "name": None}
+    details: dict[str, Any] = {
+        "dominant_share": first["share"],
+        "dominant_kernel": first["name"],
+        "kernels": rows,
+        "num_kernels": sum(cost.calls for cost in costs.values()),
+        "num_names": len(costs),
+        "kernel_time_ms": milliseconds(total) / len(ranks),
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "share": "of the summed durations of all kernels, copies aside",
+            "name": "without template arguments and parameters",
+        },
+        reasons=without_device(view),
+    )
+
+
+def _costs(ranks: list[RankView]) -> Costs:
+    by_name: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for rank in ranks:
+        table = rank.work_by_name
+        for name, kind, calls, total in zip(
+            table.name.tolist(),
+            table.kind.tolist(),
+            table.calls.tolist(),
+            table.total_ns.tolist(),
+            strict=True,
+        ):
+            if kind != MEM:
+                key = (rank.trace.text(name), "comm" if kind == COMM else "comp")
+                by_name[key].append((calls, total))
+    costs: defaultdict[tuple[str, str], Cost] = defaultdict(Cost)
+    for (name, kind), parts in sorted(by_name.items()):
+        calls, total = (sum(column) for column in zip(*parts, strict=True))
+        costs[bare_name(name), kind].add(name, calls, total)
+    return costs
+
+
+def _row(key: tuple[str, str], cost: Cost, total: int, window: int) -> dict[str, Any]:
+    name, kind = key
+    mean_ns = ratio(cost.total_ns, cost.calls)
+    return {
+        "name": name,
+        "class": kind,
+        "category": "comm" if kind == "comm" else category_of(cost.example),
+        "calls": cost.calls,
+        "total_ms": milliseconds(cost.total_ns),
+        "mean_us": None if mean_ns is None else microseconds(mean_ns),
+        "share": ratio(cost.total_ns, total),
+        "share_of_step": ratio(cost.total_ns, window),
+        "num_names": cost.names,
+        "example": cost.example,
+    }
+
+
+METRIC = Metric(
+    name="dominant_kernel",
+    unit="ratio",
+    definition=(
+        "Share of the summed kernel time that the costliest kernel takes, kernels of one bare "
+        "name being one, over all ranks; the twenty costliest are listed."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "dominant_share",
+        "dominant_kernel",
+        "kernels",
+        "num_kernels",
+        "num_names",
+        "kernel_time_ms",
+    ),
+    headline="dominant_share",
+    compute=compute,
+    label="costliest kernel",
+    category="kernels",
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,141 @@
+"""What copies and fills cost, and how fast they are."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.statistics import milliseconds, ratio
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.classify import MEM, distinct, per_name
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+KINDS: Final = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH", "Memset", "other")
+_PATTERNS: Final = (
+    ("PtoP", re.compile(r"PtoP|peer", re.IGNORECASE)),
+    ("HtoD", re.compile(r"HtoD|HostToDevice", re.IGNORECASE)),
+    ("DtoH", re.compile(r"DtoH|DeviceToHost", re.IGNORECASE)),
+    ("DtoD", re.compile(r"DtoD|DeviceToDevice", re.IGNORECASE)),
+    ("HtoH", re.compile(r"HtoH|HostToHost", re.IGNORECASE)),
+    ("Memset", re.compile(r"memset|fill", re.IGNORECASE)),
+)
+
+
+@dataclass(slots=True)
+class Copies:
+    """Sums of one kind over ranks; ``timed_ns`` is the time of those whose size is known."""
+
+    count: int = 0
+    num_bytes: int = 0
+    time_ns: int = 0
+    sized: int = 0
+    timed_ns: int = 0
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """JSON form; bytes per ns are decimal GB/s."""
+        return {
+            "count": self.count,
+            "bytes": self.num_bytes if self.sized else None,
+            "time_ms": milliseconds(self.time_ns),
+            "GBps": ratio(self.num_bytes, self.timed_ns) if self.sized else None,
+        }
+
+
+def compute(view: View) -> Result:
+    """Time and bytes of copies by their direction, and the time that no computation covers."""
+    ranks = [rank for rank in view.ranks if rank.facts.has_device]
+    if not ranks:
+        raise refuse("no_gpu_events", "CPU-only trace: no device work was recorded on any rank")
+    if not any(rank.window_ns for rank in ranks):
+        raise refuse("window_empty", "no device work in the steps or the window")
+    kinds: defaultdict[str, Copies] = defaultdict(Copies)
+    for rank in ranks:
+        _add(rank, kinds)
+    uncovered = {rank.label: (rank.mem - rank.comp).total_ns for rank in ranks}
+    total = sum(uncovered.values())
+    window = sum(rank.window_ns for rank in ranks)
+    details: dict[str, Any] = {
+        "uncovered_mem_ms": milliseconds(total) / len(ranks),
+        "uncovered_mem_pct_of_step": 100 * total / window,
+        "mem_time_ms": milliseconds(sum(rank.mem.total_ns for rank in ranks)) / len(ranks),
+        "total_bytes": sum(part.num_bytes for part in kinds.values()),
+        "num_copies": sum(part.count for part in kinds.values()),
+        "by_kind": {kind: kinds[kind].row for kind in KINDS if kind in kinds},
+        "per_rank": {
+            rank.label: {
+                "uncovered_mem_ms": milliseconds(uncovered[rank.label]),
+                "mem_time_ms": milliseconds(rank.mem.total_ns),
+            }
+            for rank in ranks
+        },
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "aggregate": "times are means over ranks; bytes, and times by kind, are sums",
+            "selection": "a copy counts where it starts",
+        },
+    )
+
+
+def _add(rank: RankView, kinds: defaultdict[str, Copies]) -> None:
+    gpu = rank.trace.group("gpu")
+    rows = np.flatnonzero((rank.facts.classes == MEM) & rank.starts_inside)
+    names = {i: _kind_of(rank.trace.text(i)) for i in distinct(gpu.name[rows])}
+    kind = per_name(rank.trace.strings, gpu.name[rows], names, KINDS.index("other"))
+    size, time = gpu.bytes[rows], gpu.dur_ns[rows]
+    known = size >= 0
+    for index in distinct_values(kind):
+        mine, part = kind == index, kinds[KINDS[index]]
+        part.count += int(mine.sum())
+        part.time_ns += int(time[mine].sum())
+        part.sized += int((mine & known).sum())
+        part.num_bytes += int(size[mine & known].sum())
+        part.timed_ns += int(time[mine & known].sum())
+
+
+def _kind_of(name: str) -> int:
+    found = next((kind for kind, pattern in _PATTERNS if pattern.search(name)), "other")
+    return KINDS.index(found)
+
+
+METRIC = Metric(
+    name="memory_transfer",
+    unit="ms",
+    definition=(
+        "Time in copies and fills of device memory while no kernel computes, mean over ranks; "
+        "beside it bytes, times and bandwidth by direction."
+    ),
+    needs=("device events",),
+    keys=(
+        "uncovered_mem_ms",
+        "uncovered_mem_pct_of_step",
+        "mem_time_ms",
+        "total_bytes",
+        "num_copies",
+        "by_kind",
+        "per_rank",
+    ),
+    headline="uncovered_mem_ms",
+    compute=compute,
+    label="exposed copies",
+    higher_is_better=False,
+    category="memory",
+)
+metric_cal = metric_cal_of(METRIC.name)

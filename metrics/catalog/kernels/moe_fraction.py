@@ -1,0 +1,177 @@
+"""What the parts of a mixture of experts cost, as far as names tell."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.intervals import union
+from ccltui.metrics.arrays.statistics import milliseconds, ratio
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.classify import COMM, COMP, TYPES, any_name, distinct
+from ccltui.metrics.model.dimensions import DIMS, MODES
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import answer
+from ccltui.parsers.columns import Bool, Group
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+PATTERN: Final = re.compile(
+    r"""(?<![a-zA-Z])moe(?![a-z]) | MoE | MOE(?![a-z]) | (?i:expert|routing|router|gating)
+    | (?i:top_?k)(?![a-z]) | (?i:grouped_?(?:gemm|mm)) | GroupProblemShape | matmul_ogs
+    | (?i:token|expert|moe|deep_ep)(?i:\w|::|\s){0,40}?(?i:dispatch|combine)
+    """,
+    re.VERBOSE,
+)
+"""Names of parts of a mixture of experts. A bare "dispatch" or "combine" proves nothing."""
+
+_HOST: Final[tuple[Group, ...]] = ("cpu_ops", "annotations")
+_ALL_TO_ALL: Final = TYPES.index("AllToAll")
+_EXPERTS: Final = DIMS.index("ep")
+_GUESSED: Final = MODES.index("heuristic")
+_SHOWN: Final = 30
+
+
+def compute(view: View) -> Result:
+    """Kernels that are named so, or launched inside an operator that is."""
+    if view.card.value("moe") is False:
+        raise refuse("not_applicable", "the card says that the model is no mixture of experts")
+    ranks = device_ranks(view)
+    matched: defaultdict[str, int] = defaultdict(int)
+    sums = [_sums(view, rank, matched) for rank in ranks]
+    if not matched:
+        raise refuse(
+            "not_applicable",
+            "no kernel, operator or group is named like a part of a mixture of experts",
+        )
+    total = {key: sum(row[key] for row in sums) for key in sums[0]}
+    details: dict[str, Any] = {
+        "moe_fraction": ratio(total["moe"], total["kernels"]),
+        "moe_ms": milliseconds(total["moe"]) / len(ranks),
+        "expert_comm_ms": milliseconds(total["comm"]) / len(ranks),
+        "kernel_time_ms": milliseconds(total["kernels"]) / len(ranks),
+        "matched_names": _named(matched),
+        "num_matched_names": len(matched),
+        "per_rank": {
+            rank.label: {"moe_fraction": ratio(row["moe"], row["kernels"])}
+            for rank, row in zip(ranks, sums, strict=True)
+        },
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "method": "heuristic: names of kernels, and of operators around their launch",
+            "share": "of the summed durations of all kernels",
+        },
+        reasons=without_device(view),
+        warnings=["heuristic: read matched_names before believing the share"],
+    )
+
+
+def _sums(view: View, rank: RankView, matched: defaultdict[str, int]) -> dict[str, int]:
+    """Kernel time in ns; adds to ``matched`` the time that each name accounts for."""
+    gpu, clipped = rank.trace.group("gpu"), rank.clipped_ns
+    kernels = rank.facts.classes <= COMP
+    named = kernels & _by_name(rank, gpu.name, matched, clipped)
+    inside = kernels & ~named & _inside_operators(rank, matched, kernels & ~named)
+    exchange = _expert_calls(view, rank) & kernels & ~named & ~inside
+    if exchange.any():
+        matched["all-to-all of experts"] += int(clipped[exchange].sum())
+    moe = named | inside | exchange
+    talks = moe & (rank.facts.classes == COMM)
+    return {
+        "moe": int(clipped[moe].sum()),
+        "comm": int(clipped[talks].sum()),
+        "kernels": int(clipped[kernels].sum()),
+    }
+
+
+def _by_name(
+    rank: RankView, names: np.ndarray[Any, Any], matched: defaultdict[str, int], clipped: Any
+) -> Bool:
+    chosen = [i for i in distinct(names) if PATTERN.search(rank.trace.text(i))]
+    for i in chosen:
+        matched[rank.trace.text(i)] += int(clipped[names == i].sum())
+    return any_name(rank.trace.strings, names, chosen)
+
+
+def _inside_operators(rank: RankView, matched: defaultdict[str, int], candidates: Bool) -> Bool:
+    """Which kernels were launched while a host range of such a name was open on its thread."""
+    runtime, launches = rank.trace.group("runtime"), rank.facts.launch_row
+    found = np.zeros(len(launches), np.bool_)
+    rows = np.flatnonzero(candidates & (launches >= 0))
+    for group in _HOST:
+        events = rank.trace.group(group)
+        for name in distinct(events.name):
+            if not PATTERN.search(rank.trace.text(name)):
+                continue
+            ranges = np.flatnonzero(events.name == name)
+            rest = rows[~found[rows]]
+            launch = launches[rest]
+            hit = np.zeros(len(rest), np.bool_)
+            for track in distinct_values(events.track[ranges]):
+                mine = ranges[events.track[ranges] == track]
+                opened = union(events.start_ns[mine], events.end_ns[mine])
+                here = runtime.track[launch] == track
+                hit[here] = opened.contains(runtime.start_ns[launch[here]])
+            if hit.any():
+                matched[rank.trace.text(name)] += int(rank.clipped_ns[rest[hit]].sum())
+                found[rest[hit]] = True
+    return found
+
+
+def _expert_calls(view: View, rank: RankView) -> Bool:
+    """Rows of ``gpu`` that exchange tokens on a group that is known to be the experts'.
+
+    An all-to-all alone is no sign of experts: recommendation models exchange embeddings so.
+    """
+    rows = np.zeros(len(rank.facts.classes), np.bool_)
+    calls = rank.calls
+    if calls.event_group == "gpu" and len(calls):
+        dims, modes = view.dims_of(calls)
+        known = (dims == _EXPERTS) & (modes != _GUESSED)
+        rows[calls.row[known & (calls.kind == _ALL_TO_ALL)]] = True
+    return rows
+
+
+def _named(matched: dict[str, int]) -> list[dict[str, Any]]:
+    ordered: Iterable[tuple[str, int]] = sorted(matched.items(), key=lambda row: (-row[1], row[0]))
+    return [{"name": name, "ms": milliseconds(ns)} for name, ns in list(ordered)[:_SHOWN]]
+
+
+METRIC = Metric(
+    name="moe_fraction",
+    unit="ratio",
+    definition=(
+        "Share of the summed kernel time in kernels that are named like parts of a mixture of "
+        "experts, were launched inside operators named so, or exchange tokens between experts."
+    ),
+    needs=("GPU kernels", "names of experts, routing or grouped products"),
+    keys=(
+        "moe_fraction",
+        "moe_ms",
+        "expert_comm_ms",
+        "kernel_time_ms",
+        "matched_names",
+        "num_matched_names",
+        "per_rank",
+    ),
+    headline="moe_fraction",
+    compute=compute,
+    label="experts (by name)",
+    category="experts",
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,153 @@
+"""Four quantities that go by the name of SM utilization, each under its own name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays.statistics import mean, ratio
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.classify import COMP, any_name, distinct
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.view.provenance import answer
+from ccltui.parsers.columns import I64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+F64 = npt.NDArray[np.float64]
+_SM_ACTIVE: Final = re.compile(r"SMs? Active\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A mean weighted by kernel time: sum of value times ns, and of ns, where a value is known."""
+
+    total: float = 0.0
+    weight: int = 0
+
+    @classmethod
+    def of(cls, values: F64 | None, time_ns: I64, rows: Bool) -> Weighted:
+        """Of the rows (mask) whose value is known (NaN is not); of nothing without values."""
+        if values is None:
+            return cls()
+        known = np.flatnonzero(rows & ~np.isnan(values))
+        weights = time_ns.take(known)
+        return cls(float((values.take(known) * weights).sum()), int(weights.sum()))
+
+    def __add__(self, other: Weighted) -> Weighted:
+        return Weighted(self.total + other.total, self.weight + other.weight)
+
+    @property
+    def mean(self) -> float | None:
+        """None where nothing is known."""
+        return ratio(self.total, self.weight)
+
+
+def compute(view: View) -> Result:
+    """Busy time, launch coverage and occupancy of computing kernels, and active SMs."""
+    ranks = device_ranks(view)
+    coverage, occupancy, kernel_time = Weighted(), Weighted(), 0
+    per_rank: dict[str, dict[str, float | None]] = {}
+    for rank in ranks:
+        rows, time = rank.facts.classes == COMP, rank.clipped_ns
+        reach = Weighted.of(_coverage(rank), time, rows)
+        resident = Weighted.of(_occupancy(rank), time, rows)
+        kernel_time += int(time[rows].sum())
+        coverage, occupancy = coverage + reach, occupancy + resident
+        per_rank[rank.label] = {
+            "gpu_busy_ratio": ratio(rank.occupied.total_ns, rank.window_ns),
+            "sm_coverage": reach.mean,
+            "achieved_occupancy_pct": resident.mean,
+            "sm_active_pct": sm_active_pct(rank),
+        }
+    active = [row["sm_active_pct"] for row in per_rank.values()]
+    window = sum(rank.window_ns for rank in ranks)
+    details: dict[str, Any] = {
+        "gpu_busy_ratio": ratio(sum(rank.occupied.total_ns for rank in ranks), window),
+        "sm_coverage": coverage.mean,
+        "sm_coverage_of_step": ratio(coverage.total, window) if coverage.weight else None,
+        "achieved_occupancy_pct": occupancy.mean,
+        "coverage_known_ratio": ratio(coverage.weight, kernel_time),
+        "occupancy_known_ratio": ratio(occupancy.weight, kernel_time),
+        "sm_active_pct": mean([value for value in active if value is not None]),
+        "per_rank": per_rank,
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "gpu_busy_ratio": "any device work over the measured time",
+            "sm_coverage": "min(blocks per SM, 1) of computing kernels, weighted by their time: "
+            "how far a launch reaches, not how well it uses what it reaches",
+            "sm_active_pct": "mean of the readings of the counter of active SMs in the measured "
+            "time, of each device; then over devices",
+            "achieved_occupancy_pct": "the profiler's estimate, weighted by time; 0 is no estimate",
+        },
+        reasons=[*_missing(details), *without_device(view)],
+    )
+
+
+def sm_active_pct(rank: RankView) -> float | None:
+    """Mean reading of active SMs in the rank's windows, percent; None without a reading."""
+    samples, trace = rank.trace.samples, rank.trace
+    named = [i for i in distinct(samples.name) if _SM_ACTIVE.match(trace.text(i))]
+    rows = any_name(trace.strings, samples.name, named) & rank.windows.contains(samples.time_ns)
+    return mean(samples.value[rows].tolist())
+
+
+def _coverage(rank: RankView) -> F64 | None:
+    blocks = rank.trace.group("gpu").blocks_per_sm
+    if not len(blocks):
+        return None
+    return np.where(blocks >= 0, np.minimum(blocks.astype(np.float64), 1.0), np.nan)
+
+
+def _occupancy(rank: RankView) -> F64 | None:
+    estimate = rank.trace.group("gpu").occupancy_pct
+    return np.where(estimate > 0, estimate.astype(np.float64), np.nan) if len(estimate) else None
+
+
+def _missing(details: dict[str, Any]) -> list[Reason]:
+    names = ("sm_coverage", "achieved_occupancy_pct", "sm_active_pct")
+    absent = [name for name in names if details[name] is None]
+    if not absent:
+        return []
+    text = f"{', '.join(absent)}: not in what was recorded (active SMs only come from nsys)"
+    return [Reason("no_gpu_metrics", text)]
+
+
+METRIC = Metric(
+    name="sm",
+    unit="ratio",
+    definition=(
+        "Share of the measured time in which the device runs anything; beside it three other "
+        "quantities of SM use, each by its own name: launch coverage, occupancy, active SMs."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "gpu_busy_ratio",
+        "sm_coverage",
+        "sm_coverage_of_step",
+        "achieved_occupancy_pct",
+        "coverage_known_ratio",
+        "occupancy_known_ratio",
+        "sm_active_pct",
+        "per_rank",
+    ),
+    headline="gpu_busy_ratio",
+    compute=compute,
+    label="SM: GPU busy",
+    higher_is_better=True,
+    category="kernels",
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,1 @@
+"""Metrics of training runs, from files that the runs wrote."""

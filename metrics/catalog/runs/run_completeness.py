@@ -1,0 +1,67 @@
+"""Which runs ended by themselves, and what the others lack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.runs.completeness import Completeness, completeness
+from ccltui.metrics.runs.run_files import Run
+from ccltui.metrics.runs.run_results import NEEDS, run_answer, told_runs
+
+if TYPE_CHECKING:
+    from ccltui.metrics.result import Result
+    from ccltui.metrics.view.job_view import View
+
+
+def compute(view: View) -> Result:
+    """The state of every run."""
+    told, (first, _) = told_runs(view, completeness, "how it ended")
+    states = [done.state for _, done in told]
+    details: dict[str, Any] = {
+        "num_incomplete": states.count("incomplete"),
+        "num_unmarked": states.count("unmarked"),
+        "num_runs": len(told),
+        "runs": [_row(run, done) for run, done in told],
+    }
+    warnings = [f"{run.name}: {done.sentence}" for run, done in told if done.sentence]
+    return run_answer(
+        METRIC,
+        view,
+        details,
+        told=told[:1],
+        leading=first,
+        basis={"complete": "a mark of completion, or the end that the program's log prints"},
+        warnings=warnings,
+    )
+
+
+def _row(run: Run, done: Completeness) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "state": done.state,
+        "present": list(done.present),
+        "missing": list(done.missing),
+        "faults": list(done.faults),
+        "ended": done.ended,
+        "last_step": done.last_step,
+        "total_steps": done.total_steps,
+        "problems": list(run.problems),
+    }
+
+
+METRIC = Metric(
+    name="run_completeness",
+    unit="runs",
+    definition="Number of runs that did not end by themselves, out of all run directories found.",
+    needs=NEEDS,
+    keys=("num_incomplete", "num_unmarked", "num_runs", "runs"),
+    headline="num_incomplete",
+    compute=compute,
+    label="incomplete runs",
+    higher_is_better=False,
+    category="runs",
+    needs_traces=False,
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,64 @@
+"""Losses of a training run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.runs.key_figures import Loss, loss
+from ccltui.metrics.runs.run_files import Run
+from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, told_runs
+
+if TYPE_CHECKING:
+    from ccltui.metrics.result import Result
+    from ccltui.metrics.view.job_view import View
+
+
+def compute(view: View) -> Result:
+    """The last training loss and the best of validation."""
+    told, (run, found) = told_runs(view, loss, "a loss")
+    details: dict[str, Any] = {
+        **_row(run, found),
+        "train_loss": list(found.curve),
+        "steps": list(found.steps),
+        "runs": [_row(one, value) for one, value in told],
+    }
+    return run_answer(METRIC, view, details, told=told, leading=run, basis={"source": found.source})
+
+
+def _row(run: Run, found: Loss) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "last_train_loss": found.last_train,
+        "best_val_loss": found.best_val,
+        "num_points": len(found.curve),
+    }
+
+
+METRIC = Metric(
+    name="run_loss",
+    unit="nats",
+    definition=(
+        "Last training loss that a run recorded: of its last step where steps are logged, else "
+        "the mean of its last epoch."
+    ),
+    needs=NEEDS,
+    keys=(
+        "run",
+        "last_train_loss",
+        "best_val_loss",
+        "num_points",
+        "train_loss",
+        "steps",
+        "runs",
+    ),
+    headline="last_train_loss",
+    compute=compute,
+    label="training loss",
+    higher_is_better=False,
+    category="runs",
+    needs_traces=False,
+    parameters=PARAMETERS,
+)
+metric_cal = metric_cal_of(METRIC.name)

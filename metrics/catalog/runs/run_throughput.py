@@ -1,0 +1,85 @@
+"""Tokens per second of a training run, as the run itself recorded them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Reason
+from ccltui.metrics.runs.completeness import completeness
+from ccltui.metrics.runs.key_figures import Throughput, throughput
+from ccltui.metrics.runs.run_files import Run
+from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, told_runs
+
+if TYPE_CHECKING:
+    from ccltui.metrics.result import Result
+    from ccltui.metrics.view.job_view import View
+
+
+def compute(view: View) -> Result:
+    """What each run states; a profiled or incomplete one is marked."""
+    told, (run, rate) = told_runs(view, throughput, "its throughput")
+    done = completeness(run)
+    reasons = []
+    if done.state == "incomplete":
+        reasons.append(Reason("incomplete_run", f"{run.name}: {done.sentence}"))
+    warnings = list(rate.checks)
+    if run.profiled:
+        warnings.append("nsys was recording: this is no evidence of throughput")
+    rows = [_row(one, value) for one, value in told]
+    details = {key: rows[[one for one, _ in told].index(run)].get(key) for key in _OF_LEADING}
+    details["runs"] = rows
+    return run_answer(
+        METRIC,
+        view,
+        details,
+        told=told,
+        leading=run,
+        basis={"source": rate.source, "window": "training wall, validation left out"},
+        reasons=reasons,
+        warnings=warnings,
+    )
+
+
+def _row(run: Run, rate: Throughput) -> dict[str, Any]:
+    size = run.world_size
+    return {
+        "run": run.name,
+        "tokens_per_s": rate.tokens_per_s,
+        "tokens_per_s_per_gpu": rate.tokens_per_s / size if size else None,
+        "world_size": size,
+        "per_epoch_tokens_per_s": list(rate.per_epoch),
+        "profiled": run.profiled,
+        "state": completeness(run).state,
+        "source": rate.source,
+    }
+
+
+_OF_LEADING = (
+    "run",
+    "tokens_per_s",
+    "tokens_per_s_per_gpu",
+    "world_size",
+    "per_epoch_tokens_per_s",
+    "profiled",
+)
+
+METRIC = Metric(
+    name="run_throughput",
+    unit="tokens/s",
+    definition=(
+        "Training tokens of all ranks per second of training wall time, validation left out, as "
+        "the run recorded them: the mean of its epochs, else of its logged steps."
+    ),
+    needs=NEEDS,
+    keys=(*_OF_LEADING, "runs"),
+    headline="tokens_per_s",
+    compute=compute,
+    label="throughput of the run",
+    higher_is_better=True,
+    category="runs",
+    needs_traces=False,
+    parameters=PARAMETERS,
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,1 @@
+"""Metrics of stragglers: lag, causes, blame, clocks, mismatches."""

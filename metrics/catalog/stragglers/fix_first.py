@@ -1,0 +1,135 @@
+"""fix_first: what the job loses most time to, in words, and where each loss is seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
+from ccltui.metrics.device.device_time import (
+    device_ranks,
+    require_communication_on_device,
+    without_device,
+)
+from ccltui.metrics.device.time_losses import OTHERS, UNKNOWN, Loss, losses
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.collective_selection import describe_group
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+SHOWN: Final = 3
+
+_IDLE: Final = {
+    "data_loading": "the device is idle while the host loads data",
+    "synchronisation": "the device is idle while the host waits for it or for a stream",
+    "allocation": "the device is idle while the host allocates memory",
+    "operators": "the device is idle while the host is still in operators: launches come late",
+    "host_other": "the device is idle: launches come late, and the host is in nothing recorded",
+    "launch_latency": "the device is idle between a launch and its start",
+    "between_kernels": "the device is idle in short gaps between kernels",
+    "dependency": "work launched in time waits for another stream or an event",
+    UNKNOWN: "the device is idle, and no launch is recorded that would tell why",
+}
+
+
+def compute(view: View) -> Result:
+    """Divide what is not computing, and tell the largest parts."""
+    ranks = device_ranks(view)
+    require_communication_on_device(ranks)
+    window = sum(rank.window_ns for rank in ranks)
+    found = losses(view, ranks)
+    lost = sum(loss.lost_ns for loss in found)
+    rows = [_row(view, loss, window, len(ranks)) for loss in found]
+    top = sum(loss.lost_ns for loss in found[:SHOWN])
+    details: dict[str, Any] = {
+        "top_loss_ratio": ratio(top, window),
+        "lost_ratio": ratio(lost, window),
+        "lost_ms": milliseconds(lost) / len(ranks),
+        "window_ms": milliseconds(window) / len(ranks),
+        "losses": rows,
+        "per_rank": {
+            rank.label: {
+                "lost_ms": milliseconds(sum(one.by_rank.get(rank.label, 0) for one in found))
+            }
+            for rank in ranks
+        },
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "lost": "no kernel computes; the losses add up to it, in this order where they meet: "
+            "waiting, communication, copies, idle",
+            "waiting": "exposed time before the last rank of a collective arrived, by that rank",
+            "aggregate": "ms are means over ranks, shares come from sums",
+        },
+        reasons=without_device(view),
+    )
+
+
+def _row(view: View, loss: Loss, window_ns: int, num_ranks: int) -> dict[str, Any]:
+    lost_ms, share = milliseconds(loss.lost_ns) / num_ranks, ratio(loss.lost_ns, window_ns)
+    part = "" if share is None else f", {share:.1%} of the time"
+    return {
+        "kind": loss.kind,
+        "what": loss.what,
+        "lost_ms": lost_ms,
+        "share": share,
+        "sentence": f"{lost_ms:.4g} ms per rank{part}: {_words(loss)}",
+        "evidence": _evidence(view, loss),
+    }
+
+
+def _words(loss: Loss) -> str:
+    if loss.kind == "straggler":
+        if loss.what == OTHERS:
+            return "ranks wait for others that come late now and then"
+        return f"the others wait for rank {loss.what}, which comes late"
+    if loss.kind == "communication":
+        name = "communication" if loss.what == UNKNOWN else loss.what
+        return f"{name} is not hidden by computing"
+    if loss.kind == "copies":
+        return "copies run while nothing computes"
+    return _IDLE[loss.what]
+
+
+def _evidence(view: View, loss: Loss) -> dict[str, Any] | None:
+    """Rank, time since the origin, and the collective or the length of the longest stretch."""
+    place = loss.place
+    if place is None:
+        return None
+    at = int(view.on_job_clock(place.label, np.array(place.time_ns, np.int64))) - view.origin_ns
+    seen: dict[str, Any] = {"rank": place.label, "time_us": microseconds(at)}
+    if loss.kind != "straggler":
+        seen["length_us"] = microseconds(loss.weight)
+    elif place.number >= 0:
+        arrived = view.arrivals.groups[place.number]
+        seen["group"] = describe_group(view, arrived.match.group)["group"]
+        seen["group_number"], seen["index"] = place.number, place.row
+    return seen
+
+
+METRIC = Metric(
+    name="fix_first",
+    unit="ratio",
+    definition=(
+        "Share of the measured time of all ranks that the three largest losses take; losses divide "
+        "the time in which no kernel computes, without rest: waiting for a late rank, exposed "
+        "communication, copies, and idle time by its cause."
+    ),
+    needs=("GPU kernels",),
+    keys=("top_loss_ratio", "lost_ratio", "lost_ms", "window_ms", "losses", "per_rank"),
+    headline="top_loss_ratio",
+    compute=compute,
+    label="largest losses",
+    higher_is_better=False,
+    category="time",
+)
+metric_cal = metric_cal_of(METRIC.name)

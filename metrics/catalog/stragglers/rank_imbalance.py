@@ -1,0 +1,94 @@
+"""Whether ranks have unequal work: computation alone, since waits make totals equal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.arrays.statistics import mean, milliseconds, over_ranks, ratio
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+
+def compute(view: View) -> Result:
+    """Computation of the busiest rank over that of the mean rank."""
+    ranks = device_ranks(view)
+    if len(ranks) < 2:
+        of = f" of {view.world_size}" if view.world_size else ""
+        raise refuse("single_rank", f"{len(ranks)}{of} ranks found; an imbalance needs 2")
+    work = {rank.label: rank.comp.total_ns for rank in ranks}
+    average = mean(list(work.values())) or 0.0
+    if not average:
+        raise refuse("not_applicable", "no rank computes in the measured time")
+    busiest = max(work, key=lambda label: work[label])
+    details: dict[str, Any] = {
+        "imbalance_ratio": ratio(work[busiest], average),
+        "busiest_rank": busiest,
+        "comp_time_ms": over_ranks(work, milliseconds),
+        "per_step": _per_step(ranks),
+        "per_rank": {
+            label: {"comp_time_ms": milliseconds(ns), "of_mean_ratio": ratio(ns, average)}
+            for label, ns in work.items()
+        },
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={"work": "union of computing kernels: collectives and copies are left out"},
+        reasons=without_device(view),
+        warnings=_uneven_windows(ranks),
+    )
+
+
+def _per_step(ranks: list[RankView]) -> dict[str, dict[str, Any]]:
+    """Imbalance of every step that all ranks have."""
+    steps: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for rank in ranks:
+        for step, covered in rank.covered_by_step(rank.comp).items():
+            steps[step][rank.label] = covered
+    table = {}
+    for step, work in sorted(steps.items()):
+        average = mean(list(work.values()))
+        if len(work) == len(ranks) and average:
+            busiest = max(work, key=lambda label: work[label])
+            row = {"imbalance_ratio": work[busiest] / average, "busiest_rank": busiest}
+            table[str(step)] = row
+    return table
+
+
+def _uneven_windows(ranks: list[RankView]) -> list[str]:
+    """A caution where what is compared was not recorded for the same steps."""
+    steps = {tuple(step.id for step in rank.steps) for rank in ranks}
+    if len(steps) > 1:
+        return ["the ranks were recorded in different steps: compare per_step"]
+    if not any(rank.by_steps for rank in ranks):
+        return ["no steps are marked: the ranks may have been recorded for different times"]
+    return []
+
+
+METRIC = Metric(
+    name="rank_imbalance",
+    unit="ratio",
+    definition=(
+        "Time in computing kernels on the busiest rank over its mean over ranks; 1 is even. "
+        "Collectives are left out, since waiting in them evens out every total."
+    ),
+    needs=("GPU kernels", "2 ranks"),
+    keys=("imbalance_ratio", "busiest_rank", "comp_time_ms", "per_step", "per_rank"),
+    headline="imbalance_ratio",
+    compute=compute,
+    label="work imbalance",
+    higher_is_better=False,
+    category="stragglers",
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,312 @@
+"""straggler_cause: why ranks came late, in one word each and with the numbers behind it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
+from ccltui.metrics.collectives.causes.chain import chains_of
+from ccltui.metrics.collectives.causes.root_rule import why_unknown
+from ccltui.metrics.collectives.causes.verdicts import (
+    CAUSES,
+    MEANINGS,
+    UNKNOWN,
+    may_name,
+    usual_confidence,
+)
+from ccltui.metrics.collectives.lateness import lag_tables
+from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, Instance, describe
+from ccltui.metrics.collectives.reports.late_arrivals import (
+    NOBODY_LATE,
+    Blamed,
+    blamed_of,
+    worst_of,
+)
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.collective_selection import (
+    chosen_of,
+    describe_group,
+    parts_of,
+    require_ranks,
+    source_of_times,
+)
+from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.columns import I64, Bool
+
+MAX_EXAMINED: Final = 20_000
+MAX_SHOWN: Final = 10
+
+_UNKNOWN = CAUSES.index(UNKNOWN)
+_NOBODY: Final = dict.fromkeys(("main_rank", "main_cause", "main_confidence", "main_why"))
+
+
+def compute(view: View) -> Result:
+    """Causes of the selected late arrivals, the worst of them with their evidence."""
+    require_ranks(view)
+    source, warnings = source_of_times(view)
+    parts = parts_of(view)
+    chosen = chosen_of(view)
+    match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
+    require_possible(match)
+    blamed = blamed_of(view, parts, MAX_EXAMINED)
+    lag = sum(one.lag for one in blamed)
+    explained = sum(one.explained_ns for one in blamed)
+    examined = sum(len(one.rows) for one in blamed)
+    total = sum(one.num_blamed for one in blamed)
+    worst = worst_of(blamed, MAX_SHOWN)
+    chains_of(view.facts.causes, worst)  # told together; each description finds its own
+    details: dict[str, Any] = {
+        "explained_ratio": ratio(explained, lag),
+        **_main(view, blamed),
+        "num_blamed": total,
+        "num_examined": examined,
+        "num_unknown": sum(int((one.verdicts.cause == _UNKNOWN).sum()) for one in blamed),
+        "blamed_lag_ms": milliseconds(lag),
+        "explained_lag_ms": milliseconds(explained),
+        "other_stages_lag_ms": milliseconds(
+            sum(int(one.lag_ns[~one.verdicts.alike].sum()) for one in blamed)
+        ),
+        "causes": _causes(blamed),
+        "per_rank": _per_rank(blamed),
+        "by_group": _by_group(view, blamed),
+        "per_step": _per_step(blamed),
+        "worst": [_shown(describe(view, number, row)) for number, row in worst],
+        "meanings": _meanings(blamed),
+        "match": match,
+    }
+    if examined < total:
+        warnings = [*warnings, f"the {examined} worst of {total} late arrivals are examined"]
+    if not total:
+        warnings = [*warnings, NOBODY_LATE]
+    return answer(
+        METRIC,
+        view,
+        details,
+        source=source,
+        basis={
+            "late": f"lag above {microseconds(view.arrivals.floor_ns):g} us",
+            "peers": "median of the ranks less late than half of the lag",
+            "since": "the last time the ranks waited for each other",
+            "named": "the cause that explains at least half of the lateness",
+            "main": "of lag against ranks of the same stage, where there is any; else of all; "
+            "unknown where the cause of more than half of the lag is, and that rank's is less than "
+            "a fifth",
+            "other_stages_lag_ms": "lag against ranks of other pipeline stages alone, who do other "
+            "work: the order of stages may bring it; blame_chain follows it",
+        },
+        reasons=match_reasons(view, match),
+        warnings=[*warnings, *match_warnings(view, match)],
+    )
+
+
+def _causes(blamed: Sequence[Blamed]) -> dict[str, dict[str, Any]]:
+    """Number, lag and wait caused of each cause, that with most lag first."""
+    found: dict[str, list[int]] = {}
+    total = sum(one.lag for one in blamed)
+    sure: dict[str, list[int]] = {}
+    for one in blamed:
+        for cause in distinct_values(one.verdicts.cause).tolist():
+            rows = one.verdicts.cause == cause
+            sums = found.setdefault(CAUSES[cause], [0, 0, 0])
+            sums[0] += int(rows.sum())
+            sums[1] += int(one.lag_ns[rows].sum())
+            sums[2] += int(one.caused_wait_ns[rows].sum())
+            counts = np.bincount(one.verdicts.confidence[rows], minlength=3)
+            known = sure.setdefault(CAUSES[cause], [0, 0, 0])
+            sure[CAUSES[cause]] = [a + int(b) for a, b in zip(known, counts, strict=True)]
+    ordered = sorted(found, key=lambda name: -found[name][1])
+    return {
+        name: {
+            "count": found[name][0],
+            "lag_ms": milliseconds(found[name][1]),
+            "share_of_lag": ratio(found[name][1], total),
+            "caused_wait_ms": milliseconds(found[name][2]),
+            "confidence": dict(zip(CONFIDENCES, sure[name], strict=True)),
+        }
+        for name in ordered
+    }
+
+
+def _lag_by_cause(lag_ns: Any, cause: Any) -> dict[str, float]:
+    sums = np.bincount(cause, weights=lag_ns, minlength=len(CAUSES))
+    order = np.argsort(-sums, kind="stable")
+    return {CAUSES[i]: milliseconds(int(sums[i])) for i in order if sums[i] > 0}
+
+
+def _per_rank(blamed: Sequence[Blamed]) -> dict[str, dict[str, float]]:
+    """Lag of each late rank by cause, in ms."""
+    lag: defaultdict[str, list[Any]] = defaultdict(list)
+    for one in blamed:
+        late = one.verdicts.targets.late
+        for member in distinct_values(late).tolist():
+            rows = late == member
+            label = one.part.arrived.labels[member]
+            lag[label].append((one.lag_ns[rows], one.verdicts.cause[rows]))
+    joined = {
+        label: tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+        for label, parts in lag.items()
+    }
+    ordered = sorted(joined, key=lambda label: -int(joined[label][0].sum()))
+    return {label: _lag_by_cause(*joined[label]) for label in ordered}
+
+
+def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
+    """The rank with most lag, the cause of most of it, how sure that is, and why in words.
+
+    Lags against other stages of a pipeline alone, which its order brings, count only where there
+    are no others; those with which the recording begins last of all. A bystander is not named.
+    """
+    later = [~one.verdicts.begins for one in blamed]
+    alike = [one.verdicts.alike & rows for one, rows in zip(blamed, later, strict=True)]
+    every = [np.ones(len(rows), np.bool_) for rows in later]
+    chosen = next((some for some in (alike, later) if any(rows.any() for rows in some)), every)
+    if not any(rows.any() for rows in chosen):
+        return _NOBODY
+    names = sorted({label for one in blamed for label in one.part.arrived.labels})
+    places = {label: place for place, label in enumerate(names)}
+    parts = (_columns(one, rows, places) for one, rows in zip(blamed, chosen, strict=True))
+    label, cause, confidence, lag, number, row = np.concatenate(list(parts), axis=1)
+    # float64 counts whole nanoseconds exactly up to 104 days
+    per_rank = np.bincount(label, lag)
+    main = int(np.flatnonzero(per_rank == per_rank[label].max())[-1])
+    reason = int(np.bincount(cause[label == main], lag[label == main]).argmax())
+    here = np.flatnonzero((label == main) & (cause == reason))
+    own = int(lag[here].sum())
+    whole, unknown = _whole(blamed, later if any(rows.any() for rows in later) else every)
+    if not may_name(own / whole, unknown / whole):
+        why = why_unknown("lag", whole, unknown, (names[main], CAUSES[reason], own))
+        return {**_NOBODY, "main_cause": UNKNOWN, "main_why": why}
+    worst = here[np.lexsort((row[here], number[here], lag[here]))[-1]]
+    return {
+        "main_rank": names[main],
+        "main_cause": CAUSES[reason],
+        "main_confidence": CONFIDENCES[usual_confidence(lag[here], confidence[here])],
+        "main_why": describe(view, int(number[worst]), int(row[worst])).why,
+    }
+
+
+def _whole(blamed: Sequence[Blamed], rows: Sequence[Bool]) -> tuple[int, int]:
+    """Lag of some late arrivals, and the part of it of which the cause is unknown, in ns."""
+    lag = np.concatenate([one.lag_ns[mine] for one, mine in zip(blamed, rows, strict=True)])
+    cause = np.concatenate(
+        [one.verdicts.cause[mine] for one, mine in zip(blamed, rows, strict=True)]
+    )
+    return int(lag.sum()), int(lag[cause == _UNKNOWN].sum())
+
+
+def _columns(one: Blamed, rows: Bool, places: Mapping[str, int]) -> I64:
+    """Late rank (its place), cause, confidence, lag, group and instance, int64 [6, n]."""
+    place = np.array([places[label] for label in one.part.arrived.labels], np.int64)
+    found = one.verdicts
+    number = np.full(len(found), one.part.number, np.int64)
+    given = (found.cause, found.confidence, one.lag_ns, number, one.rows)
+    return np.stack([column[rows] for column in (place[found.targets.late], *given)])
+
+
+def _by_group(view: View, blamed: Sequence[Blamed]) -> list[dict[str, Any]]:
+    return [
+        {
+            **describe_group(view, one.part.arrived.match.group),
+            "num_blamed": one.num_blamed,
+            "lag_ms": milliseconds(one.lag),
+            "causes_ms": _lag_by_cause(one.lag_ns, one.verdicts.cause),
+        }
+        for one in blamed
+    ]
+
+
+def _per_step(blamed: Sequence[Blamed]) -> list[dict[str, Any]]:
+    if not blamed:
+        return []
+    step = np.concatenate([one.part.arrived.match.step[one.rows] for one in blamed])
+    lag = np.concatenate([one.lag_ns for one in blamed])
+    cause = np.concatenate([one.verdicts.cause for one in blamed])
+    return [
+        {"step": int(one), "causes_ms": _lag_by_cause(lag[step == one], cause[step == one])}
+        for one in distinct_values(step[step >= 0])
+    ]
+
+
+def _meanings(blamed: Sequence[Blamed]) -> dict[str, str]:
+    present = {
+        CAUSES[cause] for one in blamed for cause in distinct_values(one.verdicts.cause).tolist()
+    }
+    return {name: MEANINGS[name] for name in CAUSES if name in present}
+
+
+def _shown(found: Instance) -> dict[str, Any]:
+    """A worst late arrival with its evidence."""
+    row = found.to_dict()
+    evidence = found.evidence
+    if evidence is None:
+        return row
+    since = None if evidence.since is None else list(evidence.since)
+    return {
+        **row,
+        "since": since,
+        "excess_us": microseconds(evidence.excess_ns),
+        "more_us": {name: microseconds(ns) for name, ns in evidence.parts_ns.items()},
+        "kernels": [
+            {
+                "name": kernel.name,
+                "more_us": microseconds(kernel.more_ns),
+                "count": kernel.late_count,
+                "peers_count": kernel.peers_count,
+            }
+            for kernel in evidence.kernels
+        ],
+        "host": [
+            {"cause": one.cause, "name": one.name, "longest_us": microseconds(one.dur_ns)}
+            for one in evidence.host
+        ],
+        "elements_ratio": evidence.elements_ratio,
+    }
+
+
+METRIC = Metric(
+    name="straggler_cause",
+    unit="ratio",
+    definition=(
+        "Share of the lag of late ranks that the trace explains: what the last rank did beyond "
+        "the median of its punctual peers since they last waited for each other, where one thing "
+        "makes up at least half of it; over the lag of all collectives that blame a rank."
+    ),
+    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    keys=(
+        "explained_ratio",
+        "main_rank",
+        "main_cause",
+        "main_confidence",
+        "main_why",
+        "num_blamed",
+        "num_examined",
+        "num_unknown",
+        "blamed_lag_ms",
+        "explained_lag_ms",
+        "other_stages_lag_ms",
+        "causes",
+        "per_rank",
+        "by_group",
+        "per_step",
+        "worst",
+        "meanings",
+        "match",
+    ),
+    headline="explained_ratio",
+    compute=compute,
+    lists_measured=False,
+    label="explained lag",
+    category="stragglers",
+)
+metric_cal = metric_cal_of(METRIC.name)

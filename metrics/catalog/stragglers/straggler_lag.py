@@ -1,0 +1,185 @@
+"""straggler_lag: which rank makes the others wait at collectives, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.statistics import mean, microseconds, ratio
+from ccltui.metrics.collectives.lateness import lag_tables
+from ccltui.metrics.collectives.lateness.blame import Chosen, is_persistent, patterns, tally
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.collective_selection import (
+    chosen_of,
+    describe_group,
+    parts_of,
+    require_ranks,
+    source_of_times,
+    step_times,
+)
+from ccltui.metrics.view.match_quality import match_reasons, match_warnings, require_possible
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+_EVIDENCE: Final = {
+    1: "communicator and sequence number",
+    2: "group and sequence number",
+    3: "step and ordinal",
+    4: "order",
+}
+
+
+def compute(view: View) -> Result:
+    """Lag, wait and blame over the selected collectives of the selected ranks."""
+    require_ranks(view)
+    source, warnings = source_of_times(view)
+    labels = [rank.label for rank in view.ranks]
+    parts = parts_of(view)
+    chosen = chosen_of(view)
+    match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
+    require_possible(match)
+    lag = np.concatenate([one.lateness.lag_ns for one in chosen])
+    overall = lag_tables.summary(lag)
+    details = {
+        **{key: overall[key] for key in _HEADLINES},
+        "num_collectives": len(lag),
+        **_wait_and_blame(view, chosen, labels),
+        **_against_steps(view, chosen, labels, overall["mean_lag_us"]),
+        "lag_clock_free": overall,
+        "lag_aligned": _aligned(view, chosen, labels),
+        "clock": lag_tables.clock_table(view.clocks, labels),
+        "by_group": lag_tables.by_group(chosen, labels, lambda index: describe_group(view, index)),
+        "end_spread_us": lag_tables.end_spread(chosen),
+        "match": match,
+        "floor_us": microseconds(view.arrivals.floor_ns),
+    }
+    basis = {
+        "lag": "clock_free",
+        "clock": view.arrivals.basis if details["lag_aligned"] else "unknown",
+        "matching": _EVIDENCE[match["level"]],
+        "stragglers": "blamed_share above 1.5 / ranks, 3 times at least",
+        "selection": "a collective belongs where its first arrival does",
+        "lag_fraction_of_step": "of the group with the largest sum in the step",
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source=source,
+        basis=basis,
+        reasons=match_reasons(view, match),
+        warnings=[*warnings, *_warnings(view, details)],
+    )
+
+
+def _wait_and_blame(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, Any]:
+    found = tally(chosen, len(labels))
+    present = sorted({int(member) for one in chosen for member in one.members})
+    stragglers = found.stragglers()
+    return {
+        "num_ranks": len(present),
+        "worst_straggler": view.ranks[stragglers[0]].rank if stragglers else None,
+        "stragglers": [view.ranks[index].rank for index in stragglers],
+        "persistent": bool(stragglers) and is_persistent(chosen, stragglers[0]),
+        "patterns": {labels[i]: name for i, name in patterns(chosen, len(labels)).items()},
+        "ties": sum(int((one.lateness.last < 0).sum()) for one in chosen),
+        "blame": lag_tables.blame(found, labels, present),
+        "wait_us": {labels[i]: microseconds(int(found.wait_ns[i])) for i in present},
+        "per_rank_end_times_us": lag_tables.end_times(chosen, labels),
+    }
+
+
+def _against_steps(
+    view: View, chosen: Sequence[Chosen], labels: Sequence[str], mean_lag_us: float
+) -> dict[str, Any]:
+    step_time = step_times(view.ranks)
+    rows = lag_tables.per_step(chosen, labels, step_time)
+    timed = [row for row in rows if row["step_time_us"] is not None]
+    average = mean([microseconds(length) for length in step_time.values()])
+    return {
+        "normalized_lag": ratio(mean_lag_us, average) if average else None,
+        "lag_fraction_of_step": ratio(
+            sum(row["lag_us"] for row in timed), sum(row["step_time_us"] for row in timed)
+        ),
+        "per_step": rows,
+    }
+
+
+def _aligned(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, Any] | None:
+    """The measure by corrected starts, with its error bar; None where no clock is known."""
+    known = [(one.members, one.aligned) for one in chosen if one.aligned is not None]
+    if not known:
+        return None
+    residual = view.clocks.residual_p95_ns
+    wait: dict[str, int] = {}
+    for members, lateness in known:
+        for member, total in zip(members.tolist(), lateness.wait_ns.sum(axis=0), strict=True):
+            wait[labels[member]] = wait.get(labels[member], 0) + int(total)
+    return {
+        **lag_tables.summary(np.concatenate([lateness.lag_ns for _, lateness in known])),
+        "wait_us": {label: microseconds(wait[label]) for label in labels if label in wait},
+        "uncertainty_us": None if residual is None else microseconds(residual),
+    }
+
+
+def _warnings(view: View, details: Mapping[str, Any]) -> list[str]:
+    warnings = match_warnings(view, details["match"])
+    if details["lag_aligned"] is None:
+        warnings.append("the clocks are not known against each other: only durations are compared")
+    if details["normalized_lag"] is None:
+        warnings.append("no step that all ranks have: the lag is not set against the step time")
+    return warnings
+
+
+_HEADLINES: Final = ("mean_lag_us", "p50_lag_us", "p95_lag_us", "max_lag_us", "min_lag_us")
+
+METRIC = Metric(
+    name="straggler_lag",
+    unit="us",
+    definition=(
+        "Time from the first to the last rank's arrival at a collective, told from its longest "
+        "and shortest duration over ranks; mean over the collectives that all ranks of a group "
+        "wait for."
+    ),
+    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    keys=(
+        "mean_lag_us",
+        "p50_lag_us",
+        "p95_lag_us",
+        "max_lag_us",
+        "num_collectives",
+        "num_ranks",
+        "min_lag_us",
+        "normalized_lag",
+        "lag_fraction_of_step",
+        "lag_clock_free",
+        "lag_aligned",
+        "clock",
+        "blame",
+        "wait_us",
+        "worst_straggler",
+        "stragglers",
+        "persistent",
+        "patterns",
+        "ties",
+        "floor_us",
+        "per_step",
+        "by_group",
+        "end_spread_us",
+        "match",
+        "per_rank_end_times_us",
+    ),
+    headline="mean_lag_us",
+    compute=compute,
+    aliases=("straggler_lag_16",),
+    label="straggler lag",
+    category="stragglers",
+    higher_is_better=False,
+)
+metric_cal = metric_cal_of(METRIC.name)

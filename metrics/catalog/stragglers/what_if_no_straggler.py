@@ -1,0 +1,268 @@
+"""what_if_no_straggler: how long steps would take if no rank were later than its like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.collectives.lateness.blame import tally
+from ccltui.metrics.collectives.lateness.lag_tables import match_table
+from ccltui.metrics.collectives.replay.replay_order import StuckError
+from ccltui.metrics.collectives.replay.what_if import StepEnds, WhatIf
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
+from ccltui.metrics.view.data_quality import some_of
+from ccltui.metrics.view.match_quality import match_reasons
+from ccltui.metrics.view.provenance import answer, source_of
+
+if TYPE_CHECKING:
+    from ccltui.metrics.collectives.replay.what_if import F64
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.columns import Bool
+
+MAX_REPLAY_ERROR: Final = 0.05
+"""Share of the mean step by which the unchanged replay may miss any step."""
+ROUNDING: Final = 1e-6
+"""Share of the step by which a replay with less work may end later: sums of floats do."""
+MAX_RANKS: Final = 8
+MAX_REPLAYED: Final = 500_000
+"""So many calls are replayed for ranks one at a time, but one rank at least."""
+MAX_UNLINKED: Final = 0.1
+
+
+def compute(view: View) -> Result:
+    """Step times without the excess of all ranks, and of each of those that caused most waiting."""
+    require_ranks(view)
+    source, warnings = source_of(view.ranks)
+    _require_devices(view, source)
+    what_if = WhatIf(view)
+    try:
+        return _answered(view, what_if, warnings)
+    except StuckError as error:
+        raise refuse("unmatched_collectives", f"the job cannot be replayed: {error}") from None
+
+
+def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
+    measured = what_if.measured
+    chosen = _chosen_steps(view, measured)
+    error = _replay_error(measured, what_if.unchanged)
+    mean = float(measured.length_ns.mean())
+    if error > MAX_REPLAY_ERROR * mean:
+        raise refuse(
+            "not_applicable",
+            f"replayed unchanged, a step is {error / mean:.1%} of a step off its measured end: "
+            "the replay does not know what these ranks wait for",
+        )
+    if not what_if.stretches:
+        raise refuse("not_applicable", "no two ranks run the same program")
+    was = what_if.unchanged.length_ns[chosen]
+    ideal = what_if.even().length_ns[chosen]
+    if _is_longer(was, ideal):
+        raise refuse("not_physical", _why_not_physical(was, ideal))
+    alone = _alone(what_if)
+    without = {
+        label: _saved(was, what_if.without(label).length_ns[chosen])
+        for label in _suspects(view, what_if)
+    }
+    per_step = _per_step(measured, chosen, was, ideal)
+    details: dict[str, Any] = {
+        "slowdown": max(float(was.sum() / ideal.sum()), 1.0),
+        **_saved(was, ideal),
+        "num_steps": len(was),
+        "without_rank": without,
+        "per_step": per_step,
+        "replay_error_us": error / 1000,
+        "replay_error_pct": 100 * error / mean,
+        "unlinked_share": what_if.unlinked_share,
+        "alone": alone,
+    }
+    if alone:
+        warnings = [*warnings, f"no other rank runs the program of rank {', '.join(alone[:8])}"]
+    warnings = [*warnings, *_refused(without, per_step)]
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "step": "from the last end of device work of the step before, over ranks; the first of "
+            "several steps is left out, an only one counts from the first device work",
+            "ideal": "between two calls every rank takes the median of those that run its program, "
+            "the shorter of two in the middle",
+            "replay": "collectives end as long after the last arrival as they did",
+            "not_replayed": "the host: where it is ahead of the device, it stays so",
+            "longer": f"what replays longer by more than {ROUNDING:g} of itself has no ideal",
+            "ranks": f"at most {MAX_RANKS} that caused most waiting; of long jobs the first alone",
+        },
+        reasons=_reasons(view, what_if),
+        warnings=warnings,
+    )
+
+
+def _reasons(view: View, what_if: WhatIf) -> list[Reason]:
+    parts = parts_of(view)
+    try:
+        chosen = chosen_of(view)
+    except Refusal as refusal:
+        return list(refusal.reasons)
+    match = match_table(chosen, [(part.arrived, part.rows) for part in parts])
+    reasons = match_reasons(view, match)
+    share = what_if.unlinked_share
+    if share > MAX_UNLINKED:
+        text = (
+            f"{share:.0%} of the time in collectives is of calls that are matched to none with "
+            "confidence: it is replayed as it was, and less is saved than could be"
+        )
+        reasons.append(Reason("unmatched_collectives", text))
+    return reasons
+
+
+def _require_devices(view: View, source: str) -> None:
+    if source != "kernel" or not all(one.has_device for one in view.facts.ranks.values()):
+        raise refuse("no_gpu_events", "a replay needs the device work of all ranks")
+    labels = [label for label in view.facts.ranks if label not in view.matches.skipped]
+    if not view.clocks.comparable(labels):
+        raise refuse("clock_unknown", "how the ranks lie to each other at the start is not known")
+    if not all(one.marked_steps[0] for one in view.facts.ranks.values()):
+        raise refuse("no_step_markers", "not every rank marks its steps")
+
+
+def _chosen_steps(view: View, ends: StepEnds) -> Bool:
+    """Which of the measured steps the view selects."""
+    if not ends.steps:
+        raise refuse("no_step_markers", "no step that all ranks have")
+    wanted = {step.id for rank in view.ranks for step in rank.steps}
+    chosen = np.array([step in wanted for step in ends.measured])
+    if not chosen.any():
+        raise refuse("window_empty", "no measured step (the first of several is none) is selected")
+    return chosen
+
+
+def _replay_error(measured: StepEnds, replayed: StepEnds) -> float:
+    return float(np.abs(measured.end_ns - replayed.end_ns).max())
+
+
+def _is_longer(was: F64, would_be: F64) -> bool:
+    """Whether steps with less work to do take longer, by more than rounding."""
+    return float(would_be.sum()) > (1 + ROUNDING) * float(was.sum())
+
+
+def _why_not_physical(was: F64, would_be: F64) -> str:
+    total, ideal = milliseconds(float(was.sum())), milliseconds(float(would_be.sum()))
+    count = len(was)
+    return (
+        f"without any straggler the replayed step takes {ideal / count:.4g} ms, "
+        f"{(ideal - total) / count:.3g} ms ({ideal / total - 1:.2%}) longer than as it was, "
+        f"{total / count:.4g} ms: between two calls the ranks do not do the same work, and the "
+        "replay does not reproduce the schedule of this job"
+    )
+
+
+def _saved(was: F64, would_be: F64) -> dict[str, float | None]:
+    """Step times and what is saved; None where the step would be longer: nothing is saved then."""
+    total, ideal = float(was.sum()), float(would_be.sum())
+    time = milliseconds(total / len(was))
+    if _is_longer(was, would_be):
+        nothing = dict.fromkeys(("ideal_step_time_ms", "saved_ms", "saved_pct"))
+        return {"step_time_ms": time, **nothing}
+    ideal = min(ideal, total)
+    return {
+        "step_time_ms": time,
+        "ideal_step_time_ms": milliseconds(ideal / len(was)),
+        "saved_ms": milliseconds((total - ideal) / len(was)),
+        "saved_pct": 100 * (total - ideal) / total,
+    }
+
+
+def _refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is left out, and why."""
+    found = []
+    ranks = [label for label, row in without.items() if row["saved_ms"] is None]
+    if ranks:
+        found.append(
+            f"as fast as its like, rank {', '.join(ranks)} would make the replayed step longer: "
+            "what it costs is not told"
+        )
+    steps = [str(row["step"]) for row in per_step if row["ideal_ms"] is None]
+    if steps:
+        found.append(
+            f"the replay without stragglers makes {len(steps)} of {len(per_step)} steps longer "
+            f"({some_of(steps)}): they have no ideal"
+        )
+    return found
+
+
+def _per_step(measured: StepEnds, chosen: Bool, was: F64, ideal: F64) -> list[Mapping[str, Any]]:
+    steps = np.array(measured.measured)[chosen].tolist()
+    rows: list[Mapping[str, Any]] = []
+    for step, time, best in zip(steps, was, ideal, strict=True):
+        longer = _is_longer(time, best)
+        shortest = min(float(best), float(time))
+        rows.append(
+            {
+                "step": step,
+                "step_time_ms": milliseconds(float(time)),
+                "ideal_ms": None if longer else milliseconds(shortest),
+                "slowdown": float(time) / shortest if shortest and not longer else None,
+            }
+        )
+    return rows
+
+
+def _alone(what_if: WhatIf) -> list[str]:
+    """Ranks whose program no other rank runs in any step."""
+    together = {rank for one in what_if.stretches for rank in one.ranks}
+    return [label for rank, label in enumerate(what_if.labels) if rank not in together]
+
+
+def _suspects(view: View, what_if: WhatIf) -> list[str]:
+    """Ranks to leave out one at a time: those that caused most waiting, and did cause some."""
+    alone = set(_alone(what_if))
+    try:
+        found = tally(chosen_of(view), len(view.ranks))
+    except Refusal:
+        return []
+    order = np.argsort(-found.caused_wait_ns, kind="stable")
+    labels = [view.ranks[i].label for i in order if found.caused_wait_ns[i] > 0]
+    calls = sum(len(item.calls) for item in view.match_inputs)
+    count = min(MAX_RANKS, max(1, MAX_REPLAYED // max(calls, 1)))
+    return [label for label in labels if label not in alone][:count]
+
+
+METRIC = Metric(
+    name="what_if_no_straggler",
+    unit="ratio",
+    definition=(
+        "Step time over the step time without stragglers: collectives and transfers replayed with "
+        "every rank taking, between two calls, the median of the ranks that run the same program. "
+        "Launches are not replayed: a host that keeps its device waiting keeps it so. Where less "
+        "work makes the step longer, by more than rounding (a millionth), there is no answer."
+    ),
+    needs=("GPU kernels of all ranks", "step markers", "2 ranks that run the same program"),
+    keys=(
+        "slowdown",
+        "step_time_ms",
+        "ideal_step_time_ms",
+        "saved_ms",
+        "saved_pct",
+        "num_steps",
+        "without_rank",
+        "per_step",
+        "replay_error_us",
+        "replay_error_pct",
+        "unlinked_share",
+        "alone",
+    ),
+    headline="slowdown",
+    compute=compute,
+    label="slowdown by stragglers",
+    category="stragglers",
+    higher_is_better=False,
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,1 @@
+"""Metrics of throughput: tokens, FLOPs utilization, comparisons of speed."""

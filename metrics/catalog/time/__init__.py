@@ -1,0 +1,1 @@
+"""Metrics of time: steps, busy and idle time, the critical path."""

@@ -1,0 +1,102 @@
+"""How much of the time the device runs anything, and anything but communication."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.arrays.statistics import milliseconds, ratio
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+
+
+@dataclass(slots=True)
+class Busy:
+    """Sums in ns: any work, work other than collectives, and the time looked at."""
+
+    busy: int = 0
+    useful: int = 0
+    window: int = 0
+
+    def add(self, busy: int, useful: int, window: int) -> None:
+        """Take one more window."""
+        self.busy += busy
+        self.useful += useful
+        self.window += window
+
+    @property
+    def shares(self) -> dict[str, float | None]:
+        """JSON form."""
+        return {
+            "gpu_busy_ratio": ratio(self.busy, self.window),
+            "useful_busy_ratio": ratio(self.useful, self.window),
+        }
+
+
+def compute(view: View) -> Result:
+    """Busy time over windows, in all and step by step."""
+    ranks = device_ranks(view)
+    per_rank: dict[str, Busy] = {rank.label: Busy() for rank in ranks}
+    per_step: defaultdict[int, Busy] = defaultdict(Busy)
+    total = Busy()
+    for rank in ranks:
+        useful = rank.comp | rank.mem
+        whole = (rank.occupied.total_ns, useful.total_ns, rank.window_ns)
+        per_rank[rank.label].add(*whole)
+        total.add(*whole)
+        busy_in, useful_in = rank.covered_by_step(rank.occupied), rank.covered_by_step(useful)
+        for step, start, end in rank.step_windows:
+            if step >= 0:
+                per_step[step].add(busy_in[step], useful_in[step], end - start)
+    details: dict[str, Any] = {
+        **total.shares,
+        "busy_ms": milliseconds(total.busy) / len(ranks),
+        "useful_busy_ms": milliseconds(total.useful) / len(ranks),
+        "window_ms": milliseconds(total.window) / len(ranks),
+        "per_step": {str(step): part.shares for step, part in sorted(per_step.items())},
+        "per_rank": {label: part.shares for label, part in per_rank.items()},
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "aggregate": "sum over ranks of busy time, over that of windows",
+            "useful": "computation and copies: a collective may only wait for other ranks",
+        },
+        reasons=without_device(view),
+    )
+
+
+METRIC = Metric(
+    name="gpu_busy",
+    unit="ratio",
+    definition=(
+        "Share of the measured time in which the device runs a kernel or a copy, "
+        "collectives that wait for other ranks included."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "gpu_busy_ratio",
+        "useful_busy_ratio",
+        "busy_ms",
+        "useful_busy_ms",
+        "window_ms",
+        "per_step",
+        "per_rank",
+    ),
+    headline="gpu_busy_ratio",
+    compute=compute,
+    label="GPU busy",
+    higher_is_better=True,
+    category="time",
+)
+metric_cal = metric_cal_of(METRIC.name)

@@ -1,0 +1,78 @@
+"""How empty the device is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.arrays.statistics import milliseconds, ratio
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+
+def compute(view: View) -> Result:
+    """Idle time of every rank over its windows."""
+    ranks = device_ranks(view)
+    gaps = {rank.label: rank.windows - rank.facts.device_work for rank in ranks}
+    idle = {label: gap.total_ns for label, gap in gaps.items()}
+    window = sum(rank.window_ns for rank in ranks)
+    span = sum(rank.span.total_ns for rank in ranks)
+    span_idle = sum((rank.span - rank.facts.device_work).total_ns for rank in ranks)
+    longest = max((int((g.end_ns - g.start_ns).max()) for g in gaps.values() if len(g)), default=0)
+    details: dict[str, Any] = {
+        "idle_ratio": ratio(sum(idle.values()), window),
+        "idle_ms": milliseconds(sum(idle.values())) / len(ranks),
+        "window_ms": milliseconds(window) / len(ranks),
+        "span_idle_ratio": ratio(span_idle, span),
+        "num_gaps": sum(len(gap) for gap in gaps.values()),
+        "longest_gap_ms": milliseconds(longest),
+        "per_rank": {rank.label: _row(rank, idle[rank.label]) for rank in ranks},
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={"aggregate": "sum over ranks of idle time, over that of windows"},
+        reasons=without_device(view),
+    )
+
+
+def _row(rank: RankView, idle: int) -> dict[str, Any]:
+    return {
+        "idle_ratio": ratio(idle, rank.window_ns),
+        "idle_ms": milliseconds(idle),
+        "window_ms": milliseconds(rank.window_ns),
+    }
+
+
+METRIC = Metric(
+    name="idle_ratio",
+    unit="ratio",
+    definition=(
+        "Share of the measured time in which the device runs no kernel and no copy: waiting for "
+        "the host, not waiting inside a collective, which is a running kernel."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "idle_ratio",
+        "idle_ms",
+        "window_ms",
+        "span_idle_ratio",
+        "num_gaps",
+        "longest_gap_ms",
+        "per_rank",
+    ),
+    headline="idle_ratio",
+    compute=compute,
+    label="GPU idle",
+    higher_is_better=False,
+    category="time",
+)
+metric_cal = metric_cal_of(METRIC.name)

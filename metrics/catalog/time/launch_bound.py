@@ -1,0 +1,107 @@
+"""Whether the host is the limit: gaps that end with a kernel launched too late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
+from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
+from ccltui.metrics.device.device_time import device_ranks, without_device
+from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps, require_launches
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import answer
+from ccltui.parsers.columns import I64
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+
+def compute(view: View) -> Result:
+    """Share of gaps, and of idle time, whose end was launched after the gap began."""
+    ranks = device_ranks(view)
+    require_launches(ranks)
+    gaps = {rank.label: idle_gaps(rank) for rank in ranks}
+    known = sum(int(gap.known.sum()) for gap in gaps.values())
+    if not known:
+        raise refuse("not_applicable", "the device is never idle between launched work")
+    late = sum(int(gap.host_late.sum()) for gap in gaps.values())
+    delays = np.concatenate([_delays(rank) for rank in ranks])
+    p50, p95 = middle_and_rank(delays, 0.95) if len(delays) else (None, None)
+    details: dict[str, Any] = {
+        "launch_bound_ratio": late / known,
+        "launch_bound_time_ratio": ratio(
+            _time(gaps.values(), late=True), _time(gaps.values(), late=False)
+        ),
+        "launch_bound_ms": milliseconds(_time(gaps.values(), late=True)) / len(ranks),
+        "num_gaps": sum(len(gap) for gap in gaps.values()),
+        "num_gaps_unknown": sum(len(gap) for gap in gaps.values()) - known,
+        "launch_delay_p50_us": None if p50 is None else microseconds(p50),
+        "launch_delay_p95_us": None if p95 is None else microseconds(p95),
+        "num_launches": len(delays),
+        "per_rank": {label: _row(gap) for label, gap in gaps.items()},
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "gap": "between pieces of device work, inside the windows",
+            "late": "the launch of what ends the gap began after the gap did",
+            "launch_delay": "start on the device minus start of the launch, at least 0",
+        },
+        reasons=without_device(view),
+    )
+
+
+def _time(gaps: Any, *, late: bool) -> int:
+    return sum(int(gap.inside_ns[gap.host_late if late else gap.known].sum()) for gap in gaps)
+
+
+def _delays(rank: RankView) -> I64:
+    """From launch to start of all work in the windows, ns; clocks that disagree give 0."""
+    gpu, launched = rank.trace.group("gpu"), rank.facts.launched_ns
+    rows = (rank.facts.launch_row >= 0) & rank.starts_inside
+    return np.asarray(np.maximum(gpu.start_ns[rows] - launched[rows], 0))
+
+
+def _row(gap: Gaps) -> dict[str, Any]:
+    return {
+        "launch_bound_ratio": ratio(int(gap.host_late.sum()), int(gap.known.sum())),
+        "launch_bound_ms": milliseconds(int(gap.inside_ns[gap.host_late].sum())),
+        "num_gaps": len(gap),
+    }
+
+
+METRIC = Metric(
+    name="launch_bound",
+    unit="ratio",
+    definition=(
+        "Share of the idle gaps of the device that end with work launched only after the gap "
+        "began, of all gaps whose end has a launch record."
+    ),
+    needs=("GPU kernels", "launch records (correlation ids)"),
+    keys=(
+        "launch_bound_ratio",
+        "launch_bound_time_ratio",
+        "launch_bound_ms",
+        "num_gaps",
+        "num_gaps_unknown",
+        "launch_delay_p50_us",
+        "launch_delay_p95_us",
+        "num_launches",
+        "per_rank",
+    ),
+    headline="launch_bound_ratio",
+    compute=compute,
+    label="gaps by late launch",
+    higher_is_better=False,
+    category="time",
+)
+metric_cal = metric_cal_of(METRIC.name)

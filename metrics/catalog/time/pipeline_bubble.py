@@ -1,0 +1,227 @@
+"""What share of a step a pipeline stage spends without useful work because of the pipeline.
+
+A stage that waits for its neighbour sits inside a receive kernel, so the device looks busy:
+idle time alone is not the bubble.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.arrays.statistics import milliseconds, ratio
+from ccltui.metrics.card.config_conflicts import run_conflicts
+from ccltui.metrics.card.effective_config import PIPELINE
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.model.call_families import runs_on_gloo
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.workload.pipeline import (
+    StageTime,
+    by_stage,
+    group_degree,
+    measure,
+    pipeline_rows,
+    transfer_times,
+)
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+
+def compute(view: View) -> Result:
+    """Idle time plus waiting inside pipeline transfers, over the windows of all stages."""
+    ranks = _measurable(view)
+    degree, disagreeing = _degree(view)
+    warnings: list[str] = []
+    assume = (degree or 1) > 1 and (view.degrees.ep or 1) == 1
+    if degree == 1:
+        raise refuse("not_applicable", "no pipeline: the degree pp is 1")
+    transfers = transfer_times(view, _bandwidth(view))
+    parts = [measure(view, rank, transfers, degree=degree, assume=assume) for rank in ranks]
+    window = sum(part.window for part in parts)
+    if not window:
+        raise refuse("window_empty", "no device work in the steps or the window")
+    bubble = sum(part.bubble for part in parts)
+    method, reasons = _method(ranks, parts, degree)
+    reasons += [*disagreeing, *run_conflicts(view, PIPELINE)]
+    if assume and any(_is_assumed(view, rank) for rank in ranks):
+        warnings.append("point-to-point kernels without metadata are taken for pipeline traffic")
+    details = {
+        "bubble_ratio": bubble / window,
+        "bubble_time_ms": milliseconds(bubble),
+        "total_time_ms": milliseconds(window),
+        "method": method,
+        "num_ranks": len(parts),
+        "warning": "; ".join([*warnings, *(reason.message for reason in reasons)]) or None,
+        "stages": [_stage_row(stage, members) for stage, members in by_stage(parts)],
+        "theoretical_ratio": _theory(view, degree),
+        "schedule": view.card.text("pp_schedule") or None,
+        "microbatches": view.card.count("pp_microbatches"),
+        "pp": degree,
+        "idle_ratio": sum(part.idle for part in parts) / window,
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel" if method != "cpu_only" else ranks[0].calls.source,
+        basis=_basis(method),
+        reasons=reasons,
+        warnings=warnings,
+    )
+
+
+def _measurable(view: View) -> list[RankView]:
+    """Ranks with kernels; where none has any, those that gloo connects."""
+    ranks = [rank for rank in view.ranks if rank.facts.has_kernels]
+    if ranks:
+        return ranks
+    on_cpu = [rank for rank in view.ranks if runs_on_gloo(rank.trace)]
+    if not on_cpu:
+        raise refuse("no_gpu_events", "CPU-only trace: no kernel was recorded on any rank")
+    return on_cpu
+
+
+def _degree(view: View) -> tuple[int | None, list[Reason]]:
+    """Number of stages and who contradicts it; the trace's groups win over the card."""
+    stated, shown = view.degrees.pp, group_degree(view)
+    if shown is not None and stated is not None and stated != shown:
+        text = f"the card says pp = {stated}, the pipeline groups have {shown} ranks"
+        return shown, [Reason("card_conflict", text)]
+    if shown is None and stated is None and view.world_size == 1:
+        return 1, []
+    return shown or stated, []
+
+
+def _bandwidth(view: View) -> float | None:
+    text = view.card.text("p2p_bandwidth_gbps")
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise refuse("card_invalid", f"p2p_bandwidth_gbps = {text!r} is not a number") from None
+
+
+def _method(
+    ranks: list[RankView], parts: list[StageTime], degree: int | None
+) -> tuple[str, list[Reason]]:
+    """How the number came about, and what it does not cover."""
+    if not any(part.num_transfers for part in parts):
+        if not ranks[0].facts.has_kernels:
+            raise refuse("no_gpu_events", "CPU-only trace without pipeline transfers")
+        if degree is None:
+            text = "whether there is a pipeline is unknown: this is idle time, not a bubble"
+            return "idle_only", [Reason("no_process_groups", text)]
+        text = f"pp = {degree}, but no transfer between stages is recorded: idle time only"
+        return "idle_only", [Reason("no_collectives", text)]
+    reasons = []
+    unpaired = sum(part.num_unpaired for part in parts)
+    if unpaired:
+        total = sum(part.num_transfers for part in parts)
+        text = (
+            f"{unpaired} of {total} transfers lack their other side: how long they move data is "
+            "unknown, the bubble is an upper bound"
+        )
+        reasons.append(Reason("unmatched_collectives", text))
+    if not ranks[0].facts.has_kernels:
+        text = "CPU-only trace: waiting inside gloo's transfers, idle time is not counted"
+        return "cpu_only", [*reasons, Reason("no_gpu_events", text)]
+    return "p2p", reasons
+
+
+def _is_assumed(view: View, rank: RankView) -> bool:
+    told, assumed = (pipeline_rows(view, rank.calls, assume=a).sum() for a in (False, True))
+    return bool(assumed > told)
+
+
+def _stage_row(stage: int | None, members: list[StageTime]) -> dict[str, Any]:
+    """Sums over the ranks and steps of one stage."""
+    total = {
+        name: sum(getattr(part, name) for part in members)
+        for name in (
+            "window",
+            "idle",
+            "exposed_p2p",
+            "transfer",
+            "bubble",
+            "warmup",
+            "steady",
+            "cooldown",
+        )
+    }
+    row: dict[str, Any] = {f"{name}_ms": milliseconds(value) for name, value in total.items()}
+    transfers = sum(part.num_transfers for part in members)
+    if transfers and transfers == sum(part.num_unpaired for part in members):
+        row["transfer_ms"] = None
+    return {
+        "stage": stage,
+        "ranks": [part.label for part in members],
+        **row,
+        "bubble_ratio": ratio(total["bubble"], total["window"]),
+    }
+
+
+def _theory(view: View, degree: int | None) -> float | None:
+    """Fill and drain of GPipe, 1F1B or interleaved 1F1B; None for others or unknown numbers."""
+    micro_batches = view.card.count("pp_microbatches")
+    chunks = view.card.count("pp_virtual_stages") or 1
+    schedule = view.card.text("pp_schedule").lower()
+    if degree is None or not micro_batches or "zb" in schedule or "zero" in schedule:
+        return None
+    return (degree - 1) / (chunks * micro_batches + degree - 1)
+
+
+def _basis(method: str) -> dict[str, str]:
+    bubble = {
+        "p2p": "idle + max(0, exposed transfers - transfer time)",
+        "idle_only": "idle",
+        "cpu_only": "max(0, exposed transfers - transfer time)",
+    }
+    return {
+        "bubble": bubble[method],
+        "aggregate": "sum over ranks and steps over their windows",
+        "theory": "(p-1)/(v*m+p-1): GPipe, 1F1B, interleaved with v chunks",
+    }
+
+
+METRIC = Metric(
+    name="pipeline_bubble",
+    unit="ratio",
+    definition=(
+        "Share of the step windows that pipeline stages spend idle or waiting inside transfers "
+        "between stages, beyond the time the data itself takes; summed over stages."
+    ),
+    needs=(
+        "GPU kernels",
+        "pipeline degree, groups or point-to-point metadata",
+        "step markers, or the whole trace is one",
+    ),
+    keys=(
+        "bubble_ratio",
+        "bubble_time_ms",
+        "total_time_ms",
+        "method",
+        "num_ranks",
+        "warning",
+        "stages",
+        "theoretical_ratio",
+        "schedule",
+        "microbatches",
+        "pp",
+        "idle_ratio",
+    ),
+    headline="bubble_ratio",
+    compute=compute,
+    parameters={
+        "p2p_bandwidth_gbps": "of transfers whose other side is not recorded, decimal GB/s",
+        "pp_schedule": "name of the schedule; of zero-bubble ones no theory is given",
+        "pp_virtual_stages": "chunks of the model on each stage; 1 unless given",
+    },
+    aliases=("pipeline_bubble_16",),
+    label="pipeline bubble",
+    higher_is_better=False,
+    category="time",
+)
+metric_cal = metric_cal_of(METRIC.name)

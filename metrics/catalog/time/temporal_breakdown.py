@@ -1,0 +1,97 @@
+"""Where the time of the device goes: computing, communicating, both, copying, or nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.arrays.statistics import milliseconds, ratio
+from ccltui.metrics.device.device_time import (
+    PARTS,
+    device_ranks,
+    mean_row,
+    split_row,
+    split_time,
+    total_of,
+    without_device,
+)
+from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.provenance import answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+KINDS = ("comp", "comm", "mem", "comp_comm", "comp_mem", "comm_mem", "comp_comm_mem")
+
+
+def compute(view: View) -> Result:
+    """Divide the windows of every rank without rest."""
+    ranks = device_ranks(view)
+    parts = {rank.label: split_time(rank) for rank in ranks}
+    total = total_of(parts.values())
+    computing = total.comp_only + total.overlap
+    exclusive = [exclusive_ns(rank) for rank in ranks]
+    details: dict[str, Any] = {
+        "comp_ratio": ratio(computing, total.window),
+        **mean_row(parts),
+        "exclusive_ms": {
+            kind: milliseconds(sum(one[kind] for one in exclusive)) / len(ranks) for kind in KINDS
+        },
+        "per_rank": {label: split_row(part) for label, part in parts.items()},
+    }
+    return answer(
+        METRIC,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "aggregate": "times are means over ranks, shares come from sums",
+            "copies": "beside a kernel they count with the kernel",
+        },
+        reasons=without_device(view),
+    )
+
+
+def exclusive_ns(rank: RankView) -> dict[str, int]:
+    """Time in exactly these kinds of work and no other, in ns."""
+    comp, comm, mem = rank.comp, rank.comm, rank.mem
+    both = comp & comm
+    all_three = (both & mem).total_ns
+    comp_mem, comm_mem = (comp & mem).total_ns - all_three, (comm & mem).total_ns - all_three
+    comp_comm = both.total_ns - all_three
+    return {
+        "comp": comp.total_ns - comp_comm - comp_mem - all_three,
+        "comm": comm.total_ns - comp_comm - comm_mem - all_three,
+        "mem": mem.total_ns - comp_mem - comm_mem - all_three,
+        "comp_comm": comp_comm,
+        "comp_mem": comp_mem,
+        "comm_mem": comm_mem,
+        "comp_comm_mem": all_three,
+    }
+
+
+METRIC = Metric(
+    name="temporal_breakdown",
+    unit="ratio",
+    definition=(
+        "Share of the measured time in which a computing kernel runs; beside it the parts that "
+        "make up the whole: idle, computation only, communication only, both at once, copies only."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "comp_ratio",
+        "window_ms",
+        *(f"{part}_ms" for part in PARTS),
+        *(f"{part}_ratio" for part in PARTS),
+        "exclusive_ms",
+        "per_rank",
+    ),
+    headline="comp_ratio",
+    compute=compute,
+    label="time computing",
+    higher_is_better=True,
+    category="time",
+)
+metric_cal = metric_cal_of(METRIC.name)

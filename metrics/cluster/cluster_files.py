@@ -1,0 +1,121 @@
+"""All files about machines below a directory, read once; what cannot be read is one line each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ccltui.parsers.errors import TraceError, contained
+from ccltui.parsers.found_files import Discovery, FoundFile, Kind
+from ccltui.parsers.runs.run_directories import CLUSTER_KINDS, kind_meant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark
+    from ccltui.parsers.cluster.gpu_topology import GpuTopology
+    from ccltui.parsers.cluster.ib_status import IbPort
+    from ccltui.parsers.cluster.nccl_log import NcclLog
+    from ccltui.parsers.cluster.nccl_tests import NcclTest
+    from ccltui.parsers.cluster.nccl_topology import NcclTopology
+
+T = TypeVar("T")
+
+Named = tuple[str, T]
+"""A path below what was opened, and what its file holds."""
+
+MOST_LOGS: Final = 64
+"""Logs of NCCL that are read: those of many ranks repeat each other."""
+
+
+@dataclass(frozen=True)
+class ClusterFiles:
+    """What was read, in natural order of paths, and one line for each file that could not be."""
+
+    benchmarks: tuple[ClusterBenchmark, ...] = ()
+    tests: tuple[Named[NcclTest], ...] = ()
+    logs: tuple[Named[NcclLog], ...] = ()
+    topologies: tuple[Named[NcclTopology], ...] = ()
+    matrices: tuple[Named[GpuTopology], ...] = ()
+    ports: tuple[Named[IbPort], ...] = ()
+    logs_left_out: int = 0
+    problems: tuple[str, ...] = ()
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """Names of devices that any file states."""
+        names = [benchmark.gpu_name for benchmark in self.benchmarks]
+        names += [name for _, test in self.tests for name in test.device_names]
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def card_gbps(self) -> float | None:
+        """What the network cards of a host carry in one direction, decimal GB/s, if known."""
+        by_host: dict[str, float] = defaultdict(float)
+        for path, port in self.ports:
+            by_host[path] += port.rate_gbps or 0.0 if port.is_up else 0.0
+        for path, topology in self.topologies if not by_host else ():
+            by_host[path] += sum(nic.speed_gbps or 0.0 for nic in topology.nics)
+        return max(by_host.values(), default=0.0) / 8 or None
+
+
+def read_cluster(discovery: Discovery) -> ClusterFiles:
+    """Every file about machines below a directory."""
+    files = [file for file in discovery.files if file.duplicate_of is None]
+    chosen = tuple(file for file in files if kind_meant(file) in CLUSTER_KINDS)
+    return _read(chosen) if chosen else ClusterFiles()
+
+
+@lru_cache(maxsize=8)
+def _read(files: tuple[FoundFile, ...]) -> ClusterFiles:
+    # Six readers that most directories need none of.
+    from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark  # noqa: PLC0415
+    from ccltui.parsers.cluster.gpu_topology import read_gpu_topology  # noqa: PLC0415
+    from ccltui.parsers.cluster.ib_status import read_ib_status  # noqa: PLC0415
+    from ccltui.parsers.cluster.nccl_log import read_nccl_log  # noqa: PLC0415
+    from ccltui.parsers.cluster.nccl_tests import read_nccl_tests  # noqa: PLC0415
+    from ccltui.parsers.cluster.nccl_topology import read_nccl_topology  # noqa: PLC0415
+
+    def benchmark(path: Path, *, shown: str) -> ClusterBenchmark:
+        return read_cluster_benchmark(path, shown_path=shown)
+
+    problems: list[str] = []
+    logs = _of(files, "nccl_log")
+    return ClusterFiles(
+        benchmarks=tuple(
+            one for _, one in _all(_of(files, "cluster_benchmark"), benchmark, problems)
+        ),
+        tests=_flat(_all(_of(files, "nccl_tests"), read_nccl_tests, problems)),
+        logs=tuple(_all(logs[:MOST_LOGS], read_nccl_log, problems)),
+        topologies=tuple(_all(_of(files, "nccl_topology"), read_nccl_topology, problems)),
+        matrices=tuple(_all(_of(files, "gpu_topology"), read_gpu_topology, problems)),
+        ports=_flat(_all(_of(files, "ib_status"), read_ib_status, problems)),
+        logs_left_out=max(len(logs) - MOST_LOGS, 0),
+        problems=tuple(problems),
+    )
+
+
+def _of(files: Sequence[FoundFile], kind: Kind) -> list[FoundFile]:
+    return [file for file in files if kind_meant(file) == kind]
+
+
+def _all(files: Sequence[FoundFile], read: Callable[..., T], problems: list[str]) -> list[Named[T]]:
+    found: list[Named[T]] = []
+    for file in files:
+        if file.problem is not None:
+            problems.append(f"{file.path}: {file.problem}")
+            continue
+        try:
+            with contained(file.path):
+                found.append((file.path, read(Path(file.real_path), shown=file.path)))
+        except TraceError as error:
+            problems.append(str(error))
+    return found
+
+
+def _flat(found: Sequence[Named[tuple[T, ...]]]) -> tuple[Named[T], ...]:
+    return tuple((path, one) for path, several in found for one in several)

@@ -1,0 +1,56 @@
+"""What the metrics of machines share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.cluster.cluster_files import ClusterFiles, read_cluster
+from ccltui.metrics.model.peaks import DevicePeak, find_device
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.side_results import side_answer
+
+if TYPE_CHECKING:
+    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.view.job_view import View
+
+
+def cluster_of(view: View, part: str, what: str) -> ClusterFiles:
+    """The files about machines. Raises Refusal where none of a part could be read."""
+    if not view.job.ranks and not view.job.discovery.files:
+        view.require_traces()
+    files = read_cluster(view.job.discovery)
+    if getattr(files, part):
+        return files
+    problems = [Reason("no_side_file", problem) for problem in files.problems]
+    if problems:
+        raise Refusal(Reason("no_side_file", f"no {what} that can be read"), *problems)
+    raise refuse("no_side_file", f"no {what} here")
+
+
+def device_peak(view: View, files: ClusterFiles) -> DevicePeak | None:
+    """The device: as the user or the card names it, else as the files do."""
+    names = [view.card.text("gpu_model"), *files.device_names]
+    return next((peak for name in names if name and (peak := find_device(name))), None)
+
+
+def cluster_answer(
+    metric: Metric,
+    view: View,
+    details: Mapping[str, Any],
+    *,
+    paths: Sequence[str],
+    files: ClusterFiles,
+    basis: Mapping[str, str],
+    warnings: Sequence[str] = (),
+) -> Result:
+    """The result of a metric of machines."""
+    return side_answer(
+        metric,
+        view,
+        details,
+        files=list(dict.fromkeys(paths)),
+        basis=basis,
+        warnings=(*warnings, *files.problems),
+    )

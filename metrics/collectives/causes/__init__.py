@@ -1,0 +1,1 @@
+"""Find why a rank was late: its activity, its peers, and chains of waits."""

@@ -1,0 +1,151 @@
+"""Causes in words: one sentence each, with the numbers that prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ccltui.metrics.collectives.causes.chain import PIPELINE, SLOW_TRANSFER, Link
+from ccltui.metrics.collectives.causes.evidence import Evidence, short_name
+from ccltui.metrics.collectives.causes.time_splits import COMPUTE, COPIES, IDLE, OTHER_COLLECTIVE
+from ccltui.metrics.collectives.causes.verdicts import (
+    BYSTANDER,
+    EARLIER_LAG,
+    HOST_LATE,
+    MEANINGS,
+    MORE_KERNELS,
+    NAMED_SHARE,
+    UNEQUAL_WORK,
+    UNKNOWN,
+)
+from ccltui.metrics.model.classify import TYPES
+
+GroupLabel = Callable[[int], str]
+
+HOST_WORDS: Final = {
+    "data_loading": "waits for data",
+    "checkpoint": "saves a checkpoint",
+    "garbage_collection": "collects garbage",
+    "compilation": "compiles or loads code",
+    "allocation": "allocates or frees memory",
+    "synchronisation": "waits in a synchronisation",
+    "host_blocked": "stands still in one operation",
+    "host_work": "runs operators",
+    "host_stall": "has nothing recorded",
+}
+
+
+def sentence(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabel) -> str:
+    """Why the last rank of a collective was late."""
+    link = chain[0]
+    if link.cause == UNKNOWN:
+        return _unknown(evidence)
+    if link.cause in (OTHER_COLLECTIVE, SLOW_TRANSFER, PIPELINE):
+        return _elsewhere(chain, evidence, group_label)
+    text = f"{_own(link.cause, evidence)} ({link.share:.0%} of {duration(evidence.excess_ns)})"
+    return f"rank {link.label}: {text}"
+
+
+def link_sentence(link: Link, group_label: GroupLabel) -> str:
+    """One link of a blame chain."""
+    where = f"{group_label(link.group)} {TYPES[link.kind]}"
+    times = f" ×{link.count}" if link.count > 1 else ""
+    reason = {
+        OTHER_COLLECTIVE: "kept by another group",
+        SLOW_TRANSFER: "its transfers take longer than those of its peers",
+        PIPELINE: "its turn in the pipeline comes no earlier",
+    }.get(link.cause) or MEANINGS[link.cause]
+    return f"rank {link.label} at {where}{times}, {duration(link.lag_ns)}: {reason}"
+
+
+def duration(ns: float) -> str:
+    """A time in the unit that suits it."""
+    size = abs(ns)
+    if size >= 999.5e6:
+        return f"{ns / 1e9:.3g} s"
+    return f"{ns / 1e6:.3g} ms" if size >= 999.5e3 else f"{ns / 1e3:.3g} µs"
+
+
+def _own(cause: str, evidence: Evidence) -> str:
+    part = evidence.parts_ns.get(cause, 0.0)
+    if cause in (COMPUTE, MORE_KERNELS, UNEQUAL_WORK):
+        return _kernels(cause, evidence)
+    if cause == COPIES:
+        return f"copies take {duration(part)} longer"
+    if cause == EARLIER_LAG:
+        return "it was late before, at a collective that its peers did not stop for"
+    if cause == HOST_LATE:
+        return "its device idles while the host does several things"
+    names = [one for one in evidence.host if one.cause == cause]
+    inside = f" ({names[0].name[:60]})" if names else ""
+    return f"its device idles {duration(part)} longer while the host {HOST_WORDS[cause]}{inside}"
+
+
+def _kernels(cause: str, evidence: Evidence) -> str:
+    total = duration(evidence.parts_ns.get(COMPUTE, 0.0))
+    if not evidence.kernels:
+        return f"{total} more computation"
+    worst = evidence.kernels[0]
+    name = short_name(worst.name)
+    if cause == MORE_KERNELS:
+        return (
+            f"{total} more computation: {name} {worst.late_count} times, "
+            f"{worst.peers_count:g} on its peers"
+        )
+    if cause == UNEQUAL_WORK:
+        ratio = evidence.elements_ratio or 1.0
+        return f"{ratio:.3g} times the elements of its peers, {total} more computation in {name}"
+    return f"{total} more computation, {duration(worst.more_ns)} of it in {name}"
+
+
+def _elsewhere(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabel) -> str:
+    first, part = chain[0], duration(evidence.parts_ns.get(OTHER_COLLECTIVE, 0.0))
+    if len(chain) < 2:
+        slow = ": its transfers take longer" if first.cause == SLOW_TRANSFER else ""
+        return f"rank {first.label} was kept {part} longer by collectives of other groups{slow}"
+    after = chain[1]
+    where = f"{group_label(after.group)} {TYPES[after.kind]}"
+    text = (
+        f"rank {first.label} was kept {part} longer at {where}, where rank {after.label} was late"
+    )
+    root = chain[-1]
+    if root.cause == UNKNOWN:
+        return f"{text}; the root is unknown: {_why_unknown(first, root)}"
+    if len(chain) > 2:
+        return f"{text}; the root is rank {root.label}: {_reason(root)}"
+    return f"{text}: {_reason(root)}"
+
+
+def _why_unknown(first: Link, root: Link) -> str:
+    share = root.lag_ns / max(first.lag_ns, 1)
+    if share < BYSTANDER:
+        return f"rank {root.label} accounts for {share:.1%} of the lag"
+    return f"the trace does not tell why rank {root.label} was late"
+
+
+def _reason(link: Link) -> str:
+    if link.cause == PIPELINE:
+        return "its turn in the pipeline comes no earlier"
+    if link.cause == SLOW_TRANSFER:
+        return "its transfers take longer than those of its peers"
+    return MEANINGS[link.cause]
+
+
+def _unknown(evidence: Evidence) -> str:
+    if evidence.since is None:
+        return "unknown: the recording begins here, the ranks are not seen to meet before"
+    if not evidence.parts_ns:
+        return "unknown: nothing that is recorded differs from the peers"
+    kept_ns = evidence.parts_ns.get(OTHER_COLLECTIVE, 0.0)
+    if kept_ns >= NAMED_SHARE * evidence.excess_ns:
+        return (
+            f"unknown: collectives of other groups kept it {duration(kept_ns)} longer, and the "
+            "trace does not tell who was late there"
+        )
+    names = {part: HOST_WORDS[part] for part in IDLE}
+    parts = [
+        f"{names.get(name, name)} {duration(ns)}"
+        for name, ns in list(evidence.parts_ns.items())[:3]
+        if ns > 0
+    ]
+    return f"unknown: no part makes up half of {duration(evidence.excess_ns)}: " + ", ".join(parts)

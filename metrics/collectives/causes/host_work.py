@@ -1,0 +1,221 @@
+"""What the host was doing, in the words of a cause: waiting for data, saving, collecting.
+
+A range counts by its name, the first rule that fits. Names are those that PyTorch, its data
+loader, its profiler and the CUDA and HIP runtimes write; ranges that only enclose others (steps,
+optimizers, whole functions) say nothing and are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import numbered
+from ccltui.metrics.arrays.intervals import Intervals, standstills, union
+from ccltui.metrics.model.classify import any_name, distinct
+from ccltui.parsers.columns import I32, I64, Events, Group, RankTrace
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Names that mean one cause, by the group of events in which they count."""
+
+    cause: str
+    patterns: Mapping[Group, re.Pattern[str]]
+
+
+def _rule(cause: str, **patterns: str) -> _Rule:
+    return _Rule(cause, {name: re.compile(text) for name, text in patterns.items()})  # type: ignore[misc]
+
+
+_DATA = r"(?i)data_?loader|next_?batch|(?:get|load|fetch|wait)_?(?:next_?)?batch|data_?loading"
+_SAVE = (
+    r"(?i)save_?checkpoint|checkpoint_?sav|write_?checkpoint|\bdcp[._]\w*save|\btorch\.save|"
+    r"async_save|^checkpoint(?:ing)?$"
+)
+_COLLECT = r"(?i)\bgc[._:]?collect|garbage.?collect|^python gc"
+
+RULES: Final = (
+    _rule(
+        "data_loading",
+        annotations=_DATA,
+        cpu_ops=_DATA,
+        other=_DATA,
+        python=r"torch/utils/data/|(?i:dataloader\w*\.py)|datasets/\w+\.py.*(?:iter|next)",
+    ),
+    _rule(
+        "checkpoint",
+        annotations=_SAVE,
+        cpu_ops=_SAVE,
+        other=_SAVE,
+        python=r"torch/distributed/checkpoint/|torch/serialization\.py.*save|(?i:save_checkpoint)",
+    ),
+    _rule(
+        "garbage_collection",
+        annotations=_COLLECT,
+        cpu_ops=_COLLECT,
+        other=_COLLECT,
+        python=r"<built-in (?:function|method) collect|\bgc\.py|(?i:garbage_?collect)",
+    ),
+    _rule(
+        "compilation",
+        annotations=r"(?i)^compile_|compile_inner|inductor.*compil|triton.*compil",
+        cpu_ops=r"CompiledFxGraph.*compil|(?i:triton.*compil)",
+        runtime=r"(?:cu|cuda|hip)(?:Module|Library)(?:Load|GetFunction|GetKernel)|nvrtc|"
+        r"(?:cuda|hip)GraphInstantiate",
+        python=r"torch/_dynamo/convert_frame|torch/_inductor/(?:codecache|async_compile)\.py|"
+        r"triton/compiler/",
+    ),
+    _rule(
+        "allocation",
+        runtime=r"^(?:cuda|hip)(?:Malloc|Free|Host(?:Alloc|Register|Unregister|Malloc|Free)|"
+        r"MallocHost|FreeHost)|^(?:cu|hip)Mem(?:Alloc|Free|Create|Map|Unmap|SetAccess|Address)",
+        python=r"empty_cache",
+    ),
+    _rule(
+        "synchronisation",
+        runtime=r"^(?:cuda|hip)(?:Device|Stream|Event)Synchronize|"
+        r"^cu(?:Ctx|Stream|Event)Synchronize|^(?:cuda|hip)Memcpy(?:2D)?$",
+        cpu_ops=r"^aten::(?:item|_local_scalar_dense|is_nonzero)$",
+    ),
+)
+HOST_BLOCKED: Final = "host_blocked"
+"""One operator or runtime call, long without anything beginning or ending on the host."""
+HOST_WORK: Final = "host_work"
+"""Operators and runtime calls, one after another."""
+HOST_STALL: Final = "host_stall"
+"""Nothing recorded on the host."""
+
+_OPERATIONS: Final[tuple[Group, ...]] = ("cpu_ops", "runtime")
+_Chosen = Iterator[tuple[Events, I64 | slice]]
+
+HOST_CAUSES: Final = (*(rule.cause for rule in RULES), HOST_BLOCKED, HOST_WORK)
+
+STILL_NS: Final = 200_000
+"""A host that dispatches operators begins or ends something every few µs."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRanges:
+    """Ranges of one cause with their names (ids into the rank's strings), sorted by start."""
+
+    start_ns: I64
+    end_ns: I64
+    name: I32
+
+    def longest_in(self, start_ns: int, end_ns: int) -> tuple[int, int] | None:
+        """Name id and ns inside [start, end) of the name that fills most of it, if any does."""
+        stop = int(np.searchsorted(self.start_ns, end_ns))
+        inside = np.minimum(self.end_ns[:stop], end_ns) - np.maximum(self.start_ns[:stop], start_ns)
+        found = np.flatnonzero(inside > 0)
+        if not len(found):
+            return None
+        names, place = numbered(self.name[found])
+        total = np.zeros(len(names), np.int64)
+        np.add.at(total, place, inside[found])
+        best = int(total.argmax())
+        return int(names[best]), int(total[best])
+
+
+class HostWork:
+    """What one rank's host did, by cause."""
+
+    def __init__(self, trace: RankTrace) -> None:
+        self.trace = trace
+        groups = {group for rule in RULES for group in rule.patterns}
+        names = {group: distinct(trace.group(group).name) for group in groups}
+        self.named: Mapping[str, NamedRanges] = {
+            rule.cause: _collected(_rows_named(trace, names, rule)) for rule in RULES
+        }
+
+    @cached_property
+    def operations(self) -> NamedRanges:
+        """Operators and runtime calls."""
+        return _collected(_operations(self.trace))
+
+    def apart(self) -> dict[str, Intervals]:
+        """Disjoint time of each cause: what two claim belongs to the one that is named first."""
+        taken, found = Intervals.empty(), {}
+        for cause, ranges in self.named.items():
+            mine = union(ranges.start_ns, ranges.end_ns)
+            found[cause] = mine - taken
+            taken = taken | mine
+        work = Intervals.empty()
+        for events, rows in _operations(self.trace):
+            work = work | union(events.start_ns[rows], events.end_ns[rows])
+        work = work - taken
+        still = self.standing_still
+        return {**found, HOST_BLOCKED: work & still, HOST_WORK: work - still}
+
+    @cached_property
+    def standing_still(self) -> Intervals:
+        """Where for long no operator or call begins or ends on any thread."""
+        operations = list(_operations(self.trace))
+        starts = [events.start_ns[rows] for events, rows in operations]
+        ends = [events.end_ns[rows] for events, rows in operations]
+        return standstills(starts + ends, STILL_NS)
+
+    def name_of(self, cause: str, start_ns: int, end_ns: int) -> tuple[str, int] | None:
+        """What fills most of [start, end) of a cause, and its ns there; None where nothing does."""
+        if cause == HOST_BLOCKED:
+            return self._blocked_in(start_ns, end_ns)
+        ranges = self.named.get(cause, self.operations)
+        found = ranges.longest_in(start_ns, end_ns)
+        return None if found is None else (self.trace.text(found[0]), found[1])
+
+    def around(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
+        """The innermost user range or Python frame around a time without operators, if any."""
+        for group in ("python", "annotations"):
+            events = self.trace.group(group)
+            stop = int(np.searchsorted(events.start_ns, start_ns, side="right"))
+            holding = np.flatnonzero(events.end_ns[:stop] >= end_ns)
+            if len(holding):
+                return self.trace.text(int(events.name[holding[-1]])), end_ns - start_ns
+        return None
+
+    def _blocked_in(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
+        """The innermost operation around the longest standstill."""
+        still = self.standing_still.clip(start_ns, end_ns)
+        if not len(still):
+            return None
+        longest = int((still.end_ns - still.start_ns).argmax())
+        begin, end = int(still.start_ns[longest]), int(still.end_ns[longest])
+        stop = int(np.searchsorted(self.operations.start_ns, begin, side="right"))
+        around = np.flatnonzero(self.operations.end_ns[:stop] >= end)
+        if not len(around):
+            return None
+        return self.trace.text(int(self.operations.name[around[-1]])), end - begin
+
+
+def _rows_named(trace: RankTrace, names: Mapping[Group, list[int]], rule: _Rule) -> _Chosen:
+    """Rows of the events whose names a rule's patterns fit; ``names`` are those of each group."""
+    for group, pattern in rule.patterns.items():
+        fitting = [i for i in names[group] if pattern.search(trace.text(i))]
+        if fitting:
+            events = trace.group(group)
+            yield events, np.flatnonzero(any_name(trace.strings, events.name, fitting))
+
+
+def _operations(trace: RankTrace) -> _Chosen:
+    for group in _OPERATIONS:
+        events = trace.group(group)
+        named = events.name >= 0
+        yield events, slice(None) if named.all() else np.flatnonzero(named)
+
+
+def _collected(chosen: _Chosen) -> NamedRanges:
+    """Chosen rows of groups of events, together in order of start."""
+    columns = [(one.start_ns[rows], one.dur_ns[rows], one.name[rows]) for one, rows in chosen]
+    if not columns:
+        none = np.empty(0, np.int64)
+        return NamedRanges(none, none, none.astype(np.int32))
+    start, dur, name = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    if len(columns) > 1:
+        order = np.argsort(start, kind="stable")
+        start, dur, name = start[order], dur[order], name[order]
+    return NamedRanges(start, start + dur, name)

@@ -1,0 +1,105 @@
+"""Whom waiting is blamed on, and when that is nobody: one rule for all that names a rank.
+
+Where the file of the rank that kept the others is missing, what is left to explain is what the
+others did to each other: little, well explained, and not what the job waited for. A rank with a
+small part of the waiting is therefore not named while the cause of most of it is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ccltui.metrics.collectives.causes.cause_text import duration
+from ccltui.metrics.collectives.causes.chain import PIPELINE, Link
+from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, may_name, usual_confidence
+
+NOBODYS: Final = (PIPELINE, UNKNOWN)
+"""Causes for which no rank is to blame: the turn in the pipeline, and the unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A rank and a cause at the end of chains, and the waiting behind them."""
+
+    label: str
+    cause: str
+    count: int
+    wait_ns: int
+    confidence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """All roots, those behind most waiting first; ``named`` is the one to blame, None for unknown.
+
+    ``why_unknown`` is a sentence with the figures where there are roots, and none is named.
+    """
+
+    every: tuple[Root, ...]
+    named: Root | None
+    why_unknown: str | None
+
+    @property
+    def wait_ns(self) -> int:
+        """Waiting behind all of them."""
+        return sum(root.wait_ns for root in self.every)
+
+    @property
+    def unknown_ns(self) -> int:
+        """The part of it whose root is unknown."""
+        return sum(root.wait_ns for root in self.every if root.cause == UNKNOWN)
+
+
+def roots_of(chains: Sequence[tuple[Link, ...]], waits: Sequence[int]) -> Roots:
+    """What chains end at, and which of it is named; ``waits`` is the waiting behind each, in ns.
+
+    Each root is as sure as more than half of the waiting behind it.
+    """
+    found: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+    for chain, wait in zip(chains, waits, strict=True):
+        root = chain[-1]
+        behind, sure = found.setdefault((root.label, root.cause), ([], []))
+        behind.append(wait)
+        sure.append(root.confidence)
+    ordered = sorted(found, key=lambda key: (-sum(found[key][0]), key))
+    return judged(
+        [
+            Root(*key, len(found[key][0]), sum(found[key][0]), usual_confidence(*found[key]))
+            for key in ordered
+        ]
+    )
+
+
+def judged(every: Sequence[Root]) -> Roots:
+    """Roots in their order with the one that is named.
+
+    That is the first that a rank is to blame for, else the first that the pipeline is.
+    """
+    roots = Roots(tuple(every), None, None)
+    blamed = [root for root in every if root.cause not in NOBODYS]
+    ordered = [root for root in every if root.cause != UNKNOWN]
+    first = next(iter([*blamed, *ordered]), None)
+    if not roots.wait_ns:
+        return roots
+    if first is not None:
+        shares = first.wait_ns / roots.wait_ns, roots.unknown_ns / roots.wait_ns
+        if may_name(*shares):
+            return Roots(roots.every, first, None)
+    candidate = None if first is None else (first.label, first.cause, first.wait_ns)
+    why = why_unknown("waiting", roots.wait_ns, roots.unknown_ns, candidate)
+    return Roots(roots.every, None, why)
+
+
+def why_unknown(
+    what: str, whole_ns: int, unknown_ns: int, candidate: tuple[str, str, int] | None
+) -> str:
+    """Why nobody is named, with the figures; the candidate is a rank, its cause and its part."""
+    part = f"the cause of {duration(unknown_ns)} of {duration(whole_ns)} of {what}"
+    text = f"unknown: {part} ({unknown_ns / whole_ns:.1%}) is not known"
+    if candidate is None:
+        return text
+    label, cause, own_ns = candidate
+    share = own_ns / whole_ns
+    return f"{text}; rank {label} ({cause}) has {duration(own_ns)} ({share:.2%}), too little"

@@ -1,0 +1,224 @@
+"""Verdicts on late ranks: one word each, the share it explains, and how sure that is.
+
+The largest of the things that the late rank spent more time on than its peers is the cause where
+it makes up at least half of the lateness; else the cause is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.across import row_count
+from ccltui.metrics.collectives.causes.segments import Segments, Targets
+from ccltui.metrics.collectives.causes.time_splits import (
+    COMPUTE,
+    COPIES,
+    IDLE,
+    OTHER_COLLECTIVE,
+    PARTS,
+)
+from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
+from ccltui.parsers.columns import F64, I8, I64, Bool
+
+MORE_KERNELS: Final = "more_kernels"
+UNEQUAL_WORK: Final = "unequal_work"
+HOST_LATE: Final = "host_late"
+EARLIER_LAG: Final = "earlier_lag"
+UNKNOWN: Final = "unknown"
+
+CAUSES: Final = (
+    COMPUTE,  # its kernels take longer
+    MORE_KERNELS,  # it runs more of them
+    UNEQUAL_WORK,  # it was given more: larger messages, or other work than its peers
+    OTHER_COLLECTIVE,  # a collective of another group kept it
+    COPIES,
+    *IDLE,  # the device idled while the host did this
+    HOST_LATE,  # the same, of which no kind makes up half
+    EARLIER_LAG,  # it was late before, and never stopped to be waited for
+    UNKNOWN,
+)
+MEANINGS: Final[Mapping[str, str]] = {
+    COMPUTE: "its kernels take longer",
+    MORE_KERNELS: "it runs more kernels",
+    UNEQUAL_WORK: "it has more work: larger messages in its all-to-alls",
+    OTHER_COLLECTIVE: "a collective of another group kept it",
+    COPIES: "copies and fills that nothing hides",
+    "data_loading": "its device idles while the host waits for data",
+    "checkpoint": "its device idles while the host saves a checkpoint",
+    "garbage_collection": "its device idles while Python collects garbage",
+    "compilation": "its device idles while the host compiles or loads code",
+    "allocation": "its device idles while the host allocates or frees memory",
+    "synchronisation": "its device idles while the host waits in a synchronisation",
+    "host_blocked": "its device idles while one operation on the host lasts and lasts",
+    "host_work": "its device idles while the host runs operators",
+    "host_stall": "its device idles and nothing is recorded on the host",
+    HOST_LATE: "its device idles while the host does several things",
+    EARLIER_LAG: "it was late before, at a collective that its peers did not stop for",
+    UNKNOWN: "the trace does not tell",
+}
+
+OWN_WORK: Final = [
+    CAUSES.index(name)
+    for name in (COMPUTE, MORE_KERNELS, UNEQUAL_WORK, COPIES, "host_work", "host_stall", HOST_LATE)
+]
+"""What ranks of different stages of a pipeline spend different times on anyway."""
+
+_VAGUE: Final = np.array(
+    [name in (EARLIER_LAG, HOST_LATE, "host_stall", "host_work") for name in CAUSES]
+)
+"""By cause, whether it says when the time was lost rather than to what."""
+
+NAMED_SHARE: Final = 0.5
+"""A cause explains at least this share of the lateness."""
+SURE_SHARE: Final = 0.8
+"""From this share on a verdict is as sure as the match it rests on."""
+BYSTANDER: Final = 0.2
+"""A rank with less than this share of the waiting is named only where most has a known cause."""
+MOST: Final = 0.5
+MORE_WORK: Final = 1.02
+"""Elements over those of the peers from which on messages count as unequal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Causes of n late arrivals.
+
+    ``cause`` indexes ``CAUSES``; ``share`` is the part of the lateness it explains, 0 where
+    unknown; ``confidence`` LOW, MEDIUM or HIGH. ``alike`` marks those that a rank of the same
+    stage of the pipeline came before: the others are late against other work, as their turn may
+    have it. The rest is as in `Segments`.
+    """
+
+    targets: Targets
+    segments: Segments
+    cause: I8
+    share: F64
+    confidence: I8
+    alike: Bool
+
+    def __len__(self) -> int:
+        return len(self.cause)
+
+    @property
+    def begins(self) -> Bool:
+        """Those with which the recording begins: the ranks are not seen to meet before."""
+        return np.asarray(self.segments.start.since < 0)
+
+    def take(self, rows: I64) -> Verdicts:
+        """Some of them."""
+        return Verdicts(
+            self.targets.take(rows),
+            self.segments.take(rows),
+            self.cause[rows],
+            self.share[rows],
+            self.confidence[rows],
+            self.alike[rows],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The cause of several late arrivals of one rank together."""
+
+    cause: str
+    share: float
+    confidence: int
+    excess_ns: float
+
+
+def together(found: Verdicts) -> Verdict:
+    """One verdict on several targets of the same late rank: of all that it did more."""
+    known = found.segments.start.since >= 0
+    if not known.any():
+        return Verdict(UNKNOWN, 0.0, LOW, 0.0)
+    summed = found.segments.summed(known)
+    cause, share = cause_of(summed)
+    sure = int(confidence_of(summed, cause, share)[0])
+    limit = usual_confidence(found.segments.start.excess_ns[known], found.confidence[known])
+    excess = float(summed.start.excess_ns[0])
+    return Verdict(CAUSES[cause[0]], float(share[0]), min(sure, limit), excess)
+
+
+def may_name(share: float, unknown_share: float) -> bool:
+    """Whether a rank behind a share of the waiting may be named, given the share of the unknown."""
+    return share >= BYSTANDER or unknown_share <= MOST
+
+
+def usual_confidence(amount: Sequence[float] | F64, confidence: Sequence[int] | I8) -> int:
+    """How sure the better part of an amount is: more than half of it is as sure or surer.
+
+    ``amount`` and ``confidence`` are those of n verdicts; LOW where there is none of it.
+    """
+    share = np.bincount(
+        np.asarray(confidence, np.int64), np.maximum(np.asarray(amount, np.float64), 0), HIGH + 1
+    )
+    for level in (HIGH, MEDIUM):
+        if 2 * share[level:].sum() > share.sum():
+            return level
+    return LOW
+
+
+def cause_of(segments: Segments) -> tuple[I8, F64]:
+    """Index into CAUSES and share explained."""
+    parts, excess = segments.parts_ns, segments.start.excess_ns
+    idle = [PARTS.index(name) for name in IDLE]
+    idle_ns = parts[:, idle].sum(axis=1)
+    kinds = [COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE, EARLIER_LAG, HOST_LATE]
+    inner = parts[:, idle].argmax(axis=1)
+    choices = np.stack(
+        [
+            parts[:, PARTS.index(COMPUTE)],
+            parts[:, PARTS.index(OTHER_COLLECTIVE)],
+            parts[:, PARTS.index(COPIES)],
+            idle_ns,
+            segments.start.carried_ns,
+        ],
+        axis=1,
+    )
+    best = choices.argmax(axis=1)
+    amount = choices[np.arange(len(best)), best]
+    own = parts[np.arange(len(best)), np.array(idle)[inner]]
+    mixed = (best == 3) & (own < NAMED_SHARE * amount)
+    told = np.where((best == 3) & ~mixed, own, amount)
+    name = np.where(best < 3, best, np.where(best == 3, 3 + inner, len(kinds) - 2))
+    name[mixed] = len(kinds) - 1
+    index = np.array([CAUSES.index(kind) for kind in kinds])[name]
+    index = np.where(index == CAUSES.index(COMPUTE), _kind_of_compute(segments), index)
+    known = (segments.start.since >= 0) & (excess > 0)
+    whole = np.where(known, excess, 1.0)
+    named = known & (amount >= NAMED_SHARE * whole)
+    share = told / whole
+    cause = np.where(named, index, CAUSES.index(UNKNOWN)).astype(np.int8)
+    return cause, np.where(named, np.minimum(share, 1.0), 0.0)
+
+
+def _kind_of_compute(segments: Segments) -> I64:
+    """Longer kernels, more of them, or more work to do, as an index into CAUSES."""
+    extra = segments.compute_ns - segments.peer_compute_ns
+    with np.errstate(invalid="ignore", divide="ignore"):
+        more = segments.extra_kernels_ns >= NAMED_SHARE * extra
+        heavier = extra / segments.peer_compute_ns
+        given = (segments.elements_ratio >= MORE_WORK) & (
+            segments.elements_ratio - 1 >= heavier / 4
+        )
+    names = np.full(len(extra), CAUSES.index(COMPUTE))
+    names[more] = CAUSES.index(MORE_KERNELS)
+    names[given] = CAUSES.index(UNEQUAL_WORK)
+    return names
+
+
+def confidence_of(segments: Segments, cause: I8, share: F64) -> I8:
+    """How sure the cause is, were the match certain."""
+    confidence = np.where(share >= SURE_SHARE, HIGH, np.where(share >= NAMED_SHARE, MEDIUM, LOW))
+    vague = _VAGUE[cause]
+    confidence[vague] = np.minimum(confidence[vague], MEDIUM)
+    few = row_count(segments.start.punctual) < 2
+    confidence[few & vague] = LOW
+    # what was launched before the first event of a file runs on unrecorded
+    confidence[segments.by_clocks] = LOW
+    confidence[cause == CAUSES.index(UNKNOWN)] = LOW
+    return confidence.astype(np.int8)

@@ -1,0 +1,1 @@
+"""Estimate the clock offset of each rank from matched collectives."""

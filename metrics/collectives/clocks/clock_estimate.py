@@ -1,0 +1,264 @@
+"""How far each rank's clock is from the others', told from when collectives end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays.distinct import numbered
+from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.theil_sen import Z_99, slopes
+from ccltui.metrics.collectives.clocks.clock_model import MAX_RESIDUAL_NS, Clock, ClockModel
+from ccltui.metrics.collectives.clocks.offsets import (
+    Observation,
+    components,
+    solve,
+    standard_errors,
+)
+from ccltui.metrics.collectives.matching.end_deviation import (
+    ONE_CLOCK_NS,
+    end_deviation,
+    evenly,
+    exchange,
+    fully_dependent,
+    nearest_rank,
+)
+from ccltui.metrics.collectives.matching.match import (
+    MEDIUM,
+    GroupMatch,
+    Matches,
+    MatchInput,
+    gather,
+    taking_part,
+)
+from ccltui.parsers.columns import I64, MISSING, Bool
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Ends of the collectives of one group: deviations [n, m], and when, s from the reference."""
+
+    members: I64
+    deviation: F64
+    end_ns: I64  # [n], on the first member's clock
+    time: F64
+
+    def levelled(self, drift: F64, offsets: F64) -> F64:
+        """Deviations left over, [n, m], once drift (ns per s) and offsets (ns) are taken out."""
+        rest = self.deviation - offsets[self.members]
+        rate = drift[self.members]
+        if rate.any():
+            rest -= self.time[:, np.newaxis] * rate
+        return np.asarray(rest - middle_of(rest, 1)[:, np.newaxis])
+
+    def at_rest(self, drift: F64, offsets: F64) -> Observation:
+        """Offsets that are left over, weighted by the instances of the group."""
+        rest = middle_of(self.levelled(drift, offsets))
+        return Observation(self.members, rest, float(len(self.end_ns)))
+
+    def drifting(self) -> Observation:
+        """Slopes of the members, weighted by how well the group tells them."""
+        values, errors = slopes(self.time, self.deviation)
+        return Observation(self.members, values, 1 / float(middle_of(errors)) ** 2)
+
+    def timed(self, offsets: F64, reference_ns: int) -> _Sample:
+        """The same with its times, once the offset of its first member is known."""
+        return replace(self, time=(self._common_ns(offsets) - reference_ns) / 1e9)
+
+    def extent_ns(self, offsets: F64) -> tuple[int, int]:
+        """First and last end on the common clock."""
+        common = self._common_ns(offsets)
+        return int(common.min()), int(common.max())
+
+    def _common_ns(self, offsets: F64) -> I64:
+        return np.asarray(self.end_ns - round(float(offsets[self.members[0]])))
+
+
+def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockModel:
+    """Offsets of all ranks from matched fully dependent collectives; ranks of a host pooled.
+
+    All-to-alls are asked only where nothing else exists; where every match is uncertain, only
+    residuals are given and no clock is called known. Of very many instances of a group an even
+    selection is asked, and ``n`` counts it.
+    """
+    part = [inputs[index] for index in taking_part(inputs)]
+    evidence, chosen = _evidence(matches)
+    count = len(part)
+    reference_ns, samples = _timed(_samples(chosen, part), count)
+    drift = _drift(samples, _hosts(part))
+    offsets = _offsets(samples, drift, count)
+    spread = _residuals(samples, drift, offsets)
+    if evidence == "uncertain matches":
+        offsets, joined = _pooled(part, np.zeros(count), np.arange(count), spread)
+        drift = np.zeros(count)
+    else:
+        linked = components([sample.members for sample in samples], count)
+        offsets, joined = _pooled(part, offsets, linked, spread)
+        spread = _residuals(samples, drift, offsets)
+    clocks = {item.label: Clock() for item in inputs}
+    size = np.bincount(joined, minlength=count)
+    for index, item in enumerate(part):
+        lowest = part[joined[index]].rank
+        known = bool(size[joined[index]] > 1) and _ends_meet(spread[index])
+        clocks[item.label] = _clock(offsets[index], spread[index], drift[index], lowest, known)
+    everything = np.concatenate([np.empty(0), *spread])
+    residual = round(nearest_rank(everything, 0.95)) if len(everything) else None
+    return ClockModel(clocks, evidence, residual, reference_ns)
+
+
+def _evidence(matches: Matches) -> tuple[str, list[tuple[GroupMatch, Bool]]]:
+    """The most trustworthy instances that exist, and what they are."""
+    choices = (
+        ("dependent collectives", MEDIUM, fully_dependent),
+        ("all-to-all", MEDIUM, exchange),
+        ("uncertain matches", 0, fully_dependent),
+        ("uncertain matches", 0, exchange),
+    )
+    for name, confidence, applies in choices:
+        found = [
+            (match, match.usable & (match.confidence >= confidence) & applies(match.kind))
+            for match in matches.groups
+        ]
+        found = [(match, chosen) for match, chosen in found if chosen.any()]
+        if found:
+            return name, found
+    return "none", []
+
+
+def _samples(
+    chosen: Sequence[tuple[GroupMatch, Bool]], part: Sequence[MatchInput]
+) -> list[_Sample]:
+    by_label = {item.label: item for item in part}
+    index_of = {item.label: index for index, item in enumerate(part)}
+    samples = []
+    for match, rows in chosen:
+        some = replace(match, rows=match.rows[evenly(np.flatnonzero(rows))])
+        end = gather(some, by_label, "start_ns") + gather(some, by_label, "dur_ns")
+        members = np.array([index_of[label] for label in match.labels], np.int64)
+        samples.append(_Sample(members, end_deviation(end), end[:, 0], np.zeros(len(end))))
+    return samples
+
+
+def _timed(samples: Sequence[_Sample], count: int) -> tuple[int, list[_Sample]]:
+    """The samples on one time axis, and its zero: the middle of all collectives.
+
+    A drift counts from there on the common clock, however far off a rank's own clock may be.
+    """
+    if not samples:
+        return 0, []
+    rough = _offsets(samples, np.zeros(count), count)
+    extents = [sample.extent_ns(rough) for sample in samples]
+    reference_ns = (min(first for first, _ in extents) + max(last for _, last in extents)) // 2
+    return reference_ns, [sample.timed(rough, reference_ns) for sample in samples]
+
+
+def _hosts(part: Sequence[MatchInput]) -> I64:
+    """A number for the host of each rank; a rank of unknown host has a host of its own."""
+    names = [item.host or f"\0{index}" for index, item in enumerate(part)]
+    numbers = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names], np.int64)
+
+
+def _drift(samples: Sequence[_Sample], hosts: I64) -> F64:
+    """Drift of each rank against its component's lowest, ns per s; 0 where that is not certain.
+
+    Ranks of one host drift alike, and together tell it better than each for itself, unless a rank
+    certainly differs.
+    """
+    count = len(hosts)
+    seen = [sample.drifting() for sample in samples]
+    own, own_error = solve(seen, count), standard_errors(seen, count)
+    number = int(hosts.max(initial=-1)) + 1
+    pooled = [one for one in (_of_hosts(one, hosts) for one in seen) if len(one.members) > 1]
+    shared, error = solve(pooled, number)[hosts], standard_errors(pooled, number)[hosts]
+    shared = np.where(np.abs(shared) > Z_99 * error, shared, 0.0)
+    differs = (np.abs(own - shared) > Z_99 * own_error) & (np.abs(own) > Z_99 * own_error)
+    return np.where(differs, own, shared)
+
+
+def _of_hosts(seen: Observation, hosts: I64) -> Observation:
+    """What a group tells of the hosts of its members: the means over the members of each."""
+    names, place = numbered(hosts[seen.members])
+    number = np.bincount(place)
+    values = np.bincount(place, seen.values) / number
+    return Observation(names, values, seen.weight * float(number.mean()))
+
+
+def _offsets(samples: Sequence[_Sample], drift: F64, count: int) -> F64:
+    """Offsets in ns, float64 [count], 0 for the lowest rank of every component.
+
+    The second pass takes its medians over ends that are on one clock but for a rest, so that a
+    clock far off does not shift the middle of its group.
+    """
+    offsets = np.zeros(count)
+    for _ in range(2):
+        offsets += solve([sample.at_rest(drift, offsets) for sample in samples], count)
+    return offsets
+
+
+def _residuals(samples: Sequence[_Sample], drift: F64, offsets: F64) -> list[F64]:
+    """How far the single ends of each rank are from the middle of their instance, in ns."""
+    found: list[list[F64]] = [[] for _ in offsets]
+    for sample in samples:
+        rest = np.abs(sample.levelled(drift, offsets))
+        for column, member in enumerate(sample.members.tolist()):
+            found[member].append(rest[:, column])
+    return [np.concatenate([np.empty(0), *parts]) for parts in found]
+
+
+def _pooled(
+    part: Sequence[MatchInput], offsets: F64, apart: I64, spread: Sequence[F64]
+) -> tuple[F64, I64]:
+    """Offsets with the ranks of one host made equal, and the components that hosts join.
+
+    A rank whose own offset disagrees with its host's beyond the tolerance keeps its own.
+    """
+    pooled = offsets.copy()
+    joined = apart.copy()
+    hosts = dict.fromkeys(item.host for item in part if item.host)
+    for host in hosts:
+        here = np.array([i for i, item in enumerate(part) if item.host == host], np.int64)
+        home = joined[here[0]]
+        middle = _pool(pooled, here[joined[here] == home], spread)
+        for component in dict.fromkeys(joined[here].tolist()):
+            if component == home:
+                continue
+            own = here[joined[here] == component]
+            moved = joined == component
+            pooled[moved] += middle - float(middle_of(pooled[own]))
+            joined[moved] = home
+            _pool(pooled, own, spread)
+    lowest = np.array([np.flatnonzero(joined == root)[0] for root in joined], np.int64)
+    return pooled - pooled[lowest], lowest
+
+
+def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
+    """Give members the median of their offsets, in place, where they agree with it."""
+    middle = float(middle_of(offsets[members]))
+    for member in members.tolist():
+        own = nearest_rank(spread[member], 0.95) if len(spread[member]) else 0.0
+        if abs(offsets[member] - middle) <= max(own, ONE_CLOCK_NS):
+            offsets[member] = middle
+    return middle
+
+
+def _ends_meet(spread: F64) -> bool:
+    return not len(spread) or nearest_rank(spread, 0.95) <= MAX_RESIDUAL_NS
+
+
+def _clock(offset: float, spread: F64, drift: float, lowest: int | None, known: bool) -> Clock:
+    drift_ppb = round(drift)
+    return Clock(
+        offset_ns=round(offset) if known else 0,
+        residual_p50_ns=round(float(middle_of(spread))) if len(spread) else None,
+        residual_p95_ns=round(nearest_rank(spread, 0.95)) if len(spread) else None,
+        n=len(spread),
+        drift_ppb=drift_ppb if drift_ppb and known else None,
+        component=MISSING if lowest is None else lowest,
+        known=known,
+    )

@@ -1,0 +1,1 @@
+"""Infer communicators and clocks of jobs whose traces name no communicator."""

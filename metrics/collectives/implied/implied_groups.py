@@ -1,0 +1,246 @@
+"""Communicators of jobs whose traces name none, told from streams and from when calls end.
+
+A communicator has a stream of its own on each rank. Of two ranks, those streams belong to one
+communicator whose calls, like for like, end together all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
+from ccltui.metrics.collectives.implied.stream_evidence import USUAL
+from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue, queues_of
+from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
+from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.communicator_groups import CommGroup
+from ccltui.parsers.columns import I32, I64, MISSING
+
+F64 = npt.NDArray[np.float64]
+
+RESOLUTION_NS: Final = 1_000
+"""Times are told no better than that on all ranks together."""
+CLOCKS_NS: Final = 20_000
+"""Clocks of two hosts may be told wrong by so much."""
+SAMPLES: Final = 256
+ALIKE: Final = 1.4
+"""Members of a communicator end up to so many times as far apart as others of it do."""
+CHANCE: Final = 2.0
+"""By how much that ratio may be larger, times the root of the number of calls."""
+APART: Final = 1.5
+"""Strangers end at least so many times further apart than that."""
+_NEVER: Final = np.inf
+_SENDRECV: Final = TYPES.index("SendRecv")
+
+
+@dataclass(frozen=True, slots=True)
+class ImpliedGroup:
+    """Global ranks of a communicator, and the stream that it has on all of them (-1: several).
+
+    ``whole``: all ranks of the job are there, so that it has no other ranks.
+    """
+
+    ranks: tuple[int, ...]
+    stream: int
+    whole: bool = True
+
+    def as_group(self) -> CommGroup:
+        """A group of the job that no file names."""
+        text = f"stream {self.stream}" if self.stream >= 0 else "streams"
+        size = len(self.ranks) if self.whole else MISSING
+        return CommGroup(self.ranks, "", text, label=text, size=size, implied=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Implied:
+    """Groups, and by label the index into them of every call, int32, -1 for none."""
+
+    groups: tuple[ImpliedGroup, ...]
+    index: Mapping[str, I32]
+
+    def applied(
+        self, inputs: Sequence[MatchInput], groups: Sequence[CommGroup]
+    ) -> tuple[list[MatchInput], list[CommGroup]]:
+        """The calls with their groups, which follow the ``groups`` that files state."""
+        first = np.int32(len(groups))
+        named = []
+        for item in inputs:
+            own = self.index[item.label]
+            group = np.where(own >= 0, own + first, item.calls.group).astype(np.int32)
+            named.append(replace(item, calls=replace(item.calls, group=group)))
+        return named, [*groups, *(group.as_group() for group in self.groups)]
+
+
+def implied_groups(
+    inputs: Sequence[MatchInput], streams: Mapping[str, I64], world_size: int | None = None
+) -> Implied | None:
+    """Communicators by streams; ``streams`` are those of each call, by label.
+
+    None where nothing is told, or no more than that every call is of one group. ``world_size`` is
+    the number of ranks of the job, where files state it.
+    """
+    queues = queues_of(inputs, streams)
+    clocks = stream_clocks(inputs, queues)
+    found = _components(queues, _distances(queues, clocks))
+    members = [part for one in found for part in _transfers(one)]
+    if len(members) == 1 and len(members[0]) == len(taking_part(inputs)) == len(queues):
+        return None
+    index = {item.label: np.full(len(item.calls), MISSING, np.int32) for item in inputs}
+    whole = _all_there(inputs, world_size)
+    groups: list[ImpliedGroup] = []
+    for part in members:
+        for queue in part:
+            index[inputs[queue.owner].label][queue.rows] = len(groups)
+        used = {queue.stream for queue in part}
+        ranks = sorted(rank for q in part if (rank := inputs[q.owner].rank) is not None)
+        groups.append(ImpliedGroup(tuple(ranks), used.pop() if len(used) == 1 else MISSING, whole))
+    return Implied(tuple(groups), index) if groups else None
+
+
+def _all_there(inputs: Sequence[MatchInput], world_size: int | None) -> bool:
+    """Whether no rank of the job is missing, as far as its size or the ranks themselves tell."""
+    ranks = {inputs[index].rank for index in taking_part(inputs)}
+    known = [rank for rank in ranks if rank is not None]
+    return len(known) >= max(world_size or 0, max(known, default=-1) + 1)
+
+
+def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
+    """Mean time between ends of like calls of two streams, float64 ns [q, q].
+
+    Of the calls inside the time of both; one that has no counterpart counts with
+    ``ONE_CLOCK_NS``. Infinite where fewer than ``USUAL`` have one. Of two hosts, whose clocks are
+    not known that well, a few us that all ends are apart do not count.
+    """
+    count = len(queues)
+    times = [queue.end_ns - clocks[queue.owner].ahead.of(queue.end_ns) for queue in queues]
+    base = np.array([clocks[queue.owner].of for queue in queues], np.int64)
+    ahead = [clocks[queue.owner].ahead for queue in queues]
+    first = np.array([one[0] for one in times], np.int64)
+    last = np.array([one[-1] for one in times], np.int64)
+    tables = _tables(queues, times)
+    found = np.full((count, count), _NEVER)
+    for index, (time, queue) in enumerate(zip(times, queues, strict=True)):
+        chosen = distinct_values(np.linspace(0, len(time) - 1, SAMPLES).astype(np.int64))
+        nearest = _nearest_of_all(time[chosen], queue.what[chosen], tables, count)
+        inside = (time[chosen, np.newaxis] >= first) & (time[chosen, np.newaxis] <= last)
+        number = inside.sum(axis=0)
+        met = (inside & np.isfinite(nearest)).sum(axis=0)
+        usual = (number >= FEWEST) & (met >= USUAL * number) & (base == base[index])
+        for other in np.flatnonzero(usual).tolist():
+            apart = nearest[inside[:, other], other]
+            apart = apart if ahead[other] == ahead[index] else _without_clocks(apart)
+            found[index, other] = np.minimum(np.abs(apart), ONE_CLOCK_NS).mean()
+    return np.asarray(np.maximum(found, found.T), np.float64)
+
+
+def _without_clocks(apart: F64) -> F64:
+    """Differences of ends without what an error of the clocks makes of them."""
+    middle = float(middle_of(apart[np.isfinite(apart)]))
+    return apart - middle if abs(middle) <= CLOCKS_NS else apart
+
+
+def _tables(queues: Sequence[Queue], times: Sequence[I64]) -> dict[int, tuple[I64, I64]]:
+    """By type: when calls of all streams ended, ascending, and the stream of each."""
+    every = np.concatenate([*times, np.empty(0, np.int64)])
+    what = np.concatenate([*(queue.what for queue in queues), np.empty(0, np.int64)])
+    whose = np.repeat(np.arange(len(queues)), [len(one) for one in times])
+    tables = {}
+    for kind in distinct_values(what).tolist():
+        rows = np.flatnonzero(what == kind)
+        rows = rows[np.argsort(every[rows], kind="stable")]
+        tables[kind] = every[rows], whose[rows]
+    return tables
+
+
+def _nearest_of_all(
+    times: I64, kinds: I64, tables: Mapping[int, tuple[I64, I64]], count: int
+) -> F64:
+    """Difference of each time and the nearest like call of every stream, float64 [n, count].
+
+    Infinite where that is above ``ONE_CLOCK_NS``.
+    """
+    nearest = np.full((len(times), count), _NEVER)
+    for kind in distinct_values(kinds).tolist():
+        among, whose = tables[kind]
+        rows = np.flatnonzero(kinds == kind)
+        low = np.searchsorted(among, times[rows] - ONE_CLOCK_NS)
+        size = np.searchsorted(among, times[rows] + ONE_CLOCK_NS, side="right") - low
+        line = np.repeat(np.arange(len(rows)), size)
+        place = np.arange(len(line)) - np.repeat(np.cumsum(size) - size, size) + low[line]
+        apart = (among[place] - times[rows[line]]).astype(np.float64)
+        order = np.argsort(-np.abs(apart), kind="stable")  # the nearest is written last
+        nearest[rows[line[order]], whose[place[order]]] = apart[order]
+    return nearest
+
+
+def _components(queues: Sequence[Queue], distance: F64) -> list[list[Queue]]:
+    """Streams that end together, the closest joined first, one of each rank.
+
+    What ends hardly further apart than the members do belongs to them; what ends a little further
+    apart leaves open what the communicator is: it is left out.
+    """
+    part = list(range(len(queues)))
+    members = {one: [one] for one in part}
+    reach = dict.fromkeys(part, 0.0)
+    blurred: set[int] = set()
+    ones, others = np.nonzero(np.triu(np.isfinite(distance), 1))
+    apart = distance[ones, others]
+    number = np.array([len(queue.rows) for queue in queues], np.int64)
+    alike = ALIKE + CHANCE / np.sqrt(np.minimum(number[ones], number[others]))
+    usual = max(_usual(distance), RESOLUTION_NS)
+    for edge in np.argsort(apart, kind="stable").tolist():
+        pair_of = part[int(ones[edge])], part[int(others[edge])]
+        one, other = pair_of
+        if one == other:
+            continue
+        limit = float(alike[edge]) * max(reach[one], reach[other], usual)
+        owners = {queues[i].owner for i in members[one]}
+        clash = bool(owners & {queues[i].owner for i in members[other]})
+        if apart[edge] > APART * limit:
+            continue
+        if clash or apart[edge] > limit:
+            blurred.update(pair_of)
+            continue
+        for i in members[other]:
+            part[i] = one
+        members[one] += members.pop(other)
+        reach[one] = max(float(apart[edge]), reach[one], reach[other])
+        if other in blurred:
+            blurred.add(one)
+    return [
+        [queues[i] for i in sorted(here, key=lambda i: queues[i].owner)]
+        for root, here in members.items()
+        if len(here) > 1 and root not in blurred
+    ]
+
+
+def _transfers(part: list[Queue]) -> list[list[Queue]]:
+    """Pairs of one sender and one receiver each, where a rank sends on one stream to another.
+
+    Ranks of a stage that advance together end such transfers together: they are told apart by
+    the order of their ranks, as stages hold theirs.
+    """
+    streams = sorted({queue.stream for queue in part})
+    transfers = all((queue.kind == _SENDRECV).all() for queue in part)
+    sides = [[queue for queue in part if queue.stream == stream] for stream in streams]
+    if not transfers or len(sides) != 2 or len(sides[0]) != len(sides[1]):
+        return [part]
+    return [list(pair) for pair in zip(*sides, strict=True)]
+
+
+def _usual(distance: F64) -> float:
+    """How far apart a stream and the one nearest to it usually end, ns."""
+    if len(distance) < 2:
+        return 0.0
+    others = distance + np.diag(np.full(len(distance), _NEVER))
+    nearest = others.min(axis=1)
+    met = nearest[np.isfinite(nearest)]
+    return float(middle_of(met)) if len(met) else 0.0

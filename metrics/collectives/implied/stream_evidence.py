@@ -1,0 +1,273 @@
+"""How strongly the ends of calls on two hosts speak for a difference of their clocks.
+
+Calls of one collective end at once although their ranks came at different times: that ends agree
+where durations differ is what chance, or the same program run a little later, does not bring
+about. Each call speaks by the logarithm of how much better its ends agree than its starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue
+from ccltui.metrics.collectives.matching.align_by_time import Ahead
+from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
+from ccltui.metrics.model.classify import TYPES
+from ccltui.parsers.columns import F64, I64, Bool
+
+USUAL: Final = 0.8
+"""Share of the calls of a stream that must end together with calls of the other."""
+FINE_NS: Final = 5_000
+"""Ends of one collective scatter by some us."""
+CLOSE_NS: Final = 10_000
+"""Ends this far apart speak half of what ends that agree do."""
+_FAR: Final = 10**15
+_STREAMS: Final = 1 << 32
+_SENDRECV: Final = TYPES.index("SendRecv")
+
+
+@dataclass(frozen=True)
+class HostCalls:
+    """The queues of one host, which have one clock, and all of their calls."""
+
+    number: int  # among the hosts of the job
+    queues: tuple[Queue, ...]
+
+    @property
+    def owners(self) -> list[int]:
+        """Its ranks, as indices of the inputs."""
+        return list(dict.fromkeys(queue.owner for queue in self.queues))
+
+    @cached_property
+    def owner(self) -> I64:
+        """Rank of each queue."""
+        return np.array([queue.owner for queue in self.queues], np.int64)
+
+    @cached_property
+    def stream(self) -> I64:
+        """Stream of each queue."""
+        return np.array([queue.stream for queue in self.queues], np.int64)
+
+    @cached_property
+    def numbers(self) -> I64:
+        """Rank and stream of each queue in one number."""
+        return self.owner * _STREAMS + self.stream
+
+    @cached_property
+    def transfers(self) -> Bool:
+        """Whether a queue holds nothing but sends and receives."""
+        return np.array([bool((queue.kind == _SENDRECV).all()) for queue in self.queues])
+
+    @cached_property
+    def first_ns(self) -> I64:
+        """First end of each queue."""
+        return np.array([queue.end_ns[0] for queue in self.queues], np.int64)
+
+    @cached_property
+    def last_ns(self) -> I64:
+        """Last end of each queue."""
+        return np.array([queue.end_ns[-1] for queue in self.queues], np.int64)
+
+    @cached_property
+    def _names(self) -> I64:
+        return distinct_values(np.concatenate([queue.what for queue in self.queues]))
+
+    @cached_property
+    def _base(self) -> tuple[int, int]:
+        """First end of all, and how long it is to the last."""
+        first = int(self.first_ns.min())
+        return first, int(self.last_ns.max()) - first + 1
+
+    @cached_property
+    def _sorted(self) -> tuple[I64, I64, I64, I64]:
+        """Keys of all calls (queue, what, end), ascending; ends, durations and prefixes of keys."""
+        base, span = self._base
+        prefix = np.concatenate(
+            [
+                number * len(self._names) + np.searchsorted(self._names, queue.what)
+                for number, queue in enumerate(self.queues)
+            ]
+        )
+        end = np.concatenate([queue.end_ns for queue in self.queues])
+        key = prefix * span + (end - base)
+        order = np.argsort(key, kind="stable")
+        dur = np.concatenate([queue.dur_ns for queue in self.queues])
+        return key[order], end[order], dur[order], prefix[order]
+
+    @cached_property
+    def _partners(self) -> dict[int, Bool]:
+        return {}
+
+    def can_go_together(self, other: HostCalls) -> Bool:
+        """Which queues of two hosts may be of one communicator, bool [q, q].
+
+        Ranks of one program number their streams alike: where either has both numbers, a number
+        is another communicator than the other. What one rank sends on a stream, the next one
+        receives on another.
+        """
+        if other.number not in self._partners:
+            self._partners[other.number] = _can_go_together(self, other)
+        return self._partners[other.number]
+
+    @cached_property
+    def _samples(self) -> dict[int, Sample]:
+        return {}
+
+    def sample(self, most: int) -> Sample:
+        """At most so many calls of each queue, evenly spread."""
+        if most not in self._samples:
+            self._samples[most] = Sample.of(self, self.owners, most)
+        return self._samples[most]
+
+    def nearest(self, times_ns: I64, what: I64) -> tuple[F64, I64, I64]:
+        """Of each call the like one of every queue that ended nearest: [n, q] all three.
+
+        How far it ended, float64 ns (very far where there is none), when, and its duration.
+        """
+        key, end, dur, prefixes = self._sorted
+        base, span = self._base
+        code = np.minimum(np.searchsorted(self._names, what), len(self._names) - 1)
+        known = (self._names[code] == what)[:, np.newaxis]
+        prefix = np.arange(len(self.queues)) * len(self._names) + code[:, np.newaxis]
+        inside = np.clip(times_ns - base, 0, span - 1)[:, np.newaxis]
+        right = np.searchsorted(key, prefix * span + inside)
+        sides = np.maximum(right - 1, 0), np.minimum(right, len(key) - 1)
+        far = [
+            np.where(
+                known & (prefixes[side] == prefix),
+                np.abs(end[side] - times_ns[:, np.newaxis]),
+                _FAR,
+            )
+            for side in sides
+        ]
+        place = np.where(far[0] < far[1], *sides)
+        return np.minimum(*far).astype(np.float64), end[place], dur[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some calls of some queues of a host: the number of the queue, and the rest as in `Queue`."""
+
+    queue: I64
+    what: I64
+    end_ns: I64
+    dur_ns: I64
+
+    @classmethod
+    def of(
+        cls,
+        host: HostCalls,
+        owners: Sequence[int],
+        most: int,
+        middle_ns: int = 0,
+        width_ns: int = 0,
+    ) -> Sample:
+        """At most so many calls of each queue of ``owners``, evenly spread.
+
+        Of those that ended inside ``width_ns`` to either side of the middle, if that is given.
+        """
+        parts = []
+        for number, queue in enumerate(host.queues):
+            if queue.owner not in owners:
+                continue
+            rows = np.arange(len(queue.rows))
+            if width_ns:
+                rows = np.flatnonzero(np.abs(queue.end_ns - middle_ns) <= width_ns)
+            if len(rows) > most:
+                rows = rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
+            which = np.full(len(rows), number)
+            parts.append((which, queue.what[rows], queue.end_ns[rows], queue.dur_ns[rows]))
+        empty = np.empty(0, np.int64)
+        columns = zip(*parts, strict=True) if parts else [(empty,)] * 4
+        return cls(*(np.concatenate(column) for column in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the queues of two hosts speak for a difference of clocks, float64 [q, q], 0 for nothing.
+
+    ``told`` by ends that agree better than starts, ``met`` by ends that agree, a call at most 1.
+    ``own_ns`` and ``other_ns`` are ends of calls that are one, of the queues that go together best
+    (``queue`` is that of the first host).
+    """
+
+    told: F64
+    met: F64
+    own_ns: I64
+    other_ns: I64
+    queue: I64
+
+    @property
+    def whole(self) -> F64:
+        """All that is spoken: by ends that agree better than starts, and by ends that agree."""
+        return self.told + self.met
+
+
+def evidence(
+    sample: Sample,
+    host: HostCalls,
+    other: HostCalls,
+    ahead: Ahead,
+    least: tuple[F64, F64] | None = None,
+) -> Evidence:
+    """How well calls of a host go together with those of another that it is ``ahead`` of.
+
+    Queues of either host of which no more than ``least`` is told are not asked for ends.
+    """
+    shape = len(host.queues), len(other.queues)
+    times = sample.end_ns - ahead.of(sample.end_ns)
+    apart, end, dur = other.nearest(times, sample.what)
+    met = apart <= ONE_CLOCK_NS
+    inside = (times[:, np.newaxis] >= other.first_ns - ONE_CLOCK_NS) & (
+        times[:, np.newaxis] <= other.last_ns + ONE_CLOCK_NS
+    )
+    starts = np.abs(sample.dur_ns[:, np.newaxis] - dur)
+    near = apart + FINE_NS
+    table = _summed(
+        sample.queue,
+        shape,
+        np.where(met, np.log((starts + FINE_NS) / near), 0.0),
+        np.where(met, CLOSE_NS / (apart + CLOSE_NS), 0.0),
+        inside.astype(np.float64),
+        (met & inside).astype(np.float64),
+    )
+    usual = (table[3] >= FEWEST) & (table[3] >= USUAL * table[2])
+    usual &= host.can_go_together(other)
+    told = np.where(usual, np.maximum(table[0], 0.0), 0.0)
+    close = np.where(usual, table[1], 0.0)
+    whole = told + close
+    best = whole.argmax(axis=1)
+    most = whole.max(axis=1)
+    both = (most > 0) & (whole[:, best].argmax(axis=0) == np.arange(shape[0]))
+    if least is not None:
+        both &= (most >= least[0]) & (most >= least[1][best])
+    line = np.arange(len(sample.queue))
+    column = best[sample.queue]
+    chosen = met[line, column] & both[sample.queue]
+    own, queue = sample.end_ns[chosen], sample.queue[chosen]
+    return Evidence(told, close, own, end[line, column][chosen], queue)
+
+
+def _summed(queue: I64, shape: tuple[int, int], *columns: F64) -> list[F64]:
+    """Sums of values [n, q] over the calls of each queue, [q, q]."""
+    found = []
+    for values in columns:
+        table = np.zeros(shape)
+        np.add.at(table, queue, values)
+        found.append(table)
+    return found
+
+
+def _can_go_together(host: HostCalls, other: HostCalls) -> Bool:
+    same = host.stream[:, np.newaxis] == other.stream
+    here = np.isin(host.owner[:, np.newaxis] * _STREAMS + other.stream, host.numbers)
+    there = np.isin(other.owner * _STREAMS + host.stream[:, np.newaxis], other.numbers)
+    transfers = host.transfers[:, np.newaxis] & other.transfers
+    apart = host.owner[:, np.newaxis] != other.owner
+    return np.asarray(apart & (same | transfers | ~(here | there)))

@@ -1,0 +1,59 @@
+"""The calls of a job by rank and stream, where no file says which communicator they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
+from ccltui.parsers.columns import I64, MISSING
+
+FEWEST: Final = 3
+"""Fewer calls tell no communicator: they may end together by chance."""
+_KINDS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Calls of one rank (index of the inputs) on one stream, in the order in which they ended.
+
+    ``what`` tells calls apart that cannot be one: by type, and by step where all ranks know steps.
+    """
+
+    owner: int
+    stream: int
+    rows: I64
+    kind: I64
+    what: I64
+    end_ns: I64
+    dur_ns: I64
+
+
+def queues_of(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> list[Queue]:
+    """Queues of at least ``FEWEST`` calls; ``streams`` are those of each call, by label."""
+    part = taking_part(inputs)
+    marked = _share_steps([inputs[owner].calls.step for owner in part])
+    found = []
+    for owner in part:
+        calls, stream = inputs[owner].calls, streams[inputs[owner].label]
+        for one in distinct_values(stream[stream >= 0]).tolist():
+            rows = np.flatnonzero(stream == one)
+            if len(rows) < FEWEST:
+                continue
+            rows = rows[np.argsort(calls.end_ns[rows], kind="stable")]
+            kind = calls.kind[rows].astype(np.int64)
+            what = kind + _KINDS * (calls.step[rows] + 1) if marked else kind
+            found.append(
+                Queue(owner, one, rows, kind, what, calls.end_ns[rows], calls.dur_ns[rows])
+            )
+    return found
+
+
+def _share_steps(steps: Sequence[I64]) -> bool:
+    """Whether all ranks were in some step together."""
+    known = [set(distinct_values(step[step != MISSING]).tolist()) for step in steps]
+    return bool(known) and bool(set.intersection(*known))

@@ -1,0 +1,1 @@
+"""Compute arrival, lag, wait and blame of each rank at each collective."""

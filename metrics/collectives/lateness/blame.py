@@ -1,0 +1,168 @@
+"""Lag, wait and blame summed over the instances and ranks that were chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays.across import row_min, row_sum
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.collectives.lateness.arrivals import (
+    GroupArrivals,
+    Lateness,
+    by_start,
+    clock_free,
+)
+from ccltui.parsers.columns import I8, I64, Bool
+
+F64 = npt.NDArray[np.float64]
+
+MIN_TIMES_LAST = 3
+SHARE_OF_EVEN = 1.5
+"""A straggler is last this many times as often as chance would have it."""
+
+MIN_STEPS = 3
+QUARTERS = 4
+FAIR_PART = 0.25
+"""Of an even share: less of the wait caused in a step does not count as being late in it."""
+MOST = 0.8
+
+Pattern = Literal["persistent", "recurring", "transient"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Eligible instances of one group: n rows, m members that index the ``labels`` of the job.
+
+    Times are int64 ns; ``step`` is -1 outside steps. ``aligned`` is the measure by starts, None
+    where the members' clocks are not known.
+    """
+
+    group: int
+    members: I64
+    kind: I8
+    confidence: I8
+    step: I64
+    start_ns: I64  # [n, m]
+    dur_ns: I64
+    lateness: Lateness
+    aligned: Lateness | None
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def choose(arrived: GroupArrivals, rows: Bool, columns: I64, members: I64, floor_ns: int) -> Chosen:
+    """Rows (mask) and member columns of a group, lateness taken among those columns alone."""
+    start, dur = arrived.start_ns[rows][:, columns], arrived.dur_ns[rows][:, columns]
+    return Chosen(
+        group=arrived.match.group,
+        members=members,
+        kind=arrived.match.kind[rows],
+        confidence=arrived.confidence[rows],
+        step=arrived.match.step[rows],
+        start_ns=start,
+        dur_ns=dur,
+        lateness=clock_free(dur, floor_ns),
+        aligned=None if arrived.by_start is None else by_start(start, floor_ns),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Sums per label, int64 arrays of one length; times in ns."""
+
+    wait_ns: I64  # waited for others, ties included
+    last_count: I64  # blamed instances in which it came last
+    caused_wait_ns: I64  # waits of all members of those instances
+    took_part: I64  # blamed instances that it was a member of
+    num_ranks: int  # labels that are a member of any instance
+
+    @property
+    def last_share(self) -> F64:
+        """Share of the blamed instances it took part in that a label was last in; 0 of none."""
+        return np.asarray(self.last_count / np.maximum(self.took_part, 1))
+
+    @property
+    def blamed_share(self) -> F64:
+        """Share of all blamed instances that a label was last in; 0 of none."""
+        return np.asarray(self.last_count / max(int(self.last_count.sum()), 1))
+
+    def stragglers(self) -> list[int]:
+        """Labels that are last in at least three blamed instances, and well above chance.
+
+        Chance is an even share of all blamed instances: a rank that is last in a group of its
+        own because another group kept it is then not named for a few. Those that caused the
+        most waiting come first.
+        """
+        often = self.blamed_share > SHARE_OF_EVEN / max(self.num_ranks, 1)
+        found = np.flatnonzero(often & (self.last_count >= MIN_TIMES_LAST))
+        order = np.lexsort((found, -self.caused_wait_ns[found]))
+        return [int(label) for label in found[order]]
+
+
+def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
+    """Add up who waited and who was blamed."""
+    wait, last, caused, part = (np.zeros(num_labels, np.int64) for _ in range(4))
+    present = np.zeros(num_labels, np.bool_)
+    for one in chosen:
+        blamed = one.lateness.last >= 0
+        who = one.members[one.lateness.last[blamed]]
+        wait[one.members] += one.lateness.wait_ns.sum(axis=0)
+        np.add.at(last, who, 1)
+        np.add.at(caused, who, row_sum(one.lateness.wait_ns[blamed]))
+        part[one.members] += int(blamed.sum())
+        present[one.members] = True
+    return Tally(wait, last, caused, part, int(present.sum()))
+
+
+def is_persistent(chosen: Sequence[Chosen], label: int) -> bool:
+    """Whether a label is last most often in the first and in the second half of the blamed."""
+    times = [row_min(one.start_ns)[one.lateness.last >= 0] for one in chosen]
+    who = [one.members[one.lateness.last[one.lateness.last >= 0]] for one in chosen]
+    order = np.argsort(np.concatenate(times), kind="stable")
+    ordered = np.concatenate(who)[order]
+    halves = (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :])
+    return all(len(half) > 0 and np.bincount(half).argmax() == label for half in halves)
+
+
+def patterns(chosen: Sequence[Chosen], num_labels: int) -> dict[int, Pattern]:
+    """How the wait that each blamed label caused is spread over time.
+
+    Time is counted in steps, in quarters where fewer than three steps are known. Persistent: a
+    fair part of it in at least half of them. Transient: four fifths of it in one. Else recurring.
+    """
+    cells = _caused_by_time(chosen, num_labels)
+    found: dict[int, Pattern] = {}
+    for label in np.flatnonzero(cells.any(axis=1)).tolist():
+        share = cells[label] / cells[label].sum()
+        often = np.count_nonzero(share >= FAIR_PART / len(share)) >= len(share) / 2
+        if often:
+            found[label] = "persistent"
+        else:
+            found[label] = "transient" if share.max() >= MOST else "recurring"
+    return found
+
+
+def _caused_by_time(chosen: Sequence[Chosen], num_labels: int) -> I64:
+    """Wait caused, int64 ns [label, unit of time]."""
+    blamed = [one.lateness.last >= 0 for one in chosen]
+    who = [one.members[one.lateness.last[rows]] for one, rows in zip(chosen, blamed, strict=True)]
+    wait = [row_sum(one.lateness.wait_ns[rows]) for one, rows in zip(chosen, blamed, strict=True)]
+    step = np.concatenate([one.step[rows] for one, rows in zip(chosen, blamed, strict=True)])
+    every = distinct_values(np.concatenate([one.step for one in chosen]))
+    units = every[every >= 0]
+    if len(units) < MIN_STEPS:
+        start = np.concatenate([row_min(one.start_ns) for one in chosen])
+        since = start - start.min()  # small numbers: floats would lose some ns of epochs
+        step = (since * QUARTERS // (since.max() + 1))[np.concatenate(blamed)]
+        units = np.arange(QUARTERS)
+    cells = np.zeros((num_labels, len(units)), np.int64)
+    inside = step >= units[0]
+    place = np.searchsorted(units, step[inside])
+    np.add.at(cells, (np.concatenate(who)[inside], place), np.concatenate(wait)[inside])
+    return cells

@@ -1,0 +1,1 @@
+"""Match calls of different ranks to collectives and transfers."""

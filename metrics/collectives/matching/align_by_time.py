@@ -1,0 +1,212 @@
+"""Lining up two sequences of collectives by when they ended, where either lacks some.
+
+Collectives of one group end in one order on all ranks, and nearly at once: what their ends differ
+by is the difference of two clocks, the same for all but a drift and some scatter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.theil_sen import slopes
+from ccltui.metrics.collectives.matching.end_deviation import nearest_rank
+from ccltui.metrics.collectives.matching.nearest_calls import Alike, Tokens
+from ccltui.parsers.columns import I64, MISSING, Bool
+
+F64 = npt.NDArray[np.float64]
+
+SCATTER_NS: Final = 200_000
+"""Ends of one collective are no further apart than this on one clock."""
+_BIN_NS: Final = SCATTER_NS
+_COLUMNS: Final = 64
+_POINTS: Final = 24
+"""Calls are lined up within ``SCATTER_NS``: so many blocks tell a drift well enough."""
+_VOTERS: Final = 128
+_NEARLY_ALL: Final = 0.9
+_SLACK: Final = 64
+"""So many calls may be missing on both sides together, beyond the difference of the lengths."""
+LOOSE: Final = 4
+"""Ends may be so many times as far apart as nearly all of them are, where that is more."""
+FEWEST: Final = 3
+_NEVER: Final = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """By how much one clock is ahead of another: ns at a time, and ns per ns from there on."""
+
+    offset_ns: float
+    rate: float
+    at_ns: int
+
+    def of(self, times_ns: I64) -> I64:
+        """Difference at times of the clock that is ahead, int64 ns."""
+        drifted = np.rint((times_ns - self.at_ns) * self.rate).astype(np.int64)
+        return np.asarray(round(self.offset_ns) + drifted)
+
+
+def between(ahead: Ahead, other: Ahead) -> Ahead:
+    """How far one clock is ahead of another, from how far both are ahead of a third."""
+    offset = ahead.offset_ns - float(other.of(np.array([ahead.at_ns], np.int64))[0])
+    return Ahead(offset, ahead.rate - other.rate, ahead.at_ns)
+
+
+def fit(ends_ns: I64, other_ns: I64) -> Ahead:
+    """How far ahead a clock is, from ends of the same collectives on both; drift if it shows."""
+    return fit_all(ends_ns[:, np.newaxis], other_ns)[0]
+
+
+def fit_all(ends_ns: I64, other_ns: I64) -> list[Ahead]:
+    """The same of many clocks, int64 [n, m], against one, int64 [n]."""
+    middle = int(other_ns[0]) + int(middle_of(other_ns - other_ns[0]))
+    difference = (ends_ns - other_ns[:, np.newaxis]).astype(np.float64)
+    since = other_ns - middle
+    found = []
+    for first in range(0, difference.shape[1], _COLUMNS):
+        part = difference[:, first : first + _COLUMNS]
+        slope, error = slopes(since / 1e9, part, points=_POINTS)
+        rates = np.where(np.abs(slope) > 3 * error, slope / 1e9, 0.0)
+        drifted = since[:, np.newaxis] * rates if rates.any() else 0.0
+        offsets = middle_of(part - drifted)
+        # counted on the clock that is ahead, which shows the middle later and drifts as seen there
+        found += [
+            Ahead(offset, rate / (1 + rate), middle + round(offset))
+            for offset, rate in zip(offsets.tolist(), rates.tolist(), strict=True)
+        ]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Positions of calls among others, int64, ascending, -1 for none; and the clocks by which."""
+
+    positions: I64
+    ahead: Ahead
+
+
+def pair(
+    tokens: Tokens,
+    ends_ns: I64,
+    other_tokens: Tokens,
+    other_ends_ns: I64,
+    ahead: Ahead | None = None,
+    *,
+    least: float = 0.5,
+) -> Paired | None:
+    """Which of the others each call is the counterpart of.
+
+    ``tokens`` stand for what calls are, ``ends_ns`` ascend. ``ahead`` is how far this clock is
+    ahead of the other where that is known; else it is told from the differences that most pairs
+    share. None where less than the share ``least`` of the shorter sequence finds a counterpart,
+    or, with clocks that are not known, fewer than three.
+    """
+    known = ahead or _voted(tokens, ends_ns, other_tokens, other_ends_ns)
+    if known is None or not len(tokens) or not len(other_tokens):
+        return None
+    near_ns, alike = SCATTER_NS, Alike.of(tokens, other_tokens)
+    for _ in range(2):
+        here = ends_ns - known.of(ends_ns)
+        anchors = _ascending(alike.nearest(here, other_ends_ns, near_ns))
+        found = np.flatnonzero(anchors >= 0)
+        if len(found) < 2:
+            break
+        known = fit(ends_ns[found], other_ends_ns[anchors[found]])
+        apart = (ends_ns - known.of(ends_ns))[found] - other_ends_ns[anchors[found]]
+        near_ns = max(SCATTER_NS, round(LOOSE * nearest_rank(np.abs(apart), 0.95)))
+        if len(found) >= _NEARLY_ALL * min(len(tokens), len(other_tokens)):
+            break
+    here = ends_ns - known.of(ends_ns)
+    anchors = _ascending(alike.nearest(here, other_ends_ns, near_ns))
+    positions = _filled(anchors, (tokens, here), (other_tokens, other_ends_ns), near_ns)
+    matched = int((positions >= 0).sum())
+    if matched < (1 if ahead else FEWEST) or (
+        matched < least * min(len(tokens), len(other_tokens))
+    ):
+        return None
+    return Paired(positions, known)
+
+
+def _voted(tokens: Tokens, ends: I64, other_tokens: Tokens, other_ends: I64) -> Ahead | None:
+    """The difference that most pairs of like calls share, among pairs of similar place.
+
+    Calls in the middle vote: over more of them clocks that drift would spread their votes.
+    """
+    count, others = len(tokens), len(other_tokens)
+    reach = abs(others - count) + _SLACK
+    first = max(0, (count - _VOTERS) // 2)
+    place = np.arange(first, min(first + _VOTERS, count))[:, np.newaxis]
+    there = place + np.arange(-reach, reach + 1)
+    inside = np.clip(there, 0, max(others - 1, 0))
+    like = (there == inside) & (tokens[place] == other_tokens[inside]) if others else there < 0
+    every = np.sort((ends[place] - other_ends[inside])[like] if others else ends[:0])
+    if not len(every):
+        return None
+    within = np.searchsorted(every, every + _BIN_NS, side="right") - np.arange(len(every))
+    best = int(within.argmax())
+    chosen = every[best : best + int(within[best])]
+    return Ahead(float(middle_of(chosen)), 0.0, int(ends[len(ends) // 2]))
+
+
+def _ascending(place: I64) -> I64:
+    """Only those places that are above all before and below all after them."""
+    known = np.flatnonzero(place >= 0)
+    if not len(known):
+        return place
+    values = place[known]
+    before = np.concatenate(([-1], np.maximum.accumulate(values)[:-1]))
+    after = np.concatenate((np.minimum.accumulate(values[::-1])[::-1][1:], [_NEVER]))
+    result = np.full(len(place), MISSING, np.int64)
+    keep = (values > before) & (values < after)
+    result[known[keep]] = values[keep]
+    return result
+
+
+def _filled(anchors: I64, own: tuple[Tokens, I64], other: tuple[Tokens, I64], near_ns: int) -> I64:
+    """Anchors, and between them what is left: in order where it fits, else at least cost.
+
+    ``own`` and ``other`` are tokens and ends of either sequence.
+    """
+    (tokens, ends), (other_tokens, other_ends) = own, other
+    positions = anchors.copy()
+    known = np.flatnonzero(anchors >= 0)
+    edges = np.concatenate(([-1], known, [len(tokens)]))
+    sides = np.concatenate(([-1], anchors[known], [len(other_tokens)]))
+    open_blocks = np.flatnonzero((np.diff(edges) > 1) & (np.diff(sides) > 1))
+    for block in open_blocks.tolist():
+        mine = slice(int(edges[block]) + 1, int(edges[block + 1]))
+        theirs = slice(int(sides[block]) + 1, int(sides[block + 1]))
+        alike = np.array_equal(tokens[mine], other_tokens[theirs])
+        if alike and (np.abs(ends[mine] - other_ends[theirs]) <= near_ns).all():
+            positions[mine] = np.arange(theirs.start, theirs.stop)
+        else:
+            like = tokens[mine, np.newaxis] == other_tokens[theirs]
+            found = _cheapest(like, ends[mine], other_ends[theirs], near_ns)
+            positions[mine] = np.where(found >= 0, found + theirs.start, MISSING)
+    return positions
+
+
+def _cheapest(like: Bool, ends: I64, other_ends: I64, near_ns: int) -> I64:
+    """The pairing of two short sequences with most near and like pairs, then nearest ends."""
+    rows, columns = like.shape
+    distance = np.abs(ends[:, np.newaxis] - other_ends)
+    gain = np.where(like & (distance <= near_ns), 2.0 - distance / near_ns, -1.0)
+    best = np.zeros((rows + 1, columns + 1))
+    for row in range(rows):
+        taken = np.where(gain[row] > 0, best[row, :-1] + gain[row], -1.0)
+        best[row + 1, 1:] = np.maximum.accumulate(np.maximum(taken, best[row, 1:]))
+    positions = np.full(rows, MISSING, np.int64)
+    row, column = rows, columns
+    while row and column:
+        if best[row, column] == best[row - 1, column]:
+            row -= 1
+        elif best[row, column] == best[row, column - 1]:
+            column -= 1
+        else:
+            row, column = row - 1, column - 1
+            positions[row] = column
+    return positions

@@ -1,0 +1,112 @@
+"""When the members of one collective ended, relative to each other.
+
+A collective in which every rank needs every other ends on all of them nearly at once. What the
+ends differ by is therefore the difference of the clocks, plus little: the basis of both the
+clock estimate and the test whether a match can be right at all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays.across import row_max, row_min
+from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.statistics import rank_place
+from ccltui.metrics.arrays.theil_sen import Z_99, slopes
+from ccltui.metrics.model.classify import TYPES
+from ccltui.parsers.columns import I64, Bool
+
+F64 = npt.NDArray[np.float64]
+
+ONE_CLOCK_NS = 100_000
+"""Collectives end up to some tens of µs apart on ranks that share one clock."""
+
+_DEPENDENT = np.array(
+    [name in ("AllReduce", "AllGather", "ReduceScatter", "Barrier") for name in TYPES]
+)
+_EXCHANGE = np.array([name in ("AllToAll", "SendRecv") for name in TYPES])
+
+
+MAX_INSTANCES = 4096
+"""So many leave of the scatter of single ends 1/64 in their median: more tell no clock better."""
+
+
+def evenly(rows: I64) -> I64:
+    """At most ``MAX_INSTANCES`` of ``rows``, spread evenly."""
+    if len(rows) <= MAX_INSTANCES:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, MAX_INSTANCES).astype(np.int64)]
+
+
+def fully_dependent(kind: npt.ArrayLike) -> Bool:
+    """Whether no rank can finish before all have started: allreduce, allgather, …, barrier."""
+    return np.asarray(_DEPENDENT[np.asarray(kind, np.int64)])
+
+
+def exchange(kind: npt.ArrayLike) -> Bool:
+    """Whether the type is an all-to-all, or a SendRecv kernel that may be one."""
+    return np.asarray(_EXCHANGE[np.asarray(kind, np.int64)])
+
+
+def end_deviation(end_ns: I64) -> F64:
+    """Deviation of each end from the median end of its instance, float64 ns [n, m].
+
+    ``end_ns`` is int64 [n, m] with every member present. Differences are taken before the
+    median, so that times since the epoch lose nothing.
+    """
+    relative = np.ascontiguousarray(end_ns - end_ns[:, :1]).astype(np.float64)
+    return relative - middle_of(relative, 1)[:, np.newaxis]
+
+
+def nearest_rank(values: F64 | I64, share: float) -> float:
+    """The ceil(share * n)-th smallest of ``values``, which must not be empty."""
+    index = rank_place(len(values), share)
+    return float(np.partition(values, index)[index])
+
+
+def middle_and_rank(values: F64 | I64, share: float) -> tuple[float, float]:
+    """The median and the `nearest_rank` of ``values`` (none is NaN), found together."""
+    low, high, index = (len(values) - 1) // 2, len(values) // 2, rank_place(len(values), share)
+    ordered = np.partition(values, [low, high, index])
+    return (float(ordered[low]) + float(ordered[high])) / 2, float(ordered[index])
+
+
+def member_offsets(end_ns: I64) -> I64:
+    """Clock difference of each member to the middle of its group, int64 ns [m].
+
+    A difference that devices on one clock show too, or that the scatter of the ends hides
+    (below their p95 around it), is not taken for one: it is 0. Without an instance all are 0.
+    """
+    if not len(end_ns):
+        return np.zeros(end_ns.shape[1], np.int64)
+    deviation = end_deviation(end_ns)
+    offsets = middle_of(deviation)
+    scatter = np.abs(deviation - offsets)
+    hidden = [
+        abs(offset) <= max(nearest_rank(column, 0.95), ONE_CLOCK_NS)
+        for offset, column in zip(offsets, scatter.T, strict=True)
+    ]
+    return np.where(hidden, 0, np.rint(offsets)).astype(np.int64)
+
+
+def drifts(end_ns: I64, times_ns: I64) -> I64:
+    """By how much each member's clock drifts from the middle one until each time, int64 [t, m].
+
+    Counted from the middle of the instances ``end_ns`` [n, m], on the first member's clock; 0
+    where no drift shows.
+    """
+    nothing = np.zeros((len(times_ns), end_ns.shape[1]), np.int64)
+    if not len(end_ns):
+        return nothing
+    middle = int(middle_of(end_ns[:, 0]))
+    rates, errors = slopes((end_ns[:, 0] - middle) / 1e9, end_deviation(end_ns))
+    rates = np.where(np.abs(rates) > Z_99 * errors, rates, 0.0)
+    if not rates.any():
+        return nothing
+    return np.rint((times_ns - middle)[:, np.newaxis] / 1e9 * rates).astype(np.int64)
+
+
+def ends_after_all_started(start_ns: I64, end_ns: I64) -> Bool:
+    """The overlap test on one clock: whether max start <= min end, per instance of [n, m]."""
+    return np.asarray(row_max(start_ns) <= row_min(end_ns))

@@ -1,0 +1,295 @@
+"""The calls of one group lined up across its members, by key or by order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ccltui.metrics.arrays.across import row_all
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.collectives.matching.align_by_time import (
+    FEWEST,
+    SCATTER_NS,
+    Ahead,
+    between,
+    fit_all,
+)
+from ccltui.metrics.collectives.matching.align_calls import ordinals, tabulate
+from ccltui.metrics.collectives.matching.end_deviation import evenly, fully_dependent
+from ccltui.metrics.collectives.matching.group_member import (
+    COMMUNICATOR,
+    ORDER,
+    SEQUENCE,
+    STEP,
+    Line,
+    Member,
+    pick,
+)
+from ccltui.metrics.collectives.matching.merged_sequences import Merged
+from ccltui.metrics.collectives.matching.nearest_calls import coded
+from ccltui.metrics.collectives.matching.split_calls import grouped, runs
+from ccltui.parsers.columns import I64, MISSING, Bool
+
+_CODES = 8191
+MOSTLY = 0.5
+"""Share of calls that end on all ranks at once from which on ends tell which calls are one."""
+
+
+def line_up(
+    members: Sequence[Member], *, by_type: bool, ahead: Sequence[Ahead] | None = None
+) -> Line:
+    """Line up the calls of a group by the best evidence that all members carry.
+
+    ``by_type``: the group is only implied, so its types may belong to several communicators
+    and each is lined up for itself. ``ahead`` are the clocks of the members where they are known.
+    """
+    numbered = [np.flatnonzero(member.column("seq") >= 0) for member in members]
+    every = [np.arange(len(member.rows)) for member in members]
+    if not by_type and all(len(positions) for positions in numbered):
+        line = _by_sequence(members, numbered)
+        if _credible(members, line):
+            rest = [
+                np.setdiff1d(whole, part, assume_unique=True)
+                for whole, part in zip(every, numbered, strict=True)
+            ]
+            return Line.joined([line, by_order(members, rest, ahead)], len(members))
+    if not by_type:
+        return by_order(members, every, ahead)
+    kinds = [member.column("kind") for member in members]
+    return Line.joined(
+        [
+            by_order(members, [np.flatnonzero(kind == one) for kind in kinds], ahead)
+            for one in distinct_values(np.concatenate(kinds))
+        ],
+        len(members),
+    )
+
+
+def _by_sequence(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
+    seqs = [member.column("seq")[subset] for member, subset in zip(members, subsets, strict=True)]
+    ids = [
+        member.calls.comms_id[member.rows[subset]]
+        for member, subset in zip(members, subsets, strict=True)
+    ]
+    shared = set.intersection(*(set(distinct_values(one).tolist()) for one in ids)) - {0}
+    level = SEQUENCE
+    if shared:
+        known = distinct_values(np.concatenate(ids))
+        low = min(int(seq.min()) for seq in seqs)
+        span = max(int(seq.max()) for seq in seqs) - low + 1
+        seqs = [
+            np.searchsorted(known, one) * span + (seq - low)
+            for one, seq in zip(ids, seqs, strict=True)
+        ]
+        level = COMMUNICATOR
+    spans = [
+        runs(seq, member.tokens[subset])
+        for member, seq, subset in zip(members, seqs, subsets, strict=True)
+    ]
+    firsts = [subset[first] for subset, (first, _) in zip(subsets, spans, strict=True)]
+    lasts = [subset[last] for subset, (_, last) in zip(subsets, spans, strict=True)]
+    table = tabulate([seq[first] for seq, (first, _) in zip(seqs, spans, strict=True)])
+    positions = _lifted(table, firsts)
+    elements = np.stack(
+        [pick(member.column("in_elems"), positions[:, i]) for i, member in enumerate(members)],
+        axis=1,
+    )
+    _, keep, summed = grouped(positions, elements)
+    last = _lifted(table, lasts)
+    if summed.any():
+        last = np.where(summed[:, np.newaxis], grouped(last, elements)[0], last)
+    rank = np.full(int(keep.sum()), level, np.int8)
+    return Line(positions[keep], rank, last[keep], summed[keep])
+
+
+def _credible(members: Sequence[Member], line: Line) -> bool:
+    """Sequence numbers are no key where they pair calls that mostly are not the same thing."""
+    complete = line.positions[row_all(line.positions >= 0)]
+    if not len(complete):
+        return False
+    agree = np.ones(len(complete), np.bool_)
+    first = members[0].tokens[complete[:, 0]]
+    for index, member in enumerate(members[1:], start=1):
+        agree &= member.tokens[complete[:, index]] == first
+    return bool(agree.mean() >= 0.5)
+
+
+def by_order(
+    members: Sequence[Member], subsets: Sequence[I64], ahead: Sequence[Ahead] | None = None
+) -> Line:
+    """Line up positions of each member (``subsets``, ascending) step by step, by their order.
+
+    In a step with as many calls on every member the k-th is the k-th, unless their ends say
+    otherwise; in another, and outside of steps, calls are lined up by when they ended.
+    """
+    segments = [
+        _segments(member.column("step")[subset])
+        for member, subset in zip(members, subsets, strict=True)
+    ]
+    names = distinct_values(np.concatenate(segments))
+    codes = [np.searchsorted(names, segment) for segment in segments]
+    counts = np.stack([np.bincount(code, minlength=len(names)) for code in codes], axis=1)
+    even = row_all(counts == counts[:, :1])
+    line = _ordinal_line(names, codes, counts, even, subsets)
+    doubtful = _contradicted(members, line, codes, subsets, ahead)
+    if doubtful.any():
+        even &= ~doubtful
+        line = _ordinal_line(names, codes, counts, even, subsets)
+    if even.all():
+        return line
+    known = ahead or _ahead(members, line)
+    return Line.joined(
+        [line, *_uneven_lines(members, subsets, codes, np.flatnonzero(~even), known)],
+        len(members),
+    )
+
+
+def _segments(step: I64) -> I64:
+    """An even number for a step, an odd one for the time after it and before the next."""
+    latest = np.maximum.accumulate(step) if len(step) else step
+    return np.where(step >= 0, 2 * step, 2 * latest + 1)
+
+
+def _ordinal_line(
+    names: I64, codes: Sequence[I64], counts: I64, even: Bool, subsets: Sequence[I64]
+) -> Line:
+    """Steps with as many calls on every member: the k-th is the k-th."""
+    kept = [np.flatnonzero(even[code]) for code in codes]
+    widest = int(counts[even].max(initial=0))
+    keys = [
+        code[part] * widest + ordinals(code[part]) for code, part in zip(codes, kept, strict=True)
+    ]
+    table = _lifted(tabulate(keys), kept)
+    segment = names[codes[0][table[:, 0]]] if len(table) else np.empty(0, np.int64)
+    level = np.where(segment % 2 == 0, STEP, ORDER).astype(np.int8)
+    return Line.of(_lifted(table, subsets), level)
+
+
+def _contradicted(
+    members: Sequence[Member],
+    line: Line,
+    codes: Sequence[I64],
+    subsets: Sequence[I64],
+    ahead: Sequence[Ahead] | None,
+) -> Bool:
+    """Stretches with as many calls everywhere that may yet not be the same calls, by code.
+
+    As many may be missing on one member as others are on another. Then what calls are, or when
+    they end, disagrees in the stretch.
+    """
+    wrong = np.zeros(1 + max(int(code.max(initial=-1)) for code in codes), np.bool_)
+    if len(line.positions) < FEWEST:
+        return wrong
+    place = np.full(len(members[0].rows), MISSING, np.int64)
+    place[subsets[0]] = codes[0]
+    code = place[line.positions[:, 0]]
+    tokens, ends = members[0].tokens[line.positions[:, 0]], members[0].end_ns[line.positions[:, 0]]
+    meets = fully_dependent(members[0].column("kind")[line.positions[:, 0]])
+    differs = np.zeros(len(code), np.bool_)
+    others = _ends(members[1:], line.positions[:, 1:])
+    apart = (
+        fit_all(others, ends) if ahead is None else [between(one, ahead[0]) for one in ahead[1:]]
+    )
+    for index, member in enumerate(members[1:], start=1):
+        differs |= member.tokens[line.positions[:, index]] != tokens
+        own = others[:, index - 1]
+        differs |= meets & (np.abs(own - ends - apart[index - 1].of(own)) > SCATTER_NS)
+    wrong[code[differs]] = True
+    return wrong
+
+
+def _uneven_lines(
+    members: Sequence[Member],
+    subsets: Sequence[I64],
+    codes: Sequence[I64],
+    uneven: I64,
+    ahead: Sequence[Ahead] | None,
+) -> list[Line]:
+    """Stretches in which some member lacks calls: all at once by time, else each for itself."""
+    orders = [np.argsort(code, kind="stable") for code in codes]
+    bounds = [
+        (np.searchsorted(code[order], uneven), np.searchsorted(code[order], uneven, "right"))
+        for code, order in zip(codes, orders, strict=True)
+    ]
+    every = [np.flatnonzero(np.isin(code, uneven)) for code in codes]
+    whole = _merged(
+        members,
+        [subset[rows] for subset, rows in zip(subsets, every, strict=True)],
+        ahead,
+        [code[rows] for code, rows in zip(codes, every, strict=True)],
+    )
+    if whole.told or len(uneven) == 1:
+        return [_line_of(whole, [s[rows] for s, rows in zip(subsets, every, strict=True)])]
+    found = []
+    for index in range(len(uneven)):
+        parts = [
+            subset[order[first[index] : stop[index]]]
+            for subset, order, (first, stop) in zip(subsets, orders, bounds, strict=True)
+        ]
+        alike = [np.zeros(len(part), np.int64) for part in parts]
+        found.append(_line_of(_merged(members, parts, ahead, alike), parts))
+    return found
+
+
+def _merged(
+    members: Sequence[Member],
+    parts: Sequence[I64],
+    ahead: Sequence[Ahead] | None,
+    codes: Sequence[I64],
+) -> Merged:
+    """Every part joined to those before it, the longest first; what only it has is inserted.
+
+    Only calls in stretches of one code can be one.
+    """
+    order = np.argsort([-len(part) for part in parts], kind="stable").tolist()
+    tokens = coded(
+        [
+            member.tokens[part] * _CODES + code
+            for member, part, code in zip(members, parts, codes, strict=True)
+        ]
+    )
+    first = order[0]
+    whole = members[first]
+    meets = fully_dependent(whole.column("kind")[parts[first]])
+    joined = Merged.of(
+        tokens[first],
+        whole.end_ns[parts[first]],
+        len(members),
+        first,
+        ends_meet=bool(meets.mean() >= MOSTLY) if len(meets) else True,
+    )
+    for index in order[1:]:
+        apart = None if ahead is None else between(ahead[index], ahead[first])
+        end_ns = members[index].end_ns[parts[index]]
+        joined = joined.merged(index, tokens[index], end_ns, apart)
+    return joined
+
+
+def _line_of(joined: Merged, parts: Sequence[I64]) -> Line:
+    table = np.stack([pick(part, joined.places[:, i]) for i, part in enumerate(parts)], axis=1)
+    return Line.of(table, np.full(len(table), ORDER, np.int8))
+
+
+def _ahead(members: Sequence[Member], line: Line) -> list[Ahead] | None:
+    """How far each member's clock is ahead of the first one's; None if unseen.
+
+    ``line`` holds the stretches that need no fitting, all members in every row.
+    """
+    rows = evenly(np.arange(len(line.positions)))
+    if not len(rows):
+        return None
+    ends = _ends(members, line.positions[rows])
+    return fit_all(ends, ends[:, 0])
+
+
+def _ends(members: Sequence[Member], positions: I64) -> I64:
+    """Ends of every member's calls, int64 [n, m], each on its own clock."""
+    ends = [member.end_ns[positions[:, index]] for index, member in enumerate(members)]
+    return np.stack(ends).T
+
+
+def _lifted(table: I64, subsets: Sequence[I64]) -> I64:
+    """Positions in subsets turned into positions in what the subsets were taken of."""
+    columns = [pick(subset, table[:, index]) for index, subset in enumerate(subsets)]
+    return np.stack(columns).T

@@ -1,0 +1,263 @@
+"""Which calls of different ranks are one collective.
+
+Four levels of evidence, the first possible one: communicator id and sequence number; group and
+sequence number; step and ordinal in it; order alone, lined up where one rank has fewer. A match
+by order is only believed where its members overlap in time as a collective must.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ccltui.metrics.arrays.across import row_all
+from ccltui.metrics.arrays.distinct import counted
+from ccltui.metrics.collectives.matching.align_by_time import Ahead
+from ccltui.metrics.collectives.matching.group_member import Member, pick
+from ccltui.metrics.collectives.matching.lineup import line_up
+from ccltui.metrics.collectives.matching.validity import HIGH, LOW, MEDIUM, judge
+from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.communicator_groups import CommGroup
+from ccltui.parsers.columns import I8, I64, MISSING, Bool
+
+__all__ = ["HIGH", "IMPLIED", "LOW", "MEDIUM", "GroupMatch", "MatchInput", "Matches", "match_calls"]
+
+IMPLIED = -1
+"""Group index of the one group that a job without any process group is taken for."""
+
+FEWEST_OF_SEVERAL = 4
+"""So many ranks may be two communicators that end together by chance."""
+
+_POINT_TO_POINT = np.array([name in ("Send", "Recv") for name in TYPES])
+
+
+@dataclass(frozen=True, slots=True)
+class MatchInput:
+    """The collectives of one rank; ``rank`` None (unknown) takes no part in matching."""
+
+    label: str
+    rank: int | None
+    host: str
+    calls: Calls
+
+
+@dataclass(frozen=True)
+class GroupMatch:
+    """The collectives of one group: n instances by m members present, in order of time.
+
+    ``rows`` is int64 [n, m]: the row in that member's `Calls`, -1 where it has no such call.
+    ``level`` is 1 to 4, ``confidence`` LOW, MEDIUM or HIGH, ``step`` the step id or -1.
+    ``agrees`` tells whether type, dtype and sizes are one; ``overlap`` whether the last start is
+    not after the first end on one clock (1 yes, 0 no, -1 not all members there).
+    """
+
+    group: int
+    labels: tuple[str, ...]
+    rows: I64
+    kind: I8
+    level: I8
+    confidence: I8
+    step: I64
+    agrees: Bool
+    overlap: I8
+    missing: tuple[int, ...] = ()  # ranks of the group without a call in any file
+    until: I64 | None = None  # as rows, the last kernel, where a collective has several
+    whole: bool = True  # False: the group may have members that no file tells of
+
+    @cached_property
+    def complete(self) -> Bool:
+        """Whether every member has its call, bool [n]."""
+        return row_all(self.rows >= 0)
+
+    @cached_property
+    def usable(self) -> Bool:
+        """Complete, and of one type, dtype and size, bool [n]."""
+        return self.complete & self.agrees
+
+    def instance(self, row: int) -> GroupMatch:
+        """One instance alone."""
+        return self.where(slice(row, row + 1))
+
+    def where(self, here: slice | Bool) -> GroupMatch:
+        """Some instances (mask or slice)."""
+        names = ("rows", "kind", "level", "confidence", "step", "agrees", "overlap")
+        until = None if self.until is None else self.until[here]
+        return replace(self, until=until, **{name: getattr(self, name)[here] for name in names})
+
+    @property
+    def num_incomplete(self) -> int:
+        """Instances that lack a member's call."""
+        return int((~self.complete).sum())
+
+    @property
+    def num_mismatched(self) -> int:
+        """Complete instances whose members disagree on type, dtype or size."""
+        return int((self.complete & ~self.agrees).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """All groups of a job, and what took no part."""
+
+    groups: tuple[GroupMatch, ...]
+    skipped: Mapping[str, str]  # label -> why the rank takes no part
+    single_rank_groups: int = 0  # groups of which one rank alone is present
+    ungrouped: int = 0  # calls that name no group in a job where others do
+
+
+def match_calls(
+    inputs: Sequence[MatchInput],
+    groups: Sequence[CommGroup],
+    *,
+    clocks: Mapping[str, Ahead] | None = None,
+    only: frozenset[int] | None = None,
+) -> Matches:
+    """Match every group collective across the ranks of its group.
+
+    Sends and receives are left to `match_p2p`. Where no call of the job names a group with
+    its ranks, all ranks together are taken for one, type by type. Ranks that are unknown,
+    claimed twice or recorded by another kind of event than most are skipped. ``clocks`` are how
+    far the clock of each label is ahead of a common one, for calls that only order lines up;
+    ``only`` these groups are matched.
+    """
+    skipped = _skipped(inputs)
+    chosen = [inputs[index] for index in taking_part(inputs)]
+    known = np.array([bool(group.ranks) for group in groups] + [False])
+    rows = [_rows_by_group(item.calls, known) for item in chosen]
+    named = any(group != IMPLIED for parts in rows for group in parts)
+    matched = []
+    alone = 0
+    for index in sorted({group for parts in rows for group in parts}):
+        if (named and index == IMPLIED) or (only is not None and index not in only):
+            continue
+        members = [
+            (item, parts[index]) for item, parts in zip(chosen, rows, strict=True) if index in parts
+        ]
+        if len(members) < 2:
+            alone += 1
+        else:
+            group = None if index < 0 else groups[index]
+            matched.append(_match_group(index, members, group, clocks))
+    lost = sum(len(parts.get(IMPLIED, ())) for parts in rows) if named else 0
+    return Matches(tuple(matched), skipped, alone, lost)
+
+
+def taking_part(inputs: Sequence[MatchInput]) -> list[int]:
+    """Indices of the inputs that can be matched, by ascending rank."""
+    skipped = _skipped(inputs)
+    ranked = [(item.rank, index) for index, item in enumerate(inputs) if item.label not in skipped]
+    return [index for _, index in sorted(ranked)]
+
+
+def gather(match: GroupMatch, inputs: Mapping[str, MatchInput], column: str) -> I64:
+    """One column of the calls of every member, int64 [n, m], -1 where a member has no call.
+
+    A collective on several kernels begins with the first and lasts to the end of the last.
+    """
+    first = _picked(match.labels, match.rows, inputs, column)
+    if column != "dur_ns" or match.until is None:
+        return first
+    start = _picked(match.labels, match.rows, inputs, "start_ns")
+    end = _picked(match.labels, match.until, inputs, "start_ns")
+    end += _picked(match.labels, match.until, inputs, "dur_ns")
+    return np.where(match.rows >= 0, end - start, MISSING)
+
+
+def _picked(labels: Sequence[str], rows: I64, inputs: Mapping[str, MatchInput], column: str) -> I64:
+    values = [
+        pick(np.asarray(getattr(inputs[label].calls, column), np.int64), rows[:, member])
+        for member, label in enumerate(labels)
+    ]
+    return np.stack(values).T
+
+
+def disagreements(
+    matches: Matches, groups: Sequence[CommGroup], *, limit: int = 8, incomplete: bool = True
+) -> tuple[str, ...]:
+    """One sentence for each mismatched and each incomplete instance, at most ``limit``."""
+    sentences: list[str] = []
+    for match in matches.groups:
+        name = "all ranks" if match.group < 0 else groups[match.group].label
+        doubtful = ~match.usable if incomplete else match.complete & ~match.agrees
+        rows = np.flatnonzero(doubtful)[: limit - len(sentences)]
+        sentences += [_disagreement(match, int(index), name) for index in rows]
+    return tuple(sentences)
+
+
+def _disagreement(match: GroupMatch, index: int, name: str) -> str:
+    what = f"collective {index} of {name} ({TYPES[match.kind[index]]})"
+    absent = [label for label, row in zip(match.labels, match.rows[index], strict=True) if row < 0]
+    if absent:
+        return f"{what} is missing on rank {', '.join(absent[:8])}"
+    return f"{what} differs in type, dtype or size between its ranks"
+
+
+def _skipped(inputs: Sequence[MatchInput]) -> dict[str, str]:
+    claims = Counter(item.rank for item in inputs)
+    sources = Counter(item.calls.source for item in inputs if len(item.calls.start_ns))
+    usual = sources.most_common(1)[0][0] if sources else ""
+    skipped = {}
+    for item in inputs:
+        if item.rank is None:
+            skipped[item.label] = "its rank is unknown"
+        elif claims[item.rank] > 1:
+            skipped[item.label] = f"rank {item.rank} is claimed by {claims[item.rank]} files"
+        elif len(item.calls.start_ns) and item.calls.source != usual:
+            skipped[item.label] = f"its collectives are {item.calls.source}, the others' {usual}"
+    return skipped
+
+
+def _rows_by_group(calls: Calls, known: Bool) -> dict[int, I64]:
+    """Rows of group collectives by group index, each ascending in time.
+
+    A group whose ranks no file states (``known`` is False) cannot be told apart across ranks.
+    """
+    rows = np.flatnonzero(~_POINT_TO_POINT[calls.kind])
+    group = np.where(known[calls.group[rows]], calls.group[rows], IMPLIED)
+    order = np.argsort(group, kind="stable")
+    found, counts = counted(group)
+    parts = np.split(rows[order], np.cumsum(counts)[:-1]) if len(found) else []
+    return {int(index): part for index, part in zip(found, parts, strict=True)}
+
+
+def _match_group(
+    index: int,
+    chosen: Sequence[tuple[MatchInput, I64]],
+    group: CommGroup | None,
+    clocks: Mapping[str, Ahead] | None,
+) -> GroupMatch:
+    members = [Member(item.calls, rows) for item, rows in chosen]
+    stated = group is not None
+    named = group is not None and not group.implied
+    whole = group is None or not group.implied or group.size > 0
+    ahead = None if clocks is None else [clocks.get(item.label) for item, _ in chosen]
+    known = None if ahead is None else [one for one in ahead if one is not None]
+    told = known if known is not None and len(known) == len(chosen) else None
+    line = line_up(members, by_type=not stated, ahead=told)
+    several = not named and (len(members) >= FEWEST_OF_SEVERAL or not whole)
+    verdict = judge(members, line, stated=stated, several=several)
+    order = np.argsort(verdict.first_start_ns, kind="stable")
+    present = {item.rank for item, _ in chosen}
+
+    def rows_of(positions: I64) -> I64:
+        return np.stack([pick(m.rows, positions[order, i]) for i, m in enumerate(members)]).T
+
+    return GroupMatch(
+        group=index,
+        labels=tuple(item.label for item, _ in chosen),
+        rows=rows_of(line.positions),
+        kind=verdict.kind[order],
+        level=line.level[order],
+        confidence=verdict.confidence[order],
+        step=verdict.step[order],
+        agrees=verdict.agrees[order],
+        overlap=verdict.overlap[order],
+        missing=tuple(rank for rank in group.ranks if rank not in present) if group else (),
+        until=rows_of(line.last) if line.has_pieces else None,
+        whole=whole,
+    )

@@ -1,0 +1,120 @@
+"""Which send of one rank is which receive of another: by the pair of ranks, and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ccltui.metrics.arrays.across import row_all
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.collectives.matching.group_member import Member
+from ccltui.metrics.collectives.matching.lineup import by_order
+from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.model.communicator_groups import CommGroup
+from ccltui.parsers.columns import I64
+
+SEND, RECV = TYPES.index("Send"), TYPES.index("Recv")
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Matched transfers, int64 arrays of one length, ordered by sender and its row.
+
+    ``sender`` and ``receiver`` index the inputs, the rows that rank's `Calls`.
+    """
+
+    sender: I64
+    send_row: I64
+    receiver: I64
+    recv_row: I64
+
+    def __len__(self) -> int:
+        return len(self.sender)
+
+
+def match_p2p(inputs: Sequence[MatchInput], groups: Sequence[CommGroup] = ()) -> Pairs:
+    """Pair the sends and receives of every (source, destination), first with first.
+
+    A call that does not state its peer has the other rank of its group, where that has two.
+    Both sides are lined up step by step; where one has fewer calls in a step, the gap is put
+    where sizes and ends agree best. Calls whose peer stays unknown, or has no file, pair with
+    nothing.
+    """
+    part = taking_part(inputs)
+    index_of = {inputs[index].rank: index for index in part}
+    received = {
+        (peer, index): rows
+        for index in part
+        for peer, rows in _by_peer(inputs[index], RECV, groups, index_of).items()
+    }
+    found: list[I64] = []
+    for sender in part:
+        for receiver, sent in _by_peer(inputs[sender], SEND, groups, index_of).items():
+            rows = received.get((sender, receiver))
+            if rows is not None:
+                found.append(_pair(inputs, sender, sent, receiver, rows))
+    table = np.concatenate([np.empty((0, 4), np.int64), *found])
+    table = table[np.lexsort((table[:, 1], table[:, 0]))]
+    return Pairs(*(np.ascontiguousarray(column) for column in table.T))
+
+
+def _by_peer(
+    item: MatchInput,
+    kind: int,
+    groups: Sequence[CommGroup],
+    index_of: dict[int | None, int],
+) -> dict[int, I64]:
+    """Rows of one kind by the input index of the other side, ascending in time."""
+    calls = item.calls
+    rows = np.flatnonzero(calls.kind == kind)
+    peers = np.asarray((calls.dst if kind == SEND else calls.src)[rows], np.int64)
+    other = np.array([_other_rank(group.ranks, item.rank) for group in groups] or [-1], np.int64)
+    group = calls.group[rows]
+    in_pair = (peers < 0) & (group >= 0) & bool(groups)
+    peers = np.where(in_pair, other[np.where(in_pair, group, 0)], peers)
+    return {
+        index_of[int(peer)]: rows[peers == peer]
+        for peer in distinct_values(peers)
+        if int(peer) in index_of and int(peer) != item.rank
+    }
+
+
+def _other_rank(ranks: tuple[int, ...], rank: int | None) -> int:
+    if len(ranks) != 2 or rank not in ranks:
+        return -1
+    return ranks[0] if ranks[1] == rank else ranks[1]
+
+
+class _Side(Member):
+    """The transfers of one direction between two ranks, on one of them.
+
+    Mostly they end on both at once, as collectives do that every rank waits for: lined up by time
+    where that pairs more of them than order does.
+    """
+
+    def column(self, name: str) -> I64:
+        """One column; the type is that of a collective whose ends meet."""
+        if name == "kind":
+            return np.full(len(self.rows), TYPES.index("AllReduce"), np.int64)
+        return super().column(name)
+
+    @cached_property
+    def tokens(self) -> I64:
+        """One number for what is moved: elements and dtype, the same on both sides."""
+        elements = np.maximum(self.column("in_elems"), self.column("out_elems"))
+        return elements * 4096 + self.column("dtype")
+
+
+def _pair(
+    inputs: Sequence[MatchInput], sender: int, sent: I64, receiver: int, received: I64
+) -> I64:
+    sides = [_Side(inputs[sender].calls, sent), _Side(inputs[receiver].calls, received)]
+    line = by_order(sides, [np.arange(len(sent)), np.arange(len(received))])
+    both = line.positions[row_all(line.positions >= 0)]
+    columns = (sent[both[:, 0]], received[both[:, 1]])
+    ends = np.full(len(both), sender), np.full(len(both), receiver)
+    return np.stack([ends[0], columns[0], ends[1], columns[1]], axis=1)

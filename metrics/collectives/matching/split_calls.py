@@ -1,0 +1,66 @@
+"""One collective on several kernels, and several calls in one kernel.
+
+A communicator may carry one call out in several kernels, which all carry its number. A rank may
+issue calls as one group, in one kernel with the number of the first, where another issues them
+one by one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.across import row_all, row_any
+from ccltui.parsers.columns import I64, MISSING, Bool
+
+MOST: Final = 64
+"""So many calls may be one kernel on another rank."""
+
+
+def runs(keys: I64, tokens: I64) -> tuple[I64, I64]:
+    """First and last position of each run of consecutive calls of one key and token, int64."""
+    if not len(keys):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    changes = (keys[1:] != keys[:-1]) | (tokens[1:] != tokens[:-1])
+    first = np.flatnonzero(np.concatenate(([True], changes)))
+    return first, np.append(first[1:], len(keys)) - 1
+
+
+def grouped(positions: I64, elements: I64) -> tuple[I64, Bool, Bool]:
+    """Join the calls of some members that others carried out in one kernel.
+
+    ``positions`` is int64 [n, m] in order of the calls' numbers, -1 where a member has no kernel
+    of that number; ``elements`` how many each one has, -1 where not known. Where some have one
+    kernel with as many elements as the others have in it and in those that follow, these are one.
+    Returns the last position of each line and member, the lines to keep, and which were joined.
+    """
+    last = positions.copy()
+    keep, joined = np.ones(len(positions), np.bool_), np.zeros(len(positions), np.bool_)
+    present = positions >= 0
+    known = row_all(present) & row_all(elements > 0)
+    uneven = known & row_any(elements != elements[:, :1])
+    for line in np.flatnonzero(uneven).tolist():
+        stop = _together(present, elements, line)
+        if stop > line:
+            small = elements[line] < elements[line].max()
+            last[line, small] = positions[stop, small]
+            keep[line + 1 : stop + 1] = False
+            joined[line] = True
+    return last, keep, joined
+
+
+def _together(present: Bool, elements: I64, line: int) -> int:
+    """The line up to which the smaller calls add up to the larger one, ``line`` where none."""
+    whole = int(elements[line].max())
+    small = elements[line] < whole
+    total = elements[line, small].copy()
+    for after in range(line + 1, min(line + MOST, len(elements))):
+        if present[after, ~small].any() or not present[after, small].all():
+            return line
+        total += elements[after, small]
+        if (total == whole).all():
+            return after
+        if (total > whole).any() or (elements[after, small] == MISSING).any():
+            return line
+    return line

@@ -1,0 +1,121 @@
+"""The job replayed from its dependencies: when would steps end if some work took another time.
+
+Every rank advances along its line; a collective ends on all members as long after the last of
+them began it as it did. Nothing is taken from the clock but how the lines lie to each other at
+the start, and how far apart the members of one collective end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT
+from ccltui.metrics.collectives.replay.replay_order import BEGIN, END, Schedule
+
+F64 = npt.NDArray[np.float64]
+
+
+class Replay:
+    """A schedule made ready to be replayed, as often as other times are to be tried."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        marks = schedule.kind == MARK
+        self._marks = [
+            (rank, schedule.operations.steps[rank][step])
+            for rank, step in zip(
+                schedule.rank[marks].tolist(), schedule.which[marks].tolist(), strict=True
+            )
+        ]
+
+    def run(self, begin_ns: Sequence[int], progress: Sequence[F64]) -> list[Mapping[int, float]]:
+        """When each rank's work of each step ends, in ns, by step id; by rank.
+
+        ``begin_ns`` is when each line begins on one clock that counts from near 0, so that floats
+        are exact; ``progress`` the progress at each of its operations: that of the line, or a
+        changed one.
+        """
+        # Operations on no line (place -1) advance nobody: what they pick here is not used.
+        longer = np.concatenate([*(np.diff(one, prepend=0.0) for one in progress), [0.0]])
+        advance = longer.take(self._schedule.operation)
+        run = _compiled if available() else _run
+        times = run(self._schedule, np.array(begin_ns, np.float64), advance)
+        ended: list[dict[int, float]] = [{} for _ in begin_ns]
+        for (rank, step), time in zip(self._marks, times.tolist(), strict=True):
+            ended[rank][step] = time
+        return list(ended)
+
+
+def _compiled(schedule: Schedule, now: F64, advance: F64) -> F64:
+    """What `_run` gives."""
+    from ccltui.metrics.arrays import _passes  # noqa: PLC0415
+
+    links, operations = schedule.links, schedule.operations
+    ended: F64 = _passes.replay(
+        schedule.kind,
+        schedule.rank,
+        schedule.which,
+        advance,
+        operations.delay_ns,
+        operations.behind,
+        operations.gap_ns,
+        links.after_ns,
+        links.instance,
+        links.waits.view(np.uint8),
+        links.first_waiting,
+        links.waiting,
+        now,
+    )
+    return ended
+
+
+def _run(schedule: Schedule, begin: F64, advance: F64) -> F64:
+    """When each step ends, in the order of their marks: one pass along the schedule.
+
+    The hot loop of every replay, so it reads lists and nothing in it is a call.
+    """
+    links, calls, now = schedule.links, schedule.operations, begin.tolist()
+    delay, behind, gap = calls.delay_ns.tolist(), calls.behind.tolist(), calls.gap_ns.tolist()
+    after, instance, waits = links.after_ns.tolist(), links.instance.tolist(), links.waits.tolist()
+    first_waiting, waiting = links.first_waiting.tolist(), links.waiting.tolist()
+    end, ready = [0.0] * len(after), [0.0] * len(after)
+    latest = [float("-inf")] * len(links.size)
+    ended: list[float] = []
+    for kind, rank, which, passed in zip(
+        schedule.kind.tolist(),
+        schedule.rank.tolist(),
+        schedule.which.tolist(),
+        advance.tolist(),
+        strict=True,
+    ):
+        if kind == END:
+            last = latest[which]
+            for member in waiting[first_waiting[which] : first_waiting[which + 1]]:
+                end[member] = last + after[member]
+            continue
+        if kind == BEGIN:
+            time = max(ready[which], end[behind[which]] + gap[which])
+        else:
+            now[rank] += passed
+            if kind == WAIT:
+                now[rank] = max(now[rank], end[which])
+                continue
+            if kind == MARK:
+                ended.append(now[rank])
+                continue
+            time = now[rank] + delay[which]
+            if kind != POST:
+                ready[which] = time
+                continue
+            if behind[which] >= 0:
+                time = max(time, end[behind[which]] + gap[which])
+        number = instance[which]
+        if number < 0 or not waits[which]:
+            end[which] = time + after[which]
+        if number >= 0 and time > latest[number]:
+            latest[number] = time
+    return np.array(ended, np.float64)

@@ -1,0 +1,1 @@
+"""Reports on single collectives and late arrivals."""

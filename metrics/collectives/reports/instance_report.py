@@ -1,0 +1,254 @@
+"""Everything about one collective: who came when, who waited, how fast, why late, whose fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.statistics import microseconds
+from ccltui.metrics.collectives.causes.cause_text import link_sentence, sentence
+from ccltui.metrics.collectives.causes.chain import Link, chain_of
+from ccltui.metrics.collectives.causes.evidence import Evidence, evidence_of
+from ccltui.metrics.collectives.causes.time_splits import PARTS, split, triggers_of
+from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Verdicts
+from ccltui.metrics.collectives.lateness.arrivals import NOBODY, GroupArrivals
+from ccltui.metrics.collectives.matching.match import LOW, gather
+from ccltui.metrics.model.bandwidth import matched_bandwidth
+from ccltui.metrics.model.calls import DTYPES
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.view.collective_selection import describe_group
+from ccltui.metrics.view.instances import implied_size
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.columns import I64
+
+CONFIDENCES: Final = ("low", "medium", "high")
+METHODS: Final = {
+    1: "communicator id and sequence number",
+    2: "group and sequence number",
+    3: "step and ordinal",
+    4: "order",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One rank at a collective, times in ns.
+
+    ``late_ns`` is its arrival after the first rank, told from durations; ``start_late_ns`` the
+    same from corrected starts, None where the clocks are not known. ``doing`` is what it spent
+    most of its time on since the ranks last met, ``doing_ns`` for how long.
+    """
+
+    label: str
+    rank: int | None
+    host: str
+    late_ns: int
+    start_late_ns: int | None
+    wait_ns: int
+    dur_ns: int
+    is_last: bool
+    doing: str | None = None
+    doing_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One matched collective. Sizes in bytes, times in ns, bandwidth in decimal GB/s.
+
+    ``last`` is the label of the rank that came last, None in a tie or where nobody can be
+    blamed; ``cause`` is then None too. ``chain`` begins with the last rank and ends at the root.
+    ``members`` are in the order of arrival where that is known.
+    """
+
+    number: int
+    row: int
+    group: str
+    dim: str
+    kind: str
+    step: int | None
+    dtype: str | None
+    message_bytes: int | None
+    transfer_ns: int | None
+    algbw_gbps: float | None
+    busbw_gbps: float | None
+    lag_ns: int | None
+    last: str | None
+    members: tuple[Member, ...]
+    absent: tuple[str, ...]
+    agrees: bool
+    method: str
+    confidence: str
+    overlaps: bool | None
+    uncertainty_ns: int | None  # of every start, from the residual of the clocks
+    cause: str | None = None
+    share: float = 0.0
+    cause_confidence: str = "low"
+    why: str | None = None
+    evidence: Evidence | None = None
+    chain: tuple[Link, ...] = ()
+    chain_sentences: tuple[str, ...] = ()
+
+    @property
+    def root(self) -> Link | None:
+        """Where the lateness began, None where nobody is blamed."""
+        return self.chain[-1] if self.chain else None
+
+    @property
+    def root_is_unknown(self) -> bool:
+        """Whether a rank was late, and the trace does not tell why."""
+        return self.root is not None and self.root.cause == UNKNOWN
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, times in µs."""
+        return {
+            "group": self.group,
+            "dim": self.dim,
+            "type": self.kind,
+            "index": self.row,
+            "step": self.step,
+            "dtype": self.dtype,
+            "message_bytes": self.message_bytes,
+            "transfer_us": _us(self.transfer_ns),
+            "algbw_GBps": self.algbw_gbps,
+            "busbw_GBps": self.busbw_gbps,
+            "lag_us": _us(self.lag_ns),
+            "last": self.last,
+            "method": self.method,
+            "match_confidence": self.confidence,
+            "cause": self.cause,
+            "explained": self.share,
+            "confidence": self.cause_confidence,
+            "why": self.why,
+            "chain": list(self.chain_sentences),
+            "arrivals_us": {m.label: microseconds(m.late_ns) for m in self.members},
+            "wait_us": {m.label: microseconds(m.wait_ns) for m in self.members},
+        }
+
+
+def describe(view: View, number: int, row: int) -> Instance:
+    """One instance (``row``) of the matched group at ``number`` of ``view.arrivals.groups``.
+
+    Arrivals are those of all ranks of the group, whatever ranks the view selects. Raises
+    IndexError for a group or an instance that does not exist.
+    """
+    arrived = view.arrivals.groups[number]
+    if not 0 <= row < len(arrived.match.rows):
+        raise IndexError(f"instance {row} of {len(arrived.match.rows)}")
+    last = int(arrived.last[row])
+
+    def named(index: int) -> str:
+        return str(describe_group(view, index)["group"])
+
+    chain: tuple[Link, ...] = ()
+    if last != NOBODY:
+        chain = chain_of(view.facts.causes, number, row)
+    found = chain[0].found if chain else None
+    evidence = None if found is None else evidence_of(view.facts.causes, arrived.labels, found)
+    match = arrived.match
+    size, transfer, algbw, busbw, dtype = _bandwidth(view, arrived, row)
+    overlap = int(match.overlap[row])
+    group = describe_group(view, match.group)
+    why = None if evidence is None else sentence(chain, evidence, named)
+    return Instance(
+        number=number,
+        row=row,
+        group=group["group"],
+        dim=group["dim"],
+        kind=TYPES[match.kind[row]],
+        step=int(match.step[row]) if match.step[row] >= 0 else None,
+        dtype=dtype,
+        message_bytes=size,
+        transfer_ns=transfer,
+        algbw_gbps=algbw,
+        busbw_gbps=busbw,
+        lag_ns=int(arrived.lag_ns[row]) if arrived.lag_ns[row] >= 0 else None,
+        last=None if last == NOBODY else arrived.labels[last],
+        members=_members(view, arrived, row, found),
+        absent=tuple(
+            label for label, r in zip(match.labels, match.rows[row], strict=True) if r < 0
+        ),
+        agrees=bool(match.agrees[row]),
+        method=METHODS[int(match.level[row])],
+        confidence=CONFIDENCES[int(arrived.confidence[row])],
+        overlaps=None if overlap < 0 else bool(overlap),
+        uncertainty_ns=view.clocks.residual_p95_ns if arrived.by_start is not None else None,
+        cause=chain[0].cause if chain else None,
+        share=chain[0].share if chain else 0.0,
+        cause_confidence=CONFIDENCES[
+            min(chain[0].confidence, chain[-1].confidence) if chain else LOW
+        ],
+        why=why,
+        evidence=evidence,
+        chain=chain,
+        chain_sentences=tuple(link_sentence(link, named) for link in chain),
+    )
+
+
+def _bandwidth(
+    view: View, arrived: GroupArrivals, row: int
+) -> tuple[int | None, int | None, float | None, float | None, str | None]:
+    """Message size, transfer time, algbw, busbw and dtype; None where the trace does not tell."""
+    inputs = view.facts.causes.inputs
+    one = arrived.match.instance(row)
+    size, dur = gather(one, inputs, "message_bytes"), gather(one, inputs, "dur_ns")
+    dtypes = gather(one, inputs, "dtype")
+    count = view.groups[one.group].size if one.group >= 0 else implied_size(view, arrived.match)
+    found = matched_bandwidth(one.kind, size, dur, np.array([count]))
+    known = not np.isnan(found.algbw_gbps[0])
+    told = known and not np.isnan(found.busbw_gbps[0])
+    dtype = int(dtypes.max())
+    return (
+        int(found.message_bytes[0]) if found.message_bytes[0] >= 0 else None,
+        int(found.time_ns[0]) if found.time_ns[0] >= 0 else None,
+        float(found.algbw_gbps[0]) if known else None,
+        float(found.busbw_gbps[0]) if told else None,
+        DTYPES[dtype] if dtype >= 0 else None,
+    )
+
+
+def _members(
+    view: View, arrived: GroupArrivals, row: int, found: Verdicts | None
+) -> tuple[Member, ...]:
+    doing = [(None, 0)] * len(arrived.labels) if found is None else _doing(view, arrived, found)
+    starts = arrived.by_start
+    members = [
+        Member(
+            label=label,
+            rank=view.facts.ranks[label].trace.rank,
+            host=view.facts.ranks[label].trace.host,
+            late_ns=int(arrived.late_ns[row, i]),
+            start_late_ns=None if starts is None else int(starts.late_ns[row, i]),
+            wait_ns=int(arrived.wait_ns[row, i]),
+            dur_ns=int(arrived.dur_ns[row, i]),
+            is_last=i == int(arrived.last[row]),
+            doing=doing[i][0],
+            doing_ns=doing[i][1],
+        )
+        for i, label in enumerate(arrived.labels)
+        if arrived.match.rows[row, i] >= 0
+    ]
+    return tuple(sorted(members, key=lambda member: -member.late_ns))
+
+
+def _doing(view: View, arrived: GroupArrivals, found: Verdicts) -> list[tuple[str | None, int]]:
+    """What each member spent most time on since the ranks last met, and for how long."""
+    causes = view.facts.causes
+    since = int(found.segments.start.since[0])
+    if since < 0:
+        return [(None, 0)] * len(arrived.labels)
+    points = causes.points(arrived.labels)
+    begin, end = points.arrival_ns[since : since + 1], found.targets.time_ns
+    activities = [causes.activity(label) for label in arrived.labels]
+    triggers = triggers_of(activities, end, points.groups)
+    spent = split(begin, end, activities, points.groups, triggers)
+    table: I64 = np.stack([spent[name][0] for name in PARTS])
+    most = table.argmax(axis=0)
+    return [(PARTS[part], int(table[part, i])) for i, part in enumerate(most.tolist())]
+
+
+def _us(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else microseconds(nanoseconds)

@@ -1,0 +1,53 @@
+"""How late ranks usually are at a collective's type: the distribution of lags, and their trend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
+from ccltui.parsers.columns import I64
+
+BINS = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LagHistory:
+    """Lags of the n complete collectives of one type of a group, int64 ns.
+
+    ``edges_ns`` [BINS + 1] are even on a logarithmic scale from the smallest lag (1 us at least)
+    to the largest, ``counts`` [BINS] count smaller lags in the first; ``bin`` is that of the
+    collective asked about. ``trend_ns`` [n] is in order of time, ``place`` that collective in it.
+    """
+
+    edges_ns: I64
+    counts: I64
+    bin: int
+    trend_ns: I64
+    place: int
+
+    @property
+    def median_ns(self) -> int:
+        """The middle lag."""
+        return int(middle_of(self.trend_ns))
+
+
+_LEAST_NS = 1_000
+
+
+def lag_history(arrived: GroupArrivals, row: int) -> LagHistory | None:
+    """The lags of all collectives like ``row``; None where its own lag is not known."""
+    lag, kind = arrived.lag_ns, arrived.match.kind
+    if lag[row] < 0:
+        return None
+    rows = np.flatnonzero((kind == kind[row]) & (lag >= 0))
+    rows = rows[np.argsort(arrived.first_start_ns[rows], kind="stable")]
+    lags = lag[rows]
+    low = max(int(lags.min()), _LEAST_NS)
+    high = max(int(lags.max()), low + BINS)
+    edges = np.rint(np.geomspace(low, high, BINS + 1)).astype(np.int64)
+    at = np.clip(np.searchsorted(edges, lags, side="right") - 1, 0, BINS - 1)
+    place = int(np.flatnonzero(rows == row)[0])
+    return LagHistory(edges, np.bincount(at, minlength=BINS), int(at[place]), lags, place)

@@ -1,0 +1,1 @@
+"""Compare runs, benchmarks, steps and ranks."""

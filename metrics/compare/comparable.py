@@ -1,0 +1,161 @@
+"""Whether two runs may be compared at all: what must be equal, and what is only stated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ccltui.metrics.runs.completeness import completeness
+from ccltui.metrics.runs.run_files import Run
+
+Standing = Literal["equal", "different", "unknown"]
+Verdict = Literal["comparable", "not comparable", "unknown"]
+
+_Tell = Callable[[Run], str]
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _steps(run: Run) -> str:
+    """Micro-steps that were made, of all epochs."""
+    made = completeness(run).last_step
+    return _number(made)
+
+
+def _dataset(run: Run) -> str:
+    config = run.configuration
+    sizes = ", ".join(f"{name} {size}" for name, size in config.dataset_sizes.items())
+    return f"{config.dataset} ({sizes})" if sizes and config.dataset else config.dataset or sizes
+
+
+def _model(run: Run) -> str:
+    config = run.configuration
+    return " ".join(part for part in (config.model_name, config.model_size) if part)
+
+
+def _profiled(run: Run) -> str:
+    return {True: "on", False: "off", None: ""}[run.profiled]
+
+
+def _versions(run: Run) -> str:
+    return ", ".join(f"{name} {text}" for name, text in sorted(run.configuration.versions.items()))
+
+
+MUST_BE_EQUAL: Final[tuple[tuple[str, _Tell], ...]] = (
+    ("world_size", lambda run: _number(run.world_size)),
+    ("gpu", lambda run: run.configuration.gpu_name),
+    ("model", _model),
+    ("seq_len", lambda run: _number(run.configuration.seq_len)),
+    ("micro_batch", lambda run: _number(run.configuration.micro_batch)),
+    ("grad_accum", lambda run: _number(run.configuration.grad_accum)),
+    ("steps", _steps),
+    ("max_steps", lambda run: _number(run.configuration.max_steps)),
+    ("precision", lambda run: run.configuration.precision),
+    ("zero_stage", lambda run: _number(run.configuration.zero_stage)),
+    ("dataset", _dataset),
+    ("nsys", _profiled),
+    ("state", lambda run: "incomplete" if completeness(run).state == "incomplete" else "ended"),
+)
+"""Runs that differ in one of these did different work, or were watched differently."""
+
+STATED: Final[tuple[tuple[str, _Tell], ...]] = (
+    ("git_commit", lambda run: run.git_commit),
+    ("config_sha256", lambda run: run.configuration.config_sha256),
+    ("versions", _versions),
+    ("optimizer", lambda run: run.configuration.optimizer),
+)
+"""What may differ because it is what is being compared; it is always said."""
+
+OF_UPDATES: Final = frozenset({"world_size", "model", "zero_stage"})
+"""What must be equal for calls per optimizer step: they do not depend on length or on nsys."""
+OF_BACKWARDS: Final = OF_UPDATES | {"grad_accum"}
+"""And per backward pass: gradients are exchanged once in grad_accum of them."""
+
+_SENTENCES: Final = {
+    "git_commit": "different commits",
+    "config_sha256": "different DeepSpeed configurations",
+    "versions": "different versions",
+    "optimizer": "different optimizers",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One property of both runs; ``required``: they must agree in it."""
+
+    name: str
+    a: str
+    b: str
+    required: bool
+
+    @property
+    def standing(self) -> Standing:
+        """Equal, different, or unknown where a run does not say."""
+        if not self.a or not self.b:
+            return "unknown"
+        return "equal" if self.a == self.b else "different"
+
+    @property
+    def sentence(self) -> str:
+        """What is to be said, "" where both are equal."""
+        if self.standing == "different":
+            said = _SENTENCES.get(self.name)
+            values = f"{_short(self.a, self.name)} against {_short(self.b, self.name)}"
+            return f"{said}: {values}" if said else f"{self.name} {values}"
+        if self.standing == "unknown":
+            silent = [side for side, value in (("A", self.a), ("B", self.b)) if not value]
+            return f"{self.name} is not told by {' and '.join(silent)}"
+        return ""
+
+
+def _short(text: str, name: str) -> str:
+    return text[:7] if name in ("git_commit", "config_sha256") else text
+
+
+@dataclass(frozen=True, slots=True)
+class Comparability:
+    """All checks of two runs."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def differences(self) -> tuple[Check, ...]:
+        """Required properties in which they differ."""
+        return tuple(c for c in self.checks if c.required and c.standing == "different")
+
+    @property
+    def stated(self) -> tuple[Check, ...]:
+        """What else differs: to be said, not to be held against them."""
+        return tuple(c for c in self.checks if not c.required and c.standing == "different")
+
+    @property
+    def unknown(self) -> tuple[Check, ...]:
+        """Required properties that a run does not tell."""
+        return tuple(c for c in self.checks if c.required and c.standing == "unknown")
+
+    @property
+    def verdict(self) -> Verdict:
+        """Not comparable where they differ, unknown where hardly anything is told."""
+        if self.differences:
+            return "not comparable"
+        required = sum(check.required for check in self.checks)
+        return "unknown" if 2 * len(self.unknown) > required else "comparable"
+
+    @property
+    def why_not(self) -> str:
+        """Why they are not comparable, "" where they are."""
+        return "; ".join(check.sentence for check in self.differences)
+
+    def why_not_in(self, names: frozenset[str]) -> str:
+        """Why a number that only rests on some properties is not comparable, "" where it is."""
+        return "; ".join(check.sentence for check in self.differences if check.name in names)
+
+
+def comparability(a: Run, b: Run) -> Comparability:
+    """What two runs have in common, property by property."""
+    checks = [Check(name, tell(a), tell(b), required=True) for name, tell in MUST_BE_EQUAL]
+    checks += [Check(name, tell(a), tell(b), required=False) for name, tell in STATED]
+    return Comparability(tuple(checks))

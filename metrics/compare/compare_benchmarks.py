@@ -1,0 +1,96 @@
+"""Two cluster benchmarks, value by value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ccltui.metrics.cluster.outliers import name_of
+from ccltui.metrics.cluster.plausibility import hosts_of, label_of
+from ccltui.metrics.compare.comparable import Check, Comparability
+from ccltui.metrics.compare.compare_runs import NOISE_PCT, Comparison, Row, assumed, beyond
+from ccltui.metrics.compare.spread import Sample, half_width
+
+if TYPE_CHECKING:
+    from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark, Measurement
+
+_LOWER_IS_BETTER: Final = frozenset({"network_latency"})
+_Key = tuple[str, str, str]
+
+
+def compare_benchmarks(
+    a: ClusterBenchmark, b: ClusterBenchmark, *, noise_pct: float = NOISE_PCT
+) -> Comparison:
+    """Every value that either has; the devices of one host are matched by their number."""
+    found = Comparability(tuple(_checks(a, b)))
+    ours, theirs = _by_key(a), _by_key(b)
+    either = {**theirs, **ours}
+    rows = [
+        _row(either[key], (ours.get(key), theirs.get(key)), found, noise_pct)
+        for key in {**ours, **theirs}
+    ]
+    return Comparison((a.path,), (b.path,), found, tuple(rows), ranked=False)
+
+
+def _by_key(benchmark: ClusterBenchmark) -> dict[_Key, Measurement]:
+    return {
+        (one.id or f"{one.category}, {one.test}", name_of(one), one.unit): one
+        for one in benchmark.measurements
+    }
+
+
+def _checks(a: ClusterBenchmark, b: ClusterBenchmark) -> list[Check]:
+    pairs = {
+        "gpu": (a.gpu_name, b.gpu_name),
+        "device": (a.device, b.device),
+        "backend": (a.backend, b.backend),
+        "ranks": (_text(a.world_size or _ranks(a)), _text(b.world_size or _ranks(b))),
+        "hosts": (_text(hosts_of(a)), _text(hosts_of(b))),
+    }
+    checks = [Check(name, ours, theirs, required=True) for name, (ours, theirs) in pairs.items()]
+    versions = [
+        ", ".join(f"{name} {text}" for name, text in sorted(one.versions.items())) for one in (a, b)
+    ]
+    return [*checks, Check("versions", versions[0], versions[1], required=False)]
+
+
+def _ranks(benchmark: ClusterBenchmark) -> int | None:
+    return max((one.ranks or 0 for one in benchmark.measurements), default=0) or None
+
+
+def _text(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _row(
+    either: Measurement,
+    sides: tuple[Measurement | None, Measurement | None],
+    found: Comparability,
+    noise_pct: float,
+) -> Row:
+    a, b = sides
+    samples = [Sample(one.samples, "samples") for one in (a, b) if one is not None and one.samples]
+    half = half_width(*samples) if len(samples) == 2 else None
+    row = Row(
+        name=label_of(either),
+        unit=either.unit,
+        a=None if a is None else a.value,
+        b=None if b is None else b.value,
+        verdict="",
+        note="",
+        higher_is_better=either.id not in _LOWER_IS_BETTER,
+        half_width=half,
+        spread=""
+        if half is None
+        else " against ".join(f"{len(s.values)} samples" for s in samples),
+    )
+    if row.delta is None or row.a is None:
+        missing = "A" if row.a is None else "B"
+        return replace(row, verdict="not comparable", note=f"not told by {missing}")
+    if found.why_not:
+        return replace(row, verdict="not comparable", note=found.why_not)
+    if half is not None:
+        note = f"difference ±{half:.3g} {row.unit} (95 %)"
+        return replace(row, verdict=beyond(row, half), note=note)
+    limit = noise_pct / 100 * abs(row.a)
+    return replace(row, verdict=beyond(row, limit), note=assumed(noise_pct))

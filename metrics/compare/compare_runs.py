@@ -1,0 +1,175 @@
+"""Two runs, or two sets of repeated runs, number by number: difference, spread and verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from ccltui.metrics.compare.comparable import Comparability, comparability
+from ccltui.metrics.compare.compared_figures import FIGURES, Figure, calls_of
+from ccltui.metrics.compare.spread import half_width
+from ccltui.metrics.runs.run_files import Run
+
+Verdict = Literal["better", "worse", "not distinguishable", "not comparable", ""]
+
+NOISE_PCT: Final = 5.0
+"""What one value a side may scatter, where nothing tells how much it does: an assumption."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number of both sides; None where a side does not have it.
+
+    ``half_width`` is half of the 95 % interval of the difference, None where it is assumed.
+    """
+
+    name: str
+    unit: str
+    a: float | None
+    b: float | None
+    verdict: Verdict
+    note: str
+    higher_is_better: bool
+    half_width: float | None = None
+    spread: str = ""
+
+    @property
+    def delta(self) -> float | None:
+        """B minus A."""
+        return None if self.a is None or self.b is None else self.b - self.a
+
+    @property
+    def delta_pct(self) -> float | None:
+        """B against A in percent, None where A is 0."""
+        return None if self.delta is None or not self.a else 100 * self.delta / abs(self.a)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The outcome. ``a`` and ``b`` name what was compared, ``remarks`` is what else is to be said.
+
+    Of ``ranked`` rows the first that both sides have gives the verdict; where no row matters
+    more than another, one that is worse makes the whole worse.
+    """
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    comparability: Comparability
+    rows: tuple[Row, ...]
+    remarks: tuple[str, ...] = ()
+    ranked: bool = True
+
+    @property
+    def leading(self) -> Row | None:
+        """The row that gives the verdict, None where all count alike or none is there."""
+        found = (row for row in self.rows if row.delta is not None)
+        return next(found, None) if self.ranked else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of A and B as a whole."""
+        if self.comparability.verdict == "not comparable":
+            return "not comparable"
+        if self.ranked:
+            return "not comparable" if self.leading is None else self.leading.verdict
+        found = {row.verdict for row in self.rows}
+        order: tuple[Verdict, ...] = ("worse", "better", "not distinguishable")
+        return next((one for one in order if one in found), "not comparable")
+
+    @property
+    def why(self) -> str:
+        """Why they are not comparable, else what differs beside the numbers."""
+        parts = [self.comparability.why_not]
+        parts += [check.sentence for check in self.comparability.stated]
+        if self.comparability.unknown:
+            names = ", ".join(check.name for check in self.comparability.unknown)
+            parts.append(f"told by one of them or none: {names}")
+        parts += self.remarks
+        return "; ".join(part for part in parts if part)
+
+
+def compare(a: Sequence[Run], b: Sequence[Run], *, noise_pct: float = NOISE_PCT) -> Comparison:
+    """Compare runs; several on a side are repetitions of one another."""
+    found = comparability(a[0], b[0])
+    rows = [_row(figure, a, b, found, noise_pct) for figure in (*FIGURES, *calls_of((*a, *b)))]
+    told = [row for row in rows if row.a is not None or row.b is not None]
+    return Comparison(
+        a=tuple(run.name for run in a),
+        b=tuple(run.name for run in b),
+        comparability=found,
+        rows=tuple(told),
+        remarks=tuple(_remarks(a, b)),
+    )
+
+
+def _remarks(a: Sequence[Run], b: Sequence[Run]) -> Iterator[str]:
+    if any(run.profiled for run in (*a, *b)):
+        yield "nsys was recording: throughput and times are no evidence"
+    for side, runs in (("A", a), ("B", b)):
+        for run in runs:
+            yield from (f"{side}: {problem}" for problem in run.problems)
+
+
+def _row(
+    figure: Figure, a: Sequence[Run], b: Sequence[Run], found: Comparability, noise_pct: float
+) -> Row:
+    sample_a, sample_b = figure.sample(a), figure.sample(b)
+    half, spread = None, ""
+    if sample_a is not None and sample_b is not None and figure.rests_on is None:
+        half = half_width(sample_a, sample_b)
+        sides = [f"{len(s.values)} {s.what}" for s in (sample_a, sample_b)]
+        spread = " against ".join(dict.fromkeys(sides)) if half is not None else ""
+    row = Row(
+        name=figure.name,
+        unit=figure.unit,
+        a=figure.mean(a),
+        b=figure.mean(b),
+        verdict="",
+        note="",
+        higher_is_better=figure.higher_is_better,
+        half_width=half,
+        spread=spread,
+    )
+    doubts = [figure.doubt(runs[0]) for runs in (a, b)]
+    verdict, note = _verdict(row, figure, doubts, figure.why_not(found), noise_pct)
+    return replace(row, verdict=verdict, note=note)
+
+
+def _verdict(
+    row: Row, figure: Figure, doubts: Sequence[str], why_not: str, noise_pct: float
+) -> tuple[Verdict, str]:
+    if row.delta is None or row.a is None:
+        return "not comparable", f"not told by {'A' if row.a is None else 'B'}"
+    if why_not:
+        return "not comparable", why_not
+    if any(doubts):
+        return "not comparable", _both(doubts)
+    if figure.rests_on is not None:
+        return direction(row), "calls of the profiled node over its backward passes"
+    if row.half_width is not None:
+        return beyond(row, row.half_width), f"difference ±{row.half_width:.3g} {row.unit} (95 %)"
+    return beyond(row, noise_pct / 100 * abs(row.a)), assumed(noise_pct)
+
+
+def _both(doubts: Sequence[str]) -> str:
+    if len(set(doubts)) == 1:
+        return f"both: {doubts[0]}"
+    return "; ".join(f"{side}: {text}" for side, text in zip("AB", doubts, strict=True) if text)
+
+
+def assumed(noise_pct: float) -> str:
+    """What is said where nothing tells how much a value scatters."""
+    return f"one value a side: its spread is not known, {noise_pct:g} % is assumed"
+
+
+def beyond(row: Row, limit: float) -> Verdict:
+    """Better or worse where the difference exceeds a limit."""
+    return direction(row) if abs(row.delta or 0.0) > limit else "not distinguishable"
+
+
+def direction(row: Row) -> Verdict:
+    """Better or worse by the sign of the difference."""
+    if not row.delta:
+        return "not distinguishable"
+    return "better" if (row.delta > 0) == row.higher_is_better else "worse"

@@ -1,0 +1,163 @@
+"""The numbers of runs that are compared, and what is known of how much each scatters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.catalog.runs.run_step_time import caveat
+from ccltui.metrics.compare.comparable import OF_BACKWARDS, OF_UPDATES, Comparability
+from ccltui.metrics.compare.spread import Sample, parts_of
+from ccltui.metrics.runs.key_figures import loss, step_times, throughput
+from ccltui.metrics.runs.nccl_calls import nccl_calls
+from ccltui.metrics.runs.run_files import Run
+
+_PARTS: Final = 10
+_LEAST_STEPS: Final = 5 * _PARTS
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of a run, and its values in the course of one run where there are several."""
+
+    name: str
+    unit: str
+    of: Callable[[Run], float | None]
+    higher_is_better: bool = False
+    within: Callable[[Run], Sample | None] = lambda _: None
+    doubt: Callable[[Run], str] = lambda _: ""
+    rests_on: frozenset[str] | None = None  # a count that does not depend on the rest
+
+    def why_not(self, found: Comparability) -> str:
+        """Why this number is not comparable, "" where it is."""
+        return found.why_not if self.rests_on is None else found.why_not_in(self.rests_on)
+
+    def mean(self, runs: Sequence[Run]) -> float | None:
+        """Over the runs that tell it, None where none does."""
+        known = self._known(runs)
+        return sum(known) / len(known) if known else None
+
+    def sample(self, runs: Sequence[Run]) -> Sample | None:
+        """Values of the repetitions; of a single run those in its course, or its one value."""
+        known = self._known(runs)
+        if len(known) > 1:
+            return Sample(tuple(known), "runs")
+        within = self.within(runs[0])
+        return within or (Sample(tuple(known), "run") if known else None)
+
+    def _known(self, runs: Sequence[Run]) -> list[float]:
+        return [value for run in runs if (value := self.of(run)) is not None]
+
+
+def _rate(run: Run) -> float | None:
+    found = throughput(run)
+    return None if found is None else found.tokens_per_s
+
+
+def _rates_within(run: Run) -> Sample | None:
+    """Throughput of ten parts of a run, else of its epochs."""
+    steps = run.steps
+    if steps is not None:
+        usable = np.isfinite(steps.time_s) & (steps.time_s > 0) & (steps.tokens > 0)
+        if np.count_nonzero(usable) >= _LEAST_STEPS:
+            times = parts_of(steps.time_s[usable].tolist(), _PARTS)
+            tokens = parts_of(steps.tokens[usable].tolist(), _PARTS)
+            rates = tuple(n / s for n, s in zip(tokens, times, strict=True))
+            return Sample(rates, "tenths of the run")
+    found = throughput(run)
+    known = [] if found is None else [rate for rate in found.per_epoch if rate is not None]
+    return Sample(tuple(known), "epochs") if len(known) > 1 else None
+
+
+def _time(name: str) -> Callable[[Run], float | None]:
+    def tell(run: Run) -> float | None:
+        times = step_times(run)
+        seconds = None if times is None else getattr(times, name)
+        return None if seconds is None else 1000 * float(seconds)
+
+    return tell
+
+
+def _times_within(run: Run) -> Sample | None:
+    if run.steps is None:
+        return None
+    times = run.steps.time_s[np.isfinite(run.steps.time_s)]
+    if len(times) < _LEAST_STEPS:
+        return None
+    parts = parts_of((1000 * times).tolist(), _PARTS)
+    return Sample(parts, "tenths of the run")
+
+
+def _time_doubt(run: Run) -> str:
+    times = step_times(run)
+    return "" if times is None else caveat(times)
+
+
+def _wall(run: Run) -> float | None:
+    stated = None if run.metrics is None else run.metrics.total_wall_s
+    if stated is None and run.completion is not None:
+        return run.completion.total_wall_s
+    return stated
+
+
+def _train_loss(run: Run) -> float | None:
+    found = loss(run)
+    return None if found is None else found.last_train
+
+
+def _val_loss(run: Run) -> float | None:
+    found = loss(run)
+    return None if found is None else found.best_val
+
+
+def _memory(run: Run) -> float | None:
+    epochs = () if run.metrics is None else run.metrics.epochs
+    known = [e.memory_allocated_bytes for e in epochs if e.memory_allocated_bytes]
+    return max(known, default=None)
+
+
+FIGURES: Final = (
+    Figure("throughput", "tokens/s", _rate, higher_is_better=True, within=_rates_within),
+    Figure("total wall", "s", _wall),
+    Figure("step_time_mean", "ms", _time("mean_s"), within=_times_within, doubt=_time_doubt),
+    Figure("step_time_p50", "ms", _time("p50_s"), within=_times_within, doubt=_time_doubt),
+    Figure("step_time_p95", "ms", _time("p95_s"), doubt=_time_doubt),
+    Figure("train loss", "nats", _train_loss),
+    Figure("val loss", "nats", _val_loss),
+    Figure("device memory", "bytes", _memory),
+)
+
+
+def calls_of(runs: Sequence[Run]) -> list[Figure]:
+    """Calls of every operation of NCCL that any run made, per backward pass and per update."""
+    names: dict[str, None] = {}
+    for run in runs:
+        calls = nccl_calls(run)
+        names.update(dict.fromkeys(calls.instances if calls is not None else ()))
+    figures = [
+        Figure(f"{name} per backward", "calls", _per_backward(name), rests_on=OF_BACKWARDS)
+        for name in names
+    ]
+    if "AllReduce" in names:
+        name = "AllReduce per optimizer step"
+        figures.append(Figure(name, "calls", _per_update("AllReduce"), rests_on=OF_UPDATES))
+    return figures
+
+
+def _per_backward(operation: str) -> Callable[[Run], float | None]:
+    def tell(run: Run) -> float | None:
+        calls = nccl_calls(run)
+        return None if calls is None else calls.per_backward(operation)
+
+    return tell
+
+
+def _per_update(operation: str) -> Callable[[Run], float | None]:
+    def tell(run: Run) -> float | None:
+        each, accumulation = _per_backward(operation)(run), run.configuration.grad_accum
+        return None if each is None or accumulation is None else each * accumulation
+
+    return tell

@@ -1,0 +1,80 @@
+"""The gaps between pieces of device work, and when what ends each of them was launched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.unavailable import refuse
+from ccltui.parsers.columns import I64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.rank_view import RankView
+
+UNKNOWN: Final = np.iinfo(np.int64).min
+"""Launch time of work without a launch record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gaps:
+    """Idle times of one rank in its windows; int64 arrays of one length.
+
+    ``start_ns`` is when the device ran out of work and ``end_ns`` when it had work again, whole
+    even where a window cuts the gap; ``inside_ns`` is the part in the window. ``launched_ns``
+    is when the work that ends the gap was launched, UNKNOWN where that was not recorded; of
+    several that start at once the latest.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    inside_ns: I64
+    launched_ns: I64
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def known(self) -> Bool:
+        """Gaps whose end has a launch record."""
+        return np.asarray(self.launched_ns != UNKNOWN)
+
+    @property
+    def host_late(self) -> Bool:
+        """Gaps that began before what ends them was launched."""
+        return np.asarray(self.known & (self.launched_ns > self.start_ns))
+
+
+def require_launches(ranks: Sequence[RankView]) -> None:
+    """Refuse where no rank's device work can be led back to its launch."""
+    if all((rank.facts.launch_row < 0).all() for rank in ranks):
+        raise refuse("not_applicable", "no device work has a launch record (correlation id)")
+
+
+def idle_gaps(rank: RankView) -> Gaps:
+    """All idle times in the rank's windows, in order of time, with the gaps they belong to."""
+    return rank.remember(idle_gaps, lambda: _idle_gaps(rank))
+
+
+def _idle_gaps(rank: RankView) -> Gaps:
+    work, idle = rank.facts.device_work, rank.windows - rank.facts.device_work
+    after = np.searchsorted(work.end_ns, idle.start_ns, side="right")
+    has_before, has_after = after > 0, after < len(work)
+    start = np.where(has_before, np.append(work.end_ns, 0)[after - 1], idle.start_ns)
+    end = np.where(has_after, np.append(work.start_ns, 0)[after], idle.end_ns)
+    launched = np.where(has_after, _launch_at(rank, end), UNKNOWN)
+    return Gaps(start, end, idle.end_ns - idle.start_ns, launched)
+
+
+def _launch_at(rank: RankView, times_ns: I64) -> I64:
+    """Latest launch of the work that starts at each time, ascending; UNKNOWN where none does."""
+    gpu, launched = rank.trace.group("gpu"), rank.facts.launched_ns
+    if not len(times_ns):
+        return np.empty(0, np.int64)
+    first = np.searchsorted(gpu.start_ns, times_ns, side="left")
+    stop = np.searchsorted(gpu.start_ns, times_ns, side="right")
+    padded = np.append(launched, UNKNOWN)  # reduceat needs every edge to be an index
+    latest = np.maximum.reduceat(padded, np.stack([first, stop], axis=1).ravel())[::2]
+    return np.where(stop > first, latest, UNKNOWN)

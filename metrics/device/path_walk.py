@@ -1,0 +1,209 @@
+"""Backwards through the work that decided when a step ended, from rank to rank.
+
+On one rank, what came before a piece of work is the work that ended last before it began; the gap
+between the two is the host's where the launch came later. Through a collective the way leads to
+the member that came last: the others waited for it. Durations alone decide, no clock is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.collectives.matching.match import MEDIUM
+from ccltui.metrics.device.idle_gaps import UNKNOWN
+from ccltui.metrics.device.path_lane import Lane
+from ccltui.metrics.view.rank_view import FOREVER_NS
+from ccltui.parsers.columns import I64, MISSING
+
+if TYPE_CHECKING:
+    from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
+    from ccltui.metrics.view.job_view import View
+
+WORK: Final = ("communication", "compute", "memory")
+"""Parts of a way that are work, by its class."""
+PARTS: Final = (*WORK, "host", "launch", "wait")
+
+Windows = Mapping[str, tuple[int, int]]
+"""Start and end by rank label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """What of one rank lies on the ways back; arrays of one length, times in ns.
+
+    ``way`` counts the ways; ``name`` is a string id of the rank. ``work`` is the length of the
+    piece, ``part`` its kind (an index of WORK); before it came ``host``, ``launch`` and ``wait``.
+    A piece without name and work is what the host held up at the beginning of a way.
+    """
+
+    label: str
+    way: I64
+    name: I64
+    part: I64
+    work: I64
+    host: I64
+    launch: I64
+    wait: I64
+
+
+class Walk:
+    """The ways back through a view, one a step."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        ranks = [rank for rank in view.ranks if rank.facts.has_device]
+        ranks.sort(key=lambda rank: (rank.rank is None, rank.rank, rank.label))
+        self.lanes = [Lane(rank) for rank in ranks]
+        self.index = {rank.label: i for i, rank in enumerate(ranks)}
+        for arrived in view.arrivals.groups:
+            self._lead_to_last(arrived)
+        self._lead_through_transfers()
+        self.crossings = 0
+        self._found: list[list[tuple[int, I64, int, int]]] = [[] for _ in self.lanes]
+        self._held: list[list[tuple[int, int]]] = [[] for _ in self.lanes]
+
+    def _lead(self, source: int, calls: I64, target: int, target_calls: I64) -> None:
+        """Let the way lead from calls of one lane to those of another."""
+        here = self.lanes[source].of_call[calls]
+        there = self.lanes[target].of_call[target_calls]
+        known = (here >= 0) & (there >= 0)
+        self.lanes[source].jump_lane[here[known]] = target
+        self.lanes[source].jump_to[here[known]] = there[known]
+
+    def _lead_to_last(self, arrived: GroupArrivals) -> None:
+        """From each member of a collective to the one that came last, where that is known well."""
+        last = arrived.clock_free.last
+        believed = arrived.eligible & (arrived.confidence >= MEDIUM) & (last >= 0)
+        for late in distinct_values(last[believed]).tolist():
+            target = self.index.get(arrived.labels[late])
+            rows = arrived.match.rows[believed & (last == late)]
+            for member, label in enumerate(arrived.labels):
+                if target is not None and member != late and label in self.index:
+                    self._lead(self.index[label], rows[:, member], target, rows[:, late])
+
+    def _lead_through_transfers(self) -> None:
+        """From the side of a transfer that waited to the other."""
+        pairs, inputs = self.view.pairs, self.view.match_inputs
+        for code in distinct_values(pairs.sender * len(inputs) + pairs.receiver).tolist():
+            sender, receiver = divmod(code, len(inputs))
+            labels = inputs[sender].label, inputs[receiver].label
+            if labels[0] not in self.index or labels[1] not in self.index:
+                continue
+            mine = (pairs.sender == sender) & (pairs.receiver == receiver)
+            sent, got = pairs.send_row[mine], pairs.recv_row[mine]
+            early = inputs[sender].calls.dur_ns[sent] - inputs[receiver].calls.dur_ns[got]
+            one, other = self.index[labels[0]], self.index[labels[1]]
+            self._lead(other, got[early < 0], one, sent[early < 0])
+            self._lead(one, sent[early > 0], other, got[early > 0])
+
+    def back(self, way: int, opened: Windows) -> bool:
+        """Walk from the work that ends last in the windows to where the first of them opens.
+
+        False where there is no work in them. What lies outside the windows is cut off. The way
+        ends on some rank; that its window opens after the first of all is its host's doing.
+        """
+        last = self.last_work(opened)
+        if last is None:
+            return False
+        lane, piece = last
+        reached: dict[int, int] = {}
+        while piece >= 0:
+            lane, piece = self._across(lane, piece, opened, reached)
+            window = opened[self.lanes[lane].rank.label]
+            chain, piece = self._along(lane, piece, window[0])
+            reached[lane] = int(self.lanes[lane].start[chain[-1]])
+            self._found[lane].append((way, chain, *window))
+        self._held[lane].append((way, self._opened_late(lane, opened)))
+        return True
+
+    def _opened_late(self, lane: int, opened: Windows) -> int:
+        """How long after the first window that of one lane opens, 0 where clocks do not tell."""
+        if not self.one_clock:
+            return 0
+        starts = {label: self._on_job_clock(label, start) for label, (start, _) in opened.items()}
+        return starts[self.lanes[lane].rank.label] - min(starts.values())
+
+    def _on_job_clock(self, label: str, time_ns: int) -> int:
+        return int(self.view.on_job_clock(label, np.array(time_ns, np.int64)))
+
+    @cached_property
+    def one_clock(self) -> bool:
+        """Whether times of all ranks can be compared, by correction or by the user's word."""
+        view, labels = self.view, list(self.index)
+        return len(labels) < 2 or view.options.raw_clocks or view.clocks.comparable(labels)
+
+    def _across(
+        self, lane: int, piece: int, opened: Windows, reached: dict[int, int]
+    ) -> tuple[int, int]:
+        """The same collective on the rank that came last to it, if that is known and here."""
+        other = int(self.lanes[lane].jump_lane[piece])
+        if other < 0 or self.lanes[other].rank.label not in opened:
+            return lane, piece
+        there = int(self.lanes[lane].jump_to[piece])
+        # Collectives in another order on another rank would lead around in a circle.
+        if int(self.lanes[other].end[there]) > reached.get(other, FOREVER_NS):
+            return lane, piece
+        self.crossings += 1
+        return other, there
+
+    def _along(self, lane: int, piece: int, opened_ns: int) -> tuple[I64, int]:
+        """Pieces of one lane back to the next that leads across, and that one; -1 at the end.
+
+        The last one may end where the window opens: none of it is in the window.
+        """
+        of = self.lanes[lane]
+        outside = int(np.searchsorted(of.start, opened_ns, side="right"))
+        chain, leads = of.along(piece, outside)
+        return chain, leads if leads >= 0 and int(of.end[leads]) > opened_ns else MISSING
+
+    def last_work(self, opened: Windows) -> tuple[int, int] | None:
+        """Lane and piece that ended last of all, on corrected clocks; None without any."""
+        found: list[tuple[int, int, int]] = []
+        for label, (start, end) in opened.items():
+            lane = self.index[label]
+            piece = self.lanes[lane].last_before(end)
+            if piece >= 0 and int(self.lanes[lane].end[piece]) > start:
+                ended = min(int(self.lanes[lane].end[piece]), end)
+                found.append((self._on_job_clock(label, ended), -lane, piece))
+        if not found:
+            return None
+        _, lane, piece = max(found)
+        return -lane, piece
+
+    def pieces(self) -> list[Pieces]:
+        """Everything that was walked so far, rank by rank."""
+        return [self._pieces(lane) for lane, found in enumerate(self._found) if found]
+
+    def _pieces(self, lane: int) -> Pieces:
+        of, found = self.lanes[lane], self._found[lane]
+        counts = [len(chain) for _, chain, _, _ in found]
+        index = np.concatenate([chain for _, chain, _, _ in found])
+        way, opened, closed = (
+            np.repeat(np.array([one[i] for one in found], np.int64), counts) for i in (0, 2, 3)
+        )
+        begun, previous = of.start[index], of.before[index]
+        work = np.minimum(of.end[index], closed) - np.maximum(begun, opened)
+        released = np.maximum(np.where(previous >= 0, of.end[previous], opened), opened)
+        gap = np.maximum(begun - released, 0)
+        facts, rows = of.rank.facts, of.rows[index]
+        launched = facts.launched_ns[rows]
+        late = (launched != UNKNOWN) & (launched > released)
+        host = np.where(late, np.minimum(launched - np.where(late, released, 0), gap), 0)
+        held = np.array(self._held[lane], np.int64).reshape(-1, 2)
+        none = np.zeros(len(held), np.int64)
+        return Pieces(
+            label=of.rank.label,
+            way=np.append(way, held[:, 0]),
+            name=np.append(of.rank.trace.group("gpu").name[rows], np.int32(MISSING) - none),
+            part=np.append(facts.classes[rows], none),
+            work=np.append(np.maximum(work, 0), none),
+            host=np.append(host, held[:, 1]),
+            launch=np.append(np.where(late, gap - host, 0), none),
+            wait=np.append(np.where(late, 0, gap), none),
+        )

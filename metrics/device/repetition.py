@@ -1,0 +1,153 @@
+"""The block that a kernel begins, up to its next occurrence, over all repetitions and ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import counted
+from ccltui.metrics.arrays.middle import middle_of
+from ccltui.parsers.columns import I64, MISSING
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One kernel of the block; times in ns over ``count`` occurrences.
+
+    ``p5_ns`` and ``p95_ns`` are nearest-rank percentiles of the duration; ``gap_ns`` is the median
+    time from its end to the start of what follows on the stream, negative where they overlap.
+    """
+
+    name: str
+    count: int
+    median_ns: int
+    p5_ns: int
+    p95_ns: int
+    least_ns: int
+    most_ns: int
+    gap_ns: int
+
+    @property
+    def spread_ns(self) -> int:
+        """From the 5th to the 95th percentile."""
+        return self.p95_ns - self.p5_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The kernels from one occurrence of ``name`` to the next on its stream.
+
+    ``repetitions`` have exactly the kernels of the selected one, ``others`` begin with the same
+    kernel and go on differently. ``period_ns`` is the median time from one beginning to the next.
+    ``by_rank`` counts repetitions.
+    """
+
+    name: str
+    stream: str
+    positions: tuple[Position, ...]
+    repetitions: int
+    others: int
+    period_ns: int
+    by_rank: dict[str, int]
+
+
+class NoBlockError(ValueError):
+    """The selected kernel begins no block that could be repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Repetitions of one rank: durations and gaps [n, length], periods [n], and what differs."""
+
+    dur_ns: I64
+    gap_ns: I64
+    period_ns: I64
+    others: int
+
+
+def block_of(view: View, label: str, row: int) -> Block:
+    """The block that ``row`` of ``gpu`` of one rank begins, over the ranks the view selects.
+
+    Blocks lie on one stream; on other ranks on the stream that has the kernel most often. Blocks
+    count that begin in the measured time. Raises NoBlockError where the kernel does not occur
+    again after ``row``, or where that is not measured.
+    """
+    trace = view.facts.ranks[label].trace
+    gpu = trace.group("gpu")
+    stream = np.flatnonzero(gpu.track == gpu.track[row])
+    first, name = int(np.searchsorted(stream, row)), int(gpu.name[row])
+    again = np.flatnonzero(gpu.name[stream[first + 1 :]] == name)
+    if not len(again):
+        raise NoBlockError(f"{trace.text(name)} does not occur again on its stream")
+    rows = stream[first : first + 1 + int(again[0])]
+    pattern = [trace.text(int(one)) for one in gpu.name[rows]]
+    track = int(gpu.track[row])
+    found = {
+        rank.label: _repetitions(rank, pattern, track if rank.label == label else None)
+        for rank in view.ranks
+    }
+    dur, gap, period = (
+        np.concatenate([getattr(one, part) for one in found.values()])
+        for part in ("dur_ns", "gap_ns", "period_ns")
+    )
+    if not len(dur):
+        raise NoBlockError(f"no block of {trace.text(name)} begins in the measured time")
+    return Block(
+        name=pattern[0],
+        stream=trace.tracks[track].tid if 0 <= track < len(trace.tracks) else "",
+        positions=tuple(_position(one, dur[:, i], gap[:, i]) for i, one in enumerate(pattern)),
+        repetitions=len(dur),
+        others=sum(one.others for one in found.values()),
+        period_ns=int(middle_of(period)),
+        by_rank={rank: len(one.dur_ns) for rank, one in found.items()},
+    )
+
+
+def _repetitions(rank: RankView, pattern: Sequence[str], track: int | None) -> _Found:
+    trace, length = rank.trace, len(pattern)
+    gpu = trace.group("gpu")
+    wanted = np.array([trace.strings.find(name) if name else MISSING for name in pattern], np.int64)
+    begins = gpu.name == wanted[0]
+    if track is None and begins.any():
+        tracks, counts = counted(gpu.track[begins])
+        track = int(tracks[counts.argmax()])
+    stream = np.flatnonzero(gpu.track == track) if track is not None else np.empty(0, np.intp)
+    start, end, name = gpu.start_ns[stream], gpu.end_ns[stream], gpu.name[stream]
+    at = np.flatnonzero(name == wanted[0])
+    size = np.diff(at)
+    at, inside = at[:-1], rank.windows.contains(start[at[:-1]])
+    same = inside & (size == length)
+    cells = at[same][:, np.newaxis] + np.arange(length)
+    equal = (name[cells] == wanted).all(axis=1)
+    cells = cells[equal]
+    return _Found(
+        dur_ns=end[cells] - start[cells],
+        gap_ns=start[cells + 1] - end[cells],
+        period_ns=start[cells[:, 0] + length] - start[cells[:, 0]],
+        others=int(inside.sum()) - len(cells),
+    )
+
+
+def _position(name: str, dur_ns: I64, gap_ns: I64) -> Position:
+    ordered = np.sort(dur_ns)
+
+    def share(percent: int) -> int:
+        return int(ordered[max(-(-percent * len(ordered) // 100), 1) - 1])
+
+    return Position(
+        name=name,
+        count=len(ordered),
+        median_ns=int(middle_of(ordered)),
+        p5_ns=share(5),
+        p95_ns=share(95),
+        least_ns=int(ordered[0]),
+        most_ns=int(ordered[-1]),
+        gap_ns=int(middle_of(gap_ns)),
+    )

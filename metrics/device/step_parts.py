@@ -1,0 +1,118 @@
+"""Where the time of each step goes, rank by rank: the rows of a chart of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.middle import middle_of
+from ccltui.parsers.columns import I64
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+PARTS: Final = ("compute", "exposed", "overlapped", "copy", "idle")
+"""Only computing, only communicating, both at once, copies that nothing else hides, nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepParts:
+    """s steps of r ranks, as the device saw them; all arrays int64 ns.
+
+    ``parts_ns`` [5, s, r] divides ``length_ns`` [s, r] without rest; a step that a rank does not
+    have is 0 there. ``start_ns`` [s, r] is on the job's clock since its origin, -1 where absent.
+    """
+
+    labels: tuple[str, ...]
+    steps: tuple[int, ...]
+    start_ns: I64
+    length_ns: I64
+    parts_ns: I64
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def longest_ns(self) -> I64:
+        """Length of each step on the rank that took longest, int64 [s]."""
+        return np.asarray(self.length_ns.max(axis=1, initial=0))
+
+    @property
+    def slowest(self) -> I64:
+        """Column of the rank that took longest in each step, int64 [s]."""
+        if not self.labels:
+            return np.empty(0, np.int64)
+        return np.asarray(self.length_ns.argmax(axis=1))
+
+    @property
+    def slowest_first(self) -> I64:
+        """Rows of steps, the longest first, int64 [s]."""
+        return np.argsort(-self.longest_ns, kind="stable")
+
+    @property
+    def median_ns(self) -> int:
+        """Middle length of the steps on their slowest ranks; 0 of none."""
+        return int(middle_of(self.longest_ns)) if len(self) else 0
+
+    def mean_shares(self, row: int) -> list[float]:
+        """Parts of one step as shares of its mean length, which sum to 1; zeros of none."""
+        mean = self.mean_ns(row)
+        return [part / max(sum(mean), 1) for part in mean]
+
+    def mean_ns(self, row: int) -> list[int]:
+        """Parts of one step, mean over the ranks that have it; zeros where none has."""
+        there = max(int((self.start_ns[row] >= 0).sum()), 1)
+        return [int(total) // there for total in self.parts_ns[:, row].sum(axis=1)]
+
+
+def step_parts(view: View) -> StepParts:
+    """The parts of the selected steps of all selected ranks with a device.
+
+    Definitions are those of the metric `temporal_breakdown`, within the device's part of each
+    step.
+    Time in collectives of groups that the view does not choose counts as neither: with a group
+    chosen the parts leave it out of ``length_ns``.
+    """
+    ranks = [rank for rank in view.ranks if rank.facts.has_kernels and rank.by_steps]
+    steps = sorted({step for rank in ranks for step, _, _ in rank.step_windows})
+    shape = len(steps), len(ranks)
+    start = np.full(shape, -1, np.int64)
+    parts = np.zeros((len(PARTS), *shape), np.int64)
+    place = {step: row for row, step in enumerate(steps)}
+    for column, rank in enumerate(ranks):
+        rows = [place[step] for step, _, _ in rank.step_windows]
+        begins = np.array([begin for _, begin, _ in rank.step_windows], np.int64)
+        start[rows, column] = view.on_job_clock(rank.label, begins) - view.origin_ns
+        parts[:, rows, column] = _parts(rank)
+    return StepParts(
+        labels=tuple(rank.label for rank in ranks),
+        steps=tuple(steps),
+        start_ns=start,
+        length_ns=parts.sum(axis=0),
+        parts_ns=parts,
+    )
+
+
+def _parts(rank: RankView) -> I64:
+    """Parts of the steps of one rank, int64 ns [5, steps]."""
+    comm, comp, mem = rank.comm, rank.comp, rank.mem
+    overlap, kernels = comm & comp, comm | comp
+    starts = np.array([start for _, start, _ in rank.step_windows], np.int64)
+    ends = np.array([end for _, _, end in rank.step_windows], np.int64)
+    in_comm, in_comp, both, copies, busy = (
+        part.before(ends) - part.before(starts)
+        for part in (comm, comp, overlap, mem - kernels, rank.occupied)
+    )
+    window: I64 = ends - starts
+    return np.stack([in_comp - both, in_comm - both, both, copies, window - busy])
+
+
+def one_per_rank(parts: StepParts, row: int) -> Sequence[tuple[str, list[int]]]:
+    """Label and parts of every rank in one step, the slowest first; absent ranks are left out."""
+    order = np.argsort(-parts.length_ns[row], kind="stable")
+    here = [column for column in order.tolist() if parts.start_ns[row, column] >= 0]
+    return [(parts.labels[column], parts.parts_ns[:, row, column].tolist()) for column in here]

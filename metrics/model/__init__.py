@@ -1,0 +1,1 @@
+"""What events mean: calls, groups, dimensions, steps, kernel classes, hardware peaks."""

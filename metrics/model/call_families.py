@@ -1,0 +1,267 @@
+"""Which events stand for the collectives of a rank: exactly one family, never two.
+
+Kernels where the device was recorded. Otherwise the recorded parameters, else the operators
+(with the times of gloo's annotations, whose threads do the work), else the annotations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.model.call_types import (
+    BACKENDS,
+    annotation_types,
+    backend_rows,
+    dtypes_of,
+    elements_of,
+    names_operation,
+    operation_is_call,
+    operation_types,
+    type_around,
+    type_inside,
+)
+from ccltui.metrics.model.classify import (
+    COMM,
+    COMP,
+    OTHER,
+    TYPES,
+    distinct,
+    per_name,
+    type_of_kernel,
+    type_of_operation,
+)
+from ccltui.metrics.model.rank_steps import OUTSIDE, StepWork, covering
+from ccltui.parsers.columns import I8, I32, I64, MISSING, Bool, Group, RankTrace
+
+PARAMS: Final = "record_param_comms"
+_LAYERS: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")
+_ROOM: Final = 16
+"""A table of at most so many places a call tells without a sort which calls are recorded twice."""
+_SOURCES: Final[dict[Group, str]] = {
+    "gpu": "kernel",
+    "cpu_ops": "cpu_op",
+    "annotations": "annotation",
+}
+_OUTPUT_FIRST = np.array(
+    [name in ("AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter") for name in TYPES]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The chosen events, one row a call; ``rows`` index ``event_group`` of the trace."""
+
+    source: str
+    event_group: Group
+    rows: I64
+    start_ns: I64
+    dur_ns: I64
+    kind: I8
+    args: I32
+    dtype: I32  # string id of the element type, -1 where not recorded
+    in_elems: I64
+    out_elems: I64
+    step: I64
+
+    def take(self, order: npt.NDArray[np.intp]) -> Family:
+        """The same rows in another order, or fewer."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        taken: dict[str, Any] = {k: v[order] for k, v in values if isinstance(v, np.ndarray)}
+        return replace(self, **taken)
+
+
+def choose_family(trace: RankTrace, work: StepWork, classes: I8) -> Family:
+    """The first family that can answer; gloo beside kernels of computation has no kernels.
+
+    ``classes`` is the class of each row of ``gpu``.
+    """
+    has_kernels = bool((classes <= COMP).any())
+    if has_kernels and ((classes == COMM).any() or not runs_on_gloo(trace)):
+        return _kernels(trace, np.flatnonzero(classes == COMM), work)
+    for build in (_parameters, _operators, _annotations):
+        family = build(trace, work)
+        if len(family.rows):
+            return family
+    return _kernels(trace, np.empty(0, np.int64), work)
+
+
+def api_call_times(trace: RankTrace) -> I64 | None:
+    """Starts of the collectives that the framework issued, None where it did not record them.
+
+    The wait for a collective is recorded in the same way and does not count.
+    """
+    operators, name = trace.group("cpu_ops"), trace.strings.find(PARAMS)
+    if name < 0 or not (operators.name == name).any():
+        return None
+    return operators.start_ns[_parameter_rows(trace)[0]]
+
+
+def runs_on_gloo(trace: RankTrace) -> bool:
+    """Whether gloo did the communication: on the CPU, without kernels."""
+    return bool(backend_rows(trace, ("gloo:",)).any())
+
+
+def _kernels(trace: RankTrace, rows: I64, work: StepWork) -> Family:
+    gpu = trace.group("gpu")
+    stated = operation_types(trace, gpu.args[rows])
+    by_name = {i: type_of_kernel(trace.text(i)) for i in distinct(gpu.name[rows])}
+    named = per_name(trace.strings, gpu.name[rows], by_name, OTHER)
+    kind = np.where(stated >= 0, stated, named).astype(np.int8)
+    family = _family(trace, work, "gpu", rows, kind)
+    return replace(family, step=work.ids[rows])
+
+
+def _parameters(trace: RankTrace, work: StepWork) -> Family:
+    rows, kind = _parameter_rows(trace)
+    return replace(_family(trace, work, "cpu_ops", rows, kind), source=PARAMS)
+
+
+def _parameter_rows(trace: RankTrace) -> tuple[I64, I8]:
+    """Rows of ``record_param_comms`` that are calls, and their types.
+
+    Old files do not name the operation: there a call holds an annotation of its backend, lies in
+    an operator, or has a tensor; a wait has none of them.
+    """
+    operators = trace.group("cpu_ops")
+    rows = np.flatnonzero(operators.name == trace.strings.find(PARAMS))
+    args = operators.args[rows]
+    kind = operation_types(trace, args)
+    named = names_operation(trace, args)
+    if named.all():
+        keep = operation_is_call(trace, args) & ~_repeats(trace, rows)
+        return rows[keep], kind[keep]
+    inner = type_inside(trace, operators, rows)
+    outer = type_around(trace, operators, rows)
+    kind = np.where(kind >= 0, kind, np.where(inner >= 0, inner, outer)).astype(np.int8)
+    sized = elements_of(trace, args)[0] >= 0
+    told = (inner >= 0) | (outer >= 0) | sized
+    call = np.where(named, operation_is_call(trace, args), told | ~told.any())
+    kind[kind < 0] = OTHER
+    keep = call & ~_repeats(trace, rows)
+    return rows[keep], kind[keep]
+
+
+def _repeats(trace: RankTrace, rows: I64) -> Bool:
+    """Second records of one call: same thread, group, operation and sequence number in a row."""
+    operators, args = trace.group("cpu_ops"), trace.collective_args
+    same = np.zeros(len(rows), np.bool_)
+    row_args = operators.args[rows]
+    usable = np.flatnonzero(row_args >= 0)
+    a = row_args[usable]
+    kinds = (len(trace.process_groups) + 1, len(trace.strings) + 1)
+    of_track = operators.track[rows[usable]].astype(np.int64) * (kinds[0] * kinds[1])
+    code = of_track + (args.group[a] + 1).astype(np.int64) * kinds[1] + args.op[a]
+    sequence = args.seq[a]
+    doubtful = _occur_again(code, sequence)
+    usable, code, sequence = usable[doubtful], code[doubtful], sequence[doubtful]
+    order = np.lexsort((sequence, code))
+    code, sequence = code[order], sequence[order]
+    equal = (code[1:] == code[:-1]) & (sequence[1:] == sequence[:-1]) & (sequence[1:] >= 0)
+    same[usable[order[1:]]] = equal
+    return same
+
+
+def _occur_again(code: I64, sequence: I64) -> Bool:
+    """Which pairs are there twice; all of them where a table of the pairs takes too much room."""
+    codes = distinct_values(code)
+    low = int(sequence.min(initial=0))
+    span = int(sequence.max(initial=0)) - low + 1
+    if len(codes) * span > _ROOM * len(code):
+        return np.ones(len(code), np.bool_)
+    pair = np.searchsorted(codes, code) * span + (sequence - low)
+    return np.asarray(np.bincount(pair, minlength=1)[pair] > 1)
+
+
+def _operators(trace: RankTrace, work: StepWork) -> Family:
+    operators = trace.group("cpu_ops")
+    for layer in _LAYERS:
+        names = {
+            i: type_of_operation(text.removeprefix(layer))
+            for i in distinct(operators.name)
+            if (text := trace.text(i)).startswith(layer)
+        }
+        kinds = per_name(trace.strings, operators.name, names, MISSING)
+        rows = np.flatnonzero((kinds >= 0) & (kinds != OTHER))
+        if len(rows):
+            family = _family(trace, work, "cpu_ops", rows, kinds[rows])
+            return _timed_by_gloo(trace, _output_first(family))
+    return _family(trace, work, "cpu_ops", np.empty(0, np.int64), np.empty(0, np.int8))
+
+
+def _output_first(family: Family) -> Family:
+    """Operators that take their output first: the one size that is kept is the output's."""
+    swap = _OUTPUT_FIRST[family.kind] & (family.out_elems < 0)
+    return replace(
+        family,
+        in_elems=np.where(swap, MISSING, family.in_elems),
+        out_elems=np.where(swap, family.in_elems, family.out_elems),
+    )
+
+
+def _timed_by_gloo(trace: RankTrace, family: Family) -> Family:
+    """The operators with start, duration, input size and type of gloo's work, matched in order.
+
+    gloo carries out a reduce-scatter as an all-reduce and annotates it so. A call without its
+    annotation keeps the times of the operator.
+    """
+    annotations = trace.group("annotations")
+    rows = np.flatnonzero(backend_rows(trace, ("gloo:",)))
+    kinds = annotation_types(trace, annotations.name[rows])
+    start, dur, given = family.start_ns.copy(), family.dur_ns.copy(), family.in_elems.copy()
+    elements = elements_of(trace, annotations.args[rows])[0]
+    types, dtype = dtypes_of(trace, annotations.args[rows]), family.dtype.copy()
+    for kind in distinct_values(kinds):
+        mine = family.kind == kind
+        if TYPES[kind] == "AllReduce" and TYPES.index("ReduceScatter") not in kinds:
+            mine |= family.kind == TYPES.index("ReduceScatter")
+        calls, done = np.flatnonzero(mine), np.flatnonzero(kinds == kind)
+        calls, done = _in_order(family.start_ns, calls, annotations.start_ns[rows], done)
+        start[calls] = annotations.start_ns[rows[done]]
+        dur[calls] = annotations.dur_ns[rows[done]]
+        given[calls] = np.where(elements[done] >= 0, elements[done], given[calls])
+        dtype[calls] = np.where(dtype[calls] >= 0, dtype[calls], types[done])
+    return replace(family, start_ns=start, dur_ns=dur, in_elems=given, dtype=dtype)
+
+
+def _in_order(issued_ns: I64, calls: I64, begun_ns: I64, done: I64) -> tuple[I64, I64]:
+    """First with first; work that began before any call was issued belongs to none of them."""
+    if not len(calls):
+        return calls, done[:0]
+    early = int(np.count_nonzero(begun_ns[done] < issued_ns[calls[0]]))
+    done = done[early:]
+    count = min(len(calls), len(done))
+    return calls[:count], done[:count]
+
+
+def _annotations(trace: RankTrace, work: StepWork) -> Family:
+    annotations = trace.group("annotations")
+    rows = np.flatnonzero(backend_rows(trace, BACKENDS))
+    kinds = annotation_types(trace, annotations.name[rows])
+    kinds[kinds < 0] = OTHER
+    return _family(trace, work, "annotations", rows, kinds)
+
+
+def _family(trace: RankTrace, work: StepWork, group: Group, rows: I64, kind: I8) -> Family:
+    events = trace.group(group)
+    in_elems, out_elems = elements_of(trace, events.args[rows])
+    start = events.start_ns[rows]
+    ids = np.array([step.id for step in work.steps] + [OUTSIDE], np.int64)
+    step = ids[covering(work.steps, start)] if work.steps else np.full(len(rows), OUTSIDE)
+    return Family(
+        source=_SOURCES[group],
+        event_group=group,
+        rows=rows.astype(np.int64),
+        start_ns=start,
+        dur_ns=events.dur_ns[rows],
+        kind=kind,
+        args=events.args[rows],
+        dtype=dtypes_of(trace, events.args[rows]),
+        in_elems=in_elems,
+        out_elems=out_elems,
+        step=step,
+    )

@@ -1,0 +1,254 @@
+"""The collectives of one rank, one row a call, from the one family of events that counts.
+
+A collective shows up to five times: as an operator, as its recorded parameters, as an annotation
+on the CPU and on the device, and as a kernel. Where the trace has kernels, only kernels count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.model.bandwidth import message_bytes, wire_factor
+from ccltui.metrics.model.call_families import Family, choose_family
+from ccltui.metrics.model.call_types import stated
+from ccltui.metrics.model.classify import TYPES, distinct, reduced_dtype
+from ccltui.metrics.model.communicator_groups import CommGroup
+from ccltui.metrics.model.rank_steps import StepWork
+from ccltui.parsers.columns import I8, I32, I64, MISSING, U64, Bool, CollectiveArgs, RankTrace
+from ccltui.parsers.store.column_store import release
+
+_SIZES: Final = {
+    1: ("Bool", "Byte", "Char", "UInt8", "Int8", "Float8", "signed char", "unsigned char", "bytes"),
+    2: ("Half", "BFloat16", "Short", "short int", "UInt16"),
+    4: ("Float", "Int", "UInt32"),
+    8: ("Double", "Long", "long int", "ComplexFloat", "complex<float>", "UInt64"),
+    16: ("ComplexDouble", "complex<double>"),
+}
+_SAME: Final = {  # how operator inputs spell what collective metadata calls otherwise
+    "unsigned char": "Byte",
+    "signed char": "Char",
+    "short int": "Short",
+    "long int": "Long",
+    "complex<float>": "ComplexFloat",
+    "complex<double>": "ComplexDouble",
+}
+DTYPES: Final = tuple(name for names in _SIZES.values() for name in names if name not in _SAME)
+DTYPE_BYTES: Final = np.array(
+    [size for size, names in _SIZES.items() for name in names if name not in _SAME], np.int64
+)
+_BY_LOWER = {
+    name.lower(): DTYPES.index(_SAME.get(name, name)) for n in _SIZES.values() for name in n
+}
+_UNTYPED: Final = DTYPES.index("bytes")
+"""A size in bytes whose true element type is not stated: what nsys has of NCCL."""
+
+_SPLITTING: Final = [TYPES.index("AllGather"), TYPES.index("ReduceScatter")]
+_TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The collectives of one rank, sorted by start; all arrays have one length.
+
+    ``kind`` indexes TYPES, ``group`` the job's groups, ``dtype`` DTYPES; sizes are elements and
+    bytes; -1 everywhere means that the trace does not tell (``comms_id``: 0). ``row`` is the row
+    in the event group ``event_group`` of the rank's trace.
+    """
+
+    source: str
+    start_ns: I64
+    dur_ns: I64
+    kind: I8
+    group: I32
+    message_bytes: I64
+    wire_bytes: I64
+    in_elems: I64
+    out_elems: I64
+    dtype: I32
+    seq: I64
+    comms_id: U64
+    step: I64
+    src: I64
+    dst: I64
+    row: I64
+    has_metadata: Bool
+    event_group: str = "gpu"
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def end_ns(self) -> I64:
+        """Start plus duration, int64 ns."""
+        return self.start_ns + self.dur_ns
+
+    def take(self, rows: npt.NDArray[np.intp] | I64 | Bool) -> Calls:
+        """The same columns restricted to ``rows`` (mask or indices)."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        taken: dict[str, Any] = {k: v[rows] for k, v in values if isinstance(v, np.ndarray)}
+        return replace(self, **taken)
+
+
+def calls_of(
+    trace: RankTrace,
+    *,
+    work: StepWork,
+    classes: I8,
+    group_index: I32,
+    groups: Sequence[CommGroup],
+) -> Calls:
+    """All collectives of a rank, no filter applied.
+
+    ``classes`` are those of the rank's ``gpu`` rows; ``group_index`` maps the trace's process
+    groups to the job's ``groups``.
+    """
+    family = choose_family(trace, work, classes)
+    if (family.start_ns[1:] < family.start_ns[:-1]).any():
+        family = family.take(np.argsort(family.start_ns, kind="stable"))
+    args = _stated_by(trace.collective_args, family.args)
+    group = np.append(group_index, np.int32(MISSING))[args.group]
+    src, dst = args.src, args.dst
+    if family.source != "kernel":
+        group = _implied(trace, family, group=group, group_index=group_index, groups=groups)
+        src, dst = _global_ranks(src, group, groups), _global_ranks(dst, group, groups)
+    stated, dtype = _dtypes(trace, family)
+    size = _group_sizes(args.group_size, group, groups)
+    in_elems = _counted(family.in_elems, stated, dtype)
+    out_elems = _counted(family.out_elems, stated, dtype)
+    width = np.append(DTYPE_BYTES, MISSING)[dtype]
+    release(trace)
+    message = message_bytes(family.kind, _bytes(in_elems, width), _bytes(out_elems, width), size)
+    return Calls(
+        source=family.source,
+        start_ns=family.start_ns,
+        dur_ns=family.dur_ns,
+        kind=family.kind,
+        group=group,
+        message_bytes=message,
+        wire_bytes=_wire(message, wire_factor(family.kind, size)),
+        in_elems=in_elems,
+        out_elems=out_elems,
+        dtype=dtype,
+        seq=args.seq,
+        comms_id=args.comms_id,
+        step=family.step,
+        src=src,
+        dst=dst,
+        row=family.rows,
+        has_metadata=args.op >= 0,
+        event_group=family.event_group,
+    )
+
+
+def streams_of(trace: RankTrace, calls: Calls) -> I64:
+    """Stream of the device that each call ran on, int64, -1 where that is not recorded."""
+    if calls.event_group != "gpu":
+        return np.full(len(calls), MISSING, np.int64)
+    streams = np.array([track.stream for track in trace.tracks] + [MISSING], np.int64)
+    return streams[trace.group("gpu").track[calls.row]]
+
+
+def dtype_index(name: str) -> int:
+    """Index into DTYPES of a dtype as any of the files spells it, -1 when unknown."""
+    bare = name.lower().removeprefix("c10::")
+    if bare.startswith("float8"):
+        return DTYPES.index("Float8")
+    return _BY_LOWER.get(bare, MISSING)
+
+
+def _stated_by(args: CollectiveArgs, rows: I32) -> CollectiveArgs:
+    """What each of ``rows`` of the table states; of the row -1 nothing is known."""
+    columns = {
+        name: stated(getattr(args, name), rows, 0 if name == "comms_id" else MISSING)
+        for name, _ in CollectiveArgs.COLUMNS
+    }
+    return CollectiveArgs(**columns)
+
+
+def _implied(
+    trace: RankTrace,
+    family: Family,
+    *,
+    group: I32,
+    group_index: I32,
+    groups: Sequence[CommGroup],
+) -> I32:
+    """Groups of operators, which do not name theirs: the only one of the rank that fits.
+
+    The rank's own table lists all its groups. A gather or a reduce-scatter shows the size of its
+    group by its two sizes, a send or receive belongs to the pipeline; where one group alone fits,
+    or exists, it is the one.
+    """
+    listed = sorted(
+        {
+            int(index)
+            for index, known in zip(group_index, trace.process_groups, strict=True)
+            if known.backend and known.size > 1
+        }
+    )
+    if len(listed) == 1:
+        return np.where(group < 0, np.int32(listed[0]), group)
+    whole = np.maximum(family.in_elems, family.out_elems)
+    part = np.minimum(family.in_elems, family.out_elems)
+    split = np.isin(family.kind, _SPLITTING) & (part > 0)
+    sizes = [groups[index].size for index in listed]
+    for index, size in zip(listed, sizes, strict=True):
+        if sizes.count(size) == 1:
+            group = np.where((group < 0) & split & (whole == part * size), np.int32(index), group)
+    stages = [index for index in listed if groups[index].dim == "pp"]
+    if len({groups[index].ranks for index in stages}) == 1:
+        transfer = np.isin(family.kind, _TRANSFERS)
+        group = np.where((group < 0) & transfer, np.int32(stages[0]), group)
+    return group
+
+
+def _global_ranks(peer: I64, group: I32, groups: Sequence[CommGroup]) -> I64:
+    """Operators count their peer inside the group; -1 where the group is not known."""
+    known = np.full(len(peer), MISSING, np.int64)
+    for index in distinct_values(group[(peer >= 0) & (group >= 0)]):
+        ranks = np.array(groups[index].ranks, np.int64)
+        rows = np.flatnonzero((group == index) & (peer >= 0) & (peer < len(ranks)))
+        known[rows] = ranks[peer[rows]]
+    return known
+
+
+def _counted(sizes: I64, stated: I32, dtype: I32) -> I64:
+    """Elements of sizes that NCCL states in bytes, where the kernel tells the type."""
+    width = np.append(DTYPE_BYTES, 1)[dtype]
+    return np.where((stated == _UNTYPED) & (sizes >= 0), sizes // width, sizes)
+
+
+def _dtypes(trace: RankTrace, family: Family) -> tuple[I32, I32]:
+    """Element types as recorded, and the same with what the kernel of a reduction names."""
+    table = np.full(len(trace.strings) + 1, MISSING, np.int32)
+    for i in distinct(family.dtype):
+        table[i] = dtype_index(trace.text(i))
+    stated = table[family.dtype]
+    if family.source != "kernel":
+        return stated, stated
+    names = trace.group("gpu").name[family.rows]
+    for i in distinct(names):
+        table[i] = dtype_index(reduced_dtype(trace.text(i)))
+    told = np.where(table[names] >= 0, table[names], stated)
+    return stated, np.where((stated < 0) | (stated == _UNTYPED), told, stated)
+
+
+def _group_sizes(stated: I64, group: I32, groups: Sequence[CommGroup]) -> I64:
+    known = np.array([g.size for g in groups] + [MISSING], np.int64)[group]
+    return np.where(stated > 0, stated, known)
+
+
+def _bytes(elements: I64, width: I64) -> I64:
+    return np.where((elements >= 0) & (width > 0), elements * width, MISSING)
+
+
+def _wire(message: I64, factor: npt.NDArray[np.float64]) -> I64:
+    known = (message >= 0) & ~np.isnan(factor)
+    wire = np.rint(np.where(known, message * np.where(known, factor, 0.0), MISSING))
+    return wire.astype(np.int64)

@@ -1,0 +1,208 @@
+"""What a kernel is: communication, computation or a copy, and of which collective type.
+
+Decided once for each distinct name. A name counts only where it is that of a library's
+communication kernel; a substring such as "reduce" or "send" proves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.parsers.columns import I8, I32, Bool, Events, RankTrace, Strings
+
+COMM: Final = 0
+COMP: Final = 1
+MEM: Final = 2
+
+TYPES: Final = (
+    "AllReduce",
+    "ReduceScatter",
+    "AllGather",
+    "Broadcast",
+    "Reduce",
+    "AllToAll",
+    "SendRecv",  # a point-to-point kernel whose operation the file does not name
+    "Send",
+    "Recv",
+    "Gather",
+    "Scatter",
+    "Barrier",
+    "Generic",  # RCCL: one kernel for all operations
+    "Other",
+)
+OTHER: Final = TYPES.index("Other")
+
+_COLLECTIVE = re.compile(
+    r"""\bnccl\w*Kernel                         # ncclKernel_, ncclDevKernel_, ncclSymkDevKernel
+    | \b(?i:rccl|hccl)\w*
+    | \bcross_device_reduce | \bcustom_all_?reduce      # vLLM
+    | \bmultimem_ | \b(?:one|two)_shot_all_reduce       # symmetric memory
+    | \bmscclpp | \bMSCCL | \bnvshmemx?_
+    | \bdeep_ep::(?:\w+::)*\w*(?:dispatch|combine|notify)
+    | ^(?:all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all  # XLA
+        |collective-permute|collective-broadcast)(?:-start|-done)?[.\d]*$
+    """,
+    re.VERBOSE,
+)
+_MEMORY_CATEGORIES = frozenset({"gpu_memcpy", "gpu_memset", "memcpy", "memset"})
+
+_NCCL_TYPE = re.compile(
+    "ReduceScatter|AllReduce|AllGather|Broadcast|AllToAll|SendRecv|Gather|Scatter|Reduce|Generic"
+)
+_TEXT_BEFORE_ARGUMENTS = re.compile(r"(?:void )?(?:\(anonymous namespace\)::)?([^(<]*)")
+
+_REDUCTION_DTYPE = re.compile(
+    r"nccl(?:Dev)?Kernel_(?:AllReduce|ReduceScatter|Reduce)_(?:\w+_)?"
+    r"(b?f(?:16|32|64)|[iu](?:8|16|32|64)|half|float|double|u?int(?:8|32|64)_t|__nv_bfloat16)"
+    r"(?:_|\(|$)"
+)
+_KERNEL_DTYPES: Final = {
+    "f16": "Half",
+    "half": "Half",
+    "bf16": "BFloat16",
+    "__nv_bfloat16": "BFloat16",
+    "f32": "Float",
+    "float": "Float",
+    "f64": "Double",
+    "double": "Double",
+    "i8": "Char",
+    "int8_t": "Char",
+    "u8": "Byte",
+    "uint8_t": "Byte",
+    "i32": "Int",
+    "int32_t": "Int",
+    "u32": "UInt32",
+    "uint32_t": "UInt32",
+    "i64": "Long",
+    "int64_t": "Long",
+    "u64": "UInt64",
+    "uint64_t": "UInt64",
+}
+
+# Longest first, so that "reducescatter" is not taken for "scatter" or "reduce".
+_OPERATIONS: Final = {
+    "reducescatter": "ReduceScatter",
+    "allreduce": "AllReduce",
+    "allgather": "AllGather",
+    "broadcast": "Broadcast",
+    "alltoall": "AllToAll",
+    "sendrecv": "SendRecv",
+    "collectivepermute": "SendRecv",  # XLA
+    "barrier": "Barrier",
+    "scatter": "Scatter",
+    "gather": "Gather",
+    "reduce": "Reduce",
+    "send": "Send",
+    "recv": "Recv",
+}
+_NOT_A_CALL = frozenset({"wait", "init", "finalize", "startcoalescing", "endcoalescing"})
+
+_NAMED_COMPUTE = re.compile(
+    "gemm|matmul|attention|flash|fmha|cutlass|cublas|conv|sgemm|Cijk|nvjet", re.IGNORECASE
+)
+
+
+def is_collective_kernel(name: str) -> bool:
+    """Whether a kernel's name is that of a communication library."""
+    return _COLLECTIVE.search(name) is not None
+
+
+def is_named_compute(name: str) -> bool:
+    """Whether a kernel belongs to the narrow compute set ``named``: matrix work by its name."""
+    return _NAMED_COMPUTE.search(name) is not None
+
+
+def normalise(operation: str) -> str:
+    """An operation's bare name: ``_allgather_base`` and ``all_gather_into_tensor`` agree."""
+    bare = operation.lower().replace("_", "").replace("-", "")
+    for suffix in ("coalesced", "intotensor", "tensor", "base"):
+        bare = bare.replace(suffix, "")
+    return bare
+
+
+def is_call(operation: str) -> bool:
+    """Whether a recorded operation is a collective, not the wait for one."""
+    return normalise(operation) not in _NOT_A_CALL
+
+
+def type_of_operation(operation: str) -> int:
+    """Index into TYPES of an operation's name as the profiler wrote it."""
+    bare = normalise(operation)
+    for token, kind in _OPERATIONS.items():
+        if token in bare:
+            return TYPES.index(kind)
+    return OTHER
+
+
+def type_of_kernel(name: str) -> int:
+    """Index into TYPES of a collective kernel's name; what it does not say is "Other"."""
+    head = _TEXT_BEFORE_ARGUMENTS.match(name)
+    text = head.group(1) if head else name
+    if "deep_ep::" in text:
+        return OTHER if "notify" in text else TYPES.index("AllToAll")
+    if "cross_device_reduce" in text:
+        return TYPES.index("AllReduce")
+    found = _NCCL_TYPE.search(text)
+    return TYPES.index(found.group()) if found else type_of_operation(text)
+
+
+def reduced_dtype(name: str) -> str:
+    """Element type that the kernel of a reduction is compiled for, "" for all others.
+
+    Kernels that only move data are compiled for bytes, whatever the tensors hold.
+    """
+    found = _REDUCTION_DTYPE.match(name)
+    return _KERNEL_DTYPES.get(found.group(1).lower(), "") if found else ""
+
+
+def per_name(strings: Strings, names: I32, answer: Mapping[int, int], default: int) -> I8:
+    """Spread an answer for each distinct name id over the events, int8."""
+    table = np.full(len(strings) + 1, default, np.int8)  # the last entry serves the id -1
+    for name, value in answer.items():
+        table[name] = value
+    return table.take(names)
+
+
+def is_one_of(kind: I8, types: Sequence[str]) -> Bool:
+    """Which kinds (indices into TYPES, -1 for none) are of these types."""
+    table = np.zeros(len(TYPES) + 1, np.bool_)  # the last entry serves the kind -1
+    table[[TYPES.index(name) for name in types]] = True
+    return table.take(kind)
+
+
+def any_name(strings: Strings, names: I32, chosen: Sequence[int]) -> Bool:
+    """Which events have one of the chosen name ids."""
+    table = np.zeros(len(strings) + 1, np.bool_)  # the last entry serves the id -1
+    table[list(chosen)] = True
+    return table.take(names)
+
+
+def distinct(ids: I32) -> list[int]:
+    """The string ids in use, without -1."""
+    return [i for i in distinct_values(ids).tolist() if i >= 0]
+
+
+def classes_of(trace: RankTrace) -> I8:
+    """COMM, COMP or MEM for each row of the rank's ``gpu`` events, int8.
+
+    A copy is a copy by its category. A kernel is communication when the profiler wrote a
+    collective's name on it, or its own name is one; every other kernel computes.
+    """
+    gpu = trace.group("gpu")
+    named = {i: COMM for i in distinct(gpu.name) if is_collective_kernel(trace.text(i))}
+    classes = per_name(trace.strings, gpu.name, named, COMP)
+    classes[has_operation(trace, gpu)] = COMM
+    memory = [i for i in distinct(gpu.category) if trace.text(i).lower() in _MEMORY_CATEGORIES]
+    classes[any_name(trace.strings, gpu.category, memory)] = MEM
+    return classes
+
+
+def has_operation(trace: RankTrace, events: Events) -> Bool:
+    """Which events carry the name of a collective in their metadata."""
+    stated = np.append(trace.collective_args.op >= 0, False)  # the last entry serves the id -1
+    return stated[events.args]

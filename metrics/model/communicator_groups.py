@@ -1,0 +1,171 @@
+"""The communicators of a job, told apart across ranks.
+
+A group is its sorted global ranks and its description. Its name alone is a label of one process:
+"13" on rank 0 and on rank 2 may be different groups. Names only separate several groups over the
+same ranks with the same description.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ccltui.parsers.columns import I32, MISSING, ProcessGroup, RankTrace
+
+Ranks = tuple[int, ...]
+
+WORLD_NAMES: Final = frozenset({"default_pg", "world", "world_group"})
+"""Descriptions, in lower case, of the group that holds every rank."""
+
+Identity = tuple[Ranks, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CommGroup:
+    """One communicator of the job.
+
+    ``ranks`` is empty where no file states them; such a group is never shared between ranks.
+    ``dim`` is the parallel dimension (dp, tp, pp, ep, cp, world or unknown) and ``mode`` the
+    rule that told it (process_group, rank_grid or unknown); ``axis`` says which part of a
+    dimension, as dp_shard of dp. ``implied``: no file names it, streams tell it.
+    """
+
+    ranks: Ranks
+    name: str
+    description: str
+    dim: str = "unknown"
+    mode: str = "unknown"
+    label: str = ""
+    axis: str = ""
+    size: int = MISSING
+    implied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTable:
+    """All groups, and per rank label the job-wide index of each of its process groups."""
+
+    groups: tuple[CommGroup, ...]
+    index: Mapping[str, I32]
+
+
+def group_table(traces: Sequence[RankTrace], world_size: int | None) -> GroupTable:
+    """Unite the process groups of all ranks; their dimension is not yet told."""
+    tables = {trace.label: _resolved(trace, world_size) for trace in traces}
+    by_name = _keys_told_by_name(tables)
+    identities: dict[Identity, int] = {}
+    first: list[ProcessGroup] = []
+    index: dict[str, I32] = {}
+    for label, table in tables.items():
+        ids = []
+        for group, identity in zip(table, _identities(label, table, by_name), strict=True):
+            if identity not in identities:
+                identities[identity] = len(first)
+                first.append(group)
+            ids.append(identities[identity])
+        index[label] = np.array(ids, np.int32)
+    return GroupTable(_labelled(first), index)
+
+
+def world_of_groups(traces: Sequence[RankTrace]) -> int | None:
+    """Size of the group that holds every rank, where a file lists it."""
+    sizes = [
+        len(group.ranks) or group.size
+        for trace in traces
+        for group in trace.process_groups
+        if group.description.lower() in WORLD_NAMES
+    ]
+    return max((size for size in sizes if size > 0), default=None)
+
+
+def relabelled(groups: Sequence[CommGroup]) -> tuple[CommGroup, ...]:
+    """The groups with labels that are unique in the job."""
+    labels = [_label(group) for group in groups]
+    repeated = {label for label, count in Counter(labels).items() if count > 1}
+    seen: Counter[str] = Counter()
+    unique = []
+    for group, label in zip(groups, labels, strict=True):
+        seen[label] += 1
+        text = f"{label} #{seen[label]}" if label in repeated else label
+        unique.append(dataclasses.replace(group, label=text))
+    return tuple(unique)
+
+
+def format_ranks(ranks: Sequence[int]) -> str:
+    """Ranks in short: "0-7", "0,4,8", "0-12:4" for four ranks that are 4 apart."""
+    if not ranks:
+        return "ranks unknown"
+    strides = {b - a for a, b in itertools.pairwise(ranks)}
+    if len(ranks) < 3 or len(strides) != 1:
+        return ",".join(str(rank) for rank in ranks)
+    stride = strides.pop()
+    return f"{ranks[0]}-{ranks[-1]}" + ("" if stride == 1 else f":{stride}")
+
+
+def _resolved(trace: RankTrace, world_size: int | None) -> list[ProcessGroup]:
+    """The rank's groups with sorted ranks; a group as large as the world holds all of it."""
+    table = []
+    for group in trace.process_groups:
+        ranks = tuple(sorted(set(group.ranks)))
+        if not ranks and world_size is not None and group.size == world_size:
+            ranks = tuple(range(world_size))
+        table.append(
+            ProcessGroup(
+                group.name, group.description, ranks, len(ranks) or group.size, group.backend
+            )
+        )
+    return table
+
+
+def _names_by_key(table: Sequence[ProcessGroup]) -> dict[tuple[Ranks, str], list[str]]:
+    names: defaultdict[tuple[Ranks, str], list[str]] = defaultdict(list)
+    for group in table:
+        known = names[group.ranks, group.description]
+        if group.name not in known:
+            known.append(group.name)
+    return names
+
+
+def _keys_told_by_name(tables: Mapping[str, Sequence[ProcessGroup]]) -> set[tuple[Ranks, str]]:
+    """Keys whose several names are the same on all ranks, so that names can be trusted."""
+    all_names: defaultdict[tuple[Ranks, str], set[str]] = defaultdict(set)
+    most: Counter[tuple[Ranks, str]] = Counter()
+    for table in tables.values():
+        for key, names in _names_by_key(table).items():
+            all_names[key].update(names)
+            most[key] = max(most[key], len(names))
+    return {key for key, names in all_names.items() if 1 < len(names) == most[key]}
+
+
+def _identities(
+    label: str, table: Sequence[ProcessGroup], by_name: set[tuple[Ranks, str]]
+) -> list[Identity]:
+    names = _names_by_key(table)
+    identities = []
+    for group in table:
+        key = (group.ranks, group.description)
+        if not group.ranks:
+            part = f"{label}\0{group.name}\0{group.size}"
+        elif key in by_name:
+            part = f"name\0{group.name}"
+        else:
+            part = f"ordinal\0{names[key].index(group.name)}"
+        identities.append((*key, part))
+    return identities
+
+
+def _labelled(groups: Sequence[ProcessGroup]) -> tuple[CommGroup, ...]:
+    return relabelled([CommGroup(g.ranks, g.name, g.description, size=g.size) for g in groups])
+
+
+def _label(group: CommGroup) -> str:
+    known = group.dim not in ("unknown", "world")
+    described = group.description if group.description not in ("", "undefined") else ""
+    title = (group.axis or group.dim) if known else described or f"group {group.name}".strip()
+    return f"{title} {format_ranks(group.ranks)}"

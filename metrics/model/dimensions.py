@@ -1,0 +1,235 @@
+"""Which dimension of parallelism a communicator serves.
+
+The first rule that answers: the group's description; its ranks against the grid that the card's
+degrees span; the operation (point-to-point, all-to-all); else the world, or unknown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.model.classify import is_one_of
+from ccltui.metrics.model.communicator_groups import WORLD_NAMES, CommGroup, Ranks, relabelled
+from ccltui.parsers.columns import I8
+
+if TYPE_CHECKING:
+    from ccltui.metrics.model.calls import Calls
+
+DIMS: Final = ("dp", "tp", "pp", "ep", "cp", "world", "unknown")
+MODES: Final = ("process_group", "rank_grid", "heuristic", "unknown")
+
+Axes = list[tuple[str, int]]
+"""Axes of a grid of ranks with their degrees, inner to outer."""
+
+_SHORT: Final = {
+    "dp": "dp",
+    "ddp": "dp",
+    "fsdp": "dp",
+    "hsdp": "dp",
+    "tp": "tp",
+    "pp": "pp",
+    "cp": "cp",
+    "ep": "ep",
+}
+_MESH: Final = {  # TorchTitan's own, only in "mesh_…"
+    "batch": "dp",
+    "loss": "dp",
+    "efsdp": "dp",
+    "etp": "tp",
+}
+_LONG: Final = {  # only beside the word "parallel"
+    "data": "dp",
+    "tensor": "tp",
+    "pipeline": "pp",
+    "context": "cp",
+    "expert": "ep",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """Parallel degrees of the job, None where neither the card nor the user states one.
+
+    A degree of zero or less is automatic: whatever makes the product the world.
+    """
+
+    dp_replicate: int | None = None
+    dp_shard: int | None = None
+    tp: int | None = None
+    pp: int | None = None
+    cp: int | None = None
+    ep: int | None = None
+
+    def completed(self, world_size: int | None) -> Degrees | None:
+        """Degrees whose product is the world, None where they do not fit or too few are known.
+
+        One open degree follows from the others; where the stated ones make the world, the open
+        ones are 1. ``ep`` lies across the others and only takes part if they leave room for it.
+        """
+        names = ("dp_replicate", "dp_shard", "tp", "pp", "cp")
+        stated = {name: getattr(self, name) for name in names}
+        known = {name: value for name, value in stated.items() if value is not None and value > 0}
+        if world_size is None or not known:
+            return None
+        rest, remainder = divmod(world_size, math.prod(known.values()))
+        automatic = [name for name, value in stated.items() if value is not None and value <= 0]
+        unknown = automatic or [name for name in names if name not in known]
+        if remainder or (rest > 1 and len(unknown) != 1 and rest != self.ep):
+            return None
+        found = dict.fromkeys(names, 1) | known
+        if rest > 1 and len(unknown) == 1:
+            found[unknown[0]] = rest
+        return Degrees(**found, ep=self.ep or 1)
+
+
+def with_dimensions(
+    groups: Sequence[CommGroup], degrees: Degrees, world_size: int | None
+) -> tuple[CommGroup, ...]:
+    """The groups with ``dim``, ``mode``, ``axis`` and a label that shows them."""
+    grid = rank_grid(degrees, world_size)
+    return relabelled([_told(group, grid, world_size) for group in groups])
+
+
+def _told(
+    group: CommGroup, grid: Mapping[Ranks, frozenset[str]], world_size: int | None
+) -> CommGroup:
+    axis = axis_of_description(group.description)
+    if axis:
+        return dataclasses.replace(group, dim=_dim(axis), axis=axis, mode="process_group")
+    axes = grid.get(group.ranks, frozenset())
+    dims = {_dim(axis) for axis in axes}
+    if len(dims) == 1:
+        dim = dims.pop()
+        axis = next(iter(axes)) if len(axes) == 1 else dim
+        return dataclasses.replace(group, dim=dim, axis=axis, mode="rank_grid")
+    if group.description.lower() in WORLD_NAMES and len(group.ranks) in (0, world_size):
+        return dataclasses.replace(group, dim="world", mode="process_group")
+    return group
+
+
+def axis_of_description(description: str) -> str:
+    """Axis that a description names in whole words, "" where it names none or several.
+
+    ``mesh_dp_shard_cp`` is dp_shard, ``TENSOR_MODEL_PARALLEL_GROUP`` tp,
+    ``EXPERT_DATA_PARALLEL_GROUP`` dp.
+    """
+    words = [word for word in re.split(r"[^a-z0-9]+", description.lower()) if word]
+    known = _SHORT | (_LONG if "parallel" in words else {}) | (_MESH if "mesh" in words else {})
+    dims = {known[word] for word in words if word in known}
+    if "and" in words and len(dims) > 1:
+        return ""
+    if "dp" in dims:
+        return _data_axis(words) if dims <= {"dp", "cp", "ep"} else ""
+    if dims == {"ep", "tp"} and "parallel" in words:
+        return "tp"  # tensor parallelism inside the experts
+    return dims.pop() if len(dims) == 1 else ""
+
+
+def _data_axis(words: Sequence[str]) -> str:
+    if "replicate" in words:
+        return "dp_replicate"
+    return "dp_shard" if {"shard", "fsdp", "efsdp"} & set(words) else "dp"
+
+
+def _dim(axis: str) -> str:
+    return "dp" if axis.startswith("dp") else axis
+
+
+def rank_grid(degrees: Degrees, world_size: int | None) -> dict[Ranks, frozenset[str]]:
+    """Axes by the sets of ranks that they span; empty where the degrees do not fit the world.
+
+    TorchTitan orders its mesh (outer to inner) pp, dp_replicate, dp_shard, cp, tp; Megatron
+    (inner to outer) tp, cp, ep, dp, pp. Without experts the two are one order. Experts either
+    lie across data and context parallelism (both lay them right outside tp), or, in Megatron,
+    are a dimension of their own.
+    """
+    full = degrees.completed(world_size)
+    if full is None or world_size is None:
+        return {}
+    inner: Axes = [("tp", full.tp or 1), ("cp", full.cp or 1)]
+    outer: Axes = [
+        ("dp_shard", full.dp_shard or 1),
+        ("dp_replicate", full.dp_replicate or 1),
+        ("pp", full.pp or 1),
+    ]
+    expert = full.ep or 1
+    dense = [*inner, *outer]
+    sets: defaultdict[Ranks, set[str]] = defaultdict(set)
+    if math.prod(degree for _, degree in dense) == world_size:
+        _collect(sets, dense, world_size, _SPANS)
+        lower, upper = full.tp or 1, full.pp or 1
+        between, remainder = divmod(world_size, lower * expert * upper)
+        if not remainder:
+            across = [("tp", lower), ("ep", expert), ("rest", between), ("pp", upper)]
+            _collect(sets, across, world_size, {"ep": ("ep",)})
+    else:
+        own = [*inner, ("ep", expert), *outer]
+        _collect(sets, own, world_size, _SPANS | {"ep": ("ep",)})
+    return {ranks: frozenset(axes) for ranks, axes in sets.items()}
+
+
+# What a communicator may span: an axis alone, or the unions that frameworks make.
+_SPANS: Final = {
+    "tp": ("tp",),
+    "cp": ("cp",),
+    "pp": ("pp",),
+    "dp_shard": ("dp_shard",),
+    "dp_replicate": ("dp_replicate",),
+    "dp": ("dp_shard", "dp_replicate"),
+    "dp_shard with cp": ("dp_shard", "cp"),
+    "dp with cp": ("dp_shard", "dp_replicate", "cp"),
+}
+
+
+def _collect(
+    sets: defaultdict[Ranks, set[str]],
+    axes: Axes,
+    world_size: int,
+    spans: Mapping[str, tuple[str, ...]],
+) -> None:
+    degree = dict(axes)
+    names = [name for name, _ in reversed(axes)]
+    ranks = np.arange(world_size).reshape([degree[name] for name in names])
+    for axis, members in spans.items():
+        if all(degree[name] > 1 for name in members):
+            last = list(range(-len(members), 0))
+            moved = np.moveaxis(ranks, [names.index(name) for name in members], last)
+            size = math.prod(degree[name] for name in members)
+            for row in np.sort(moved.reshape(-1, size)).tolist():
+                sets[tuple(row)].add(axis.partition(" ")[0])
+
+
+def dims_of_calls(calls: Calls, groups: Sequence[CommGroup], degrees: Degrees) -> tuple[I8, I8]:
+    """Index into DIMS and into MODES of each call, int8.
+
+    Where a group's description or ranks do not tell, the operation does if it is named (by a
+    kernel's metadata, or as an operator): send and receive are pipeline traffic, all-to-all
+    expert traffic (context traffic if there are no experts). It never tells data from tensor
+    parallelism.
+    """
+    of_group = np.array([DIMS.index(g.dim) for g in groups] + [_UNKNOWN_DIM], np.int8)
+    by_rule = np.array([MODES.index(g.mode) for g in groups] + [_UNKNOWN_MODE], np.int8)
+    dims, modes = of_group.take(calls.group), by_rule.take(calls.group)
+    open_calls = (dims == _UNKNOWN_DIM) | (dims == DIMS.index("world"))
+    if calls.source == "kernel":
+        open_calls &= calls.has_metadata
+    if not open_calls.any():
+        return dims, modes
+    exchange = "cp" if (degrees.cp or 1) > 1 and degrees.ep == 1 else "ep"
+    for kinds, dim in ((("Send", "Recv"), "pp"), (("AllToAll",), exchange)):
+        told = open_calls & is_one_of(calls.kind, kinds)
+        dims[told] = DIMS.index(dim)
+        modes[told] = MODES.index("heuristic")
+    return dims, modes
+
+
+_UNKNOWN_DIM = DIMS.index("unknown")
+_UNKNOWN_MODE = MODES.index("unknown")

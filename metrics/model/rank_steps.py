@@ -1,0 +1,235 @@
+"""The steps of a rank, and which step each piece of device work belongs to.
+
+A step is a marker on the CPU row. Device work belongs to the step that launched it; it may run
+after the marker has ended. The copy of a marker on the device row has another length and is
+never a step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.model.classify import any_name, distinct
+from ccltui.parsers.columns import I32, I64, MISSING, Bool, Events, Group, RankTrace
+
+OUTSIDE: Final = MISSING
+"""Step of an event that no marker covers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One marker: its number and its extent on the rank's own clock."""
+
+    id: int
+    start_ns: int
+    end_ns: int
+
+    @property
+    def dur_ns(self) -> int:
+        """Length of the marker."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A way of marking steps; ``number`` gives the step of a name, None to count them.
+
+    A range that may stand for one iteration of a loop only does if there are ``at_least`` so many.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    number: Callable[[re.Match[str]], int | None]
+    at_least: int = 1
+    among_operators: bool = False
+    only_in: str = ""  # the format of files where the name means a step
+
+
+def _stated(match: re.Match[str]) -> int | None:
+    return int(match.group(1)) if match.group(1) else None
+
+
+def _counted(_: re.Match[str]) -> int | None:
+    return None
+
+
+# "step 3", "train_step_3", "loader:iteration 7", "Iter#2"; never optimizer_step or backward_step.
+_NVTX_STEP: Final = r"(?:\w+:)?(?i:(?:train(?:ing)?|global)[ _-]?)?(?i:step|iteration|iter)"
+
+MARKERS: Final = (
+    Marker(
+        "ProfilerStep",
+        re.compile(r"ProfilerStep(?: ?#(\d{1,18})|\*)"),  # more digits do not fit in an int64
+        _stated,
+        among_operators=True,
+    ),
+    Marker("execute_context", re.compile(r"execute_(?:\d+_)?context_\d.*"), _counted, at_least=2),
+    Marker("run_batch", re.compile(r"run_batch\b.*"), _counted, at_least=2),  # SGLang
+    Marker(
+        "NVTX step", re.compile(f"{_NVTX_STEP}[ _#:=-]*([0-9]{{1,9}})"), _stated, only_in="nsys"
+    ),
+    Marker("NVTX step", re.compile(_NVTX_STEP + "()"), _counted, at_least=2, only_in="nsys"),
+    Marker("XLA step", re.compile(r"(\d{1,18})"), _stated, only_in="xla"),
+)
+
+
+def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
+    """Steps of a rank by start, and the marker that was used; no marker gives ((), None).
+
+    Markers are annotations; files of 2020 to 2022 write the profiler's among the operators. Of
+    two markers with one number the longer counts: a step marked on two threads is one step.
+    """
+    names: dict[Group, dict[int, str]] = {}
+    for marker in MARKERS:
+        if marker.only_in not in ("", trace.source.format):
+            continue
+        for group in _GROUPS if marker.among_operators else _GROUPS[:1]:
+            events = trace.group(group)
+            if group not in names:
+                names[group] = {i: trace.text(i) for i in distinct(events.name)}
+            steps = _marked(trace, events, names[group], marker)
+            if steps:
+                return steps, marker.name
+    return (), None
+
+
+_GROUPS: Final[tuple[Group, ...]] = ("annotations", "cpu_ops")
+
+
+def _marked(
+    trace: RankTrace, events: Events, names: Mapping[int, str], marker: Marker
+) -> tuple[Step, ...]:
+    matched = {i: m for i, text in names.items() if (m := marker.pattern.fullmatch(text))}
+    if not matched:
+        return ()
+    rows = np.flatnonzero(any_name(trace.strings, events.name, list(matched)) & (events.dur_ns > 0))
+    if len(rows) < marker.at_least:
+        return ()
+    return _steps(events, rows.tolist(), {i: marker.number(m) for i, m in matched.items()})
+
+
+def _steps(events: Events, rows: list[int], numbers: dict[int, int | None]) -> tuple[Step, ...]:
+    longest: dict[int, Step] = {}
+    for ordinal, row in enumerate(rows):
+        stated = numbers[int(events.name[row])]
+        start = int(events.start_ns[row])
+        step = Step(ordinal if stated is None else stated, start, start + int(events.dur_ns[row]))
+        known = longest.get(step.id)
+        if known is None or step.dur_ns > known.dur_ns:
+            longest[step.id] = step
+    return tuple(sorted(longest.values(), key=lambda step: step.start_ns))
+
+
+def launch_rows(trace: RankTrace) -> I32:
+    """Row of ``runtime`` that launched each row of ``gpu``, int32, -1 where none is kept."""
+    work, keys = trace.group("gpu").correlation, trace.group("runtime").correlation
+    known = np.arange(len(keys), dtype=np.int32)
+    if len(keys) and keys.min() < 0:
+        known = known[keys >= 0]
+        keys = keys[known]
+    if not len(known) or not len(work):
+        return np.full(len(work), MISSING, np.int32)
+    low, high = int(keys.min()), int(keys.max())
+    if high - low <= _DENSE * len(keys):  # calls are numbered as they are made
+        table = np.full(high - low + 2, MISSING, np.int32)
+        table[keys[::-1] - low] = known[::-1]  # of several with one number the first
+        return table.take(np.clip(work - low, -1, high - low + 1))  # outside: the last entry
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys, work, sorter=order), len(keys) - 1)
+    rows = order[at]
+    return np.where(keys[rows] == work, known[rows], np.int32(MISSING))
+
+
+_DENSE: Final = 8
+"""Up to so many numbers a call a table of all of them is the quickest way to find one."""
+
+
+def launch_times(trace: RankTrace, rows: I32) -> I64:
+    """When each row of ``gpu`` was launched, int64 ns; the lowest int64 where ``rows`` is -1."""
+    starts = trace.group("runtime").start_ns
+    if not len(starts):
+        return np.full(len(rows), np.iinfo(np.int64).min)
+    return np.where(rows >= 0, starts.take(rows), np.iinfo(np.int64).min)
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """Which step each row of ``gpu`` belongs to, and the extent of each step on the device.
+
+    ``index`` counts into ``steps``, OUTSIDE where the work belongs to none. ``start_ns`` and
+    ``end_ns`` have one entry a step: first start and last end of its work, equal when it has
+    none.
+    """
+
+    steps: tuple[Step, ...]
+    index: I32
+    uncorrelated: Bool  # no launch record: placed by its start
+    start_ns: I64
+    end_ns: I64
+
+    @property
+    def ids(self) -> I64:
+        """Step id of each row, OUTSIDE where none."""
+        ids = np.array([step.id for step in self.steps] + [OUTSIDE], np.int64)
+        return ids[self.index]
+
+
+def step_of_work(
+    trace: RankTrace, steps: tuple[Step, ...], launched: I64 | None = None
+) -> StepWork:
+    """Assign the rank's device work to its steps; ``launched`` is that of `launch_times`.
+
+    Work with a launch record belongs to the marker that covers the launch. The rest is placed
+    by its start: the device's part of a step begins with the first work that the step is known
+    to have launched (with the marker, for the first step), and ends where the next one begins.
+    """
+    gpu = trace.group("gpu")
+    if launched is None:
+        launched = launch_times(trace, launch_rows(trace))
+    uncorrelated = launched == np.iinfo(np.int64).min
+    if not steps:
+        nothing = np.empty(0, np.int64)
+        index = np.full(len(gpu), OUTSIDE, np.int32)
+        return StepWork((), index, uncorrelated, nothing, nothing)
+    index = covering(steps, launched).astype(np.int32)
+    start, end = _extents(gpu, index, len(steps))
+    if uncorrelated.any():
+        index[uncorrelated] = _by_start(steps, start, end, gpu.start_ns[uncorrelated])
+        start, end = _extents(gpu, index, len(steps))
+    return StepWork(steps, index, uncorrelated, start, end)
+
+
+def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
+    """Index of the step whose marker covers each time, OUTSIDE where none does."""
+    starts = np.array([step.start_ns for step in steps], np.int64)
+    ends = np.array([step.end_ns for step in steps], np.int64)
+    index = np.searchsorted(starts, times_ns, side="right") - 1
+    return np.where((index >= 0) & (times_ns < ends.take(index)), index, OUTSIDE)
+
+
+def _extents(gpu: Events, index: I32, num_steps: int) -> tuple[I64, I64]:
+    first = np.full(num_steps, np.iinfo(np.int64).max)
+    last = np.full(num_steps, np.iinfo(np.int64).min)
+    inside = index >= 0
+    np.minimum.at(first, index[inside], gpu.start_ns[inside])
+    np.maximum.at(last, index[inside], gpu.end_ns[inside])
+    empty = first > last
+    first[empty] = last[empty] = 0
+    return first, last
+
+
+def _by_start(steps: tuple[Step, ...], first: I64, last: I64, start_ns: I64) -> I64:
+    marker_start = np.array([step.start_ns for step in steps], np.int64)
+    marker_end = np.array([step.end_ns for step in steps], np.int64)
+    has_work = last > first
+    begin = np.where(has_work, first, marker_start)
+    begin[0] = min(int(begin[0]), int(marker_start[0]))
+    begin = np.maximum.accumulate(begin)
+    end = np.where(has_work, np.maximum(marker_end, last), marker_end)
+    at = np.searchsorted(begin, start_ns, side="right") - 1
+    return np.where((at >= 0) & (start_ns < end[at]), at, OUTSIDE)

@@ -1,0 +1,182 @@
+"""How long all-to-all exchanges wait for their last device, from the kernels of one node.
+
+An exchange ends only when every device has joined it, so of one exchange's kernels the longest
+(**Total**) is that of the device that came first, and the shortest (**Actual**) that of the
+device that came last and found everybody there. The **delay** is Total - Actual.
+
+Devices may have different numbers of kernels: a window cuts at its edges, a capture drops
+events. Kernels are therefore grouped by time and not by number: those that began before the
+first of them ended belong together, because no device leaves an exchange that another has not
+joined. Groups that lack a device are counted and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.statistics import mean, median, microseconds, nearest_rank, ratio
+from ccltui.metrics.model.classify import TYPES, type_of_kernel
+from ccltui.parsers.columns import I64, MISSING, Bool
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.nsys.report_tables import KERNEL, ReportTables
+from ccltui.parsers.nsys.text_reports.typed_table import UNKNOWN, Section
+
+_TYPES: Final = frozenset({TYPES.index("SendRecv"), TYPES.index("AllToAll")})
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """Kernels of exchanges, sorted by start: int64 ns, and an index into ``devices``."""
+
+    start_ns: I64
+    dur_ns: I64
+    device: I64
+    devices: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Exchanges of one capture. Arrays have one entry a complete exchange, in order of time.
+
+    ``rows`` is [exchanges, devices], the rows of the kernels, incomplete exchanges included
+    (-1: that device took no part).
+    """
+
+    exchanges: Exchanges
+    rows: I64
+    total_ns: I64
+    actual_ns: I64
+
+    @property
+    def delay_ns(self) -> I64:
+        """Total - Actual of each complete exchange."""
+        return self.total_ns - self.actual_ns
+
+    @property
+    def num_complete(self) -> int:
+        """Exchanges in which every device took part."""
+        return len(self.total_ns)
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of all kernels that belong to complete exchanges; None without kernels."""
+        return ratio(self.num_complete * self.rows.shape[1], len(self.exchanges))
+
+    @property
+    def num_kernels(self) -> Mapping[str, int]:
+        """Kernels of each device."""
+        counts = np.bincount(self.exchanges.device, minlength=len(self.exchanges.devices))
+        return dict(zip(self.exchanges.devices, counts.tolist(), strict=True))
+
+    @property
+    def last(self) -> Mapping[str, int]:
+        """How many complete exchanges each device joined last (it has the shortest kernel)."""
+        complete = self.rows[(self.rows >= 0).all(axis=1)]
+        durations = self.exchanges.dur_ns[complete]
+        shortest = durations.argmin(axis=1) if len(complete) else np.empty(0, np.int64)
+        counts = np.bincount(shortest, minlength=len(self.exchanges.devices))
+        return dict(zip(self.exchanges.devices, counts.tolist(), strict=True))
+
+    def summary(self) -> dict[str, dict[str, float | None]]:
+        """Mean, p50, p95 and max of Total, Actual and delay, in us."""
+        columns = {"total": self.total_ns, "actual": self.actual_ns, "delay": self.delay_ns}
+        return {name: spread_us(values) for name, values in columns.items()}
+
+
+def spread_us(values_ns: I64) -> dict[str, float | None]:
+    """Mean, p50, p95 (nearest rank) and max in us; None of nothing."""
+    values = values_ns.tolist()
+    found = {
+        "mean": mean(values),
+        "p50": median(values),
+        "p95": nearest_rank(values, 0.95),
+        "max": max(values, default=None),
+    }
+    return {name: None if one is None else microseconds(one) for name, one in found.items()}
+
+
+def study(exchanges: Exchanges) -> Study:
+    """Group the kernels of exchanges and measure each complete group."""
+    rows = group_kernels(exchanges)
+    durations = exchanges.dur_ns[rows[(rows >= 0).all(axis=1)]]
+    if not len(durations):
+        none = np.empty(0, np.int64)
+        return Study(exchanges, rows, none, none)
+    return Study(exchanges, rows, durations.max(axis=1), durations.min(axis=1))
+
+
+def group_kernels(exchanges: Exchanges) -> I64:
+    """Rows of each exchange, [exchanges, devices], -1 where a device took no part."""
+    queues = [
+        np.flatnonzero(exchanges.device == device) for device in range(len(exchanges.devices))
+    ]
+    starts = [exchanges.start_ns[queue].tolist() for queue in queues]
+    ends = [(exchanges.start_ns + exchanges.dur_ns)[queue].tolist() for queue in queues]
+    heads = [0] * len(queues)
+    groups: list[list[int]] = []
+    while waiting := [d for d, queue in enumerate(queues) if heads[d] < len(queue)]:
+        first = min(waiting, key=lambda d: ends[d][heads[d]])
+        first_end = ends[first][heads[first]]
+        group = [MISSING] * len(queues)
+        for d in waiting:
+            if d == first or starts[d][heads[d]] < first_end:
+                group[d] = int(queues[d][heads[d]])
+                heads[d] += 1
+        groups.append(group)
+    return np.array(groups, np.int64).reshape(len(groups), len(queues))
+
+
+def exchanges_of_section(section: Section) -> Exchanges:
+    """All-to-all kernels of a ``cuda_gpu_trace`` in text form.
+
+    NCCL performs all-to-all as SendRecv. Raises TraceError where a start or duration is cut off
+    before its decimal point.
+    """
+    names = section.text("Name").values
+    chosen = _chosen(names)
+    columns = section.number("Start"), section.number("Duration")
+    for column in columns:
+        if (column.state[chosen] == UNKNOWN).any():
+            raise TraceError(f"{column.header}: nsys cut numbers off, so kernels cannot be grouped")
+    start, duration = (column.ns()[chosen] for column in columns)
+    labels = np.array(section.text("Device").values, object)[chosen].tolist()
+    return _sorted(start, duration, labels)
+
+
+def exchanges_of_tables(tables: ReportTables) -> Exchanges:
+    """All-to-all kernels of a capture."""
+    work = tables.work
+    if work is None:
+        none = np.empty(0, np.int64)
+        return Exchanges(none, none, none, ())
+    exchanging = np.array([is_exchange(name) for name in tables.names] or [False], np.bool_)
+    rows = np.flatnonzero((work.kind == KERNEL) & exchanging[work.name])
+    numbers = work.device[rows].tolist()
+    names = {number: f"{name} ({number})" for number, name in tables.devices.items()}
+    labels = [names.get(number, f"GPU {number}") for number in numbers]
+    return _sorted(work.start_ns[rows], (work.end_ns - work.start_ns)[rows], labels)
+
+
+def _chosen(names: Sequence[str]) -> Bool:
+    exchanging = {name: is_exchange(name) for name in set(names)}
+    return np.array([exchanging[name] for name in names], np.bool_)
+
+
+def is_exchange(name: str) -> bool:
+    """Whether a kernel's name is that of an all-to-all: NCCL performs it as SendRecv."""
+    return type_of_kernel(name) in _TYPES and "nccl" in name.lower()
+
+
+def _sorted(start_ns: I64, dur_ns: I64, labels: Sequence[str]) -> Exchanges:
+    devices = tuple(sorted(set(labels)))
+    number = {label: index for index, label in enumerate(devices)}
+    device = np.array([number[label] for label in labels], np.int64)
+    order = np.argsort(start_ns, kind="stable")
+    return Exchanges(start_ns[order], dur_ns[order], device[order], devices)

@@ -1,0 +1,75 @@
+"""Statistics of groups of numbers, all groups at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.nsys_reports.report import Kind, ReportColumn
+from ccltui.parsers.columns import I64
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """One row a group, in the order of falling total. ``std`` is that of a sample, 0 for one."""
+
+    key: I64
+    count: I64
+    total: I64
+    mean: F64
+    median: F64
+    smallest: I64
+    largest: I64
+    std: F64
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def statistics(self, kind: Kind, mean_kind: Kind, prefix: str = "") -> list[ReportColumn]:
+        """The columns Avg, Med, Min, Max and StdDev."""
+        return [
+            ReportColumn(f"{prefix}Avg", mean_kind, self.mean),
+            ReportColumn(f"{prefix}Med", mean_kind, self.median),
+            ReportColumn(f"{prefix}Min", kind, self.smallest),
+            ReportColumn(f"{prefix}Max", kind, self.largest),
+            ReportColumn(f"{prefix}StdDev", mean_kind, self.std),
+        ]
+
+
+def group(keys: I64, values: I64) -> Groups:
+    """Groups of equal keys; ties of the total in the order of first appearance."""
+    if not len(keys):
+        none, nothing = np.empty(0, np.int64), np.empty(0, np.float64)
+        return Groups(none, none, none, nothing, nothing, none, none, nothing)
+    order = np.lexsort((values, keys))
+    keys, first_rows = keys[order], order
+    values = values[order]
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    count = np.diff(np.concatenate([starts, [len(keys)]]))
+    total = np.add.reduceat(values, starts)
+    mean = total / count
+    middle = (values[starts + (count - 1) // 2] + values[starts + count // 2]) / 2
+    spread = values - np.repeat(mean, count)
+    squares = np.add.reduceat(spread * spread, starts)
+    std = np.sqrt(squares / np.maximum(count - 1, 1))
+    rank = np.lexsort((np.minimum.reduceat(first_rows, starts), -total))
+    return Groups(
+        keys[starts][rank],
+        count[rank],
+        total[rank],
+        mean[rank],
+        middle[rank],
+        values[starts][rank],
+        values[starts + count - 1][rank],
+        std[rank],
+    )
+
+
+def shares(total: I64) -> F64:
+    """Percent of each total in the sum of all, 0 where the sum is."""
+    whole = int(total.sum())
+    return total * 100 / whole if whole else np.zeros(len(total))

@@ -1,0 +1,76 @@
+"""Which rows a report counts: the predicates of ``--filter-time`` and ``--filter-nvtx``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.nsys.report_tables import Ranges, ReportTables
+from ccltui.parsers.units import INT64_MAX, INT64_MIN
+from ccltui.parsers.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class RangeFilter:
+    """A range by exact name, domain ("" is the default one) and place in order of start."""
+
+    name: str
+    domain: str = ""
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Bounds in ns, both sides of nsys's predicate: end ≥ ``start_ns`` and start < ``end_ns``."""
+
+    start_ns: int = INT64_MIN
+    end_ns: int = INT64_MAX
+
+    @classmethod
+    def of(cls, window: Window | None) -> Filter:
+        """Bounds of a window; None and open sides select everything."""
+        if window is None:
+            return EVERYTHING
+        start = INT64_MIN if window.start_ns is None else window.start_ns
+        end = INT64_MAX if window.end_ns is None else window.end_ns
+        return cls(start, end)
+
+    def rows(self, start_ns: I64, end_ns: I64) -> Bool:
+        """Rows that touch the bounds, by their own times; they are taken whole."""
+        return (end_ns >= self.start_ns) & (start_ns < self.end_ns)
+
+
+EVERYTHING: Final = Filter()
+
+
+def parse_range_filter(text: str) -> RangeFilter:
+    """``name[@domain][/index]``: what follows the last slash is an index if it is a number."""
+    head, slash, tail = text.rpartition("/")
+    if slash and tail.isascii() and tail.isdigit() and len(tail) < 10:
+        text, index = head, int(tail)
+    else:
+        index = 0
+    name, mark, domain = text.rpartition("@")
+    return RangeFilter(name, domain, index) if mark else RangeFilter(text, "", index)
+
+
+def filter_of_range(tables: ReportTables, wanted: RangeFilter) -> Filter | str:
+    """The bounds of one range, or the sentence that there is no such range."""
+    ranges = tables.ranges
+    rows = np.empty(0, np.int64) if ranges is None else _matching(tables, ranges, wanted)
+    if ranges is None or wanted.index >= len(rows):
+        domain = f"@{wanted.domain}" if wanted.domain else ""
+        shown = f"{wanted.name}{domain}" + (f"/{wanted.index}" if wanted.index else "")
+        return f"NVTX range '{shown}' could not be found."
+    row = rows[np.argsort(ranges.start_ns[rows], kind="stable")[wanted.index]]
+    return Filter(int(ranges.start_ns[row]), int(ranges.end_ns[row]))
+
+
+def _matching(tables: ReportTables, ranges: Ranges, wanted: RangeFilter) -> I64:
+    ids = {name: index for index, name in enumerate(tables.names)}
+    domain = ids.get(wanted.domain, -2) if wanted.domain else -1
+    chosen = (ranges.text == ids.get(wanted.name, -2)) & (ranges.domain == domain)
+    return np.flatnonzero(chosen).astype(np.int64)

@@ -1,0 +1,279 @@
+"""The key figures of one run, each with where it comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.statistics import mean, median, nearest_rank
+from ccltui.metrics.runs.run_files import Run
+
+if TYPE_CHECKING:
+    from ccltui.parsers.runs.training_metrics import Epoch
+
+SAMPLED_EVERY: Final = 50
+"""Micro-steps between two step times of writers that do not say how many they took."""
+_MOST_POINTS: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Tokens of all ranks a second. ``checks`` are what contradicts it, one sentence each."""
+
+    tokens_per_s: float
+    source: str
+    per_epoch: tuple[float | None, ...] = ()
+    checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Times of micro-steps in seconds.
+
+    ``num_samples`` of ``num_steps`` micro-steps are behind them; ``coverage`` is the mean times
+    all micro-steps over the training wall: 1 where the samples speak for the run.
+    ``stated``: the file itself says how many there are.
+    """
+
+    mean_s: float | None
+    p50_s: float | None
+    p95_s: float | None
+    num_samples: int | None
+    num_steps: int | None
+    coverage: float | None
+    source: str
+    stated: bool
+    sampling: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Losses: the last of training, the best of validation, and training step by step."""
+
+    last_train: float | None
+    best_val: float | None
+    curve: tuple[float | None, ...]
+    steps: tuple[int, ...]
+    source: str
+
+
+def throughput(run: Run) -> Throughput | None:
+    """Tokens per second of a run: as it states, else from its steps, else from its log."""
+    metrics = run.metrics
+    if metrics is not None and metrics.epochs:
+        per_epoch = tuple(epoch.tokens_per_s for epoch in metrics.epochs)
+        known = [value for value in per_epoch if value is not None]
+        stated = metrics.mean_tokens_per_s
+        value = mean(known) if stated is None else stated
+        if value is not None:
+            source = "training_metrics.json"
+            return Throughput(value, source, per_epoch, tuple(_contradictions(run)))
+    of_steps = _throughput_of_steps(run)
+    if of_steps is not None:
+        return of_steps
+    if run.completion is not None and run.completion.tokens_per_s is not None:
+        return Throughput(run.completion.tokens_per_s, "RUN_COMPLETE.txt")
+    return _throughput_of_log(run)
+
+
+def _throughput_of_steps(run: Run) -> Throughput | None:
+    if run.steps is None or not len(run.steps):
+        return None
+    usable = np.isfinite(run.steps.time_s) & (run.steps.time_s > 0) & (run.steps.tokens >= 0)
+    if not usable.any():
+        return None
+    total_s = math.fsum(run.steps.time_s[usable])
+    tokens = int(run.steps.tokens[usable].sum())
+    return Throughput(tokens / total_s, f"{int(usable.sum())} steps of training_steps.jsonl")
+
+
+def _throughput_of_log(run: Run) -> Throughput | None:
+    log = run.log
+    if log is None or not len(log):
+        return None
+    whole = log.tokens_per_s[np.isfinite(log.tokens_per_s)]
+    if len(whole):
+        return Throughput(float(np.mean(whole)), f"{log.dialect} log", tuple(whole.tolist()))
+    each = _after_warm_up(log.tokens_per_s_per_device[np.isfinite(log.tokens_per_s_per_device)])
+    if len(each) and run.world_size:
+        source = f"{log.dialect} log: median of {len(each)} lines x {run.world_size} devices"
+        return Throughput(float(middle_of(each)) * run.world_size, source)
+    return None
+
+
+def _after_warm_up(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[float]:
+    """Values without the first, which holds compilation and first uses, if there are others."""
+    found: list[float] = values.tolist()
+    return found[1:] if len(found) > 1 else found
+
+
+def _contradictions(run: Run) -> list[str]:
+    """Where tokens, time and configuration of an epoch do not fit together."""
+    found = []
+    config = run.configuration
+    factors = (config.micro_batch, config.seq_len, config.world_size)
+    for epoch in run.metrics.epochs if run.metrics is not None else ():
+        expected = _product((*factors, epoch.micro_steps))
+        if expected is not None and epoch.tokens is not None and expected != epoch.tokens:
+            found.append(
+                f"epoch {epoch.index} states {epoch.tokens:,} tokens; micro batch x sequence x "
+                f"world size x micro-steps is {expected:,}"
+            )
+        rate = _rate(epoch)
+        if rate is not None and epoch.tokens_per_s and abs(rate / epoch.tokens_per_s - 1) > 0.01:
+            found.append(
+                f"epoch {epoch.index} states {epoch.tokens_per_s:,.2f} tokens/s; its tokens over "
+                f"its wall are {rate:,.2f}"
+            )
+    return found
+
+
+def _product(factors: Sequence[int | None]) -> int | None:
+    known = [factor for factor in factors if factor is not None]
+    return math.prod(known) if len(known) == len(factors) else None
+
+
+def _rate(epoch: Epoch) -> float | None:
+    if epoch.tokens is None or not epoch.wall_s:
+        return None
+    return epoch.tokens / epoch.wall_s
+
+
+def step_times(run: Run) -> StepTimes | None:
+    """Times of micro-steps: every one of them where the run logged them, else as it states."""
+    logged = _times_of_steps(run)
+    if logged is not None:
+        return logged
+    epochs = run.metrics.epochs if run.metrics is not None else ()
+    told = [epoch for epoch in epochs if epoch.step_mean_s or epoch.step_p95_s]
+    if told:
+        return _stated_times(told[-1])
+    return _times_of_log(run)
+
+
+def _times_of_steps(run: Run) -> StepTimes | None:
+    if run.steps is None:
+        return None
+    times = run.steps.time_s[np.isfinite(run.steps.time_s)].tolist()
+    if not times:
+        return None
+    metrics = run.metrics
+    walls = [epoch.wall_s for epoch in metrics.epochs] if metrics is not None else []
+    wall = math.fsum(wall for wall in walls if wall) if walls and all(walls) else None
+    return StepTimes(
+        mean_s=mean(times),
+        p50_s=median(times),
+        p95_s=nearest_rank(times, 0.95),
+        num_samples=len(times),
+        num_steps=len(run.steps),
+        coverage=None if not wall else math.fsum(times) / wall,
+        source="training_steps.jsonl",
+        stated=True,
+        sampling="all",
+    )
+
+
+def _stated_times(epoch: Epoch) -> StepTimes:
+    samples, sampling = epoch.step_samples, epoch.step_sampling
+    if samples is None and epoch.micro_steps is not None:
+        samples = max(epoch.micro_steps // SAMPLED_EVERY, 1)
+        sampling = f"not stated; every {SAMPLED_EVERY}th micro-step, as the first writers did"
+    coverage = None
+    if epoch.step_mean_s is not None and epoch.micro_steps and epoch.wall_s:
+        coverage = epoch.step_mean_s * epoch.micro_steps / epoch.wall_s
+    return StepTimes(
+        mean_s=epoch.step_mean_s,
+        p50_s=epoch.step_p50_s,
+        p95_s=epoch.step_p95_s,
+        num_samples=samples,
+        num_steps=epoch.micro_steps,
+        coverage=coverage,
+        source=f"training_metrics.json, epoch {epoch.index}",
+        stated=epoch.step_samples is not None,
+        sampling=sampling,
+    )
+
+
+def _times_of_log(run: Run) -> StepTimes | None:
+    log = run.log
+    if log is None:
+        return None
+    times = _after_warm_up(log.time_s[np.isfinite(log.time_s)])
+    if not times:
+        return None
+    return StepTimes(
+        mean_s=mean(times),
+        p50_s=median(times),
+        p95_s=nearest_rank(times, 0.95),
+        num_samples=len(times),
+        num_steps=int(log.step[-1]) if len(log) else None,
+        coverage=None,
+        source=f"{log.dialect} log",
+        stated=True,
+        sampling="one a line of the log, without the first",
+    )
+
+
+def loss(run: Run) -> Loss | None:
+    """Losses of a run, the finest that it has: by step, by line of the log, by epoch."""
+    epochs = run.metrics.epochs if run.metrics is not None else ()
+    validated = [epoch.val_loss for epoch in epochs if epoch.val_loss is not None]
+    best = min(validated, default=None)
+    steps, curve, source = _curve(run)
+    known = [value for value in curve if value is not None]
+    if not known and best is None:
+        return None
+    return Loss(known[-1] if known else None, best, curve, steps, source)
+
+
+def _curve(run: Run) -> tuple[tuple[int, ...], tuple[float | None, ...], str]:
+    if run.steps is not None and np.isfinite(run.steps.loss).any():
+        return *_thinned(run.steps.step.tolist(), run.steps.loss.tolist()), "training_steps.jsonl"
+    if run.log is not None and np.isfinite(run.log.loss).any():
+        steps, curve = _thinned(run.log.step.tolist(), run.log.loss.tolist())
+        return steps, curve, f"{run.log.dialect} log"
+    metrics = run.metrics
+    if metrics is not None and metrics.losses is not None and len(metrics.losses):
+        numbers = list(range(1, len(metrics.losses) + 1))
+        return *_thinned(numbers, metrics.losses.tolist()), "training_metrics.json, by step"
+    epochs = metrics.epochs if metrics is not None else ()
+    return (
+        tuple(epoch.index for epoch in epochs),
+        tuple(epoch.train_loss for epoch in epochs),
+        "training_metrics.json, by epoch",
+    )
+
+
+def rate_curve(run: Run) -> tuple[float | None, ...]:
+    """Throughput in the course of a run, tokens/s (of one device where the log has no more)."""
+    if run.steps is not None and len(run.steps):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates = run.steps.tokens / run.steps.time_s
+        rates[(run.steps.tokens < 0) | ~np.isfinite(rates)] = math.nan
+        if np.isfinite(rates).any():
+            return _thinned(run.steps.step.tolist(), rates.tolist())[1]
+    if run.log is not None:
+        for column in (run.log.tokens_per_s, run.log.tokens_per_s_per_device):
+            if np.isfinite(column).any():
+                return _thinned(run.log.step.tolist(), column.tolist())[1]
+        if np.isfinite(run.log.time_s).any():
+            return _thinned(run.log.step.tolist(), (1 / run.log.time_s).tolist())[1]
+    epochs = run.metrics.epochs if run.metrics is not None else ()
+    return tuple(epoch.tokens_per_s for epoch in epochs)
+
+
+def _thinned(
+    steps: Sequence[int], values: Sequence[float]
+) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+    """At most so many points, evenly spaced, the last one kept; NaN is None."""
+    stride = max(-(-len(steps) // _MOST_POINTS), 1)
+    chosen = list(range(len(steps) - 1, -1, -stride))[::-1]
+    return (
+        tuple(int(steps[row]) for row in chosen),
+        tuple(float(values[row]) if math.isfinite(values[row]) else None for row in chosen),
+    )

@@ -1,0 +1,167 @@
+"""Runs as they were read: every file once, what cannot be read as one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ccltui.parsers.columns import Note
+from ccltui.parsers.errors import TraceError, contained
+from ccltui.parsers.found_files import Kind
+from ccltui.parsers.runs.run_directories import RunFolder, run_folders
+
+if TYPE_CHECKING:
+    from ccltui.parsers.found_files import Discovery, FoundFile
+    from ccltui.parsers.nsys.text_reports.typed_table import StatsText
+    from ccltui.parsers.runs.profile_summary import ProfileSummary
+    from ccltui.parsers.runs.run_marks import Completion, Launch
+    from ccltui.parsers.runs.step_log import StepLog
+    from ccltui.parsers.runs.training_log import TrainingLog
+    from ccltui.parsers.runs.training_metrics import Configuration, TrainingMetrics
+
+T = TypeVar("T")
+
+_MOST_LOGS: Final = 8
+"""Logs of one run that are looked at; a run of many ranks repeats itself in all of them."""
+_REMEMBERED: Final = 64
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run. ``problems`` are files that cannot be read, ``notes`` what readers have to say."""
+
+    name: str
+    folder: RunFolder
+    metrics: TrainingMetrics | None = None
+    steps: StepLog | None = None
+    log: TrainingLog | None = None
+    launch: Launch | None = None
+    completion: Completion | None = None
+    stats: tuple[StatsText, ...] = ()
+    summary: ProfileSummary | None = None
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def configuration(self) -> Configuration:
+        """What it was, as far as `training_metrics.json` says."""
+        from ccltui.parsers.runs.training_metrics import Configuration  # noqa: PLC0415
+
+        return Configuration() if self.metrics is None else self.metrics.configuration
+
+    @property
+    def world_size(self) -> int | None:
+        """Ranks: of the first file that states them."""
+        stated = (
+            self.configuration.world_size,
+            None if self.launch is None else self.launch.world_size,
+            None if self.completion is None else self.completion.world_size,
+            None if self.log is None else self.log.world_size,
+        )
+        return next((size for size in stated if size), None)
+
+    @property
+    def git_commit(self) -> str:
+        """The commit it ran, "" where no file states it."""
+        return self.configuration.git_commit or (
+            "" if self.launch is None else self.launch.git_commit
+        )
+
+    @property
+    def profiled(self) -> bool | None:
+        """Whether nsys recorded it: by its switches, else by what it left; None without either."""
+        stated = None if self.launch is None else self.launch.is_on("NSYS")
+        if stated is not None:
+            return stated
+        if self.folder.of("nsys_report", "nsys_sqlite", "nsys_text", "profile_summary"):
+            return True
+        return False if self.metrics is not None and self.metrics.generation == "2.0" else None
+
+
+def read_runs(discovery: Discovery) -> tuple[Run, ...]:
+    """Every run below a directory, in the natural order of their names."""
+    return tuple(_read(folder, discovery.root) for folder in run_folders(discovery))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read(folder: RunFolder, root: str) -> Run:
+    return _Reading(folder).run(root)
+
+
+@dataclass
+class _Reading:
+    folder: RunFolder
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self, root: str) -> Run:
+        # Readers that a directory without any run needs none of.
+        from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text  # noqa: PLC0415
+        from ccltui.parsers.runs.profile_summary import read_profile_summary  # noqa: PLC0415
+        from ccltui.parsers.runs.run_marks import read_completion, read_launch  # noqa: PLC0415
+        from ccltui.parsers.runs.step_log import read_step_log  # noqa: PLC0415
+        from ccltui.parsers.runs.training_metrics import read_training_metrics  # noqa: PLC0415
+
+        metrics = self._first("training_metrics", read_training_metrics)
+        steps = self._first("step_log", read_step_log)
+        launch = self._first("launcher_metadata", read_launch)
+        completion = self._first("run_complete", read_completion)
+        stats = [self._one(file, read_stats_text) for file in self.folder.of("nsys_text")]
+        summary = self._first("profile_summary", read_profile_summary)
+        log = self._log()
+        for part in (metrics, steps, launch, log, summary):
+            if part is not None:
+                self._note(part.notes)
+        return Run(
+            name=self.folder.name or PurePosixPath(root).name or root,
+            folder=self.folder,
+            metrics=metrics,
+            steps=steps,
+            log=log,
+            launch=launch,
+            completion=completion,
+            stats=tuple(one for one in stats if one is not None),
+            summary=summary,
+            problems=tuple(dict.fromkeys(self.problems)),
+            notes=tuple(self.notes),
+        )
+
+    def _first(self, kind: Kind, read: Callable[..., T]) -> T | None:
+        """The first readable file of a kind; files nearer to the run's folder come first."""
+        found = sorted(self.folder.of(kind), key=lambda file: file.path.count("/"))
+        for file in found:
+            value = self._one(file, read)
+            if value is not None:
+                return value
+        return None
+
+    def _one(self, file: FoundFile, read: Callable[..., T]) -> T | None:
+        if file.problem is not None:
+            self.problems.append(f"{file.path}: {file.problem}")
+            return None
+        try:
+            with contained(file.path):
+                return read(Path(file.real_path), shown=file.path)
+        except TraceError as error:
+            self.problems.append(str(error))
+            return None
+
+    def _log(self) -> TrainingLog | None:
+        """The log that tells of most steps, else the one that tells how the run ended."""
+        from ccltui.parsers.runs.training_log import read_training_log  # noqa: PLC0415
+
+        candidates = sorted(self.folder.of("training_log", "log", "nccl_log"), key=_log_order)
+        logs = [self._one(file, read_training_log) for file in candidates[:_MOST_LOGS]]
+        read = [log for log in logs if log is not None]
+        return max(read, key=lambda log: (len(log), bool(log.end.kind)), default=None)
+
+    def _note(self, notes: Sequence[Note]) -> None:
+        self.notes += [note.message for note in notes]
+
+
+def _log_order(file: FoundFile) -> tuple[object, ...]:
+    name = PurePosixPath(file.path).name.lower()
+    return (file.kind != "training_log", "nccl" in name, "train" not in name, file.path)

@@ -1,0 +1,1 @@
+"""A job under a choice of time, steps, ranks and group, with its facts and data quality."""

@@ -1,0 +1,187 @@
+"""Which matched collectives, and which of their members, a view selects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.across import row_any
+from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
+from ccltui.metrics.collectives.lateness.blame import Chosen, choose
+from ccltui.metrics.model.classify import distinct
+from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.provenance import source_of
+from ccltui.parsers.columns import I64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.columns import RankTrace
+
+ENDS_MUST_MEET: Final = "allreduce, allgather, reduce-scatter, barrier or all-to-all"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of one group a view selects: ``rows`` masks its instances, ``columns`` its members.
+
+    ``number`` is the position of the group in ``view.arrivals.groups``.
+    """
+
+    number: int
+    arrived: GroupArrivals
+    rows: Bool
+    columns: I64
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the selected members."""
+        return tuple(self.arrived.labels[column] for column in self.columns)
+
+    @property
+    def eligible(self) -> I64:
+        """Selected instances for which a rank can be blamed."""
+        return np.flatnonzero(self.rows & self.arrived.eligible)
+
+    @property
+    def usable(self) -> I64:
+        """Selected instances that are complete and agree."""
+        return np.flatnonzero(self.rows & self.arrived.match.usable)
+
+
+def parts_of(view: View) -> list[Part]:
+    """Groups of which two selected ranks are members, with the instances that are selected.
+
+    An instance belongs where the call of its first member to arrive does.
+    """
+    return view.remember(parts_of, lambda: _parts(view))
+
+
+def _parts(view: View) -> list[Part]:
+    selected = {rank.label: _selected_rows(rank) for rank in view.ranks}
+    parts = []
+    for number, arrived in enumerate(view.arrivals.groups):
+        columns = np.flatnonzero([label in selected for label in arrived.labels])
+        if len(columns) >= 2:
+            masks = [selected[arrived.labels[column]] for column in columns]
+            rows = _rows_in_view(arrived, columns, masks)
+            parts.append(Part(number, arrived, rows, columns))
+    return parts
+
+
+def chosen_of(view: View) -> list[Chosen]:
+    """The eligible instances of each part that has any, members as indices of ``view.ranks``.
+
+    Raises a refusal where there is none at all.
+    """
+    return view.remember(chosen_of, lambda: _chosen(view, parts_of(view)))
+
+
+def _chosen(view: View, parts: Sequence[Part]) -> list[Chosen]:
+    index = {rank.label: number for number, rank in enumerate(view.ranks)}
+    floor_ns = view.arrivals.floor_ns
+    chosen = []
+    for part in parts:
+        members = np.array([index[label] for label in part.labels])
+        rows = part.rows & part.arrived.eligible
+        chosen.append(choose(part.arrived, rows, part.columns, members, floor_ns))
+    found = [one for one in chosen if len(one)]
+    if not found:
+        raise nothing_selected(view, parts)
+    return found
+
+
+def require_ranks(view: View) -> None:
+    """Refuse a selection of fewer than two known ranks."""
+    known = {rank.rank for rank in view.ranks if rank.rank is not None}
+    if len(known) >= 2:
+        return
+    of = f" of {view.world_size}" if view.world_size else ""
+    noun = "rank" if len(known) == 1 and not of else "ranks"
+    text = f"{len(known)}{of} {noun} found; lag needs at least 2 ranks of one group"
+    nameless = sum(rank.rank is None for rank in view.ranks)
+    if nameless:
+        files = "a file states" if nameless == 1 else f"{nameless} files state"
+        text += f"; {files} no rank, a rank map can give one"
+    raise refuse("single_rank", text)
+
+
+def source_of_times(view: View) -> tuple[str, list[str]]:
+    """The family of events that tells how long collectives take; a refusal where none does."""
+    source, warnings = source_of(view.ranks)
+    calls = sum(len(rank.calls) for rank in view.ranks)
+    if source == "kernel":
+        if not calls and not any(rank.facts.has_device for rank in view.ranks):
+            raise refuse("no_gpu_events", "CPU-only trace without any recorded collective")
+        return source, warnings
+    if not all(_has_gloo(rank.trace) for rank in view.ranks if len(rank.calls)):
+        raise refuse(
+            "no_gpu_events",
+            "CPU-only trace: how long an operator runs on the host is not how long its "
+            "collective takes",
+        )
+    return "annotation", [*warnings, "CPU-only trace: the times are those of gloo on the host"]
+
+
+def nothing_selected(view: View, parts: Sequence[Part]) -> Refusal:
+    """Why no instance is left."""
+    if not any(len(rank.calls) for rank in view.ranks):
+        return refuse("no_collectives", "no rank has a collective")
+    if any(part.arrived.eligible.any() for part in parts):
+        return refuse("window_empty", "no matched collective lies in the selection")
+    if not parts and view.matches.single_rank_groups:
+        return refuse("unmatched_collectives", "no group has two of the ranks that are here")
+    rows = [part.arrived.match for part in parts]
+    incomplete = sum(match.num_incomplete for match in rows)
+    mismatched = sum(match.num_mismatched for match in rows)
+    if incomplete or mismatched:
+        return refuse(
+            "unmatched_collectives",
+            f"no collective is there on all its ranks: {incomplete} incomplete, "
+            f"{mismatched} mismatched",
+        )
+    return refuse("no_collectives", f"no {ENDS_MUST_MEET}: nothing that all ranks wait for")
+
+
+def describe_group(view: View, index: int) -> Mapping[str, Any]:
+    """Label, description and dimension of a matched group, -1 for the implied one."""
+    if index < 0:
+        return {"group": "all ranks", "desc": None, "dim": "unknown"}
+    group = view.groups[index]
+    return {"group": group.label, "desc": group.description, "dim": group.dim}
+
+
+def step_times(ranks: Iterable[RankView]) -> dict[int, int]:
+    """Longest marker over ranks of each step that all ranks have, in ns."""
+    lengths = [{step.id: step.dur_ns for step in rank.steps} for rank in ranks]
+    shared = set.intersection(*(set(one) for one in lengths))
+    return {step: max(one[step] for one in lengths) for step in sorted(shared)}
+
+
+def _has_gloo(trace: RankTrace) -> bool:
+    names = distinct(trace.group("annotations").name)
+    return any(trace.text(name).startswith("gloo:") for name in names)
+
+
+def _selected_rows(rank: RankView) -> Bool | None:
+    """Mask of the rank's calls that the view selects, None for all."""
+    if rank.selected_calls is rank.calls:
+        return None
+    return np.isin(rank.calls.row, rank.selected_calls.row)
+
+
+def _rows_in_view(arrived: GroupArrivals, columns: I64, masks: Sequence[Bool | None]) -> Bool:
+    rows = arrived.match.rows[:, columns]
+    present = rows >= 0
+    inside = np.ones(len(rows), np.bool_)
+    if any(mask is not None for mask in masks):
+        never = np.iinfo(np.int64).max
+        first = np.where(present, arrived.start_ns[:, columns], never).argmin(axis=1)
+        for column, mask in enumerate(masks):
+            here = first == column
+            if mask is not None:
+                inside[here] = mask[rows[here, column]]
+    return inside & row_any(present)

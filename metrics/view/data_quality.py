@@ -1,0 +1,190 @@
+"""What of a job is missing, damaged or assumed: reasons and warnings that hold for every number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from ccltui.metrics.model.communicator_groups import format_ranks
+from ccltui.metrics.result import Code, Reason
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.columns import Note, RankTrace
+
+MAX_NAMED: Final = 16
+"""So many ranks are named one by one."""
+
+
+def missing_ranks(view: View) -> list[int]:
+    """Ranks that were asked for, or that the world has, without a trace."""
+    missing = view.job.missing_ranks
+    chosen = view.options.ranks
+    if chosen is None:
+        return list(missing)
+    present = {trace.rank for trace in view.job.ranks}
+    return sorted(rank for rank in chosen if rank not in present)
+
+
+def common_reasons(view: View) -> list[Reason]:
+    """What makes any number of this view cover only a part of the job."""
+    reasons = failures(view)
+    missing = missing_ranks(view)
+    if missing:
+        present = len({rank.rank for rank in view.ranks if rank.rank is not None})
+        total = present + len(missing)
+        text = f"{present} of {total} ranks found; missing {_some(missing)}"
+        reasons.append(Reason("missing_ranks", text))
+    return [*reasons, *_unread(view), *damage(view)]
+
+
+def _unread(view: View) -> list[Reason]:
+    """Ranks of which only the beginning is there, and how much of their files that is."""
+    partly = [rank.trace for rank in view.ranks if rank.trace.read_share < 1]
+    if not partly:
+        return []
+    size = sum(trace.source.size_bytes for trace in partly)
+    read = sum(trace.source.size_bytes * trace.read_share for trace in partly)
+    share = f"{read / max(size, 1):.1%}"
+    labels = f"rank {some_of([trace.label for trace in partly])}"
+    text = f"{len(partly)} of {len(view.ranks)} ranks are partly read: {share} of {labels}"
+    return [Reason("partly_read", text)]
+
+
+def refusal_reasons(view: View, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+    """Reasons of a refusal, and those of the files that what is missing may be lost in."""
+    known = {reason.code for reason in reasons}
+    if not known & _LOST_WITH_FILES:
+        return tuple(reasons)
+    lost = (*_unread(view), *damage(view))
+    return (*reasons, *(one for one in lost if one.code not in known))
+
+
+_LOST_WITH_FILES: Final[frozenset[Code]] = frozenset(
+    {
+        "no_gpu_events",
+        "no_collectives",
+        "no_step_markers",
+        "single_rank",
+        "unmatched_collectives",
+        "window_empty",
+    }
+)
+
+
+def damage(view: View) -> list[Reason]:
+    """Files that end early, and ranks that several files claim."""
+    reasons = []
+    claims: dict[int, list[str]] = {}
+    for rank in view.ranks:
+        if rank.rank is not None:
+            claims.setdefault(rank.rank, []).append(rank.trace.source.path)
+        if rank.trace.truncated:
+            path = rank.trace.source.path
+            text = f"{path} ends early; {_where_it_ends(rank.trace)}"
+            reasons.append(Reason("truncated_trace", text, rank=rank.label, file=path))
+    for number, paths in claims.items():
+        if len(paths) > 1:
+            text = f"rank {number} is claimed by {', '.join(paths)}"
+            reasons.append(Reason("rank_conflict", text, rank=str(number)))
+    return reasons
+
+
+def _where_it_ends(trace: RankTrace) -> str:
+    cuts = [note for note in trace.notes if note.code in _CUTS]
+    if not cuts:
+        return "what could be read is counted"
+    return cuts[0].message + (f" (byte {cuts[0].offset:,})" if cuts[0].offset is not None else "")
+
+
+_CUTS: Final = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd", "corrupt_document"})
+_HARMLESS: Final = frozenset({"repaired_event", "gpu_metrics", "open_ranges"})
+
+
+def common_warnings(view: View) -> list[str]:
+    """What a reader of any number of this view should know."""
+    warnings = [f"{path} repeats another file and is counted once" for path in _copies(view)]
+    warnings += _lost_events(view)
+    warnings += [note.message for note in view.job.notes if note.code == "two_profilers"]
+    warnings += _guessed_ranks(view)
+    if view.card.problem is not None:
+        warnings.append(f"the workload card is not used: {view.card.problem}")
+    return [*warnings, *view.card_contradictions]
+
+
+def _lost_events(view: View) -> list[str]:
+    """What the reader dropped or had to assume, one sentence a kind."""
+    found: dict[str, list[tuple[str, Note]]] = {}
+    for rank in view.ranks:
+        for note in rank.trace.notes:
+            path, noted = rank.trace.source.path, found.setdefault(note.message, [])
+            repeated = rank.trace.source.part > 0 and path in [known for known, _ in noted]
+            if note.code not in _CUTS | _HARMLESS and not repeated:
+                noted.append((path, note))
+    return [
+        f"{some_of([path for path, _ in noted])}: {message} ({_how_often([n for _, n in noted])})"
+        for message, noted in found.items()
+        if noted
+    ]
+
+
+def _how_often(notes: Sequence[Note]) -> str:
+    count = f"{sum(note.count for note in notes):,}×"
+    if len(notes) > 1 or notes[0].offset is None:
+        return count
+    return f"{count}, first at byte {notes[0].offset:,}"
+
+
+def _guessed_ranks(view: View) -> list[str]:
+    guessed = [r.trace for r in view.ranks if r.trace.rank_source == "order of devices"]
+    if not guessed:
+        return _nameless_ranks(view)
+    labels = some_of([trace.label for trace in guessed])
+    path = guessed[0].source.path
+    return [f"{path} states no rank: {labels} number its devices in their order"]
+
+
+def _nameless_ranks(view: View) -> list[str]:
+    nameless = [rank.label for rank in view.ranks if rank.rank is None]
+    if len(nameless) < 2:
+        return []
+    return [
+        f"{len(nameless)} files state no rank ({some_of(nameless)}): they are taken for ranks of "
+        "one job, which a rank map can say"
+    ]
+
+
+def failures(view: View) -> list[Reason]:
+    """Files that could not be read."""
+    return [
+        Reason("no_trace", f"could not be read: {failure.error}", file=failure.path)
+        for failure in view.job.failures
+    ]
+
+
+def duplicates_of(view: View) -> list[str]:
+    """Paths of files that repeat another."""
+    files = view.job.discovery.files
+    return [f.path for f in files if f.kind == "kineto" and f.duplicate_of is not None]
+
+
+def _copies(view: View) -> list[str]:
+    """Duplicates that somebody made; a link to a trace is meant to be the same."""
+    by_path = {file.path: file for file in view.job.discovery.files}
+    return [
+        path
+        for path in duplicates_of(view)
+        if by_path[path].real_path != by_path[str(by_path[path].duplicate_of)].real_path
+    ]
+
+
+def some_of(paths: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(paths) - 4
+    return ", ".join(paths[:4]) + (f" and {more} more" if more > 0 else "")
+
+
+def _some(ranks: Sequence[int]) -> str:
+    if len(ranks) <= MAX_NAMED:
+        return format_ranks(ranks)
+    return f"{format_ranks(ranks[:4])} … {ranks[-1]} ({len(ranks)} ranks)"

@@ -1,0 +1,287 @@
+"""A job under a choice of time, steps, ranks and group: what metrics and panes ask.
+
+Everything is lazy and computed once. What follows from the traces alone is shared between the
+views of one job, so that a new window costs only what it changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from ccltui.metrics.card import card_facts
+from ccltui.metrics.card.card_check import check_card
+from ccltui.metrics.card.effective_config import run_config
+from ccltui.metrics.collectives.clocks.clock_model import ClockModel
+from ccltui.metrics.collectives.lateness.arrivals import Arrivals
+from ccltui.metrics.collectives.matching.match import Matches, MatchInput
+from ccltui.metrics.collectives.matching.p2p import Pairs
+from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.communicator_groups import CommGroup
+from ccltui.metrics.model.dimensions import DIMS, Degrees, dims_of_calls
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view import data_quality, provenance
+from ccltui.metrics.view.instances import Instances, instances_of
+from ccltui.metrics.view.job_facts import JobFacts
+from ccltui.metrics.view.rank_view import FOREVER_NS, RankView, Selection
+from ccltui.parsers.columns import I8, I64, Bool
+
+if TYPE_CHECKING:
+    from ccltui.metrics.result import Reason
+    from ccltui.parsers.job import Job
+    from ccltui.parsers.window import Window
+
+_T = TypeVar("_T")
+
+Span = Literal["steps", "inner", "trace"]
+ProfileMode = Literal["auto", "torch", "nsys"]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """What of a job counts.
+
+    ``window`` is in ns from the job's origin on the corrected clock; ``steps`` an inclusive
+    range of step ids; ``group`` a group's label, description or name, or a dimension.
+    ``span`` says what is measured: the steps (the whole trace where none are marked), the steps
+    without the first and the last, or the whole trace. ``overrides`` replace fields of the card.
+    """
+
+    window: Window | None = None
+    steps: tuple[int, int] | None = None
+    ranks: frozenset[int] | None = None
+    group: str | None = None
+    profile_mode: ProfileMode = "auto"
+    raw_clocks: bool = False
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    span: Span = "steps"
+
+
+class View:
+    """A job under options. Hand a new one its ``previous``, to keep what is known of each rank."""
+
+    def __init__(
+        self, job: Job, options: ViewOptions | None = None, *, previous: View | None = None
+    ) -> None:
+        self.job = job
+        self.options = options or ViewOptions()
+        self.run_config = run_config(job.card, job.run_sources, job.world_size)
+        self.card = card_facts.CardFacts(
+            job.card, job.card_problem, self.options.overrides, self.run_config.values
+        )
+        degrees = self.card.degrees
+        facts = None if previous is None else previous.facts
+        if facts is None or facts.job is not job or facts.degrees != degrees:
+            facts = JobFacts(job, degrees, facts)
+        self.facts: JobFacts = facts
+        self._remembered: dict[object, Any] = {}
+
+    def with_options(self, **changes: Any) -> View:
+        """The same job under changed options."""
+        return View(self.job, dataclasses.replace(self.options, **changes), previous=self)
+
+    def remember(self, key: object, make: Callable[[], _T]) -> _T:
+        """What ``make`` gave for ``key`` the first time: several metrics ask for the same parts."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        found: _T = self._remembered[key]
+        return found
+
+    def forget_details(self) -> None:
+        """Drop what single questions are answered from; it is computed again when they are asked.
+
+        Calls, matches, clocks and arrivals stay. For who keeps a view long after all metrics.
+        """
+        for name in ("ranks", "instances"):
+            self.__dict__.pop(name, None)
+        self._remembered.clear()
+        self.facts.forget_details()
+
+    def refusal_reasons(self, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+        """Reasons of a refusal, with what is wrong with the files where that may be the cause."""
+        return data_quality.refusal_reasons(self, reasons)
+
+    def require_traces(self) -> None:
+        """Raise the refusal that applies when there is nothing to compute from."""
+        provenance.require_traces(self)
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Any]:
+        """What the numbers came from: files, ranks, steps, card, overrides, profile mode."""
+        return provenance.inputs_of(self)
+
+    @cached_property
+    def card_contradictions(self) -> tuple[str, ...]:
+        """Where the workload card contradicts the traces, one sentence each."""
+        return check_card(self.job)
+
+    @cached_property
+    def ranks(self) -> tuple[RankView, ...]:
+        """The chosen ranks, in the job's order."""
+        chosen = self.options.ranks
+        return tuple(
+            RankView(facts, self._lazy_calls(label), self._selection(label))
+            for label, facts in self.facts.ranks.items()
+            if chosen is None or facts.trace.rank in chosen
+        )
+
+    def _lazy_calls(self, label: str) -> Callable[[], Calls]:
+        return lambda: self.facts.calls[label]
+
+    @property
+    def degrees(self) -> Degrees:
+        """Parallel degrees of the card or the user."""
+        return self.facts.degrees
+
+    @property
+    def groups(self) -> tuple[CommGroup, ...]:
+        """All communicators of the job."""
+        return self.facts.groups
+
+    @property
+    def match_inputs(self) -> tuple[MatchInput, ...]:
+        """The unfiltered collectives of every rank."""
+        return self.facts.match_inputs
+
+    @property
+    def matches(self) -> Matches:
+        """Which unfiltered calls of different ranks are one collective."""
+        return self.facts.matches
+
+    @property
+    def pairs(self) -> Pairs:
+        """Which unfiltered send of one rank is which receive of another."""
+        return self.facts.pairs
+
+    @cached_property
+    def instances(self) -> Instances:
+        """The selected collectives as the job performed them: matched ones once."""
+        return instances_of(self)
+
+    @property
+    def clocks(self) -> ClockModel:
+        """The clocks of all ranks, from unfiltered calls."""
+        return self.facts.clocks
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """Arrivals at all unfiltered collectives."""
+        return self.facts.raw_arrivals if self.options.raw_clocks else self.facts.arrivals
+
+    @cached_property
+    def offsets_ns(self) -> Mapping[str, int]:
+        """Own clock minus reference of every rank; 0 where unknown or raw clocks are asked for.
+
+        Of a clock that drifts, in the middle of the job: `on_job_clock` leaves nothing out.
+        """
+        if self.is_as_recorded:
+            return {trace.label: 0 for trace in self.job.ranks}
+        return self.clocks.offsets_ns
+
+    def on_job_clock(self, label: str, times_ns: I64) -> I64:
+        """Times of one rank's clock (int64, any shape) on that of the job, drift taken out."""
+        return (
+            np.asarray(times_ns) if self.is_as_recorded else self.clocks.corrected(label, times_ns)
+        )
+
+    def on_own_clock(self, label: str, times_ns: I64) -> I64:
+        """Times of the job's clock (int64, any shape) on that of one rank."""
+        return np.asarray(times_ns) if self.is_as_recorded else self.clocks.own(label, times_ns)
+
+    @property
+    def is_as_recorded(self) -> bool:
+        """Whether no clock is corrected."""
+        return self.options.raw_clocks or len(self.job.ranks) < 2
+
+    @cached_property
+    def origin_ns(self) -> int:
+        """Zero of windows and of the timeline: the earliest event of any rank, on one clock.
+
+        A rank whose clock is behind must not shift the zero of all others.
+        """
+        starts = {trace.label: trace.first_ns for trace in self.job.ranks}
+        corrected = [
+            int(self.on_job_clock(label, np.array(start, np.int64)))
+            for label, start in starts.items()
+            if start is not None
+        ]
+        return min(corrected, default=0)
+
+    @property
+    def world_size(self) -> int | None:
+        """Ranks of the job as the files state or list them, else what the card counts."""
+        return self.facts.world_size or self.card.number("total_count")
+
+    def dims_of(self, calls: Calls) -> tuple[I8, I8]:
+        """Index into DIMS and MODES of each call."""
+        return dims_of_calls(calls, self.groups, self.degrees)
+
+    def group_label(self, index: int) -> str:
+        """Label of a group index; calls that name no group are "unknown"."""
+        return self.groups[index].label if index >= 0 else "unknown"
+
+    def _selection(self, label: str) -> Selection:
+        window, options = self.options.window, self.options
+        start, end = -FOREVER_NS, FOREVER_NS
+        if window is not None:
+            start = start if window.start_ns is None else self._own(label, window.start_ns)
+            end = end if window.end_ns is None else self._own(label, window.end_ns)
+        return Selection(start, end, options.steps, options.span, self._chosen)
+
+    def _own(self, label: str, since_ns: int) -> int:
+        """A time counted from the origin on the clock of one rank."""
+        return int(self.on_own_clock(label, np.array(self.origin_ns + since_ns, np.int64)))
+
+    @cached_property
+    def _chosen_groups(self) -> list[int]:
+        text = (self.options.group or "").lower()
+        if not text:
+            return []
+        return [
+            index
+            for index, group in enumerate(self.groups)
+            if text in (group.label.lower(), group.description.lower(), group.name.lower())
+            or text == group.axis
+        ]
+
+    @property
+    def _chosen(self) -> Callable[[Calls], Bool] | None:
+        """Mask of the calls that the group option names."""
+        if self.options.group is None:
+            return None
+        return self._is_chosen
+
+    def _is_chosen(self, calls: Calls) -> Bool:
+        text = (self.options.group or "").lower()
+        chosen = np.isin(calls.group, self._chosen_groups)
+        return chosen | self._has_dim(calls, text) if text in DIMS else chosen
+
+    def require_group(self) -> None:
+        """Refuse a group option that names neither a group nor a dimension that can be told.
+
+        A dimension without a call is a real zero only where every call has one.
+        """
+        wanted = self.options.group
+        if wanted is None or self._chosen_groups:
+            return
+        labels = ", ".join(group.label for group in self.groups[:12]) or "none"
+        if wanted.lower() not in DIMS:
+            raise refuse("no_process_groups", f"no group {wanted!r}; groups here: {labels}")
+        every = self.facts.calls.values()
+        if any(self._has_dim(calls, wanted.lower()).any() for calls in every):
+            return
+        untold = sum(int(self._has_dim(calls, "unknown").sum()) for calls in every)
+        if untold:
+            raise refuse(
+                "no_process_groups",
+                f"no collective is known to be of {wanted.lower()}, and the dimension of {untold} "
+                f"is not told; groups here: {labels}",
+            )
+
+    def _has_dim(self, calls: Calls, dim: str) -> Bool:
+        return np.asarray(self.dims_of(calls)[0] == DIMS.index(dim))

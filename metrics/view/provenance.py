@@ -1,0 +1,190 @@
+"""What every result carries beside its number: inputs, basis, reasons, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ccltui.metrics.model.communicator_groups import format_ranks
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.data_quality import (
+    MAX_NAMED,
+    common_reasons,
+    common_warnings,
+    damage,
+    duplicates_of,
+    failures,
+    missing_ranks,
+    some_of,
+)
+from ccltui.parsers.found_files import found_instead
+from ccltui.parsers.window import format_steps
+
+if TYPE_CHECKING:
+    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+
+
+def answer(
+    metric: Metric,
+    view: View,
+    details: Mapping[str, Any],
+    *,
+    source: str | None,
+    basis: Mapping[str, str] | None = None,
+    reasons: Sequence[Reason] = (),
+    warnings: Sequence[str] = (),
+) -> Result:
+    """The result of a metric that has one; any reason makes it partial.
+
+    Reasons that hold for every metric of the job (missing ranks, truncated files) are added.
+    """
+    every = (*reasons, *common_reasons(view))
+    return Result(
+        metric=metric.name,
+        unit=metric.unit,
+        definition=metric.definition,
+        status="partial" if every else "ok",
+        value=details[metric.headline],
+        details=details,
+        reasons=every,
+        warnings=(*warnings, *common_warnings(view)),
+        source=_named_source(view, source),
+        basis={**window_basis(view), **(basis or {})},
+        inputs=view.inputs,
+    )
+
+
+def profiler_of(view: View) -> str:
+    """Whose files answer: torch or nsys."""
+    return "nsys" if any(r.trace.source.format == "nsys" for r in view.ranks) else "torch"
+
+
+def _named_source(view: View, source: str | None) -> str | None:
+    return f"nsys_{source}" if source == "kernel" and profiler_of(view) == "nsys" else source
+
+
+def source_of(ranks: Sequence[RankView]) -> tuple[str, list[str]]:
+    """The family of events that the collectives come from, and a warning if ranks differ."""
+    by_source: dict[str, list[str]] = {}
+    for rank in ranks:
+        by_source.setdefault(rank.calls.source, []).append(rank.label)
+    if len(by_source) < 2:
+        return next(iter(by_source), "kernel"), []
+    parts = [f"{source} on rank {some_of(labels)}" for source, labels in by_source.items()]
+    usual = max(by_source, key=lambda source: len(by_source[source]))
+    return usual, [f"collectives come from different events: {'; '.join(parts)}"]
+
+
+def require_traces(view: View) -> None:
+    """Refuse where no file fits the mode, nothing is selected, or an option means nothing."""
+    mode = view.options.profile_mode
+    formats = {trace.source.format for trace in view.job.ranks}
+    if mode != "auto" and formats and _FORMATS[mode] not in formats:
+        raise refuse("mode_mismatch", f"profile mode {mode} was asked for, and {_of_other(view)}")
+    if not view.job.ranks:
+        if view.job.failures:
+            raise Refusal(*failures(view))
+        if any(f.kind in _KINDS for f in view.job.discovery.files):
+            asked = "" if mode == "auto" else f"profile mode {mode} was asked for, and "
+            raise refuse("mode_mismatch", f"{asked}{_of_other(view)}")
+        profiles = [f.path for f in view.job.discovery.files if f.kind == "tpu_trace"]
+        if profiles:
+            text = (
+                f"profiles of TPUs ({some_of(profiles)}) without a trace.json.gz that is readable"
+            )
+            raise refuse("mode_mismatch", text)
+        found = found_instead(view.job.discovery.files)
+        raise refuse("no_trace", f"no Kineto trace in {view.job.path}; found {found}")
+    if not view.ranks:
+        wanted = format_ranks(sorted(view.options.ranks or ()))
+        here = ", ".join(trace.label for trace in view.job.ranks[:MAX_NAMED])
+        raise refuse("missing_ranks", f"none of the ranks {wanted} is here; ranks here: {here}")
+    if all(rank.is_empty for rank in view.ranks):
+        raise _nothing_selected(view)
+    view.card.require_degrees()
+    view.require_group()
+
+
+_FORMATS: Final = {"torch": "kineto", "nsys": "nsys"}
+_KINDS: Final = ("kineto", "nsys_sqlite", "nsys_tables", "nsys_report", "nsys_text")
+
+
+def _of_other(view: View) -> str:
+    """What the directory holds instead of the files that were to answer."""
+    files = [f for f in view.job.discovery.files if f.kind in _KINDS and f.duplicate_of is None]
+    kineto = [f.path for f in files if f.kind == "kineto"]
+    nsys = [f.path for f in files if f.kind != "kineto"]
+    parts = [f"Kineto traces: {some_of(kineto)}"] if kineto else []
+    parts += [f"nsys files: {some_of(nsys)}"] if nsys else []
+    return f"here are {' and '.join(parts)}" if parts else "here is nothing of it"
+
+
+def _nothing_selected(view: View) -> Refusal:
+    """Why no rank has anything in the steps or the window that were asked for."""
+    if all(rank.trace.first_ns is None for rank in view.ranks):
+        paths = some_of([rank.trace.source.path for rank in view.ranks])
+        return Refusal(Reason("no_trace", f"no event with a time in {paths}"), *damage(view))
+    if view.options.steps is None:
+        return refuse("window_empty", "no rank has an event in the window")
+    marked = sorted({step.id for rank in view.ranks for step in rank.facts.marked_steps[0]})
+    if not marked:
+        return refuse("no_step_markers", "steps were asked for, and no rank marks any")
+    wanted = format_steps(view.options.steps)
+    return refuse("window_empty", f"no step {wanted}; steps here: {format_ranks(marked)}")
+
+
+def inputs_of(view: View) -> dict[str, Any]:
+    """Files, ranks, steps, card and overrides that the numbers of a view rest on."""
+    traces = [rank.trace for rank in view.ranks]
+    steps = sorted({step.id for rank in view.ranks for step in rank.steps})
+    inputs: dict[str, Any] = {
+        "files": list(dict.fromkeys(trace.source.path for trace in traces)),
+        "ranks": [trace.label if trace.rank is None else trace.rank for trace in traces],
+        "world_size": view.job.world_size,
+        "missing_ranks": missing_ranks(view),
+        "steps": steps,
+        "profile_mode": profiler_of(view),
+        "duplicates": duplicates_of(view),
+    }
+    backends = sorted({trace.backend for trace in traces if trace.backend})
+    if backends:
+        inputs["backends"] = backends
+    if view.job.capture.name:
+        inputs["capture"] = view.job.capture.name
+    if view.job.card is not None:
+        inputs["card"] = view.job.card.path
+    if view.options.overrides:
+        inputs["overrides"] = {k: str(v) for k, v in view.options.overrides.items()}
+    return inputs
+
+
+def window_basis(view: View) -> dict[str, str]:
+    """How the measured time was chosen."""
+    markers = sorted({rank.marker for rank in view.ranks if rank.marker is not None})
+    by_steps = [rank.by_steps for rank in view.ranks]
+    basis = {"window": "step" if all(by_steps) else "mixed" if any(by_steps) else "trace"}
+    if markers and any(by_steps):
+        basis["step_marker"] = ", ".join(markers)
+    if view.options.span == "inner":
+        basis["steps"] = "inner: without the first and the last of more than two"
+    if view.options.window is not None:
+        clock = "raw" if view.options.raw_clocks else _clock_basis(view)
+        basis["clipped"] = f"to the window, from the job's start on {clock} clocks"
+    if view.options.group is not None:
+        basis["group"] = view.options.group
+    if view.options.ranks is not None and len(view.ranks) < len(view.job.ranks):
+        basis["ranks"] = f"{len(view.ranks)} of {len(view.job.ranks)}, as selected"
+    return basis
+
+
+def _clock_basis(view: View) -> str:
+    labels = [rank.label for rank in view.ranks]
+    if len(view.job.ranks) < 2:
+        return "its own"
+    known = (
+        view.clocks.comparable(labels) if len(labels) > 1 else view.clocks.clocks[labels[0]].known
+    )
+    return "corrected" if known else "partly uncorrected"

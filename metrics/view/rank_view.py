@@ -1,0 +1,299 @@
+"""One rank under a view: its steps, its windows, and the time its device spent on what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.model.calls import Calls
+from ccltui.metrics.model.classify import COMM
+from ccltui.metrics.model.rank_facts import RankFacts
+from ccltui.metrics.model.rank_steps import Step, covering
+from ccltui.metrics.view.work_table import WorkTable, work_by_name
+from ccltui.parsers.columns import I64, Bool
+
+_T = TypeVar("_T")
+
+FOREVER_NS: Final = np.iinfo(np.int64).max // 2
+"""An open side of a window: beyond any time, with room to add to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What of a rank counts, on the rank's own clock.
+
+    ``steps`` is a range of step ids or None for all; ``chosen`` masks a rank's calls.
+    """
+
+    start_ns: int
+    end_ns: int
+    steps: tuple[int, int] | None
+    span: str
+    chosen: Callable[[Calls], Bool] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no time and no step is left out."""
+        limits = (self.start_ns, self.end_ns) == (-FOREVER_NS, FOREVER_NS)
+        return limits and self.steps is None and self.span != "inner"
+
+
+class RankView:
+    """One rank under a selection. Intervals are clipped to it, calls belong by their start."""
+
+    def __init__(self, facts: RankFacts, calls: Callable[[], Calls], selection: Selection) -> None:
+        self.facts = facts
+        self.trace = facts.trace
+        self.label = facts.trace.label
+        self.rank = facts.trace.rank
+        self.selection = selection
+        self._list_calls = calls
+        self._remembered: dict[object, Any] = {}
+
+    def remember(self, key: object, make: Callable[[], _T]) -> _T:
+        """What ``make`` gave for ``key`` the first time: several metrics ask for the same parts."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        found: _T = self._remembered[key]
+        return found
+
+    @cached_property
+    def calls(self) -> Calls:
+        """All collectives of the rank, whatever the selection."""
+        return self._list_calls()
+
+    @property
+    def marker(self) -> str | None:
+        """What marks the steps, None where nothing does."""
+        return self.facts.marked_steps[1]
+
+    @cached_property
+    def _is_measured(self) -> Bool:
+        """Which of all steps are measured, whatever the window cuts off."""
+        ids = np.array([step.id for step in self.facts.marked_steps[0]], np.int64)
+        measured = np.ones(len(ids), np.bool_)
+        if self.selection.steps is not None:
+            measured = (ids >= self.selection.steps[0]) & (ids <= self.selection.steps[1])
+        if self.selection.span == "inner" and len(ids) > 2:
+            measured[[0, -1]] = False
+        return measured
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Steps of the selection, whole; a step belongs to a window by its marker's start."""
+        select, steps = self.selection, self.facts.marked_steps[0]
+        return tuple(
+            step
+            for step, measured in zip(steps, self._is_measured, strict=True)
+            if measured and select.start_ns <= step.start_ns < select.end_ns
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the selection leaves nothing of this rank, before any event is looked at."""
+        select, trace = self.selection, self.trace
+        if select.steps is not None and not self._is_measured.any():
+            return True
+        first = trace.first_ns
+        if first is None or first >= select.end_ns:
+            return True
+        if select.start_ns == -FOREVER_NS:  # the last end of all events is a look at each
+            return False
+        last = trace.last_ns
+        return last is None or last < select.start_ns
+
+    @property
+    def by_steps(self) -> bool:
+        """Whether the measured time is that of steps, not of the whole trace."""
+        return self.selection.span != "trace" and bool(self.facts.marked_steps[0])
+
+    @cached_property
+    def step_windows(self) -> tuple[tuple[int, int, int], ...]:
+        """(step id, start, end) of each measured step, clipped, where anything is left.
+
+        The device's part of a step; the marker itself where no device was recorded. The whole
+        extent as step -1 where no steps are measured.
+        """
+        select = self.selection
+        if self.is_empty:
+            return ()
+        clipped = [
+            (step, max(start, select.start_ns), min(end, select.end_ns))
+            for step, start, end in self._whole_windows()
+        ]
+        return tuple(row for row in clipped if row[1] < row[2])
+
+    def _whole_windows(self) -> list[tuple[int, int, int]]:
+        steps = self.facts.marked_steps[0]
+        if not self.by_steps:
+            extent = self.facts.extent
+            return [(-1, int(extent.start_ns[0]), int(extent.end_ns[0]))] if len(extent) else []
+        if self.facts.has_device:
+            work = self.facts.work
+            starts, ends = work.start_ns.tolist(), work.end_ns.tolist()
+        else:
+            starts, ends = [s.start_ns for s in steps], [s.end_ns for s in steps]
+        rows = zip(steps, starts, ends, self._is_measured, strict=True)
+        return [(step.id, start, end) for step, start, end, measured in rows if measured]
+
+    @cached_property
+    def windows(self) -> Intervals:
+        """The time that is measured."""
+        rows = self.step_windows
+        return union([start for _, start, _ in rows], [end for _, _, end in rows])
+
+    @property
+    def window_ns(self) -> int:
+        """Length of the time that is measured."""
+        return self.windows.total_ns
+
+    def holds(self, times_ns: I64) -> Bool:
+        """Which times on the host lie in the selection, steps by their markers."""
+        select, steps = self.selection, self.facts.marked_steps[0]
+        inside: Bool = (times_ns >= select.start_ns) & (times_ns < select.end_ns)
+        if self.is_empty:
+            return np.zeros_like(inside)
+        if not self._is_measured.all():
+            inside &= np.append(self._is_measured, select.steps is None)[covering(steps, times_ns)]
+        return inside
+
+    @cached_property
+    def selected_calls(self) -> Calls:
+        """Calls of the selection: by their start, their step and their group."""
+        running = self.running_calls
+        began = running.start_ns >= self.selection.start_ns
+        return running if began.all() else running.take(began)
+
+    @cached_property
+    def running_calls(self) -> Calls:
+        """Calls of the selection, and those that run into its window from before it."""
+        calls, select = self.calls, self.selection
+        keep = np.full(len(calls), not self.is_empty)
+        if not select.is_whole:
+            begun = (calls.start_ns >= select.start_ns) | (calls.end_ns > select.start_ns)
+            keep &= begun & (calls.start_ns < select.end_ns)
+            if not self._is_measured.all():
+                steps = self.facts.marked_steps[0]
+                left_out = [s.id for s, m in zip(steps, self._is_measured, strict=True) if not m]
+                keep &= ~np.isin(calls.step, left_out)
+                keep &= (calls.step >= 0) | (select.steps is None)
+        if select.chosen is not None:
+            keep &= select.chosen(calls)
+        return calls if keep.all() else calls.take(keep)
+
+    @cached_property
+    def device_calls(self) -> Calls:
+        """Collective kernels of the chosen groups, whenever they run; none of a CPU-only trace."""
+        calls, chosen = self.calls, self.selection.chosen
+        if calls.event_group != "gpu":
+            return calls.take(np.zeros(len(calls), np.bool_))
+        return calls if chosen is None else calls.take(chosen(calls))
+
+    @cached_property
+    def comm_rows(self) -> Bool:
+        """Rows of ``gpu`` that are collective kernels of the chosen groups."""
+        if self.selection.chosen is None:
+            return np.asarray(self.facts.classes == COMM)
+        rows = np.zeros(len(self.facts.classes), np.bool_)
+        rows[self.device_calls.row] = True
+        return rows
+
+    @cached_property
+    def comm(self) -> Intervals:
+        """Time in collective kernels of the chosen groups."""
+        if self.selection.chosen is None:
+            return self.facts.busy[0] & self.windows
+        gpu = self.trace.group("gpu")
+        return union(gpu.start_ns[self.comm_rows], gpu.end_ns[self.comm_rows]) & self.windows
+
+    @cached_property
+    def comp(self) -> Intervals:
+        """Time in computing kernels."""
+        return self.facts.busy[1] & self.windows
+
+    @cached_property
+    def named_comp(self) -> Intervals:
+        """Time in the kernels of the narrow compute set."""
+        gpu, rows = self.trace.group("gpu"), self.facts.named_compute
+        return union(gpu.start_ns[rows], gpu.end_ns[rows]) & self.windows
+
+    @cached_property
+    def mem(self) -> Intervals:
+        """Time in copies and fills."""
+        return self.facts.busy[2] & self.windows
+
+    @cached_property
+    def occupied(self) -> Intervals:
+        """Time in any work of the device, of every group, in the windows."""
+        return self.facts.device_work & self.windows
+
+    @cached_property
+    def span(self) -> Intervals:
+        """From the start of the first window to the end of the last."""
+        windows = self.windows
+        if not len(windows):
+            return windows
+        return Intervals.of(int(windows.start_ns[0]), int(windows.end_ns[-1]))
+
+    @cached_property
+    def clipped_ns(self) -> I64:
+        """Duration of each row of ``gpu`` inside the windows, int64."""
+        gpu, windows = self.trace.group("gpu"), self.windows
+        if len(windows) == 1:
+            start, end = int(windows.start_ns[0]), int(windows.end_ns[0])
+            inside = np.minimum(gpu.end_ns, end) - np.maximum(gpu.start_ns, start)
+            return np.asarray(np.maximum(inside, 0))
+        return windows.before(gpu.end_ns) - windows.before(gpu.start_ns)
+
+    @cached_property
+    def starts_inside(self) -> Bool:
+        """Which rows of ``gpu`` start inside the windows."""
+        return self.windows.contains(self.trace.group("gpu").start_ns)
+
+    @cached_property
+    def work_by_name(self) -> WorkTable:
+        """Device work in the windows, summed by name and class."""
+        return work_by_name(self)
+
+    def covered_by_step(self, part: Intervals) -> dict[int, int]:
+        """How much of each measured step a set of time covers, ns by step id; no step, nothing."""
+        rows = [row for row in self.step_windows if row[0] >= 0]
+        starts, ends = [start for _, start, _ in rows], [end for _, _, end in rows]
+        covered = part.before(ends) - part.before(starts)
+        return dict(zip([step for step, _, _ in rows], covered.tolist(), strict=True))
+
+    def num_started(self, rows: Bool) -> int:
+        """How many rows of ``gpu`` (mask) start inside the windows."""
+        return int((self.starts_inside & rows).sum())
+
+    def summed_ns(self, rows: Bool) -> int:
+        """Sum of the durations of rows of ``gpu`` (mask), clipped to the windows."""
+        return int(self.clipped_ns.take(np.flatnonzero(rows)).sum())
+
+    def forget_intervals(self) -> None:
+        """Drop what has a value or an interval a row of ``gpu``; it is computed again when asked.
+
+        For who goes through the ranks of a large job one by one.
+        """
+        for name in (
+            "comm",
+            "comp",
+            "named_comp",
+            "mem",
+            "occupied",
+            "clipped_ns",
+            "starts_inside",
+        ):
+            self.__dict__.pop(name, None)
+        self._remembered.clear()
+        self.facts.forget_intervals()
+
+    @property
+    def num_uncorrelated(self) -> int:
+        """Device work without a launch record."""
+        return int(self.facts.work.uncorrelated.sum())

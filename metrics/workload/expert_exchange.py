@@ -1,0 +1,141 @@
+"""Tokens that ranks of expert parallelism send each other, from the splits of all-to-alls."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.model.calls import DTYPES
+from ccltui.metrics.model.classify import TYPES
+
+if TYPE_CHECKING:
+    from ccltui.metrics.model.calls import Calls
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.columns import RankTrace
+
+F64 = npt.NDArray[np.float64]
+
+_ALL_TO_ALL: Final = TYPES.index("AllToAll")
+_ACTIVATIONS: Final = tuple(
+    DTYPES.index(name) for name in ("Half", "BFloat16", "Float", "Float8") if name in DTYPES
+)
+"""Element types of activations: exchanges of integers announce counts, and move no token."""
+_PAIRED: Final = 0.9
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What was sent: by pair of global ranks, in rows (or elements, where ``width`` is 1)."""
+
+    sent: defaultdict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
+    calls: int = 0
+    unread: int = 0
+    width: int | None = None  # elements of a row; None where calls differ
+    alternates: bool = True
+
+    def received(self) -> dict[int, float]:
+        """Load of each device: what all ranks that were recorded sent to it."""
+        loads: defaultdict[int, float] = defaultdict(float)
+        for (_, target), rows in self.sent.items():
+            loads[target] += rows
+        return dict(sorted(loads.items()))
+
+
+def exchange_of(view: View) -> Exchange:
+    """Dispatches of tokens by all selected ranks; returns of results are left out."""
+    total, widths = Exchange(), set()
+    for rank in view.ranks:
+        if rank.rank is None:
+            continue
+        for group, rows in _by_group(rank):
+            ranks = view.groups[group].ranks if group >= 0 else ()
+            if len(ranks) > 1:
+                widths |= _add(total, rank, rows, ranks)
+    total.width = widths.pop() if len(widths) == 1 else None
+    return total
+
+
+def _by_group(rank: RankView) -> list[tuple[int, npt.NDArray[np.int64]]]:
+    """Rows of the selected calls that exchange activations, by group, in order of time."""
+    calls = rank.selected_calls
+    rows = (calls.kind == _ALL_TO_ALL) & np.isin(calls.dtype, _ACTIVATIONS)
+    return [
+        (int(group), np.flatnonzero(rows & (calls.group == group)))
+        for group in distinct_values(calls.group[rows])
+    ]
+
+
+def _add(
+    total: Exchange, rank: RankView, rows: npt.NDArray[np.int64], ranks: Sequence[int]
+) -> set[int]:
+    calls = rank.selected_calls
+    splits = _splits(rank.trace, calls, rows, len(ranks))
+    read = [row for row in rows.tolist() if row in splits]
+    total.unread += len(rows) - len(read)
+    pairs = [splits[a][1] == splits[b][0] for a, b in zip(read[::2], read[1::2], strict=False)]
+    alternates = bool(pairs) and sum(pairs) >= _PAIRED * len(pairs)
+    total.alternates &= alternates
+    widths = set()
+    for row in read[::2] if alternates else read:
+        sent, _ = splits[row]
+        total.calls += 1
+        if sum(sent) and int(calls.in_elems[row]) % sum(sent) == 0:
+            widths.add(int(calls.in_elems[row]) // sum(sent))
+        for target, count in zip(ranks, sent, strict=True):
+            total.sent[rank.rank or 0, target] += count
+    return widths
+
+
+Split = tuple[int, ...]
+
+
+def _splits(
+    trace: RankTrace, calls: Calls, rows: npt.NDArray[np.int64], size: int
+) -> dict[int, tuple[Split, Split]]:
+    """What each call sends to and gets from every member; calls whose lists are cut are left out.
+
+    A split that is empty means equal parts, which tells nothing of experts.
+    """
+    table = trace.collective_args
+    events = trace.group(calls.event_group)  # type: ignore[arg-type]
+    found = {}
+    for row in rows.tolist():
+        args = int(events.args[calls.row[row]])
+        if args < 0:
+            continue
+        sent = _parsed(trace.text(int(table.in_split[args])), size)
+        got = _parsed(trace.text(int(table.out_split[args])), size)
+        if sent is not None:
+            found[row] = (sent, got or ())
+    return found
+
+
+def split_sizes(trace: RankTrace, calls: Calls, row: int, size: int) -> Split | None:
+    """What one call sends to each of ``size`` members; () for equal parts, None where not known."""
+    args = int(trace.group(calls.event_group).args[calls.row[row]])  # type: ignore[arg-type]
+    if args < 0:
+        return None
+    text = trace.text(int(trace.collective_args.in_split[args]))
+    return () if text.strip("[] ") == "" and text else _parsed(text, size)
+
+
+def _parsed(text: str, size: int) -> Split | None:
+    parts = text.strip("[] ").replace(",", " ").split()
+    if len(parts) != size or not all(part.isdecimal() and len(part) < 16 for part in parts):
+        return None
+    return tuple(int(part) for part in parts)
+
+
+def matrix(exchange: Exchange) -> dict[str, dict[str, Any]]:
+    """Sent from (outer) to (inner), global ranks as text."""
+    table: dict[str, dict[str, Any]] = {}
+    for (source, target), rows in sorted(exchange.sent.items()):
+        table.setdefault(str(source), {})[str(target)] = rows
+    return table

@@ -1,0 +1,111 @@
+"""Iterations of an inference server: ranges that vLLM and SGLang mark, with what their names say.
+
+vLLM writes how many requests and tokens are in prefill (context) and in decode (generation):
+``execute_context_1(888)_generation_0(0)``, with the sum of squared lengths behind an underscore,
+or ``execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk55086sqsq32sqsk55086)``. SGLang
+marks ``run_batch`` and says no more.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from ccltui.metrics.model.classify import any_name, distinct
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.rank_view import RankView
+
+Phase = Literal["prefill", "decode", "mixed", "unknown"]
+
+_TOKENS = re.compile(
+    r"execute_context_(\d+)\((\d+)(?:_(\d+))?\)_generation_(\d+)\((\d+)(?:_(\d+))?\).*"
+)
+_LENGTHS = re.compile(
+    r"execute_\d+_context_(\d+)\(sq(\d+)sk\d+sqsq\d+sqsk(\d+)\)"
+    r"_generation_(\d+)\(sq(\d+)sk\d+sqsq\d+sqsk(\d+)\).*"
+)
+_UNNAMED = re.compile(r"run_batch\b.*|execute_(?:\d+_)?context_\d.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a name tells: new tokens of a pass, and query times key length summed over requests.
+
+    ``pairs`` is what attention costs; None where the name does not tell it.
+    """
+
+    phase: Phase
+    tokens: int | None = None
+    pairs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One pass: its time on the device where that was recorded, else its marker's, in ns."""
+
+    start_ns: int
+    dur_ns: int
+    batch: Batch
+    on_device: bool
+
+
+def batch_of(name: str) -> Batch | None:
+    """What the name of a range says of a pass, None where it is no pass of a server."""
+    for pattern in (_TOKENS, _LENGTHS):
+        found = pattern.fullmatch(name)
+        if found is not None:
+            return _batch([-1 if part is None else int(part) for part in found.groups()])
+    return Batch("unknown") if _UNNAMED.fullmatch(name) else None
+
+
+def _batch(numbers: list[int]) -> Batch:
+    """From requests, tokens and pairs in prefill, then the same in decode; -1 is not told."""
+    prefills, new, new_pairs, decodes, generated, pairs = numbers
+    if prefills and decodes:
+        return Batch("mixed", new + generated)
+    phase: Phase = "prefill" if prefills else "decode" if decodes else "unknown"
+    tokens, cost = (new, new_pairs) if prefills else (generated, pairs)
+    return Batch(phase, tokens, None if cost < 0 else cost)
+
+
+def iterations_of(rank: RankView) -> list[Iteration]:
+    """Passes that the rank's view selects, in order of time."""
+    events = rank.trace.group("annotations")
+    named = {i: batch for i in distinct(events.name) if (batch := batch_of(rank.trace.text(i)))}
+    rows = np.flatnonzero(any_name(rank.trace.strings, events.name, list(named)))
+    rows = rows[(events.dur_ns[rows] > 0) & rank.holds(events.start_ns[rows])]
+    found = []
+    for row in rows.tolist():
+        start, end = int(events.start_ns[row]), int(events.end_ns[row])
+        device = _device_time(rank, start, end)
+        begin, length = (start, end - start) if device is None else device
+        batch = named[int(events.name[row])]
+        found.append(Iteration(begin, length, batch, device is not None))
+    return found
+
+
+def _device_time(rank: RankView, start_ns: int, end_ns: int) -> tuple[int, int] | None:
+    """Start and length of the device work that was launched in a range, None without any."""
+    launched, gpu = rank.facts.launched_ns, rank.trace.group("gpu")
+    rows = np.flatnonzero((launched >= start_ns) & (launched < end_ns))
+    if not len(rows):
+        return None
+    first, last = int(gpu.start_ns[rows].min()), int(gpu.end_ns[rows].max())
+    return first, last - first
+
+
+def with_guessed_phases(iterations: list[Iteration]) -> list[tuple[Phase, Iteration]]:
+    """The phase of each pass; where no name tells any, the first is prefill, the others decode."""
+    if any(one.batch.phase != "unknown" for one in iterations):
+        return [(one.batch.phase, one) for one in iterations]
+    return [("prefill" if i == 0 else "decode", one) for i, one in enumerate(iterations)]
+
+
+WHAT_THEY_IGNORE: Final = (
+    "a proxy from the trace alone: it knows nothing of queueing, chunked prefill and of requests "
+    "that join or leave a batch"
+)

@@ -1,0 +1,184 @@
+"""Pipeline stages: which rank is which, and what a stage's time goes into."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.model.classify import TYPES, any_name, distinct
+from ccltui.metrics.model.dimensions import DIMS
+from ccltui.parsers.columns import I64
+
+if TYPE_CHECKING:
+    from ccltui.metrics.model.calls import Calls
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.rank_view import RankView
+    from ccltui.parsers.columns import Bool
+
+_TRANSFERS: Final = [TYPES.index(name) for name in ("Send", "Recv", "SendRecv")]
+_SENDRECV: Final = TYPES.index("SendRecv")
+_PP: Final = DIMS.index("pp")
+_UNKNOWN: Final = (DIMS.index("unknown"), DIMS.index("world"))
+
+
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """Where the measured time of one rank goes, in ns."""
+
+    label: str
+    stage: int | None
+    window: int
+    idle: int
+    exposed_p2p: int
+    transfer: int
+    warmup: int
+    cooldown: int
+    num_transfers: int
+    num_unpaired: int
+    counts_idle: bool = True
+
+    @property
+    def bubble(self) -> int:
+        """Waiting for the pipeline: idle, and waiting inside transfers."""
+        waiting = max(0, self.exposed_p2p - self.transfer)
+        return waiting + (self.idle if self.counts_idle else 0)
+
+    @property
+    def steady(self) -> int:
+        """Between the first and the last computation of each step."""
+        return self.window - self.warmup - self.cooldown
+
+
+def pipeline_rows(view: View, calls: Calls, *, assume: bool) -> Bool:
+    """Calls that are transfers of the pipeline.
+
+    With ``assume``, point-to-point kernels that name neither operation nor dimension are too.
+    """
+    dims, _ = view.dims_of(calls)
+    transfer = np.isin(calls.kind, _TRANSFERS)
+    told: Bool = transfer & (dims == _PP)
+    if assume:
+        told |= (calls.kind == _SENDRECV) & np.isin(dims, _UNKNOWN) & ~calls.has_metadata
+    return told
+
+
+def group_degree(view: View) -> int | None:
+    """Stages that the trace itself shows: the size of the largest pipeline group."""
+    sizes = [group.size for group in view.groups if group.dim == "pp" and group.size > 1]
+    return max(sizes, default=None)
+
+
+def stage_of(view: View, rank: int | None, degree: int | None) -> int | None:
+    """Stage of a rank: its place in its pipeline group, else in the grid, pipeline outermost."""
+    if rank is None:
+        return None
+    for group in view.groups:
+        if group.dim == "pp" and rank in group.ranks:
+            return group.ranks.index(rank)
+    world = view.world_size
+    if degree is None or world is None or world % degree:
+        return None
+    return rank // (world // degree)
+
+
+def measure(
+    view: View, rank: RankView, transfers: Mapping[str, I64], *, degree: int | None, assume: bool
+) -> StageTime:
+    """Split the windows of one rank into useful work, transfers, waiting and idling.
+
+    ``transfers`` has, by rank label, how long each call's own transfer takes at least; -1 where
+    no partner tells.
+    """
+    calls = rank.calls
+    rows = pipeline_rows(view, calls, assume=assume)
+    p2p = union(calls.start_ns[rows], calls.end_ns[rows]) & rank.windows
+    useful, computing = _useful(rank, rows)
+    exposed = p2p - useful
+    needed = transfers[rank.label][rows]
+    paired = needed >= 0
+    ends = calls.end_ns[rows][paired]
+    moving = union(ends - needed[paired], ends)
+    inside = rank.windows.contains(calls.start_ns[rows])
+    warmup, cooldown = _edges(rank, computing)
+    return StageTime(
+        label=rank.label,
+        stage=stage_of(view, rank.rank, degree),
+        window=rank.window_ns,
+        idle=rank.window_ns - (useful | p2p).total_ns,
+        exposed_p2p=exposed.total_ns,
+        transfer=(moving & exposed).total_ns,
+        warmup=warmup,
+        cooldown=cooldown,
+        num_transfers=int(inside.sum()),
+        num_unpaired=int((inside & ~paired).sum()),
+        counts_idle=rank.facts.has_kernels,
+    )
+
+
+def _useful(rank: RankView, p2p_rows: Bool) -> tuple[Intervals, Intervals]:
+    """Work that is not a transfer of the pipeline, and the computing part of it."""
+    if rank.facts.has_kernels:
+        calls, other = rank.calls, ~p2p_rows
+        comm = union(calls.start_ns[other], calls.end_ns[other]) & rank.windows
+        return rank.comp | rank.mem | comm, rank.comp
+    operators = rank.trace.group("cpu_ops")
+    names = [i for i in distinct(operators.name) if rank.trace.text(i).startswith("aten::")]
+    rows = any_name(rank.trace.strings, operators.name, names)
+    computing = union(operators.start_ns[rows], operators.end_ns[rows]) & rank.windows
+    return computing, computing
+
+
+def _edges(rank: RankView, computing: Intervals) -> tuple[int, int]:
+    """Time before the first and after the last computation, summed over the steps."""
+    warmup = cooldown = 0
+    for _, start, end in rank.step_windows:
+        inside = computing.clip(start, end)
+        if len(inside):
+            warmup += int(inside.start_ns[0]) - start
+            cooldown += end - int(inside.end_ns[-1])
+        else:
+            warmup += end - start
+    return warmup, cooldown
+
+
+def transfer_times(view: View, bandwidth_gbps: float | None) -> dict[str, I64]:
+    """How long each call of each rank moves data, int64 ns by label; -1 where nothing tells.
+
+    The shorter side of a matched pair waited for nobody. A call without its partner takes its
+    bytes over the bandwidth, where that is given (decimal GB/s are bytes per ns).
+    """
+    inputs = view.match_inputs
+    needed = {item.label: _from_bandwidth(item.calls, bandwidth_gbps) for item in inputs}
+    pairs = view.pairs
+    send_dur, recv_dur = np.empty(len(pairs), np.int64), np.empty(len(pairs), np.int64)
+    for index, item in enumerate(inputs):
+        sent, received = pairs.sender == index, pairs.receiver == index
+        send_dur[sent] = item.calls.dur_ns[pairs.send_row[sent]]
+        recv_dur[received] = item.calls.dur_ns[pairs.recv_row[received]]
+    shorter = np.minimum(send_dur, recv_dur)
+    for index, item in enumerate(inputs):
+        sent, received = pairs.sender == index, pairs.receiver == index
+        needed[item.label][pairs.send_row[sent]] = shorter[sent]
+        needed[item.label][pairs.recv_row[received]] = shorter[received]
+    return needed
+
+
+def _from_bandwidth(calls: Calls, bandwidth_gbps: float | None) -> I64:
+    if bandwidth_gbps is None or bandwidth_gbps <= 0:
+        return np.full(len(calls), -1, np.int64)
+    time = np.rint(calls.message_bytes / bandwidth_gbps).astype(np.int64)
+    return np.where(calls.message_bytes >= 0, np.minimum(time, calls.dur_ns), -1)
+
+
+def by_stage(parts: list[StageTime]) -> list[tuple[int | None, list[StageTime]]]:
+    """Ranks of each stage, in order; a rank of unknown stage stands alone."""
+    stages: defaultdict[tuple[bool, int, str], list[StageTime]] = defaultdict(list)
+    for part in parts:
+        unknown = part.stage is None
+        stages[unknown, part.stage or 0, part.label if unknown else ""].append(part)
+    return [(members[0].stage, members) for _, members in sorted(stages.items())]

@@ -1,0 +1,158 @@
+"""Latencies of requests as serving benchmarks recorded them, one experiment a result file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ccltui.metrics.arrays.distribution import Distribution, distribution
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.side_results import side_answer
+from ccltui.parsers.errors import TraceError, contained
+
+if TYPE_CHECKING:
+    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.side.serving_results import Experiment
+
+FILE_OVERRIDE: Final = "result_file"
+_WANTED: Final = ("mean", "p50", "p90", "p95", "p99")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An experiment under the name of its file."""
+
+    name: str
+    experiment: Experiment
+
+    def of(self, quantity: str) -> Distribution | None:
+        """Its distribution: from samples, else as the tool reports it; None without either."""
+        samples = self.experiment.samples(quantity)
+        if samples is not None and len(samples):
+            return distribution(samples.tolist())
+        reported = self.experiment.reported.get(quantity)
+        if not reported or all(name not in reported for name in _WANTED):
+            return None
+        count = self.experiment.num_requests if quantity == "ttft" else None
+        return {**{name: reported.get(name) for name in _WANTED}, "n": count}
+
+    def aggregation(self, quantity: str) -> str:
+        """Where that distribution comes from."""
+        samples = self.experiment.samples(quantity)
+        sampled = samples is not None and len(samples) > 0
+        return "per_request" if sampled else "reported_summary"
+
+
+def latency(view: View, metric: Metric, quantity: str, extra: tuple[str, ...] = ()) -> Result:
+    """The result of a latency metric: one experiment leads, all of them are listed."""
+    if view.card.text("phase") == "training":
+        raise refuse("phase_mismatch", f"{metric.name} is of inference, the card of training")
+    runs, reasons = _runs(view)
+    told = [run for run in runs if run.of(quantity) is not None]
+    if not told:
+        raise _nothing(view, metric, reasons)
+    leading = _leading(view, told)
+    names = (quantity, *extra)
+    found = {f"{name}_ms": leading.of(name) for name in names}
+    details: dict[str, Any] = {
+        **found,
+        metric.headline: _middle(found[f"{quantity}_ms"]),
+        "source_file": leading.name,
+        "aggregation": leading.aggregation(quantity),
+        "num_failed": leading.experiment.num_failed,
+        "experiments": [_row(run, names) for run in told],
+    }
+    basis = {
+        "window": "experiment",
+        "tool": leading.experiment.tool,
+        metric.headline: _basis(found[f"{quantity}_ms"]),
+    }
+    return side_answer(
+        metric,
+        view,
+        details,
+        files=[run.name for run in told],
+        basis=basis,
+        reasons=reasons,
+        warnings=_warnings(told, leading),
+    )
+
+
+def _runs(view: View) -> tuple[list[Run], list[Reason]]:
+    """All experiments of all result files, in the order of their names, and unreadable files."""
+    from ccltui.parsers.side.serving_results import names_of, read_serving  # noqa: PLC0415 - few have any
+
+    runs: list[Run] = []
+    reasons: list[Reason] = []
+    for file in view.job.discovery.files:
+        if file.kind != "serving_results" or file.duplicate_of is not None:
+            continue
+        try:
+            with contained(file.path):
+                experiments = read_serving(Path(file.real_path), shown=file.path)
+        except TraceError as error:
+            reasons.append(Reason("no_side_file", str(error), file=file.path))
+            continue
+        names = names_of(experiments, file.path)
+        runs += [Run(name, one) for name, one in zip(names, experiments, strict=True)]
+    return runs, reasons
+
+
+def _nothing(view: View, metric: Metric, reasons: list[Reason]) -> Exception:
+    if not view.job.ranks and not view.job.discovery.files:
+        view.require_traces()
+    unread = f" ({'; '.join(reason.message for reason in reasons)})" if reasons else ""
+    return refuse(
+        "no_side_file",
+        f"no result file of vLLM, SGLang, genai-perf or AIPerf tells {metric.name}{unread}; "
+        "traces alone only give trace_proxy_latency",
+    )
+
+
+def _leading(view: View, runs: list[Run]) -> Run:
+    """The experiment that the value is of: the one asked for, else the first by name."""
+    wanted = view.card.text(FILE_OVERRIDE)
+    if not wanted:
+        return runs[0]
+    fitting = [run for run in runs if run.name == wanted or run.name.endswith(f"/{wanted}")]
+    if not fitting:
+        names = ", ".join(run.name for run in runs[:8])
+        raise refuse("no_side_file", f"no result file {wanted!r}; there are {names}")
+    return fitting[0]
+
+
+def _middle(found: Distribution | None) -> float | None:
+    """The median; the mean where only that is reported."""
+    if found is None:
+        return None
+    return found["mean"] if found["p50"] is None else found["p50"]
+
+
+def _basis(found: Distribution | None) -> str:
+    told = found is not None and found["p50"] is not None
+    return "median of requests" if told else "the mean: no median is reported"
+
+
+def _row(run: Run, names: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "source_file": run.name,
+        "tool": run.experiment.tool,
+        "aggregation": run.aggregation(names[0]),
+        "num_failed": run.experiment.num_failed,
+        **{f"{name}_ms": run.of(name) for name in names},
+    }
+
+
+def _warnings(runs: list[Run], leading: Run) -> list[str]:
+    warnings = [note.message for note in leading.experiment.notes]
+    if len(runs) > 1:
+        warnings.append(
+            f"{len(runs)} experiments, which are never averaged: the value is that of "
+            f"{leading.name}; {FILE_OVERRIDE} chooses another"
+        )
+    if leading.experiment.num_failed:
+        warnings.append(f"{leading.experiment.num_failed} failed requests are left out")
+    return warnings

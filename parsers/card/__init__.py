@@ -1,0 +1,1 @@
+"""Read the workload card: its keys, its values, and which card describes a capture."""

@@ -1,0 +1,1 @@
+"""Find the files of a directory, identify each, and group traces into captures."""

@@ -1,0 +1,318 @@
+"""What is in this directory: every file with its kind, and the captures the traces form."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+
+from ccltui.parsers.columns import Note, RankSource
+from ccltui.parsers.discovery.captures import captures_of, iteration_of
+from ccltui.parsers.discovery.pairing import with_execution_traces
+from ccltui.parsers.discovery.rank_identity import (
+    mapped_ranks,
+    parse_rank_map,
+    rank_in_name,
+    rank_of,
+)
+from ccltui.parsers.discovery.sniff import Sniffed, late_info, sniff
+from ccltui.parsers.discovery.sniff.json_kinds import DistributedInfo
+from ccltui.parsers.discovery.walk import Entry, Walk, entry_of, walk
+from ccltui.parsers.errors import NotFoundError, TraceError
+from ccltui.parsers.found_files import Capture, Discovery, FoundFile, Kind
+from ccltui.parsers.names import listed, natural_key, shown
+from ccltui.parsers.text.file_heads import content_digest
+
+__all__ = ["Capture", "Discovery", "FoundFile", "Kind", "discover", "parse_rank_map"]
+
+_JUST_WRITTEN_NS = 120 * 10**9
+_NSYS_KINDS: frozenset[Kind] = frozenset({"nsys_sqlite", "nsys_tables", "nsys_report"})
+_TRACES: frozenset[Kind] = frozenset({"kineto", "tpu_trace"})
+_TRACE_SUFFIXES = (".json", ".gz", ".zst")
+_NAMED_BY_RANK: frozenset[Kind] = frozenset(
+    {"kineto", "execution_trace", "nsys_sqlite", "nsys_report", "memory_snapshot", "expert_stats"}
+)
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """One real file with all its names, until it becomes a FoundFile."""
+
+    entry: Entry
+    sniffed: Sniffed
+    aliases: list[Entry] = field(default_factory=list)
+    repeats: _Candidate | None = None
+
+    @property
+    def path(self) -> str:
+        return self.entry.path
+
+    @property
+    def is_trace(self) -> bool:
+        return self.sniffed.kind in _TRACES and self.sniffed.problem is None
+
+
+def discover(
+    path: str | Path, *, rank_map: Mapping[str, int] | None = None, max_depth: int = 6
+) -> Discovery:
+    """Everything below ``path`` (a directory, or a single file as a directory of one).
+
+    The result does not depend on the order of directory listings. Raises NotFoundError when
+    ``path`` is absent, TraceError when it cannot be listed, GrammarError when ``rank_map`` names
+    a file that is no trace here.
+    """
+    found = _look(path, max_depth)
+    candidates = _real_files(found.entries)
+    _follow_stored_links(candidates, _base(path), single=len(found.entries) == 1)
+    traces = [candidate for candidate in candidates if candidate.is_trace]
+    _mark_equal_content(traces)
+    of_nsys = [c for c in candidates if c.sniffed.kind in _NSYS_KINDS]
+    ranks = _mapped(rank_map or {}, [*traces, *of_nsys])
+    files: list[FoundFile] = []
+    notes = list(found.notes)
+    for candidate in candidates:
+        files += _found_files(candidate, ranks, notes)
+    files = _without_exported(files)
+    captures = (
+        *captures_of([file for file in files if _is_used(file)]),
+        *captures_of([file for file in files if _is_used_of_nsys(file)], "nsys"),
+    )
+    captures = with_execution_traces(captures, files)
+    in_capture = {file.path: file for capture in captures for file in capture.files}
+    files = [in_capture.get(file.path, file) for file in files]
+    files.sort(key=lambda file: natural_key(file.path))
+    notes += [*_duplicates(files), *_several(captures)]
+    return Discovery(str(path), tuple(files), captures, tuple(notes))
+
+
+def _is_used(file: FoundFile) -> bool:
+    return file.kind in _TRACES and file.problem is None and file.duplicate_of is None
+
+
+def _is_used_of_nsys(file: FoundFile) -> bool:
+    """Exports, and reports: what stands against a report is that nsys itself must export it.
+
+    An export of which a part is elsewhere is refused when it is read: left out here, its ranks
+    would be missing without a word.
+    """
+    return file.kind in _NSYS_KINDS and file.duplicate_of is None
+
+
+def _without_exported(files: list[FoundFile]) -> list[FoundFile]:
+    """Reports beside their own export repeat it."""
+    exported = {
+        file.path.rpartition(".")[0]: file.path
+        for file in files
+        if file.kind == "nsys_sqlite" and file.problem is None and file.duplicate_of is None
+    }
+    return [
+        msgspec.structs.replace(file, duplicate_of=exported[stem])
+        if file.kind == "nsys_report" and (stem := file.path.rpartition(".")[0]) in exported
+        else file
+        for file in files
+    ]
+
+
+def _base(path: str | Path) -> str:
+    real_path = os.path.realpath(path)
+    return real_path if Path(real_path).is_dir() else str(Path(real_path).parent)
+
+
+def _look(path: str | Path, max_depth: int) -> Walk:
+    where = shown(str(path))
+    try:
+        if Path(path).is_dir():
+            return walk(str(path), max_depth)
+        Path(path).stat()
+    except FileNotFoundError as error:
+        raise NotFoundError("no such file or directory", path=where) from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not a path"
+        raise TraceError(f"cannot be opened: {why}", path=where) from error
+    return Walk([entry_of(str(path), Path(path).name)])
+
+
+def _real_files(entries: Iterable[Entry]) -> list[_Candidate]:
+    """One candidate a real file; names that are links to it become its aliases."""
+    candidates: list[_Candidate] = []
+    by_identity: dict[object, _Candidate] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.linked, natural_key(entry.path))):
+        if entry.problem is not None:
+            candidates.append(_Candidate(entry, Sniffed("unknown", entry.problem)))
+            continue
+        known = by_identity.get(entry.identity or entry.real_path)
+        if known is not None:
+            known.aliases.append(entry)
+            continue
+        name = entry.path.rpartition("/")[2]
+        candidate = _Candidate(entry, sniff(entry.real_path, name, entry.size_bytes))
+        candidates.append(candidate)
+        by_identity[entry.identity or entry.real_path] = candidate
+    return candidates
+
+
+def _follow_stored_links(candidates: list[_Candidate], base: str, *, single: bool) -> None:
+    """Give every symlink that was stored as text the file it means, where that is here."""
+    by_real_path = {candidate.entry.real_path: candidate for candidate in candidates}
+    for candidate in [candidate for candidate in candidates if candidate.sniffed.link is not None]:
+        target = _stored_target(candidate, by_real_path)
+        meant = by_real_path.get(target)
+        if meant is not None and meant.sniffed.link is None:
+            meant.aliases.append(candidate.entry)
+            candidates.remove(candidate)
+        elif single and target.startswith(base.rstrip("/") + "/") and Path(target).is_file():
+            entry = entry_of(target, candidate.path)
+            candidate.entry = entry
+            candidate.sniffed = sniff(target, Path(target).name, entry.size_bytes)
+        elif candidate.sniffed.kind == "unknown" and candidate.path.endswith(_TRACE_SUFFIXES):
+            link = shown(candidate.sniffed.link or "")
+            why = f"a symlink stored as text; {link} is not among the files here"
+            candidate.sniffed = replace(candidate.sniffed, problem=why)
+
+
+def _stored_target(candidate: _Candidate, by_real_path: Mapping[str, _Candidate]) -> str:
+    """Where a stored link leads, through further ones; a circle ends where it began."""
+    target = candidate.entry.real_path
+    seen: set[str] = set()
+    while target not in seen and (link := by_real_path.get(target)) and link.sniffed.link:
+        seen.add(target)
+        target = os.path.realpath(f"{target.rpartition('/')[0]}/{link.sniffed.link}")
+    return target
+
+
+def _mark_equal_content(traces: list[_Candidate]) -> None:
+    """Of traces with equal decompressed content keep one: in an iteration, plain, shallow."""
+    collisions: dict[bytes, list[_Candidate]] = defaultdict(list)
+    for trace in traces:
+        collisions[trace.sniffed.head_digest].append(trace)
+    for same_head in collisions.values():
+        if len(same_head) < 2:
+            continue
+        sizes = Counter(_plain_size(trace) for trace in same_head)
+        first_of: dict[object, _Candidate] = {}
+        for trace in sorted(same_head, key=_preference):
+            # Plain files of different sizes differ: most collisions end here without a reading.
+            alone = sizes[None] == 0 and sizes[_plain_size(trace)] == 1
+            digest = None if alone else content_digest(trace.entry.real_path)
+            first = first_of.setdefault(digest or trace.path, trace)
+            if first is not trace:
+                trace.repeats = first
+
+
+def _plain_size(trace: _Candidate) -> int | None:
+    """Size of the text where it is known without decompressing."""
+    return trace.entry.size_bytes if trace.sniffed.compression == "none" else None
+
+
+def _preference(trace: _Candidate) -> tuple[object, ...]:
+    compressed = trace.sniffed.compression != "none"
+    not_in_iteration = iteration_of(trace.path) is None
+    return (not_in_iteration, compressed, trace.path.count("/"), natural_key(trace.path))
+
+
+def _mapped(rank_map: Mapping[str, int], traces: list[_Candidate]) -> Mapping[str, int]:
+    paths = {
+        entry.path: entry.real_path for trace in traces for entry in (trace.entry, *trace.aliases)
+    }
+    return mapped_ranks(rank_map, paths)
+
+
+def _found_files(
+    candidate: _Candidate, ranks: Mapping[str, int], notes: list[Note]
+) -> list[FoundFile]:
+    """The candidate and its aliases; what is odd about them goes to ``notes``."""
+    entry, sniffed = candidate.entry, candidate.sniffed
+    rank, source, info = _identity(candidate, ranks, notes)
+    same_as = candidate.repeats
+    main = FoundFile(
+        shown(entry.path),
+        entry.real_path,
+        sniffed.kind,
+        entry.size_bytes,
+        sniffed.compression,
+        rank,
+        source,
+        duplicate_of=None if same_as is None else shown(same_as.path),
+        problem=sniffed.problem,
+        world_size=info.world_size,
+    )
+    if sniffed.open_end and time.time_ns() - entry.mtime_ns < _JUST_WRITTEN_NS:
+        notes.append(Note("growing_file", f"{main.path}: has no end yet, perhaps still written"))
+    repeated = main.duplicate_of or main.path
+    return [main, *(_alias(alias, main, repeated) for alias in candidate.aliases)]
+
+
+def _alias(alias: Entry, main: FoundFile, repeated: str) -> FoundFile:
+    return FoundFile(
+        shown(alias.path),
+        main.real_path,
+        main.kind,
+        main.size_bytes,
+        main.compression,
+        main.rank,
+        main.rank_source,
+        duplicate_of=repeated,
+        problem=main.problem,
+        world_size=main.world_size,
+    )
+
+
+def _identity(
+    candidate: _Candidate, ranks: Mapping[str, int], notes: list[Note]
+) -> tuple[int | None, RankSource, DistributedInfo]:
+    sniffed, path = candidate.sniffed, candidate.path
+    info = sniffed.info
+    if sniffed.kind not in _NAMED_BY_RANK:
+        return None, "none", info
+    aliases = [alias.path for alias in candidate.aliases]
+    names = [path, *aliases]
+    mapped = next((ranks[name] for name in names if name in ranks), None)
+    if candidate.is_trace and info.rank is None and _must_read_end(candidate, mapped):
+        late = late_info(candidate.entry.real_path, sniffed.compression, candidate.entry.size_bytes)
+        info = late if late.rank is not None else info
+    rank, source = rank_of(info.rank, mapped, path, aliases, info.world_size)
+    if source == "distributedInfo":
+        notes += _contradictions(shown(path), rank, mapped, rank_in_name(path))
+    return rank, source, info
+
+
+def _must_read_end(candidate: _Candidate, mapped: int | None) -> bool:
+    plain = candidate.sniffed.compression == "none"
+    return plain or (mapped is None and rank_in_name(candidate.path) is None)
+
+
+def _contradictions(
+    path: str, stated: int | None, mapped: int | None, named: int | None
+) -> list[Note]:
+    notes = []
+    if mapped is not None and mapped != stated:
+        message = f"{path} states rank {stated}; the rank map's {mapped} is not used"
+        notes.append(Note("rank_map_ignored", message))
+    if named is not None and named != stated:
+        message = f"{path} states rank {stated}, though its name says {named}"
+        notes.append(Note("rank_mismatch", message))
+    return notes
+
+
+def _duplicates(files: list[FoundFile]) -> list[Note]:
+    repeated = [file for file in files if file.duplicate_of is not None and file.kind == "kineto"]
+    if not repeated:
+        return []
+    pairs = [f"{file.path} is {file.duplicate_of}" for file in repeated]
+    message = f"the same trace under two names counts once: {listed(pairs, 4)}"
+    return [Note("duplicate_file", message, count=len(repeated))]
+
+
+def _several(captures: tuple[Capture, ...]) -> list[Note]:
+    notes = []
+    for source in ("torch", "nsys"):
+        names = [capture.name for capture in captures if capture.source == source]
+        if len(names) > 1:
+            message = f"{len(names)} captures: {listed(names, 20)}"
+            notes.append(Note("several_captures", message, count=len(names)))
+    return notes

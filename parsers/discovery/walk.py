@@ -1,0 +1,201 @@
+"""Walk a directory of users' files: every real file once, whatever links and names it holds."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ccltui.parsers.columns import Note
+from ccltui.parsers.names import natural_key, shown
+
+MAX_FILES = 200_000
+
+_LINK_ERRORS = {
+    errno.ENOENT: "a link to nothing: {target} is not there",
+    errno.ENOTDIR: "a link to nothing: {target} is not there",
+    errno.ELOOP: "a link that leads back to itself",
+}
+_TYPES = (
+    (stat.S_ISFIFO, "a named pipe: never opened"),
+    (stat.S_ISSOCK, "a socket: never opened"),
+    (stat.S_ISCHR, "a device: never opened"),
+    (stat.S_ISBLK, "a device: never opened"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name that is no folder. ``path`` is relative, as the system spells it."""
+
+    path: str
+    real_path: str
+    size_bytes: int = 0
+    mtime_ns: int = 0
+    identity: tuple[int, ...] = ()  # equal for hard links of one file; empty when unknown
+    linked: bool = False  # reached through a symlink
+    problem: str | None = None  # then it must not be opened
+
+
+@dataclass(slots=True)
+class Walk:
+    """Entries in natural order of paths, and what was not followed."""
+
+    entries: list[Entry] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    path: str  # "" for the root
+    real_path: str
+    depth: int
+    linked: bool = False
+
+    def child(self, name: str) -> str:
+        return f"{self.path}/{name}" if self.path else name
+
+
+def walk(root: str, max_depth: int) -> Walk:
+    """All files below ``root``, at most ``max_depth`` folders down.
+
+    Real folders come before linked ones, and no folder is entered twice, so neither a loop nor
+    a farm of links costs more than the files themselves. Raises OSError when ``root`` itself
+    cannot be listed.
+    """
+    os.scandir(root).close()
+    return _Walker(os.path.realpath(root), max_depth).run()
+
+
+def entry_of(path: str, shown_path: str) -> Entry:
+    """The entry of a single file that the user named; a problem when it is no regular file."""
+    return _file_entry(shown_path, os.path.realpath(path), linked=False)
+
+
+class _Walker:
+    def __init__(self, root: str, max_depth: int) -> None:
+        self.max_depth = max_depth
+        self.root = root
+        self.found = Walk()
+        self.entered: dict[str, str] = {}
+        self.links: list[tuple[_Folder, str]] = []
+
+    def run(self) -> Walk:
+        self._enter(_Folder("", self.root, 0))
+        while self.links:
+            pending, self.links = self.links, []
+            for folder, name in sorted(
+                pending, key=lambda link: natural_key(link[0].child(link[1]))
+            ):
+                self._follow(folder, name)
+        self.found.entries.sort(key=lambda entry: natural_key(entry.path))
+        return self.found
+
+    def _note(self, code: str, message: str) -> None:
+        self.found.notes.append(Note(code, message))
+
+    def _enter(self, first: _Folder) -> None:
+        queue = deque([first])
+        while queue:
+            folder = queue.popleft()
+            self.entered[folder.real_path] = folder.path
+            try:
+                with os.scandir(folder.real_path) as listing:
+                    entries = sorted(listing, key=lambda entry: natural_key(entry.name))
+            except OSError as error:
+                where = shown(folder.path)
+                self._note("unreadable_folder", f"{where}: cannot be listed: {error.strerror}")
+                continue
+            for entry in entries:
+                if len(self.found.entries) >= MAX_FILES:
+                    self._note(
+                        "too_many_files", f"only the first {MAX_FILES:,} files were looked at"
+                    )
+                    return
+                below = self._sort_out(folder, entry)
+                if below is not None:
+                    queue.append(below)
+
+    def _sort_out(self, folder: _Folder, entry: os.DirEntry[str]) -> _Folder | None:
+        path = folder.child(entry.name)
+        if entry.is_symlink():
+            self.links.append((folder, entry.name))
+        elif entry.is_dir(follow_symlinks=False):
+            return self._folder(path, entry.path, folder.depth + 1, linked=folder.linked)
+        elif entry.name.startswith("."):
+            self._add(Entry(path, entry.path, problem="a hidden file: not read"))
+        else:
+            self._add(_file_entry(path, entry.path, linked=folder.linked))
+        return None
+
+    def _folder(self, path: str, real_path: str, depth: int, *, linked: bool) -> _Folder | None:
+        if path.rpartition("/")[2].startswith("."):
+            self._note("hidden_folder", f"{shown(path)}: a hidden folder, not searched")
+        elif depth > self.max_depth:
+            levels = f"{self.max_depth} level{'' if self.max_depth == 1 else 's'}"
+            self._note("depth_limit", f"{shown(path)}: more than {levels} down, not searched")
+        elif real_path in self.entered:
+            same = shown(self.entered[real_path]) or "the directory itself"
+            self._note("linked_folder", f"{shown(path)}: the same folder as {same}")
+        else:
+            return _Folder(path, real_path, depth, linked)
+        return None
+
+    def _follow(self, folder: _Folder, name: str) -> None:
+        path, link = folder.child(name), f"{folder.real_path.rstrip('/')}/{name}"
+        try:
+            status = Path(link).stat()
+        except OSError as error:
+            self._add(Entry(path, link, linked=True, problem=_broken_link(link, error)))
+            return
+        real_path = os.path.realpath(link)
+        if not stat.S_ISDIR(status.st_mode):
+            hidden = "a hidden file: not read" if name.startswith(".") else None
+            self._add(_file_entry(path, real_path, linked=True, problem=hidden))
+        elif (folder.real_path + "/").startswith(real_path.rstrip("/") + "/"):
+            self._note("symlink_loop", f"{shown(path)}: a link to a folder above it, not followed")
+        else:
+            below = self._folder(path, real_path, folder.depth + 1, linked=True)
+            if below is not None:
+                self._enter(below)
+
+    def _add(self, entry: Entry) -> None:
+        self.found.entries.append(entry)
+
+
+def _broken_link(link: str, error: OSError) -> str:
+    text = _LINK_ERRORS.get(error.errno or 0, "a link that cannot be followed: {why}")
+    try:
+        target = shown(str(Path(link).readlink()))
+    except OSError:
+        target = "its target"
+    return text.format(target=target, why=error.strerror)
+
+
+def _file_entry(path: str, real_path: str, *, linked: bool, problem: str | None = None) -> Entry:
+    try:
+        status = Path(real_path).stat()
+    except OSError as error:
+        return Entry(path, real_path, linked=linked, problem=f"cannot be read: {error.strerror}")
+    for is_type, why in _TYPES:
+        if is_type(status.st_mode):
+            return Entry(path, real_path, linked=linked, problem=why)
+    return Entry(
+        path,
+        real_path,
+        status.st_size,
+        status.st_mtime_ns,
+        _identity(status),
+        linked,
+        problem,
+    )
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    """Equal for two names of one file; empty on file systems that number none."""
+    if not status.st_ino:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

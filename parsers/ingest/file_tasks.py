@@ -1,0 +1,121 @@
+"""Files on their way through worker processes, which leave columns in a store."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ccltui.parsers.ingest.load_events import Failed, Glimpsed, LoadEvent, Progress, loaded, shown
+from ccltui.parsers.ingest.rank_transfer import held_open
+from ccltui.parsers.ingest.unnamed_file import Pile
+from ccltui.parsers.ingest.worker_pool import Read, Seen, WorkerPool
+from ccltui.parsers.store.column_store import DamagedEntryError, Store
+
+if TYPE_CHECKING:
+    from ccltui.parsers.discovery.discover import FoundFile
+    from ccltui.parsers.ingest.rank_worker import Outcome
+
+
+class Reading:
+    """Files on their way through a pool; a worker that dies takes only its own file with it."""
+
+    def __init__(
+        self,
+        directories: tuple[Path, ...],
+        workers: int,
+        cancelled: Callable[[], bool],
+        *,
+        for_others: bool = True,
+    ) -> None:
+        """Columns go to the first of ``directories`` that takes them; the last is nobody's cache.
+
+        ``for_others``: other processes map its columns too, after its files have gone.
+        """
+        self._directories = directories
+        self._workers = workers
+        self._cancelled = cancelled
+        self._scratch = directories[-1] if len(directories) > 1 else None
+        self._pile = Pile(directories[-1]) if for_others else None
+        self._unmapped: list[FoundFile] = []
+
+    def run(
+        self,
+        pending: Sequence[FoundFile],
+        pool: WorkerPool | None,
+        glanced: Sequence[FoundFile] = (),
+    ) -> Iterator[LoadEvent]:
+        """Read ``pending`` in ``pool``, or in one of its own; ``glanced`` are looked at first."""
+        suspects = yield from self._round(pending, self._workers, pool, glanced)
+        for found in suspects:
+            # The pool broke while these were in flight: alone, the culprit shows itself.
+            broken = yield from self._round([found], 1)
+            for culprit in broken:
+                reason = "the reading process was killed (out of memory?)"
+                yield Failed(culprit.path, f"{culprit.path}: {reason}", is_lost=True)
+        if self._unmapped:  # somebody else removes entries from the store, or spoils them
+            self._directories = self._directories[-1:]
+            died = yield from self._round(self._unmapped, self._workers)
+            for found in died:
+                reason = "its columns were lost, and the process that read it again was killed"
+                yield Failed(found.path, f"{found.path}: {reason}", is_lost=True)
+
+    def _round(
+        self,
+        pending: Sequence[FoundFile],
+        workers: int,
+        pool: WorkerPool | None = None,
+        glanced: Sequence[FoundFile] = (),
+    ) -> Generator[LoadEvent, None, list[FoundFile]]:
+        """Read ``pending``; the files whose worker died are returned."""
+        sizes = {found.path: found.size_bytes for found in pending}
+        died: list[FoundFile] = []
+        with pool or WorkerPool(workers) as readers:
+            for event in readers.run(
+                pending, self._directories, workers, self._cancelled, glances=glanced
+            ):
+                if isinstance(event, Seen):
+                    yield from _beginning(event.found, event.outcome)
+                elif isinstance(event, Read):
+                    for path, done in event.done_bytes.items():
+                        yield Progress(path, min(done, sizes[path]), sizes[path])
+                elif event.outcome is None:
+                    died.append(event.found)
+                else:
+                    yield from self._result(event.found, event.outcome)
+        return died
+
+    def _result(self, found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
+        if outcome.error is not None:
+            return [Failed(found.path, outcome.error, outcome.is_lost, outcome.defect)]
+        try:
+            traces = Store(outcome.directory).open_parts(outcome.key)
+        except (OSError, DamagedEntryError) as error:
+            return self._lost(found, outcome.directory, error)
+        if outcome.directory == self._scratch and self._pile is not None:
+            traces = tuple(self._pile.taken(trace) for trace in traces)
+        return loaded(found, traces, cached=False, seconds=outcome.seconds)
+
+    def _lost(
+        self, found: FoundFile, directory: Path, error: OSError | DamagedEntryError
+    ) -> list[LoadEvent]:
+        """Why columns that were written cannot be mapped; nothing if they are to be read again."""
+        is_gone = isinstance(error, FileNotFoundError | DamagedEntryError)
+        if is_gone and directory != self._directories[-1]:
+            self._unmapped.append(found)
+            return []
+        why = error.strerror if isinstance(error, OSError) else "they are not as they were written"
+        text = f"{found.path}: its columns in {directory} cannot be mapped ({why})"
+        return [Failed(found.path, text, is_lost=True)]
+
+
+def _beginning(found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
+    """The beginning of a rank, mapped from a file whose name goes at once."""
+    store = Store(outcome.directory)
+    trace = store.load(outcome.key)
+    if trace is None:
+        return []
+    kept = held_open(trace)
+    shutil.rmtree(store.directory / outcome.key, ignore_errors=True)
+    return [Glimpsed(found.path, shown(kept, found))]

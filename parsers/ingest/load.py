@@ -1,0 +1,160 @@
+"""Load the files of a capture in worker processes, largest first, through the store.
+
+The calling process never parses: a worker reads one file at a time, leaves the columns in
+the store and reports; the caller maps them. Progress is in bytes of the files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ccltui.parsers.errors import CancelledError, TraceError, contained
+from ccltui.parsers.formats import in_memory, read_file, version_of
+from ccltui.parsers.ingest.load_events import Failed, Glimpsed, Loaded, LoadEvent, Progress, loaded
+from ccltui.parsers.nsys.sqlite.journal_files import unfinished
+from ccltui.parsers.store.column_store import Store, default_cache_dir
+from ccltui.parsers.system.machine_limits import workers_for
+
+if TYPE_CHECKING:
+    from ccltui.parsers.discovery.discover import Capture, FoundFile
+    from ccltui.parsers.ingest.worker_pool import WorkerPool
+
+__all__ = ["Failed", "Glimpsed", "LoadEvent", "Loaded", "Progress", "load", "never"]
+
+_LONG_BYTES = 48 << 20
+_LONG_PACKED_BYTES = 5 << 20  # traces shrink to a tenth
+_MOST_GLANCES = 64  # each delays the reading by a thirtieth of a second, and is an open file
+_INLINE_BYTES = 8 << 20  # below this, starting a worker costs more than it saves
+
+
+def never() -> bool:
+    """Not cancelled."""
+    return False
+
+
+def load(
+    capture: Capture,
+    *,
+    cache_dir: Path | None = None,
+    jobs: int | None = None,
+    inline: bool = False,
+    cancelled: Callable[[], bool] = never,
+    pool: WorkerPool | None = None,
+    glimpses: bool = False,
+    for_others: bool = True,
+) -> Iterator[LoadEvent]:
+    """Load every file of ``capture``, yielding progress and results as they come.
+
+    ``cache_dir`` None means the user's cache directory. ``jobs`` None means one worker a
+    CPU allowed, at most 8, and no more than the free memory holds. ``inline`` allows small
+    captures to be read in this process (never for a process with a screen). ``pool`` is one
+    that is awake already; it is used for whatever is not in the store, then closed. After
+    ``cancelled`` turns true no further result comes; what was yielded stays valid. Failures
+    are events, not exceptions. With ``glimpses`` the beginnings of large files come first.
+    Without ``for_others`` no other process can map columns that the cache did not take.
+    """
+    store = Store(default_cache_dir() if cache_dir is None else cache_dir)
+    pending: list[FoundFile] = []
+    for found in capture.files:
+        if cancelled():
+            return
+        events = _from_store(store, found)
+        if events:
+            yield from events
+        else:
+            pending.append(found)
+    pending.sort(key=lambda found: (-found.size_bytes, found.path))
+    if not pending:
+        if pool is not None:
+            pool.close(wait=False)
+        return
+    if inline and sum(found.size_bytes for found in pending) <= _INLINE_BYTES:
+        yield from _inline(store, pending, cancelled)
+    else:
+        from ccltui.parsers.ingest.file_tasks import Reading  # noqa: PLC0415  (what is stored needs no workers)
+
+        workers = workers_for([(f.size_bytes, _form(f)) for f in pending], jobs)
+        # Where the cache cannot take the columns they go here; mapped files outlive it.
+        with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
+            directories = store.directory, Path(scratch)
+            glanced = _glanced(pending) if glimpses else []
+            reading = Reading(directories, workers, cancelled, for_others=for_others)
+            yield from reading.run(pending, pool, glanced)
+    store.trim()
+
+
+def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
+    started = time.perf_counter()
+    path = Path(found.real_path)
+    try:
+        with contained(found.path):
+            if found.kind == "nsys_sqlite" and unfinished(found.real_path) is not None:
+                return []  # columns of the file alone are older: its reader says so
+            traces = store.load_parts(store.key(path, version_of(found.kind), _beside(found)))
+            seconds = time.perf_counter() - started
+            return loaded(found, traces or (), cached=True, seconds=seconds)
+    except TraceError as error:
+        return [Failed.of(found.path, error)]
+
+
+def _glanced(pending: Sequence[FoundFile]) -> list[FoundFile]:
+    """Files whose beginning is looked at: ranks that stand together, so that calls match."""
+    long = [found for found in pending if _is_long(found)]
+    long.sort(key=lambda found: (found.rank is None, found.rank or 0, found.path))
+    return long[:_MOST_GLANCES]
+
+
+def _is_long(found: FoundFile) -> bool:
+    """Whether a file takes so long that its beginning is worth a look before."""
+    least = _LONG_BYTES if found.compression == "none" else _LONG_PACKED_BYTES
+    return found.kind == "kineto" and found.size_bytes >= least
+
+
+def _form(found: FoundFile) -> str:
+    return "export" if found.kind == "nsys_sqlite" else found.compression
+
+
+def _beside(found: FoundFile) -> Path | None:
+    return None if found.beside is None else Path(found.beside.real_path)
+
+
+def _inline(
+    store: Store, pending: Sequence[FoundFile], cancelled: Callable[[], bool]
+) -> Iterator[LoadEvent]:
+    for found in pending:
+        if cancelled():
+            return
+        try:
+            with contained(found.path):
+                events = _read_here(store, found, cancelled)
+        except CancelledError:
+            return
+        except TraceError as error:
+            yield Failed.of(found.path, error)
+            continue
+        yield Progress(found.path, found.size_bytes, found.size_bytes)
+        yield from events
+
+
+def _read_here(
+    store: Store, found: FoundFile, cancelled: Callable[[], bool]
+) -> Sequence[LoadEvent]:
+    started = time.perf_counter()
+    path = Path(found.real_path)
+    traces = read_file(
+        path,
+        found.kind,
+        shown=found.path,
+        beside=found.beside,
+        scratch=(store.directory,),
+        cancelled=cancelled,
+    )
+    with contextlib.suppress(OSError):
+        store.save_parts(store.key(path, version_of(found.kind), _beside(found)), traces)
+    traces = [in_memory(trace) for trace in traces]
+    return loaded(found, traces, cached=False, seconds=time.perf_counter() - started)

@@ -1,0 +1,82 @@
+"""What a load tells while it goes on: bytes read, ranks that are there, files that gave nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.errors import TraceError, defect_of, is_of_machine
+
+if TYPE_CHECKING:
+    from ccltui.parsers.discovery.discover import FoundFile
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Bytes of one file read so far."""
+
+    path: str
+    done_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One rank of a file is in columns; ``cached`` when they came from the store."""
+
+    path: str
+    trace: RankTrace
+    cached: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpsed:
+    """The beginning of a rank (``trace.read_share`` of its file), until all of it is there.
+
+    It is in no cache, and nothing but a screen should show it.
+    """
+
+    path: str
+    trace: RankTrace
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """One file gave nothing; ``error`` is one line with the file and the reason.
+
+    ``is_lost``: nothing is known to be wrong with what the file holds. It could not be opened, or
+    its columns not be kept: no room, no descriptor, no memory. ``defect``: traceback, where the
+    reader is to blame and not the file.
+    """
+
+    path: str
+    error: str
+    is_lost: bool = False
+    defect: str = ""
+
+    @classmethod
+    def of(cls, path: str, error: TraceError) -> Failed:
+        """The failure of a file whose reader raised ``error``."""
+        return cls(path, str(error), is_of_machine(error), defect_of(error))
+
+
+LoadEvent = Progress | Loaded | Glimpsed | Failed
+
+
+def loaded(
+    found: FoundFile, traces: Sequence[RankTrace], *, cached: bool, seconds: float
+) -> list[LoadEvent]:
+    """One event a rank of a file."""
+    return [Loaded(found.path, shown(t, found), cached=cached, seconds=seconds) for t in traces]
+
+
+def shown(trace: RankTrace, found: FoundFile) -> RankTrace:
+    """Stored columns do not know by which name the file was reached this time."""
+    source = msgspec.structs.replace(trace.source, path=found.path, real_path=found.real_path)
+    return dataclasses.replace(trace, source=source)

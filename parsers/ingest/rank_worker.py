@@ -1,0 +1,148 @@
+"""The other side of ingest: what runs in a worker process.
+
+Also the module that a worker starts with, so it imports nothing of the caller's. The readers
+are imported in the worker only: its caller needs none of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ccltui.parsers.found_files import Beside, Kind
+
+_REPORT_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a worker sends back: small, because the columns travel through the store.
+
+    ``is_lost`` as of :class:`ccltui.parsers.ingest.load_events.Failed`.
+    """
+
+    directory: Path = Path()
+    key: str = ""
+    seconds: float = 0.0
+    error: str | None = None
+    is_lost: bool = False
+    defect: str = ""  # traceback, where the reader is to blame and not the file
+
+
+class _Worker:
+    """State of a worker process, set once by its initializer."""
+
+    reports: Any = None
+    stop: Any = None
+
+
+def start_worker(reports: Any, stop: Any) -> None:
+    """Prepare this process: where to report, when to stop."""
+    _Worker.reports, _Worker.stop = reports, stop
+    deaf_to_interrupts()
+    with contextlib.suppress(OSError):
+        os.nice(5)  # a login node is shared
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def deaf_to_interrupts() -> None:
+    """Leave ctrl+c, which reaches the whole process group, to the process that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by `pool.starting`
+
+
+def _end_with_parent() -> None:
+    """A worker must not outlive a killed explorer."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def ready() -> None:
+    """Import what reading will need; the task of a worker that is woken early."""
+    import ccltui.parsers.formats  # noqa: PLC0415
+    import ccltui.parsers.kineto.preview  # noqa: PLC0415
+    import ccltui.parsers.store.column_store  # noqa: F401, PLC0415
+
+
+def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
+    """Leave the beginning of one Kineto file in a directory that is nobody's cache.
+
+    An outcome with an error where there is nothing to show before all is read.
+    """
+    from ccltui.parsers.errors import TraceError, contained  # noqa: PLC0415
+    from ccltui.parsers.kineto.preview import first_look  # noqa: PLC0415
+    from ccltui.parsers.store.column_store import Store  # noqa: PLC0415
+
+    try:
+        with contained(shown):
+            trace = first_look(Path(real_path), shown=shown)
+    except TraceError as error:  # told when the whole file is read
+        return Outcome(error=str(error))
+    key = uuid.uuid4().hex
+    if trace is None or not Store(directory, lasts=False).save(key, trace):
+        return Outcome(error="nothing to show yet")
+    return Outcome(directory, key)
+
+
+def read_one(
+    real_path: str,
+    shown: str,
+    kind: Kind,
+    directories: tuple[Path, ...],
+    beside: Beside | None = None,
+) -> Outcome:
+    """Read one file and store its columns in the first of ``directories`` that takes them."""
+    from ccltui.parsers.errors import TraceError, contained, defect_of, is_of_machine  # noqa: PLC0415
+    from ccltui.parsers.formats import read_file, version_of  # noqa: PLC0415
+    from ccltui.parsers.store.column_store import Store  # noqa: PLC0415
+
+    started = time.perf_counter()
+    last = 0.0
+
+    def progress(bytes_read: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _REPORT_S:
+            last = now
+            _Worker.reports.put((shown, bytes_read))
+
+    path = Path(real_path)
+    try:
+        with contained(shown):
+            other = None if beside is None else Path(beside.real_path)
+            key = Store(directories[0]).key(path, version_of(kind), other)
+            traces = read_file(
+                path,
+                kind,
+                shown=shown,
+                beside=beside,
+                scratch=directories,
+                progress=progress,
+                cancelled=_Worker.stop.is_set,
+            )
+    except TraceError as error:
+        return Outcome(error=str(error), is_lost=is_of_machine(error), defect=defect_of(error))
+    refused = []
+    for directory in directories:
+        try:
+            with contained(shown):
+                Store(directory, lasts=directory == directories[0]).write_parts(key, traces)
+        except TraceError as error:
+            if not isinstance(error.__cause__, OSError):
+                return Outcome(error=str(error), is_lost=True, defect=defect_of(error))
+            refused.append(f"{directory} ({error.__cause__.strerror or error.__cause__})")
+        else:
+            return Outcome(directory, key, time.perf_counter() - started)
+    why = f"its columns cannot be written to {' or '.join(refused)}"
+    return Outcome(error=f"{shown}: {why}", is_lost=True)

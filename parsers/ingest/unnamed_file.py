@@ -1,0 +1,70 @@
+"""Columns of many ranks in one file without a name, for ranks that no cache could take.
+
+Other processes map them by its descriptor. One file a rank, kept open, would need as many
+descriptors as there are ranks, and a folder of files would stay behind when the process is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from ccltui.parsers.columns import RankTrace
+from ccltui.parsers.ingest.rank_transfer import held_open
+from ccltui.parsers.store.file_mapping import PAGE
+from ccltui.parsers.store.layout import KeptFile, Place, columns_of, map_columns
+
+_PIECE = 4 << 20
+
+
+class Pile:
+    """The file; it goes with the last rank that is mapped from it."""
+
+    def __init__(self, directory: Path) -> None:
+        """``directory`` is where it takes room, under no name."""
+        self._directory = directory
+        self._kept: KeptFile | None = None
+
+    def taken(self, trace: RankTrace) -> RankTrace:
+        """The same rank mapped from this file, its own removed.
+
+        Where there is no room its own file is kept open instead.
+        """
+        if trace.place is None:
+            return trace
+        try:
+            place = self._copied(trace.place)
+            columns = map_columns(place, self._file().descriptor)
+        except OSError:
+            return held_open(trace)
+        shutil.rmtree(trace.place.path.parent, ignore_errors=True)
+        return dataclasses.replace(trace, **columns_of(columns), place=place)
+
+    def _copied(self, place: Place) -> Place:
+        """Write the columns at the end. Raises OSError, and then leaves the file as it was."""
+        kept = self._file()
+        end = os.fstat(kept.descriptor).st_size
+        begin = -(-end // PAGE) * PAGE
+        done = begin
+        try:
+            with place.path.open("rb", buffering=0) as file:
+                while piece := file.read(_PIECE):
+                    view = memoryview(piece)
+                    while view:
+                        written = os.pwrite(kept.descriptor, view, done)
+                        view, done = view[written:], done + written
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(kept.descriptor, end)
+            raise
+        return dataclasses.replace(place, kept=kept, begin=begin)
+
+    def _file(self) -> KeptFile:
+        if self._kept is None:
+            with tempfile.TemporaryFile(dir=self._directory, buffering=0) as file:
+                self._kept = KeptFile(os.dup(file.fileno()))
+        return self._kept

@@ -1,0 +1,244 @@
+"""Processes that may be started before it is known what they will read.
+
+Starting one takes longer than finding out what a directory holds, so whoever knows that
+reading will come wakes a pool first. This module imports no reader: a caller that only wakes
+a pool pays for none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import multiprocessing
+import os
+import queue
+import signal
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ccltui.parsers.errors import InternalError, defect_of, internal_error
+from ccltui.parsers.ingest.rank_worker import Outcome, glance_at, read_one, ready, start_worker
+from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus
+
+if TYPE_CHECKING:
+    from ccltui.parsers.found_files import FoundFile
+
+_POLL_S = 0.05
+_SAFE_PATH = "PYTHONSAFEPATH"
+_WOKEN = 2
+"""Processes started ahead where there are CPUs for them and for those that woke them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A file's worker has ended: with an outcome, or by dying (None)."""
+
+    found: FoundFile
+    outcome: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The beginning of a file is there, while the rest is still to be read."""
+
+    found: FoundFile
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Bytes read so far of the files that reported since the last look, by path."""
+
+    done_bytes: dict[str, int] = field(default_factory=dict)
+
+
+class WorkerPool:
+    """At most ``workers`` processes; every file has one to itself while it is read."""
+
+    def __init__(self, workers: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        with _safe_path():  # these start the resource tracker
+            self._reports: Any = context.Queue()
+            self._stop = context.Event()
+        self._workers = workers
+        self._executor = ProcessPoolExecutor(
+            workers,
+            mp_context=context,
+            initializer=start_worker,
+            initargs=(self._reports, self._stop),
+        )
+
+    @classmethod
+    def awake(cls, jobs: int | None = None) -> Self:
+        """A pool whose first processes are starting; ``jobs`` None means one a CPU allowed."""
+        pool = cls(jobs or min(allowed_cpus(), MAX_WORKERS))
+        with starting():
+            for _ in range(min(pool._workers, _WOKEN, max(1, allowed_cpus() - 1))):
+                pool._executor.submit(ready)
+        return pool
+
+    def __enter__(self) -> Self:
+        """Close it in the end."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End every process, also those that still read."""
+        self.close()
+
+    def close(self, *, wait: bool = True) -> None:
+        """End every process, also those that still read; a second time does nothing."""
+        self._stop.set()
+        self._executor.shutdown(wait=wait, cancel_futures=True)
+        self._reports.close()
+        self._reports.cancel_join_thread()
+
+    def run(
+        self,
+        files: Sequence[FoundFile],
+        directories: tuple[Path, ...],
+        limit: int,
+        cancelled: Callable[[], bool],
+        *,
+        glances: Sequence[FoundFile] = (),
+    ) -> Iterator[Done | Read | Seen]:
+        """Read ``files`` in order, at most ``limit`` at once, into the first store that takes it.
+
+        Before that the beginnings of ``glances`` go to the last of ``directories``. Ends early
+        when ``cancelled`` turns true. A process that dies breaks the pool: the files that were
+        being read, and those that were not begun, come back without outcome.
+        """
+        waiting: dict[Future[Outcome], _Task] = {}
+        queued = deque(_glance(found, directories[-1]) for found in glances)
+        queued.extend(_reading(found, directories) for found in files)
+        while queued or waiting:
+            if cancelled():
+                return
+            while queued and len(waiting) < min(limit, self._workers):
+                task = queued.popleft()
+                future = self._submit(task)
+                if future is not None:
+                    waiting[future] = task
+                elif not task.is_glance:
+                    yield Done(task.found, None)
+            done, _ = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            yield Read(_drained(self._reports))
+            for future in done:
+                task = waiting.pop(future)
+                outcome = _outcome(future, task.found.path)
+                if not task.is_glance:
+                    yield Done(task.found, outcome)
+                elif outcome is not None and outcome.error is None:
+                    yield Seen(task.found, outcome)
+
+    def _submit(self, task: _Task) -> Future[Outcome] | None:
+        try:
+            with starting():
+                return self._executor.submit(task.work, *task.arguments)
+        except BrokenProcessPool:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A file, what a process does with it, and whether that is only a look at its beginning."""
+
+    found: FoundFile
+    work: Callable[..., Outcome]
+    arguments: tuple[Any, ...]
+    is_glance: bool
+
+
+def _glance(found: FoundFile, beginnings: Path) -> _Task:
+    return _Task(found, glance_at, (found.real_path, found.path, beginnings), is_glance=True)
+
+
+def _reading(found: FoundFile, directories: tuple[Path, ...]) -> _Task:
+    arguments = (found.real_path, found.path, found.kind, directories, found.beside)
+    return _Task(found, read_one, arguments, is_glance=False)
+
+
+def _outcome(future: Future[Outcome], path: str) -> Outcome | None:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        return None
+    except Exception as error:  # what a worker raises belongs to its own file
+        return _of_error(path, error)
+
+
+def _of_error(path: str, error: Exception) -> Outcome:
+    internal = InternalError(internal_error(error), path=path)
+    internal.__cause__ = error
+    return Outcome(error=str(internal), defect=defect_of(internal))
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[None]:
+    """Processes started here import no main module of the caller's, and hear of no ctrl+c.
+
+    Until they can ignore it themselves, in `deaf_to_interrupts`, they would end with a traceback;
+    what it means the caller decides. Nor do they import anything from the working directory.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it
+    try:
+        with _own_main_module(), _safe_path():
+            yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _safe_path() -> Iterator[None]:
+    """Keep the working directory off the module search path of processes started here.
+
+    It is often a directory of traces, and multiprocessing starts by ``python -c``, which looks
+    there first. The commands set the variable for good; other callers get their own back.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_SAFE_PATH, None)
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+@contextlib.contextmanager
+def _own_main_module() -> Iterator[None]:
+    """Make processes started here import the module of the worker, not the caller's main module.
+
+    That one may be a script without a ``__main__`` check, which would start workers of its own,
+    or no file at all.
+    """
+    main = sys.modules["__main__"]
+    stated = main.__spec__
+    main.__spec__ = importlib.util.find_spec("ccltui.parsers.ingest.rank_worker")
+    try:
+        yield
+    finally:
+        main.__spec__ = stated
+
+
+def _drained(reports: Any) -> dict[str, int]:
+    """Latest bytes of every file that reported since the last look."""
+    latest: dict[str, int] = {}
+    while True:
+        try:
+            path, bytes_read = reports.get_nowait()
+        except (queue.Empty, OSError, EOFError):
+            return latest
+        latest[path] = bytes_read

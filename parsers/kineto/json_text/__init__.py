@@ -1,0 +1,1 @@
+"""Decode JSON text of traces: tokens, buffers, typed events, exact times."""

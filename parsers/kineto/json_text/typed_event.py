@@ -1,0 +1,102 @@
+"""One event of a trace, typed: only the keys that become columns are decoded.
+
+Numbers with a decimal point arrive as their text (``float_hook``), so that times stay
+exact; every other key of a file is skipped by the decoder without building an object.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from ccltui.parsers.kineto.json_text.lenient_json import lenient_json
+
+Scalar = str | int | float | bool | None
+
+
+class Args(msgspec.Struct, gc=False):
+    """The members of ``args`` that are used (names as written by the profiler)."""
+
+    external_id: Any = msgspec.field(name="External id", default=None)
+    correlation: Any = None
+    device: Any = None
+    stream: Any = None
+    bytes: Any = None
+    grid: msgspec.Raw = msgspec.Raw()
+    blocks_per_sm: msgspec.Raw = msgspec.field(name="blocks per SM", default=msgspec.Raw())
+    occupancy: msgspec.Raw = msgspec.field(name="est. achieved occupancy %", default=msgspec.Raw())
+    input_dims: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw())
+    input_type: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw())
+    concrete_inputs: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=msgspec.Raw())
+    collective: Any = msgspec.field(name="Collective name", default=None)
+    in_elems: Any = msgspec.field(name="In msg nelems", default=None)
+    out_elems: Any = msgspec.field(name="Out msg nelems", default=None)
+    dtype: Any = None
+    group_name: Any = msgspec.field(name="Process Group Name", default=None)
+    group_id: Any = msgspec.field(name="Process Group ID", default=None)
+    group_description: Any = msgspec.field(name="Process Group Description", default=None)
+    group_ranks: Any = msgspec.field(name="Process Group Ranks", default=None)
+    group_size: Any = msgspec.field(name="Group size", default=None)
+    in_split: Any = msgspec.field(name="In split size", default=None)
+    out_split: Any = msgspec.field(name="Out split size", default=None)
+    seq: Any = msgspec.field(name="Seq", default=None)
+    record_id: Any = msgspec.field(name="Record function id", default=None)
+    comms_id: Any = msgspec.field(name="Comms Id", default=None)
+    src: Any = msgspec.field(name="Src Rank", default=None)
+    dst: Any = msgspec.field(name="Dst Rank", default=None)
+    is_async: Any = msgspec.field(name="Is asynchronized op", default=None)
+    rank_start: Any = msgspec.field(name="Global rank start", default=None)
+    rank_stride: Any = msgspec.field(name="Global rank stride", default=None)
+    name: Any = None  # of metadata events: the name of a process or thread
+
+
+class Event(msgspec.Struct, gc=False):
+    """One element of ``traceEvents``. ``ts`` and ``dur`` are ints or texts, in microseconds."""
+
+    ph: Scalar = None
+    cat: Scalar = None
+    name: Scalar = None
+    pid: Scalar = None
+    tid: Scalar = None
+    ts: Any = None
+    dur: Any = None
+    args: Args | None = None
+
+
+def text_of_float(text: str) -> str:
+    """A number with a point, left as it was written."""
+    return text
+
+
+batch_decoder = msgspec.json.Decoder(list[Event], float_hook=text_of_float)
+event_decoder = msgspec.json.Decoder(Event, float_hook=text_of_float)
+_args_decoder = msgspec.json.Decoder(Args)
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def decode_lenient(text: bytes) -> Event | None:
+    """One event that strict decoding refuses: NaN, trailing commas, bad UTF-8, odd types.
+
+    None when it cannot be read at all.
+    """
+    try:
+        plain = lenient_json(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(plain, dict):
+        return None
+    fields = {key: plain.get(key) for key in Event.__struct_fields__}
+    for key in ("ph", "cat", "name", "pid", "tid"):
+        if isinstance(fields[key], list | dict):
+            fields[key] = json.dumps(fields[key])
+    args = fields.pop("args")
+    event: Event = msgspec.convert(fields, Event)
+    if isinstance(args, dict):
+        try:
+            # msgspec writes no integer beyond 64 bits, and would lose all other args with it.
+            event.args = _args_decoder.decode(json.dumps(args))
+        except (TypeError, ValueError, RecursionError):
+            event.args = None
+    return event

@@ -1,0 +1,253 @@
+"""Batches of events become the columns of a rank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import NamedTuple
+
+from ccltui.parsers.columns import (
+    GROUPS,
+    CollectiveArgs,
+    Device,
+    Events,
+    Group,
+    ProcessGroup,
+    Strings,
+    Track,
+)
+from ccltui.parsers.kineto.event_list import Batch
+from ccltui.parsers.kineto.json_text.decimal_times import nanoseconds
+from ccltui.parsers.kineto.json_text.typed_event import Event, Scalar
+from ccltui.parsers.kineto.read_notes import Notebook
+from ccltui.parsers.kineto.scanner.accelerator import Scanner, new_scanner
+from ccltui.parsers.kineto.tables.call_inputs import shape_of
+from ccltui.parsers.kineto.tables.event_rows import EventRows, GroupColumns, Part
+from ccltui.parsers.kineto.tables.kernel_join import join_kernels
+
+_GROUP_OF_CATEGORY: dict[str, Group] = {
+    "kernel": "gpu",
+    "gpu_memcpy": "gpu",
+    "gpu_memset": "gpu",
+    "memcpy": "gpu",
+    "memset": "gpu",
+    "gpu_user_annotation": "gpu_annotations",
+    "cuda_sync": "gpu_sync",
+    "cuda_runtime": "runtime",
+    "cuda_driver": "runtime",
+    "hip_runtime": "runtime",
+    "hip_driver": "runtime",
+    "runtime": "runtime",
+    "driver": "runtime",
+    "cpu_op": "cpu_ops",
+    "operator": "cpu_ops",
+    "user_annotation": "annotations",
+    "python_function": "python",
+}
+
+
+def group_of(category: Scalar) -> Group:
+    """Column group of a category, whatever its case; a comma-joined one by its first word."""
+    if not isinstance(category, str):
+        return "other"
+    for part in category.lower().split(","):
+        group = _GROUP_OF_CATEGORY.get(part.strip())
+        if group is not None:
+            return group
+    return "other"
+
+
+class Columns(NamedTuple):
+    """What a builder leaves; see :class:`ccltui.parsers.columns.RankTrace`."""
+
+    events: dict[Group, Events]
+    strings: Strings
+    tracks: tuple[Track, ...]
+    collective_args: CollectiveArgs
+    process_groups: tuple[ProcessGroup, ...]
+
+
+class Builder:
+    """Fills the columns of one rank; see `RankTrace` for what it keeps.
+
+    ``scanner`` is the compiled one when it is in use: it fills most rows itself.
+    """
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._rows = EventRows()
+        self._groups: dict[Group, GroupColumns] = {}
+        self._group_of: dict[Scalar, Group] = {}
+        self._labels: dict[tuple[str, str], str] = {}
+        self._open: dict[tuple[Scalar, Scalar], list[tuple[int, Event]]] = {}
+        self._counts: Counter[tuple[Scalar, Scalar]] = Counter()
+        self.events_kept = 0
+        self.scanner: Scanner | None = new_scanner(
+            self._rows.strings,
+            self._rows.tracks,
+            group_of,
+            shape_of,
+            self._rows.collectives.describe,
+            launch=self._rows.launches.id_of,
+        )
+
+    def add(self, batch: Batch) -> None:
+        """Take one batch: complete events to columns, the rest to counts and labels."""
+        self._counts.update((e.ph, e.cat) for e in batch.events)
+        complete: dict[Group, list[int]] = {}
+        parts: dict[Group, list[Part]] = {}
+        group_of_category = self._group_of
+        for index, event in enumerate(batch.events):
+            phase = event.ph
+            if phase == "X":
+                group = group_of_category.get(event.cat)
+                if group is None:
+                    group = group_of_category[event.cat] = group_of(event.cat)
+                complete.setdefault(group, []).append(index)
+            elif phase in ("B", "E"):
+                self._pair(batch, index, parts)
+            elif phase == "M":
+                self._label(event)
+        for group, indices in complete.items():
+            self._timed(group, indices, batch, parts)
+        if batch.ordinals is not None:
+            self._scanned(parts)
+        for group, pieces in parts.items():
+            if group not in self._groups:
+                self._groups[group] = GroupColumns(group)
+            self._groups[group].append(pieces)
+            self.events_kept += sum(len(piece.ordinals) for piece in pieces)
+
+    def _scanned(self, parts: dict[Group, list[Part]]) -> None:
+        """Rows that the compiled scanner filled while it went over this batch."""
+        assert self.scanner is not None
+        for index, group in enumerate(GROUPS):
+            columns = self.scanner.take(index)
+            if columns is not None:
+                parts.setdefault(group, []).append(Part(columns, columns.pop("ordinal")))
+
+    def _timed(
+        self, group: Group, indices: list[int], batch: Batch, parts: dict[Group, list[Part]]
+    ) -> None:
+        """Complete events with usable times; others are dropped and counted."""
+        events = [batch.events[index] for index in indices]
+        starts = [nanoseconds(event.ts) for event in events]
+        durations = [nanoseconds(event.dur) for event in events]
+        kept = [
+            place
+            for place, (start, duration) in enumerate(zip(starts, durations, strict=True))
+            if start is not None and duration is not None and duration >= 0
+        ]
+        if len(kept) < len(events):
+            self._note_unusable(indices, starts, durations, batch)
+            events = [events[place] for place in kept]
+            starts = [starts[place] for place in kept]
+            durations = [durations[place] for place in kept]
+            indices = [indices[place] for place in kept]
+        if events:
+            ordinals = indices
+            if batch.ordinals is not None:
+                ordinals = [batch.ordinals[index] for index in indices]
+            part = self._rows.part(group, events, starts, durations, ordinals)  # type: ignore[arg-type]
+            parts.setdefault(group, []).append(part)
+
+    def _note_unusable(
+        self,
+        indices: list[int],
+        starts: list[int | None],
+        durations: list[int | None],
+        batch: Batch,
+    ) -> None:
+        unread, negative = [], []
+        for index, start, duration in zip(indices, starts, durations, strict=True):
+            if start is None or duration is None:
+                unread.append(index)
+            elif duration < 0:
+                negative.append(index)
+        self._dropped("bad_time", unread, batch)
+        self._dropped("negative_duration", negative, batch)
+
+    def _dropped(self, code: str, indices: list[int], batch: Batch) -> None:
+        if indices:
+            offset = batch.offset_of(indices[0])
+            self._notebook.add(code, _DROPPED[code], offset, len(indices))
+
+    def _pair(self, batch: Batch, index: int, parts: dict[Group, list[Part]]) -> None:
+        """A begin waits on its thread's stack for its end; the pair is one complete event."""
+        event = batch.events[index]
+        stack = self._open.setdefault((event.pid, event.tid), [])
+        time = nanoseconds(event.ts)
+        if time is None:
+            self._dropped("bad_time", [index], batch)
+        elif event.ph == "B":
+            stack.append((time, event))
+        elif not stack:
+            self._dropped("unmatched_end", [index], batch)
+        else:
+            start, begin = stack.pop()
+            if time < start:
+                self._dropped("negative_duration", [index], batch)
+                return
+            ordinal = index if batch.ordinals is None else batch.ordinals[index]
+            group = group_of(begin.cat)
+            part = self._rows.part(group, [begin], [start], [time - start], [ordinal])
+            parts.setdefault(group, []).append(part)
+
+    def _label(self, event: Event) -> None:
+        name = event.args.name if event.args is not None else None
+        if event.name in ("process_name", "thread_name") and isinstance(name, str):
+            thread = "" if event.name == "process_name" else str(event.tid)
+            self._labels[str(event.pid), thread] = name
+
+    def counts(self) -> dict[str, int]:
+        """Number of events of the file by "phase:category", dropped ones included."""
+        total: Counter[str] = Counter()
+        for (phase, category), number in self._counts.items():
+            total[f"{_name(phase)}:{_name(category)}"] += number
+        if self.scanner is not None:
+            for mark, category_id, number in self.scanner.take_counts():
+                text = self._rows.strings.text_of(category_id) if category_id >= 0 else ""
+                total[f"{mark}:{text}"] += number
+        return dict(total)
+
+    def finish(
+        self, base_ns: int, table: tuple[ProcessGroup, ...], devices: tuple[Device, ...] = ()
+    ) -> Columns:
+        """Everything read, sorted, with absolute times; ``table`` is the file's ``pg_config``.
+
+        Ids are given anew in an order that depends on the content alone, so that the same
+        bytes give the same columns whatever the chunk size. Begins that never ended are noted.
+        """
+        open_begins = sum(len(stack) for stack in self._open.values())
+        if open_begins:
+            message = "begin events without an end are dropped"
+            self._notebook.add("unmatched_begin", message, None, open_begins)
+        if self.scanner is not None:
+            self._rows.collectives.add_described(*self.scanner.take_described())
+        texts = [self._rows.collectives.text_ids()]
+        for columns in self._groups.values():
+            texts += columns.texts()
+        strings, text_ids = self._rows.strings.finish(texts)
+        del texts  # or the columns they show could not be let go
+        tracks, track_ids = self._rows.finish_tracks(self._labels)
+        renumbered = {"name": text_ids, "category": text_ids, "track": track_ids}
+        renumbered["shapes"] = text_ids
+        launches = partial(self._rows.launches.columns, tracks=tracks, devices=devices)
+        events = {
+            group: columns.finish(base_ns, renumbered, launches)
+            for group, columns in sorted(self._groups.items(), key=lambda item: item[0])
+        }
+        args, groups = self._rows.collectives.finish(events, text_ids, table)
+        join_kernels(events, args, strings)
+        return Columns(events, strings, tracks, args, groups)
+
+
+_DROPPED = {
+    "bad_time": "events without a readable ts and dur are dropped",
+    "negative_duration": "events that end before they begin are dropped",
+    "unmatched_end": "end events without their begin are dropped",
+}
+
+
+def _name(value: object) -> str:
+    return "" if value is None else str(value)

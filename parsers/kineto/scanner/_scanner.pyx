@@ -1,0 +1,269 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Compiled scan of trace events into column buffers.
+
+Walks JSON tokens strictly, in any layout and key order. Complete events ("ph": "X") with plain
+members go straight into the buffers of their column group; everything that the scanner does
+not represent (begin and end, metadata, odd types, escapes in names) is left as a span of text
+for the general decoder, and text that is not strict JSON stops it. The general decoder is the
+reference: it sees every event that this one does not.
+
+What an event says of a collective is read by the general decoder too, but once for all events
+that say the same but for their sequence number: the text of those members is the key.
+"""
+
+cimport cython
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+import numpy as np
+
+from ccltui.parsers.kineto.scanner._lexer cimport (
+    MORE, ODD, OK, Bytes, Code, has_high, key_end, nanoseconds, number_end, skip_space,
+    small_integer, string_end, value_end,
+)
+
+cdef enum:
+    GROUPS = 8
+    CATEGORIES = 255
+    TABLE_START = 1024
+    TEXT = 1
+    NUMBER = 2
+    DESCRIPTIONS = 1 << 14  # more distinct ones are left to the general decoder
+    LONGEST_SHAPES = 400    # as in products.py
+    LONGEST_NUMBER = 4000   # beyond 4300 digits Python, and so the general decoder, has no integer
+
+include "_members.pxi"
+include "_tables.pxi"
+include "_rows.pxi"
+include "_ids.pxi"
+include "_said.pxi"
+include "_event.pxi"
+
+
+cdef class Scanner:
+    """Scans chunks of events; one per trace file.
+
+    ``pool`` interns texts (``id_of``), ``tracks`` is the dictionary of track keys,
+    ``group_of`` gives the column group of a category by its index, ``is_shaped`` tells names
+    whose inputs describe a collective (2: its peer too) or a product (3). ``describe`` reads such an event from
+    text: the index of what it says, -2 where it cannot tell. ``launched`` gives the id of a
+    kernel's launch by the texts of its grid, blocks an SM and occupancy. All are shared with the
+    general decoder.
+    """
+
+    cdef _Ids ids
+    cdef _Said said
+    cdef _EventReader reader
+    cdef Rows rows[GROUPS]
+    cdef int64_t *counts         # [128][CATEGORIES + 1]
+    cdef int32_t category_ids[CATEGORIES + 1]
+    cdef int categories
+    cdef Py_ssize_t *spans       # start, end, ordinal of events for the general decoder
+    cdef Py_ssize_t spans_used, spans_room
+    cdef Py_ssize_t ordinal
+    cdef readonly bint ended_inside  # the last scan stopped because its text ended
+
+    def __cinit__(self, pool, tracks, group_of, is_shaped, describe, launched):
+        self.ids = _Ids(pool, tracks, group_of, is_shaped)
+        self.said = _Said(pool, describe, launched)
+        self.reader = _EventReader(self.ids, self.said)
+        self.counts = <int64_t *>calloc(128 * (CATEGORIES + 1), sizeof(int64_t))
+        if self.counts == NULL:
+            raise MemoryError
+        self.category_ids[0] = -1
+        self.categories = 1
+
+    def __dealloc__(self):
+        cdef int group
+        for group in range(GROUPS):
+            _free(&self.rows[group])
+        free(self.counts)
+        free(self.spans)
+
+    def scan(self, bytes text):
+        """Scan events from the start of ``text``: bytes that are done with (0: none).
+
+        Stops before what is incomplete, no event, or not strict JSON. Rows wait in the
+        buffers for :meth:`take`; spans for :meth:`take_spans`.
+        """
+        cdef Bytes base = <Bytes><const char *>text
+        cdef Bytes end = base + len(text)
+        cdef Py_ssize_t done
+        with nogil:
+            done = self._scan(base, end)
+        return done
+
+    def take(self, int group):
+        """Columns of the rows of a group since the last call (copies), None without rows.
+
+        A column in which every row is -1 is left out.
+        """
+        if self.rows[group].used == 0:
+            return None
+        columns = _taken(&self.rows[group])
+        extra = columns.pop("extra", None)
+        if extra is not None:
+            columns["launch" if group == 0 else "shapes"] = extra
+        return columns
+
+    def take_spans(self):
+        """(start, end, ordinal) of the events left to the general decoder since the last call."""
+        cdef Py_ssize_t index
+        spans = [
+            (self.spans[index], self.spans[index + 1], self.spans[index + 2])
+            for index in range(0, self.spans_used, 3)
+        ]
+        self.spans_used = 0
+        self.ordinal = 0
+        return spans
+
+    def take_counts(self):
+        """(phase, category id or -1, number) of the events counted here, once at the end."""
+        cdef int phase, slot
+        return [
+            (chr(phase), self.category_ids[slot], self.counts[phase * (CATEGORIES + 1) + slot])
+            for phase in range(128)
+            for slot in range(self.categories)
+            if self.counts[phase * (CATEGORIES + 1) + slot]
+        ]
+
+    def take_described(self):
+        """What each described row says, its sequence number (-2: that says it too), its operator.
+
+        Once, at the end: the scanner keeps nothing of it.
+        """
+        return self.said.take_described()
+
+    cdef Py_ssize_t _scan(self, Bytes base, Bytes end) except -1 nogil:
+        cdef Bytes p = skip_space(base, end)
+        cdef Bytes start
+        cdef Py_ssize_t done = p - base
+        cdef int code
+        cdef int slot = 0
+        cdef Event event
+        self.ended_inside = False
+        while p < end and p[0] == 123:
+            start = p
+            code = self.reader.read(&p, end, &event)
+            if code != OK:
+                self.ended_inside = code == MORE
+                self.said.odd_labels |= code == ODD
+                break
+            self.said.odd_labels |= event.foreign
+            if event.foreign or event.phase == 66 or event.phase == 69:
+                self._span(start - base, p - base)
+            elif event.phase == 77 and self.said.is_new_label(&event):
+                self._span(start - base, p - base)
+            elif not self._has_slot(&event, &slot):
+                self._span(start - base, p - base)
+            elif event.phase != 88:
+                self._count(&event, slot)
+            elif self._is_plain(&event):
+                self._count(&event, slot)
+                self._row(&event)
+            else:
+                self._span(start - base, p - base)
+            self.ordinal += 1
+            done = p - base
+            p = skip_space(p, end)
+            if p < end and p[0] == 44:
+                p = skip_space(p + 1, end)
+                done = p - base
+        return done
+
+    cdef inline bint _is_plain(self, Event *event) except -1 nogil:
+        """Whether a complete event can be kept here with nothing lost."""
+        cdef int group
+        cdef int shape
+        if not (event.has_start and event.has_duration) or event.duration < 0:
+            return False
+        if not event.has_args:
+            return True
+        group = self.ids.group(event.category)
+        if group != 0 and group != 4 and group != 5:  # gpu, cpu_ops, annotations
+            return True
+        if group == 0 and not self.said.launch(event):
+            return False
+        shape = self.ids.shape(event.name) if group != 0 and event.name >= 0 else 0
+        if shape == 3 and group == 4:
+            self._shapes(event)
+        if event.seen & (1 << A_COLLECTIVE | 1 << A_IN_ELEMS):
+            return self.said.describe(event, 0, STATED, -1)
+        if shape == 0 or shape == 3:
+            return True
+        return self.said.describe(event, STATED, DESCRIBED if shape == 2 else A_CONCRETE, event.name)
+
+    cdef int _shapes(self, Event *event) except -1 nogil:
+        """Keep the shapes of the inputs of a product as a text."""
+        cdef Span *span = &self.said.parts[<int>A_INPUT_DIMS]
+        cdef bint odd = False  # bytes beyond ASCII have made the event foreign before
+        if event.seen >> A_INPUT_DIMS & 1 and span.length <= LONGEST_SHAPES:
+            event.extra = self.ids.text(span.start, span.length, &odd)
+        return 0
+
+    cdef int _row(self, Event *event) except -1 nogil:
+        cdef int group = self.ids.group(event.category)
+        cdef Rows *rows = &self.rows[group]
+        cdef Py_ssize_t at = rows.used
+        cdef Field pid = event.pid
+        cdef Field tid = event.tid
+        if at == rows.room:
+            _grow(rows)
+        if group <= 2:
+            if event.device.kind != 0:
+                pid = event.device
+            if event.stream.kind != 0:
+                tid = event.stream
+        rows.start[at] = event.start
+        rows.duration[at] = event.duration
+        rows.name[at] = event.name
+        rows.category[at] = event.category
+        rows.track[at] = self.ids.track(group <= 2, pid, tid)
+        rows.args[at] = event.described
+        rows.extra[at] = event.extra
+        rows.correlation[at] = event.correlation if event.correlation != 0 else -1
+        rows.external[at] = event.external
+        rows.size[at] = event.size
+        rows.has_args |= event.described != -1
+        rows.has_extra |= event.extra != -1
+        rows.has_correlation |= rows.correlation[at] != -1
+        rows.has_external |= event.external != -1
+        rows.has_size |= event.size != -1
+        rows.ordinal[at] = <int32_t>self.ordinal
+        rows.used = at + 1
+        return 0
+
+    cdef int _span(self, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
+        if self.spans_used == self.spans_room:
+            self.spans_room = self.spans_room * 2 if self.spans_room else 768
+            self.spans = <Py_ssize_t *>_resized(self.spans, self.spans_room * sizeof(Py_ssize_t))
+        self.spans[self.spans_used] = start
+        self.spans[self.spans_used + 1] = end
+        self.spans[self.spans_used + 2] = self.ordinal
+        self.spans_used += 3
+        return 0
+
+    cdef inline bint _has_slot(self, Event *event, int *slot) except -1 nogil:
+        """Whether events of this category are counted here, and in which slot.
+
+        Profilers write a dozen categories. Those beyond the table are left to the general decoder,
+        which counts any number of them.
+        """
+        slot[0] = 0
+        if event.category < 0:
+            return True
+        self.ids.flags(event.category)
+        slot[0] = self.ids.category_slots[event.category]
+        if slot[0] == 0:
+            if self.categories > CATEGORIES:
+                return False
+            slot[0] = self.categories
+            self.categories += 1
+            self.category_ids[slot[0]] = event.category
+            self.ids.category_slots[event.category] = <int16_t>slot[0]
+        return True
+
+    cdef inline int _count(self, Event *event, int slot) noexcept nogil:
+        self.counts[event.phase * (CATEGORIES + 1) + slot] += 1
+        return 0

@@ -1,0 +1,1 @@
+"""Turn decoded events into the tables of a rank."""

@@ -1,0 +1,124 @@
+"""What the recorded inputs and arguments of an operator say of a collective, value by value."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from ccltui.parsers.columns import MISSING
+from ccltui.parsers.kineto.tables.matrix_products import is_product
+
+PARAMS: Final = "record_param_comms"
+POINT_TO_POINT: Final = re.compile(r"c10d::(send|recv)")
+_SHAPED: Final = re.compile(r"(?:_c10d_functional|c10d|nccl|gloo|mpi|ucc|hccl):|record_param_comms")
+_DIGITS: Final = 7  # of a number of ranks
+_MAX_U64: Final = (1 << 64) - 1
+_DIGITS_U64: Final = 20  # of a text: Python refuses to convert thousands of digits
+
+
+def is_shaped(name: object) -> bool:
+    """Whether inputs of an event of this name describe a collective."""
+    return isinstance(name, str) and _SHAPED.match(name) is not None
+
+
+def shape_of(name: str) -> int:
+    """What inputs of an event of this name describe.
+
+    1 a collective, 2 its peer or its splits too, 3 a matrix product, 0 nothing.
+    """
+    if POINT_TO_POINT.match(name) is not None or name == PARAMS:
+        return 2
+    return 1 if is_shaped(name) else 3 if is_product(name) else 0
+
+
+def decoded(raw: msgspec.Raw) -> Any:
+    """The value of an argument, None where it was not recorded or cannot be read."""
+    data = bytes(raw)
+    if not data:
+        return None
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def first_tensor(dims: Any, types: Any) -> tuple[int, str | None]:
+    """Elements and type of the first tensor input (of a tensor list: of all its tensors)."""
+    if not isinstance(dims, list) or not isinstance(types, list):
+        return MISSING, None
+    for shape, kind in zip(dims, types, strict=False):
+        if kind == "TensorList" and isinstance(shape, list) and shape:
+            counts = [_elements(tensor) for tensor in shape]
+            return (MISSING if MISSING in counts else sum(counts)), None
+        if isinstance(kind, str) and kind not in _NO_TENSOR:
+            return _elements(shape), kind
+    return MISSING, None
+
+
+_NO_TENSOR = frozenset({"", "Scalar", "ScalarList", "TensorList", "None", "GenericList"})
+
+
+def _elements(shape: Any) -> int:
+    if not isinstance(shape, list) or not all(isinstance(size, int) for size in shape):
+        return MISSING
+    count = 1
+    for size in shape:
+        count *= size
+    return count if 0 <= count < 1 << 62 else MISSING
+
+
+def peer_of(inputs: Any) -> int:
+    """Third input of c10d::send and c10d::recv_: the peer's rank inside the group."""
+    return count_of(inputs[2]) if isinstance(inputs, list) and len(inputs) > 2 else MISSING
+
+
+def split_and_size(inputs: Any) -> tuple[int, tuple[str | None, str | None]]:
+    """Ranks of the group, and splits in and out, of the inputs of a recorded call.
+
+    Tensors, sequence, group, rank, operation, splits in, splits out; then the size of the group,
+    or since 2024 its first rank, the distance of its ranks and its size.
+    """
+    if not isinstance(inputs, list) or not all(isinstance(value, str) for value in inputs):
+        return MISSING, (None, None)
+    lists = [at for at, text in enumerate(inputs) if text.startswith("[") and text.endswith("]")]
+    if len(lists) != 2 or lists[1] != lists[0] + 1:
+        return MISSING, (None, None)
+    first, last = inputs[lists[0]], inputs[lists[1]]
+    rest = [text for text in inputs[lists[1] + 1 :] if text.isdecimal() and len(text) <= _DIGITS]
+    size = int(rest[2]) if len(rest) >= 3 else int(rest[0]) if len(rest) == 1 else 0
+    return size or MISSING, (first, last)
+
+
+def count_of(value: object) -> int:
+    """A number from -1 on, also as text; -1 for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 1 << 62:
+        return value
+    if isinstance(value, str) and value.isdecimal() and len(value) < 19:
+        return int(value)
+    return MISSING
+
+
+def record_id(value: object) -> int:
+    """The number of an operator in an execution trace; 0 stands for none."""
+    return count_of(value) or MISSING
+
+
+def unsigned(value: object) -> int:
+    """A number of 64 bits without a sign, also as text; 0 for anything else."""
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS_U64:
+        value = int(value)
+    return value if isinstance(value, int) and 0 <= value <= _MAX_U64 else 0
+
+
+def scalar_text(value: object) -> str | None:
+    """Text of a value, None of none."""
+    return None if value is None else str(value)
+
+
+def list_text(value: object) -> str | None:
+    """Split sizes as text; a real list is written the way the profiler writes it."""
+    if value is None or isinstance(value, str):
+        return value or None
+    return str(value)

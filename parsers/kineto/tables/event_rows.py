@@ -1,0 +1,264 @@
+"""Typed events become rows of columns, chunk by chunk, group by group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.parsers.columns import F32, I32, I64, MISSING, Events, Group, Track
+from ccltui.parsers.event_order import by_start
+from ccltui.parsers.kineto.json_text.typed_event import Event, Scalar
+from ccltui.parsers.kineto.scanner.text_ids import StringPool, in_order
+from ccltui.parsers.kineto.tables.collective_rows import CollectiveRows
+from ccltui.parsers.kineto.tables.growing_column import GrowingColumn
+from ccltui.parsers.kineto.tables.launch_shapes import LaunchShapes
+from ccltui.parsers.kineto.tables.matrix_products import ProductShapes
+
+STREAM_GROUPS = frozenset[Group]({"gpu", "gpu_annotations", "gpu_sync"})
+_WITH_ARGS = frozenset[Group]({"gpu", "cpu_ops", "annotations"})
+
+_FIRST_ROWS = 256
+_EXTRA: dict[Group, str] = {"gpu": "launch", "cpu_ops": "shapes"}
+"""What only one group has: ids of launches, texts of the shapes of products."""
+
+TrackKey = tuple[str, Scalar, Scalar]
+
+
+class Part(NamedTuple):
+    """Rows of one group out of one batch; ``ordinals`` is their place in the file."""
+
+    columns: dict[str, Iterable[int]]
+    ordinals: Sequence[int] | I32
+
+
+class GroupColumns:
+    """One group's columns while it is read.
+
+    A column has no rows of its own as long as all events say the same, as most groups do in half
+    of their columns.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self._extra = _EXTRA.get(group)
+        self._is_joined = group == "gpu"  # kernels are given the args of their calls in the end
+        self._kinds: dict[str, type] = dict(Events.COLUMNS)
+        if self._extra is not None:
+            self._kinds[self._extra] = np.int32
+        self._same: dict[str, int] = {}
+        self._columns: dict[str, GrowingColumn] = {}
+        self._rows = 0
+        self._room = _FIRST_ROWS
+
+    def append(self, parts: Sequence[Part]) -> None:
+        """Add the rows of one batch, in the order of the file."""
+        order: npt.NDArray[np.intp] | None = None
+        if len(parts) > 1:
+            ordinals = np.concatenate([np.asarray(part.ordinals, np.int64) for part in parts])
+            order = np.argsort(ordinals, kind="stable")
+        stop = self._rows + sum(len(part.ordinals) for part in parts)
+        self._make_room(stop)
+        for name, dtype in self._kinds.items():
+            pieces = [_array(part.columns.get(name), dtype, len(part.ordinals)) for part in parts]
+            if name not in self._columns and self._says_the_same(name, pieces):
+                continue
+            joined = pieces[0] if order is None else np.concatenate(pieces)[order]
+            self._own(name).rows(self._rows, stop)[:] = joined
+        self._rows = stop
+
+    def _says_the_same(self, name: str, pieces: Sequence[npt.NDArray[Any]]) -> bool:
+        """Whether all rows so far, and those of ``pieces``, have one value."""
+        value = self._same.setdefault(name, int(next(p[0] for p in pieces if len(p))))
+        return all(bool((piece == value).all()) for piece in pieces)
+
+    def _own(self, name: str) -> GrowingColumn:
+        """The column with room for every row, those so far with what they all said."""
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = GrowingColumn(self._kinds[name], self._room)
+            column.rows(0, self._rows)[:] = self._same.pop(name)
+        return column
+
+    def _make_room(self, rows: int) -> None:
+        if rows > self._room:
+            self._room = max(rows, 2 * self._room)
+            for column in self._columns.values():
+                column.make_room(self._room)
+
+    def texts(self) -> list[I32]:
+        """Its columns of text ids."""
+        found = []
+        for name in ("name", "category", "shapes"):
+            if name in self._same:
+                found.append(np.array([self._same[name]], np.int32))
+            elif name in self._columns:
+                found.append(self._columns[name].rows(0, self._rows))
+        return found
+
+    def finish(
+        self,
+        base_ns: int,
+        renumbered: dict[str, I32],
+        launches: Callable[[I32, I32], dict[str, F32]],
+    ) -> Events:
+        """Columns sorted by (start, longer first, place in the file), ids renumbered.
+
+        ``launches`` gives the sparse columns of ids of launches and tracks. A column of one value
+        is a view of that value and cannot be written to, but for ``args`` that may still change.
+        """
+        if self._is_joined or self._same.get("args", MISSING) != MISSING:
+            self._own("args")
+        order = by_start(self._whole("start_ns"), self._whole("dur_ns"))
+        columns: dict[str, Any] = {}
+        for name in list(self._kinds):
+            ids = renumbered.get(name)
+            if name in self._same:
+                value = self._same[name] if ids is None else int(ids[self._same[name]])
+                columns[name] = _repeated(value, self._kinds[name], self._rows)
+                continue
+            column = self._columns.pop(name).rows(0, self._rows)
+            column = column if order is None else column.take(order)
+            columns[name] = column if ids is None else ids[column]
+            del column  # or it would be there beside the next one
+        columns["start_ns"] = _later(columns["start_ns"], base_ns)
+        return Events(**self._with_sparse(columns, launches))
+
+    def _whole(self, name: str) -> npt.NDArray[Any]:
+        column = self._columns.get(name)
+        if column is None:
+            return _repeated(self._same[name], self._kinds[name], self._rows)
+        return column.rows(0, self._rows)
+
+    def _with_sparse(
+        self, columns: dict[str, Any], launches: Callable[[I32, I32], dict[str, F32]]
+    ) -> dict[str, Any]:
+        """Without the column that only this group has, where no row of it says anything."""
+        if self._extra is not None and self._same.get(self._extra) == MISSING:
+            del columns[self._extra]
+        launch = columns.pop("launch", None)
+        return columns if launch is None else columns | launches(launch, columns["track"])
+
+
+class EventRows:
+    """Turns typed events into parts; owns the ids of texts and tracks."""
+
+    def __init__(self) -> None:
+        self.strings = StringPool()
+        self.tracks: dict[TrackKey, int] = {}
+        self.collectives = CollectiveRows(self.strings)
+        self.launches = LaunchShapes()
+        self.products = ProductShapes(self.strings)
+
+    def part(
+        self,
+        group: Group,
+        events: list[Event],
+        starts: Sequence[int],
+        durations: Sequence[int],
+        ordinals: Sequence[int],
+    ) -> Part:
+        """Columns of ``events`` with the times that were read from them, in ns."""
+        text_id = self.strings.id_of
+        args = [event.args for event in events]
+        columns: dict[str, Iterable[int]] = {
+            "start_ns": starts,
+            "dur_ns": durations,
+            "name": [text_id(event.name) for event in events],
+            "category": [text_id(event.cat) for event in events],
+            "track": self._tracks_of(group, events),
+            "correlation": [_identifier(a.correlation) or MISSING if a else MISSING for a in args],
+            "external_id": [_identifier(a.external_id) if a else MISSING for a in args],
+            "bytes": [_identifier(a.bytes) if a else MISSING for a in args],
+        }
+        if group == "gpu":
+            columns["launch"] = self.launches.ids_of(events)
+        if group == "cpu_ops":
+            columns["shapes"] = self.products.ids_of(events)
+        if group in _WITH_ARGS:
+            columns["args"] = self.collectives.rows_of(group, events)
+        return Part(columns, ordinals)
+
+    def _tracks_of(self, group: Group, events: list[Event]) -> list[int]:
+        tracks = self.tracks
+        keys: list[TrackKey] = []
+        if group not in STREAM_GROUPS:
+            keys = [("thread", event.pid, event.tid) for event in events]
+        else:
+            for event in events:
+                args = event.args
+                device = event.pid if args is None or args.device is None else args.device
+                stream = event.tid if args is None or args.stream is None else args.stream
+                keys.append(("stream", _hashable(device), _hashable(stream)))
+        return [tracks.setdefault(key, len(tracks)) for key in keys]
+
+    def finish_tracks(self, labels: dict[tuple[str, str], str]) -> tuple[tuple[Track, ...], I32]:
+        """The rows of the file in a fixed order, and old id -> new id."""
+        keys, renumbered = in_order(self.tracks, len(self.tracks), key=_track_order)
+        return tuple(_track(*key, labels) for key in keys), renumbered
+
+
+def _later(start: I64, base_ns: int) -> I64:
+    if not start.flags.writeable:
+        return start + base_ns
+    start += base_ns
+    return start
+
+
+def _repeated(value: int, dtype: type, rows: int) -> npt.NDArray[Any]:
+    return np.broadcast_to(np.array(value, dtype), (rows,))
+
+
+def _track(kind: str, pid: Scalar, tid: Scalar, labels: dict[tuple[str, str], str]) -> Track:
+    stream = kind == "stream"
+    return Track(
+        kind="stream" if stream else "thread",
+        pid=str(pid),
+        tid=str(tid),
+        device=_small(pid) if stream else MISSING,
+        stream=_small(tid) if stream else MISSING,
+        label=_label(str(pid), str(tid), labels),
+    )
+
+
+def _label(pid: str, tid: str, labels: dict[tuple[str, str], str]) -> str:
+    """Name of a thread; of one that stands for a device, behind the device's name."""
+    process, thread = labels.get((pid, ""), ""), labels.get((pid, tid), "")
+    return f"{process} {thread}".rstrip() if process.startswith("/device:") else thread
+
+
+def _track_order(track: TrackKey) -> tuple[str, ...]:
+    kind, pid, tid = track
+    return kind, str(pid).rjust(12), str(tid).rjust(12), type(pid).__name__, type(tid).__name__
+
+
+def _array(values: Iterable[int] | None, dtype: type, count: int) -> npt.NDArray[Any]:
+    """A column of a part; one that it does not have is all missing."""
+    if values is None:
+        return np.full(count, MISSING, dtype)
+    if isinstance(values, np.ndarray):
+        return values
+    return np.fromiter(values, dtype, count)
+
+
+def _identifier(value: object) -> int:
+    """An id as int64; unsigned ids above 2**63 keep their bits, what is no integer is -1."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return MISSING
+    if -(1 << 63) <= value < 1 << 63:
+        return value
+    return value - (1 << 64) if 0 < value < 1 << 64 else MISSING
+
+
+def _hashable(value: object) -> Scalar:
+    return value if isinstance(value, str | int | float) or value is None else str(value)
+
+
+def _small(value: Scalar) -> int:
+    """A device or stream number, -1 where the file writes something else."""
+    try:
+        number = int(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return MISSING
+    return number if -(1 << 31) <= number < 1 << 31 else MISSING

@@ -1,0 +1,174 @@
+"""Process groups as the profiler writes them: lists in strings, cut lists, tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ccltui.parsers.columns import I32, MISSING, ProcessGroup
+
+_NUMBERS = re.compile(r"-?\d+")
+MAX_RANKS = 1 << 20
+_MAX_DIGITS = 7
+
+_GroupKey = tuple[str, str, tuple[int, ...], bool, int]
+"""Name, description, ranks, whether the list is whole, stated size."""
+
+
+@lru_cache(maxsize=4096)
+def ranks_of_text(text: str) -> tuple[tuple[int, ...], bool]:
+    """Ranks of a list written as text, and whether it is whole.
+
+    The profiler cuts lists after 30 elements and ends them with dots ("[0, 1, ...]").
+    """
+    whole = "..." not in text and "…" not in text
+    numbers = _NUMBERS.findall(text)
+    if any(len(number) > _MAX_DIGITS for number in numbers):
+        return (), whole
+    return _possible([int(number) for number in numbers]), whole
+
+
+def ranks_of(value: object) -> tuple[tuple[int, ...], bool]:
+    """Ranks of a JSON value: a text or a real list. ``((), True)`` where there are none."""
+    if isinstance(value, str):
+        return ranks_of_text(value)
+    if isinstance(value, Sequence):
+        return _possible([rank for rank in value if isinstance(rank, int)]), True
+    return (), True
+
+
+def _possible(ranks: Sequence[int]) -> tuple[int, ...]:
+    """The ranks, or none of them where one cannot be a rank."""
+    return tuple(ranks) if all(0 <= rank < MAX_RANKS for rank in ranks) else ()
+
+
+def _size(value: object) -> int:
+    """A number of ranks, MISSING for anything that cannot be one."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_RANKS:
+        return value
+    return MISSING
+
+
+class GroupTable:
+    """Distinct process groups of one rank: those used by events, completed from the table."""
+
+    def __init__(self) -> None:
+        self._ids: dict[_GroupKey, int] = {}
+
+    def id_of(
+        self,
+        name: object,
+        description: object,
+        ranks: object,
+        *,
+        size: object = None,
+        start: object = None,
+        stride: object = None,
+    ) -> int:
+        """Id of the group an event names; -1 when it names none."""
+        numbers, whole = ranks_of(ranks)
+        count = _size(size)
+        if (not numbers or not whole) and count > 1:
+            numbers, whole = _from_stride(start, stride, count) or (numbers, whole)
+        if name is None and not numbers:
+            return MISSING
+        key = (_text(name), _text(description), numbers, whole, count)
+        return self._ids.setdefault(key, len(self._ids))
+
+    def finish(
+        self, ids: I32, rows: I32, table: Sequence[ProcessGroup]
+    ) -> tuple[I32, tuple[ProcessGroup, ...]]:
+        """``ids`` renumbered by the first of ``rows`` that refers to them, and the groups.
+
+        First those that rows use, then others of ``table``. Ids that turn out to be one group
+        share a number: a call that waits names its group without ranks. What no row uses
+        becomes -1.
+        """
+        keys = list(self._ids)
+        order = _by_first_use(ids, rows)
+        known = _known_by_name([keys[index] for index in order], table)
+        numbers: dict[ProcessGroup, int] = {}
+        renumbered = np.full(len(keys) + 1, MISSING, np.int32)
+        for index in order:
+            group = _completed(keys[index], known.get(keys[index][0]))
+            renumbered[index] = numbers.setdefault(group, len(numbers))
+        for group in table:
+            numbers.setdefault(group, len(numbers))
+        return renumbered[ids], tuple(numbers)
+
+
+def _by_first_use(ids: I32, rows: I32) -> list[int]:
+    """Distinct ``ids`` from 0 in the order in which ``rows``, indices of them, first use them."""
+    first = np.full(len(ids), len(rows), np.int32)
+    first[rows[::-1]] = np.arange(len(rows), dtype=np.int32)[::-1]
+    ordered = np.argsort(first, kind="stable")
+    used = ordered[first[ordered] < len(rows)]
+    return [group for group in dict.fromkeys(ids[used].tolist()) if group >= 0]
+
+
+def _known_by_name(
+    keys: Sequence[_GroupKey], table: Sequence[ProcessGroup]
+) -> dict[str, ProcessGroup]:
+    """For each name the group of ``table``, else the only one that events spell out."""
+    known: dict[str, ProcessGroup] = {}
+    for group in table:
+        known.setdefault(group.name, group)
+    spelled: dict[str, set[tuple[str, tuple[int, ...]]]] = {}
+    for name, description, ranks, whole, _ in keys:
+        if ranks and whole:
+            spelled.setdefault(name, set()).add((description, ranks))
+    for name, groups in spelled.items():
+        if len(groups) == 1:
+            description, ranks = next(iter(groups))
+            known.setdefault(name, ProcessGroup(name, description, ranks, len(ranks)))
+    return known
+
+
+def groups_of_config(value: object) -> tuple[ProcessGroup, ...]:
+    """The ``pg_config`` table; entries that are no objects are passed over."""
+    if not isinstance(value, list):
+        return ()
+    groups = []
+    for entry in value:
+        if not isinstance(entry, dict):
+            continue
+        ranks, whole = ranks_of(entry.get("ranks"))
+        size = _size(entry.get("pg_size", entry.get("group_size")))
+        groups.append(
+            ProcessGroup(
+                name=_text(entry.get("pg_name")),
+                description=_text(entry.get("pg_desc", entry.get("uid"))),
+                ranks=ranks if whole else (),
+                size=size if size > 0 else (len(ranks) if whole and ranks else MISSING),
+                backend=_text(entry.get("backend_config", entry.get("backend"))),
+            )
+        )
+    return tuple(groups)
+
+
+def _completed(key: _GroupKey, known: ProcessGroup | None) -> ProcessGroup:
+    name, description, ranks, whole, size = key
+    if (not whole or not ranks) and known is not None:
+        ranks, whole = known.ranks, True
+    return ProcessGroup(
+        name=name,
+        description=description or ("" if known is None else known.description),
+        ranks=ranks if whole else (),
+        size=len(ranks) if whole and ranks else size,
+        backend="" if known is None else known.backend,
+    )
+
+
+def _from_stride(start: object, stride: object, size: int) -> tuple[tuple[int, ...], bool] | None:
+    if not isinstance(start, int) or not isinstance(stride, int) or stride < 1 or start < 0:
+        return None
+    if size > MAX_RANKS:
+        return None
+    return _possible(range(start, start + stride * size, stride)), True
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)

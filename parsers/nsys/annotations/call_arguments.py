@@ -1,0 +1,164 @@
+"""Which call of NCCL each of a rank's ranges is, and which call made each of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.parsers.columns import I32, I64, MISSING, Bool
+from ccltui.parsers.nsys.annotations.communicators import Communicators
+from ccltui.parsers.nsys.annotations.nccl_ranges import (
+    GROUPS,
+    ArgsTable,
+    Call,
+    Issued,
+    assign,
+    issued_of,
+)
+from ccltui.parsers.nsys.sqlite.table_rows import Owner, TableRows
+
+_PIECE_ROWS: Final = 1 << 18
+_SLOTS: Final = 1 << 20
+_RANGE_COLUMNS: Final = ("start_ns", "dur_ns", "name", "payload", "track")
+
+Columns = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RankTables:
+    """The tables of a file, and whose rows are a rank's (None: all of them)."""
+
+    ranges: TableRows
+    calls: TableRows
+    kernels: TableRows
+    threads: set[Owner] | None
+    streams: set[Owner] | None
+
+
+@dataclass(slots=True)
+class RankArgs:
+    """The arguments of a rank's calls: rows of ``table`` for its ranges and its kernels.
+
+    In the order of the tables; None where there are none.
+    """
+
+    table: ArgsTable
+    ranges: I32 | None = None
+    kernels: I32 | None = None
+
+    @classmethod
+    def of(cls, found: Communicators, rank: RankTables) -> RankArgs:
+        """The arguments that the ranges of NCCL state."""
+        args = cls(ArgsTable(found.num_ranks))
+        is_nccl = found.names.is_nccl()
+        if not is_nccl.any():
+            return args
+        num_rows, rows, columns = _nccl_ranges(is_nccl, rank)
+        if not len(rows):
+            return args
+        pairs = (columns["name"].astype(np.int64) << 32) + columns["payload"] + 1
+        distinct, which = np.unique(pairs, return_inverse=True)
+        keys = [(pair >> 32, (pair & 0xFFFF_FFFF) - 1) for pair in distinct.tolist()]
+        calls = [found.call(key) for key in keys]
+        of_key = [MISSING if call is None else args.table.of_call(call) for call in calls]
+        args.ranges = np.full(num_rows, MISSING, np.int32)
+        args.ranges[rows] = np.array(of_key, np.int32)[which]
+        texts = [found.names.ranges[name].text for name, _ in keys]
+        issued = _issued(columns, which, list(zip(texts, calls, strict=True)))
+        args.kernels = _args_of_kernels(args.table, issued, rank)
+        return args
+
+
+def _nccl_ranges(is_nccl: Bool, rank: RankTables) -> tuple[int, I64, Columns]:
+    """How many ranges a rank has, which rows are of NCCL's domain, and the columns of those."""
+    found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _RANGE_COLUMNS}
+    rows, done = [np.empty(0, np.int64)], 0
+    every = (rank.ranges.pieces(name, rank.threads, _PIECE_ROWS) for name in _RANGE_COLUMNS)
+    for pieces in zip(*every, strict=True):
+        columns = dict(zip(_RANGE_COLUMNS, pieces, strict=True))
+        some = np.flatnonzero(is_nccl[columns["name"]])
+        rows.append(some + done)
+        done += len(columns["name"])
+        for name, column in columns.items():
+            found[name].append(column[some])
+    joined = {name: np.concatenate(parts) for name, parts in found.items()} if done else {}
+    return done, np.concatenate(rows), joined
+
+
+def _issued(
+    columns: Columns, which: I64, known: Sequence[tuple[str, Call | None]]
+) -> dict[int, Issued]:
+    """What each thread (a track of the ranges) issued; ``known[which]``: name and call of rows."""
+    start, end = columns["start_ns"], columns["start_ns"] + columns["dur_ns"]
+    is_group = np.array([name in GROUPS for name, _ in known])
+    is_call = np.array([call is not None for _, call in known])
+    alone = [() if call is None else (call,) for _, call in known]
+    order = np.lexsort((-end, start))
+    issued = {}
+    for track in np.unique(columns["track"]).tolist():
+        rows = order[columns["track"][order] == track]
+        if is_group[which[rows]].any():
+            entries = [(int(start[r]), int(end[r]), *known[which[r]]) for r in rows.tolist()]
+            issued[track] = issued_of(entries)
+        else:
+            rows = rows[is_call[which[rows]]]
+            issued[track] = Issued(start[rows], end[rows], which[rows], alone)
+    return issued
+
+
+def _args_of_kernels(
+    table: ArgsTable, issued: Mapping[int, Issued], rank: RankTables
+) -> I32 | None:
+    """Arguments of NCCL's kernels, told by where and when they were launched."""
+    by_library = np.array(["nccl" in text.lower() for text in rank.kernels.texts] or [False])
+    if not by_library.any() or not issued:
+        return None
+    correlation = rank.kernels.column("correlation", rank.streams)
+    is_library = by_library[rank.kernels.column("name", rank.streams)]
+    rows = np.flatnonzero(is_library & (correlation >= 0))
+    args = np.full(len(correlation), MISSING, np.int32)
+    work = _processes(rank.kernels)[rank.kernels.column("track", rank.streams)[rows]]
+    track, start, end = _launches(_pair(work, correlation[rows]), rank)
+    for number, calls in issued.items():
+        thread = rank.ranges.tracks[number]
+        same = np.array([*(key == thread for key in rank.calls.tracks), False], np.bool_)
+        mine = np.flatnonzero(same[track])
+        args[rows[mine]] = assign(calls, start[mine], end[mine], table)
+    return args
+
+
+def _processes(table: TableRows) -> I64:
+    """The process of each track of a table."""
+    return np.array([key[1] for key in table.tracks], np.int64)
+
+
+def _launches(work: I64, rank: RankTables) -> tuple[I32, I64, I64]:
+    """Track, start and end of the API call of each piece of work, the track -1 where none.
+
+    ``work`` are pairs of process and correlation: the correlation alone repeats between
+    processes. Calls are many, so they are looked through piece by piece.
+    """
+    known, index = np.unique(work, return_inverse=True)
+    tracks = np.full(len(known), MISSING, np.int32)
+    starts, ends = np.zeros(len(known), np.int64), np.zeros(len(known), np.int64)
+    of_track = _processes(rank.calls)
+    is_wanted = np.zeros(_SLOTS, np.bool_)
+    is_wanted[work & (_SLOTS - 1)] = True  # few calls pass, and those are compared
+    names = ("correlation", "track", "start_ns", "dur_ns")
+    every = (rank.calls.pieces(name, rank.threads, _PIECE_ROWS) for name in names)
+    for correlation, track, start, dur in zip(*every, strict=True):
+        rows = np.flatnonzero(is_wanted[correlation & (_SLOTS - 1)] & (correlation >= 0))
+        keys = _pair(of_track[track[rows]], correlation[rows])
+        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        fresh = np.flatnonzero((known[at] == keys) & (tracks[at] < 0))[::-1]
+        at, rows = at[fresh], rows[fresh]  # of several the first, which is written last
+        tracks[at], starts[at], ends[at] = track[rows], start[rows], start[rows] + dur[rows]
+    return tracks[index], starts[index], ends[index]
+
+
+def _pair(process: I64, correlation: I64) -> I64:
+    return process << 40 | correlation & ((1 << 40) - 1)

@@ -1,0 +1,61 @@
+"""The texts behind the names of a file's events, looked up only for ids that events use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ccltui.parsers.columns import MISSING, Bool, Strings
+from ccltui.parsers.nsys.annotations.nvtx import NCCL, RangeName, Ranges, range_name
+from ccltui.parsers.nsys.annotations.nvtx_payloads import PayloadSchemas
+from ccltui.parsers.nsys.sqlite.database import Database
+from ccltui.parsers.nsys.sqlite.table_rows import TableRows
+
+
+class FileNames:
+    """Names of ranges by number, their payloads, and the ids of all texts of the file."""
+
+    def __init__(self, ranges: list[RangeName], payloads: list[Mapping[str, Any]]) -> None:
+        self.ranges = ranges
+        self.payloads = payloads
+        self.ids: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, database: Database, tables: Sequence[TableRows], ranges: Ranges) -> FileNames:
+        """Look up every text that the tables refer to; they get their ``texts``."""
+        wanted = [key[1] for table in tables for key in table.names if key[0] == "id"]
+        wanted += [key[2] for key in ranges.rows.names if isinstance(key[2], int)]
+        wanted += [name for name in ranges.domains.values() if isinstance(name, int)]
+        wanted += [content for content in ranges.payloads if isinstance(content, int)]
+        found = database.texts([number for number in wanted if number != MISSING])
+        for table in tables:
+            table.texts = [
+                key[1] if key[0] == "text" else found.get(key[1], "") for key in table.names
+            ]
+        named = [range_name(key, ranges, found) for key in ranges.rows.names]
+        ranges.rows.texts = [name.shown for name in named]
+        schemas = PayloadSchemas.of(database)
+        return cls(named, [schemas.members(content, found) for content in ranges.payloads])
+
+    def is_operator(self) -> Bool:
+        """Which names of ranges are those of operators, bool."""
+        return np.array([name.is_operator for name in self.ranges] or [False], np.bool_)
+
+    def is_nccl(self) -> Bool:
+        """Which names of ranges are of NCCL's domain, bool."""
+        return np.array([name.domain == NCCL for name in self.ranges] or [False], np.bool_)
+
+    def finish(self, tables: Sequence[TableRows], further: Iterable[str]) -> Strings:
+        """All texts, sorted; the tables get the ids of their names."""
+        ordered = sorted({*further, *(text for table in tables for text in table.texts)})
+        self.ids = {text: index for index, text in enumerate(ordered)}
+        for table in tables:
+            # A string that was looked for in vain has an empty text; a missing id has none.
+            ids = [
+                MISSING if key == ("id", MISSING) else self.ids[text]
+                for key, text in zip(table.names, table.texts, strict=True)
+            ]
+            table.final = np.array(ids, np.int32)
+        return Strings.of(ordered)

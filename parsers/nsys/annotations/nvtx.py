@@ -1,0 +1,179 @@
+"""NVTX ranges: what the program itself says it is doing, NCCL among it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from ccltui.parsers.columns import I32, I64, MISSING
+from ccltui.parsers.nsys.annotations.nvtx_payloads import Content
+from ccltui.parsers.nsys.sqlite.database import Database
+from ccltui.parsers.nsys.sqlite.export_schema import DOMAIN_CREATED, NVTX, RANGES
+from ccltui.parsers.nsys.sqlite.spill import Scratch, Spill
+from ccltui.parsers.nsys.sqlite.table_rows import Pairs, TableRows, ThreadIds, process_of
+from ccltui.parsers.nsys.sqlite.table_scans import Numbers, Texts, new_numbers, new_texts
+
+_COLUMNS: Final = (
+    *("start", "end", "eventType", "globalTid", "domainId", "textId", "jsonTextId"),
+    *("text", "jsonText", "binaryData"),
+)
+_PROFILER_IDS: Final = (", op_id = ", ", seq = ")
+_MARKS: Final = (b", op_id = ", b", seq = ")
+_SPILLED: Final = {
+    **{"start_ns": np.int64, "dur_ns": np.int64, "name": np.int32, "track": np.int32},
+    "payload": np.int32,
+}
+NCCL: Final = "NCCL"
+
+
+@dataclass(slots=True)
+class Ranges:
+    """Every closed range of a file. ``payloads`` are the distinct ones.
+
+    ``stated``: which names have which payloads, in order of appearance.
+    """
+
+    rows: TableRows
+    domains: dict[tuple[int, int], str | int] = field(default_factory=dict)
+    payloads: list[Content] = field(default_factory=list)
+    stated: list[tuple[int, int]] = field(default_factory=list)
+
+
+class _Choice:
+    """Numbers for what is either a text or the id of a string."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self._strings: Numbers = new_numbers()
+        self._either = Pairs()
+
+    def of(self, text: I64, string_id: I64) -> I32:
+        """Numbers; ``text`` goes before the id where there is one (it is not -1)."""
+        is_string = text == MISSING
+        numbers = np.where(is_string, self._strings.of(string_id), text).astype(np.int32)
+        return self._either.of(is_string.astype(np.int32), numbers)
+
+    def values(self) -> list[tuple[str | int, bool]]:
+        """What the numbers stand for, and whether a text was cut; id -1 for neither."""
+        texts = [(t.decode("utf-8", "replace"), was_cut) for t, was_cut in self._texts.values()]
+        strings = self._strings.values().tolist()
+        return [(strings[n], False) if kind else texts[n] for kind, n in self._either.values()]
+
+
+class _Contents:
+    """Numbers for payloads: text, the id of a string, or bytes, whichever a range has."""
+
+    def __init__(self) -> None:
+        self.json, self.blobs = new_texts(), new_texts(blobs=True)
+        self._strings: Numbers = new_numbers()
+        self._any = Pairs()
+
+    def of(self, json: I64, string_id: I64, blob: I64) -> I32:
+        """Numbers, -1 where a range has none."""
+        kinds = np.select([json >= 0, string_id >= 0, blob >= 0], [_JSON, _STRING, _BLOB], MISSING)
+        numbers = np.select(
+            [kinds == _JSON, kinds == _STRING], [json, self._strings.of(string_id)], blob
+        )
+        found = np.full(len(json), MISSING, np.int32)
+        rows = kinds >= 0
+        found[rows] = self._any.of(kinds[rows].astype(np.int32), numbers[rows].astype(np.int32))
+        return found
+
+    def values(self) -> list[Content]:
+        """What the numbers stand for."""
+        json = [text.decode("utf-8", "replace") for text, _ in self.json.values()]
+        strings = self._strings.values().tolist()
+        known = {_JSON: json, _STRING: strings, _BLOB: [blob for blob, _ in self.blobs.values()]}
+        return [known[kind][number] for kind, number in self._any.values()]
+
+
+_JSON, _STRING, _BLOB = range(3)
+
+
+def read_ranges(database: Database, scratch: Scratch, progress: Callable[[int], None]) -> Ranges:
+    """Read all ranges; ``progress`` gets the number of rows of each block."""
+    ranges = Ranges(TableRows(Spill(scratch, _SPILLED)))
+    contents = _Contents()
+    texts = {"text": new_texts(_MARKS), "jsonText": contents.json, "binaryData": contents.blobs}
+    titles = _Choice(texts["text"])
+    threads, places, names, stated = ThreadIds(), _Places(), Pairs(), Pairs()
+    only = ("eventType", (*RANGES, DOMAIN_CREATED))
+    created: dict[tuple[int, int], int] = {}
+    for numbers in database.numbers(NVTX, _COLUMNS, texts, only):
+        start, end, event, thread, domain, text_id, json_id, text, json, blob = numbers
+        track, owner = threads.of(thread)
+        title = titles.of(text, text_id)
+        name = names.of(places.of(owner, domain), title)
+        payload = contents.of(json, json_id, blob)
+        found = np.flatnonzero(event == DOMAIN_CREATED)
+        for row in found.tolist():
+            key = (int(process_of(thread[row : row + 1])[0]), int(domain[row]))
+            created[key] = int(title[row])
+        rows = event != DOMAIN_CREATED if len(found) else slice(None)
+        has_content = payload >= 0
+        stated.of(name[has_content], payload[has_content])
+        ranges.rows.append(
+            start[rows], end[rows], owner[rows], name=name[rows], track=track[rows],
+            payload=payload[rows],
+        )  # fmt: skip
+        progress(len(start))
+    known = titles.values()
+    owners, domains = threads.owners(), places.domains()
+    of_place = [(owners[owner][0], domains[number]) for owner, number in places.values()]
+    ranges.rows.names = [(*of_place[place], *known[title]) for place, title in names.values()]
+    ranges.rows.tracks, ranges.rows.owners = threads.tracks(), owners
+    ranges.domains = {key: known[title][0] for key, title in created.items()}
+    ranges.payloads = contents.values()
+    ranges.stated = stated.values()
+    return ranges
+
+
+class _Places:
+    """Numbers for domains of processes."""
+
+    def __init__(self) -> None:
+        self._domains, self._pairs = new_numbers(), Pairs()
+
+    def of(self, process: I32, domain: I64) -> I32:
+        return self._pairs.of(process, self._domains.of(domain))
+
+    def values(self) -> list[tuple[int, int]]:
+        """Number of the process and of the domain."""
+        return self._pairs.values()
+
+    def domains(self) -> list[int]:
+        found: list[int] = self._domains.values().tolist()
+        return found
+
+
+def cut(text: str) -> tuple[str, bool]:
+    """A range's name without the ids that PyTorch's ``emit_nvtx`` adds, and whether it had any."""
+    ends = [at for mark in _PROFILER_IDS if (at := text.find(mark)) >= 0]
+    return (text[: min(ends)], True) if ends else (text, False)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeName:
+    """The full name of a range, "" as the domain where it is the default one."""
+
+    domain: str
+    text: str
+    is_operator: bool
+
+    @property
+    def shown(self) -> str:
+        """``domain:text``, the default domain bare, as nsys writes it."""
+        return f"{self.domain}:{self.text}" if self.domain else self.text.removeprefix(":")
+
+
+def range_name(key: tuple[Any, ...], ranges: Ranges, texts: dict[int, str]) -> RangeName:
+    """What the name of a range's key is, once the strings of the file are known."""
+    process, number, told, was_cut = key
+    name, has_ids = cut(texts.get(told, "")) if isinstance(told, int) else (told, was_cut)
+    known = ranges.domains.get((process, number), "")
+    domain = texts.get(known, "") if isinstance(known, int) else known
+    # What a profiler records of a backend is no operator: it only repeats one.
+    return RangeName(domain, name, has_ids and not name.startswith(("nccl:", "gloo:")))

@@ -1,0 +1,258 @@
+"""The tables of a file become its ranks: names and tracks get their final ids, calls their args."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.parsers.columns import (
+    I32,
+    MISSING,
+    Events,
+    Group,
+    Note,
+    RankTrace,
+    Samples,
+    SourceFile,
+    Strings,
+    Track,
+)
+from ccltui.parsers.nsys.annotations.call_arguments import RankArgs, RankTables
+from ccltui.parsers.nsys.annotations.capture_session import (
+    Identity,
+    Part,
+    Session,
+    devices_of,
+    gpu_of,
+    identities,
+    part_names,
+)
+from ccltui.parsers.nsys.annotations.communicators import Communicators
+from ccltui.parsers.nsys.annotations.event_names import FileNames
+from ccltui.parsers.nsys.annotations.nvtx import Ranges
+from ccltui.parsers.nsys.gpu_samples import CounterRows
+from ccltui.parsers.nsys.spilled_events import Segment, SpilledEvents
+from ccltui.parsers.nsys.sqlite.database import Database
+from ccltui.parsers.nsys.sqlite.table_rows import Owner, TableRows, TrackKey
+
+_CATEGORIES = (
+    *("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "cuda_runtime", "cuda_driver"),
+    *("cuda_graph", "nvtx", "osrt"),
+)
+
+
+@dataclass(slots=True)
+class Tables:
+    """Everything that was read of a file, before it is divided into ranks."""
+
+    kernels: TableRows
+    copies: TableRows
+    fills: TableRows
+    waits: TableRows
+    graphs: TableRows
+    calls: TableRows
+    ranges: Ranges
+    os_calls: TableRows
+    counters: CounterRows
+    session: Session
+    environment: Mapping[str, int]
+    mpi: Mapping[int, int]
+    notes: list[Note]
+
+    def all(self) -> list[TableRows]:
+        """Every table of events."""
+        streams = [self.kernels, self.copies, self.fills, self.waits, self.graphs]
+        return [*streams, self.calls, self.ranges.rows, self.os_calls]
+
+
+class Ranks(Sequence[RankTrace]):
+    """The ranks of a file in order of (process, device), each made whenever it is asked for.
+
+    Their columns lie on disk, and one that is asked for is read anew.
+    """
+
+    def __init__(self, database: Database, tables: Tables, source: SourceFile) -> None:
+        self._tables = tables
+        self._source = source
+        every = tables.all()
+        named = [table for table in every if table is not tables.ranges.rows]
+        self._names = FileNames.of(database, named, tables.ranges)
+        self._parts, self._home = _parts(tables)
+        self._communicators = Communicators.of(tables.ranges, self._names, self._parts)
+        members = self._communicators.members
+        self._known = identities(self._parts, members, tables.environment, tables.mpi)
+        self._devices = [devices_of(database, part) for part in self._parts]
+        self._gpus = [gpu_of(database, part) for part in self._parts]
+        further = (*_CATEGORIES, *self._communicators.texts(), *tables.counters.names)
+        self._strings: Strings = self._names.finish(every, further)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    @overload
+    def __getitem__(self, index: int) -> RankTrace: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RankTrace]: ...
+    def __getitem__(self, index: int | slice) -> RankTrace | Sequence[RankTrace]:
+        """One rank. Raises OSError where its columns cannot be read back."""
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        return self._rank(range(len(self))[index])
+
+    @property
+    def num_events(self) -> int:
+        """Events of the file, those of no rank included."""
+        return sum(sum(table.spill.owners().values()) for table in self._tables.all())
+
+    def _rank(self, index: int) -> RankTrace:
+        part, parts = self._parts[index], len(self._parts)
+        identity = self._known[part]
+        streams = self._streams_of(index)
+        threads = _threads_of(part)
+        tables = self._tables
+        args = RankArgs.of(
+            self._communicators,
+            RankTables(tables.ranges.rows, tables.calls, tables.kernels, threads, streams),
+        )
+        devices = self._devices[index]
+        sms = devices[0].num_sms if devices else MISSING
+        tracks, events = self._events(streams, threads, args, sms)
+        name = part_names(self._parts)[index] if parts > 1 else ""
+        return RankTrace(
+            source=msgspec.structs.replace(self._source, part=index, parts=parts, part_name=name),
+            rank=identity.rank,
+            rank_source=identity.source,
+            strings=self._strings,
+            events=events,
+            collective_args=self._communicators.finish(args.table, self._known),
+            tracks=tuple(_track(key) for key in tracks),
+            process_groups=self._communicators.groups(self._known),
+            devices=devices,
+            world_size=identity.world_size,
+            backend="nccl" if self._communicators.members or args.table else "",
+            host=tables.session.host,
+            base_ns=tables.session.start_ns or 0,
+            counts={group: len(rows) for group, rows in events.items()},
+            notes=_notes_of(tables, identity, parts),
+            samples=self._samples(self._gpus[index]),
+        )
+
+    def _samples(self, gpu: int) -> Samples:
+        counters = self._tables.counters
+        ids = np.array([self._names.ids[name] for name in counters.names], np.int32)
+        return counters.of_gpu(gpu, ids, self._tables.session.start_ns or 0)
+
+    def _streams_of(self, index: int) -> set[Owner] | None:
+        """Whose streams belong to a rank; None, all, where nothing ran on a device."""
+        if self._parts[index].device == MISSING:
+            return None
+        return {owner for owner, home in self._home.items() if home == index}
+
+    def _events(
+        self, streams: set[Owner] | None, threads: set[Owner] | None, args: RankArgs, sms: int
+    ) -> tuple[list[TrackKey], dict[Group, Events]]:
+        """The tracks of a rank and its events by group."""
+        tables, base_ns = self._tables, self._tables.session.start_ns or 0
+        tracks: dict[TrackKey, int] = {}
+        operators = self._names.is_operator()
+        chosen = operators[tables.ranges.rows.column("name", threads)]
+
+        def segment(
+            table: TableRows,
+            owners: set[Owner] | None,
+            *categories: str,
+            rows: npt.NDArray[np.bool_] | None = None,
+            args: I32 | None = None,
+        ) -> Segment:
+            numbers = _numbers(table, owners, tracks)
+            ids = [self._names.ids[category] for category in categories]
+            return Segment(table, owners, numbers, (ids[0], ids[-1]), rows, args)
+
+        ranges = tables.ranges.rows
+        groups: dict[Group, list[Segment]] = {
+            "gpu": [
+                segment(tables.kernels, streams, "kernel", args=args.kernels),
+                segment(tables.copies, streams, "gpu_memcpy"),
+                segment(tables.fills, streams, "gpu_memset"),
+            ],
+            "gpu_sync": [segment(tables.waits, streams, "cuda_sync")],
+            "runtime": [segment(tables.calls, threads, "cuda_runtime", "cuda_driver")],
+            "annotations": [segment(ranges, threads, "nvtx", rows=~chosen, args=args.ranges)],
+            "cpu_ops": [segment(ranges, threads, "nvtx", rows=chosen, args=args.ranges)],
+            "other": [
+                segment(tables.os_calls, threads, "osrt"),
+                segment(tables.graphs, streams, "cuda_graph"),
+            ],
+        }
+        events: dict[Group, Events] = {
+            group: SpilledEvents(segments, base_ns, sms)
+            for group, segments in groups.items()
+            if any(one.count for one in segments)
+        }
+        return list(tracks), events
+
+
+def _numbers(table: TableRows, owners: set[Owner] | None, tracks: dict[TrackKey, int]) -> I32:
+    """Numbers of a table's tracks among ``tracks``, to which those of ``owners`` are added."""
+    own = [
+        tracks.setdefault(key, len(tracks)) if owners is None or _owner(key) in owners else MISSING
+        for key in table.tracks
+    ]
+    return np.array(own, np.int32)
+
+
+def _owner(key: TrackKey) -> Owner:
+    kind, process, device, _ = key
+    return (process, device if kind == "stream" else MISSING)
+
+
+def _notes_of(tables: Tables, identity: Identity, num_parts: int) -> tuple[Note, ...]:
+    notes = list(tables.notes)
+    if tables.session.start_ns is None:
+        message = "the file does not state when it began: its times count from its own zero"
+        notes.append(Note("no_session_start", message))
+    if identity.source == "environment" and num_parts > 1:
+        message = "the rank is a guess: the node's number and the order of its devices"
+        notes.append(Note("rank_guessed", message))
+    return tuple(notes)
+
+
+def _parts(tables: Tables) -> tuple[list[Part], dict[Owner, int]]:
+    """The parts of a file, and for each owner of streams the part that they belong to.
+
+    A process has a part for each device on which it runs kernels. Devices that it only copies
+    to belong to its first part: contexts leave such traces on devices that are not its own.
+    """
+    copied = tables.copies.owned().keys() | tables.fills.owned().keys()
+    copied |= tables.graphs.owned().keys()
+    found = set(tables.kernels.owned())
+    for process in {process for process, _ in copied} - {process for process, _ in found}:
+        if process != MISSING or not found:
+            found.add(min(key for key in copied if key[0] == process))
+    parts = [Part(*key) for key in sorted(found)] or [Part(MISSING, MISSING)]
+    index_of = {(part.process, part.device): index for index, part in enumerate(parts)}
+    first: dict[int, int] = {}
+    for index, part in enumerate(parts):
+        first.setdefault(part.process, index)
+    owners = {*found, *copied, *tables.waits.owned()}
+    home = {key: index_of.get(key, first.get(key[0], MISSING)) for key in owners}
+    return parts, home
+
+
+def _threads_of(part: Part) -> set[Owner] | None:
+    """Whose threads belong to a rank; None, all, where the file does not tell them apart."""
+    if MISSING in (part.device, part.process):
+        return None
+    return {(part.process, MISSING), (MISSING, MISSING)}  # a file that names no process has one
+
+
+def _track(key: TrackKey) -> Track:
+    kind, process, device, stream = key
+    if kind == "stream":
+        return Track("stream", str(device), str(stream), device, stream)
+    return Track("thread", str(process), str(device))

@@ -1,0 +1,186 @@
+"""Read one nsys export into columns: one :class:`RankTrace` a process and device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ccltui.parsers.columns import Note, SourceFile
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.nsys.annotations.capture_session import environment_of, mpi_ranks, session_of
+from ccltui.parsers.nsys.annotations.nvtx import Ranges, read_ranges
+from ccltui.parsers.nsys.assemble_ranks import Ranks, Tables
+from ccltui.parsers.nsys.gpu_samples import CounterRows, read_counters
+from ccltui.parsers.nsys.sqlite import export_schema
+from ccltui.parsers.nsys.sqlite.database import Database
+from ccltui.parsers.nsys.sqlite.spill import Scratch
+from ccltui.parsers.nsys.sqlite.table_rows import TableRows, read_table
+from ccltui.parsers.system.machine_limits import allowed_cpus
+
+NSYS_VERSION = 3
+"""Raised whenever the same bytes would give other columns: stored columns become invalid."""
+
+_MOST_THREADS = 4  # tables of any size are three or four
+_EVENTS = (
+    export_schema.KERNELS,
+    export_schema.COPIES,
+    export_schema.FILLS,
+    export_schema.SYNCHRONISATIONS,
+    export_schema.GRAPHS,
+    export_schema.API_CALLS,
+    export_schema.NVTX,
+    export_schema.OS_CALLS,
+)
+
+
+@dataclass(slots=True)
+class _Meter:
+    """Rows read so far, told as bytes of the file."""
+
+    total_rows: int
+    size_bytes: int
+    tell: Callable[[int], None] | None
+    done_rows: int = 0
+
+    def add(self, count: int) -> None:
+        self.done_rows += count
+        if self.tell is not None:
+            share = min(self.done_rows / max(self.total_rows, 1), 1.0)
+            self.tell(int(share * self.size_bytes))
+
+
+def read_nsys(
+    path: Path,
+    *,
+    shown: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    scratch: Path | None = None,
+    report: Path | None = None,
+) -> Ranks:
+    """Columns of the ``.sqlite`` export in ``path``, one trace a process and device.
+
+    A file without device work is one trace. Times are UTC where the file states when it began.
+    Columns lie in unnamed files in ``scratch`` until they are asked for. ``report``: the file that
+    ``path`` was exported from, whose columns they are. ``progress`` gets the bytes read so far,
+    told from rows. Raises :class:`TraceError` where the file is no export of
+    nsys or cannot be read, and :class:`CancelledError`.
+    """
+    try:
+        size = path.stat().st_size
+        source = _source_of(report or path, shown, size)
+    except OSError as error:
+        raise TraceError(f"cannot be read ({error.strerror})", path=shown or path) from error
+    with _opened(path, source.path, cancelled) as database:
+        _require_export(database, source.path)
+        total = sum(database.last_row(table) for table in _EVENTS)
+        try:
+            with database.guarded():
+                meter = _Meter(total, size, progress)
+                return Ranks(database, _read(database, meter, Scratch(scratch)), source)
+        except OSError as error:
+            why = f"no room for its columns in {scratch or 'the temporary directory'}"
+            raise TraceError(f"{why} ({error.strerror})", path=source.path) from error
+
+
+def _source_of(path: Path, shown: str | None, text_bytes: int) -> SourceFile:
+    status = path.stat()
+    return SourceFile(
+        path=shown or str(path),
+        real_path=str(path.resolve()),
+        size_bytes=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        text_bytes=text_bytes,
+        format="nsys",
+    )
+
+
+@contextmanager
+def _opened(path: Path, shown: str, cancelled: Callable[[], bool] | None) -> Iterator[Database]:
+    database = Database(path, shown, cancelled)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def _require_export(database: Database, shown: str) -> None:
+    known = {*_EVENTS, *export_schema.EXPORT, "ANALYSIS_DETAILS"}
+    if export_schema.STRINGS not in database.tables or not known & database.tables.keys():
+        raise TraceError("an SQLite file without the tables of an nsys export", path=shown)
+
+
+def _read(database: Database, meter: _Meter, scratch: Scratch) -> Tables:
+    """All tables, several at a time: the rows of the pages are read without Python's lock."""
+    sources = (
+        *(export_schema.API_ROWS, export_schema.KERNEL_ROWS, export_schema.OS_ROWS),
+        *(
+            export_schema.COPY_ROWS,
+            export_schema.FILL_ROWS,
+            export_schema.SYNC_ROWS,
+            export_schema.GRAPH_ROWS,
+        ),
+    )
+    with ThreadPoolExecutor(max(2, min(allowed_cpus(), _MOST_THREADS))) as threads:
+        of_ranges = threads.submit(read_ranges, database, scratch, meter.add)
+        others = [threads.submit(read_table, database, s, scratch, meter.add) for s in sources]
+        ranges = of_ranges.result()
+        calls, kernels, os_calls, copies, fills, waits, graphs = (one.result() for one in others)
+        counters = read_counters(database, scratch)
+    return Tables(
+        kernels=kernels,
+        copies=copies,
+        fills=fills,
+        waits=waits,
+        graphs=graphs,
+        counters=counters,
+        calls=calls,
+        ranges=ranges,
+        os_calls=os_calls,
+        session=session_of(database),
+        environment=environment_of(database),
+        mpi=mpi_ranks(database),
+        notes=_notes(database, [kernels, copies, fills], ranges, counters),
+    )
+
+
+def _notes(
+    database: Database, device_work: Sequence[TableRows], ranges: Ranges, counters: CounterRows
+) -> list[Note]:
+    notes = []
+    graphs = database.last_row(export_schema.GRAPHS)
+    if graphs:
+        message = (
+            "CUDA graphs were recorded as wholes and are not counted as device work: the kernels "
+            "in them are not in the file; record with --cuda-graph-trace=node"
+        )
+        notes.append(Note("cuda_graphs", message, count=graphs))
+    if counters.num_left_out:
+        message = "readings of GPU metrics that nothing here uses are left out"
+        notes.append(Note("gpu_metrics", message, count=counters.num_left_out))
+    generic = (
+        0
+        if export_schema.GPU_METRICS in database.tables
+        else database.last_row(export_schema.GENERIC)
+    )
+    if generic:
+        message = (
+            "generic events, among which nsys of 2021 and 2022 keeps GPU metrics, are not read: "
+            "a newer nsys exports them to GPU_METRICS"
+        )
+        notes.append(Note("generic_events", message, count=generic))
+    if ranges.rows.num_open:
+        message = "ranges that never ended are dropped"
+        notes.append(Note("open_ranges", message, count=ranges.rows.num_open))
+    num_negative = sum(table.num_negative for table in device_work)
+    if num_negative:
+        message = "events that end before they begin are dropped"
+        notes.append(Note("negative_duration", message, count=num_negative))
+    for (text,) in database.rows(
+        export_schema.DIAGNOSTICS, ("text",), "text LIKE 'Not all % collected.'"
+    ):
+        notes.append(Note("nsys_diagnostic", " ".join(str(text).split())[:200]))
+    return list({note.message: note for note in notes}.values())

@@ -1,0 +1,1 @@
+"""Read SQLite exports of Nsight Systems: pages, queries, table rows, schema."""

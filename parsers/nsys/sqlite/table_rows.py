@@ -1,0 +1,190 @@
+"""Rows of tables become columns, block by block; names and tracks are numbers until the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.parsers.columns import I32, I64, MISSING, Bool
+from ccltui.parsers.nsys.sqlite.database import Database
+from ccltui.parsers.nsys.sqlite.export_schema import DRIVER, Source
+from ccltui.parsers.nsys.sqlite.spill import Scratch, Spill
+from ccltui.parsers.nsys.sqlite.table_scans import new_numbers
+
+_MAX_TIME_NS: Final = 1 << 61
+_LOW: Final = 0xFFFF_FFFF
+
+NameKey = tuple[Any, ...]
+"""("id", string id), ("text", text), or (process, domain, string id or text, …) for a range."""
+TrackKey = tuple[str, int, int, int]
+"""("stream", process, device, stream) or ("thread", process, thread, -1)."""
+Owner = tuple[int, int]
+"""Process and device, -1 as the device of threads."""
+
+
+@dataclass(slots=True)
+class TableRows:
+    """The rows of one table: columns by owner, and what the numbers in them stand for."""
+
+    spill: Spill
+    names: list[NameKey] = field(default_factory=list)
+    tracks: list[TrackKey] = field(default_factory=list)
+    owners: list[Owner] = field(default_factory=list)
+    any_driver: bool = False
+    texts: list[str] = field(default_factory=list)  # the names, once they are looked up
+    final: I32 = field(default_factory=lambda: np.empty(0, np.int32))  # and their ids
+    num_open: int = 0
+    num_negative: int = 0
+
+    def owned(self) -> Mapping[Owner, int]:
+        """Rows of each owner that has any."""
+        return {self.owners[number]: count for number, count in self.spill.owners().items()}
+
+    def column(self, name: str, owners: set[Owner] | None = None) -> npt.NDArray[Any]:
+        """A column of the rows of ``owners``, of all rows for None."""
+        return self.spill.column(name, self._numbers(owners))
+
+    def pieces(self, name: str, owners: set[Owner] | None, room: int) -> Iterator[npt.NDArray[Any]]:
+        """The same piece by piece, each of at most ``room`` rows and only valid until the next."""
+        return self.spill.pieces(name, self._numbers(owners), room)
+
+    def _numbers(self, owners: set[Owner] | None) -> list[int]:
+        return [n for n, owner in enumerate(self.owners) if owners is None or owner in owners]
+
+    def append(self, start: I64, end: I64, owner: I32, **columns: npt.NDArray[Any]) -> None:
+        """Add a block; rows without an end, or with one before the start, are only counted."""
+        dur = end - start
+        columns = {"start_ns": start, "dur_ns": dur, **columns}
+        bad: Bool = (dur < 0) | (start > _MAX_TIME_NS) | (start < -_MAX_TIME_NS)
+        bad |= end > _MAX_TIME_NS
+        if bad.any():
+            opened = end == MISSING
+            self.num_open += int((bad & opened).sum())
+            self.num_negative += int((bad & ~opened).sum())
+            columns = {name: column[~bad] for name, column in columns.items()}
+            owner = owner[~bad]
+        self.spill.append(owner, columns)
+
+
+class Pairs:
+    """Numbers for pairs of small numbers."""
+
+    def __init__(self) -> None:
+        self._numbers = new_numbers()
+
+    def of(self, first: I32, second: I32) -> I32:
+        """Numbers of pairs, int32."""
+        return self._numbers.of((first.astype(np.int64) << 32) | second)
+
+    def values(self) -> list[tuple[int, int]]:
+        """The pairs by number."""
+        return [(pair >> 32, pair & _LOW) for pair in self._numbers.values().tolist()]
+
+
+class ThreadIds:
+    """Numbers for threads and for their processes."""
+
+    def __init__(self) -> None:
+        self._threads, self._processes = new_numbers(), new_numbers()
+        self._process = np.empty(0, np.int32)  # of each thread
+
+    def of(self, global_ids: I64) -> tuple[I32, I32]:
+        """Numbers of the threads, and of their processes."""
+        threads = self._threads.of(global_ids)
+        if len(threads) and threads.max() >= len(self._process):
+            self._process = self._processes.of(process_of(self._threads.values()))
+        return threads, self._process[threads]
+
+    def tracks(self) -> list[TrackKey]:
+        """The threads by number."""
+        ids = self._threads.values()
+        pids, tids = process_of(ids).tolist(), thread_of(ids).tolist()
+        return [("thread", p, t, MISSING) for p, t in zip(pids, tids, strict=True)]
+
+    def owners(self) -> list[Owner]:
+        """The processes by number."""
+        return [(process, MISSING) for process in self._processes.values().tolist()]
+
+
+class _StreamIds:
+    def __init__(self) -> None:
+        self._processes, self._devices, self._streams = (new_numbers() for _ in range(3))
+        self._owners, self._tracks = Pairs(), Pairs()
+
+    def of(self, process: I64, device: I64, stream: I64) -> tuple[I32, I32]:
+        """Numbers of the streams, and of their owners."""
+        owner = self._owners.of(self._processes.of(process_of(process)), self._devices.of(device))
+        return self._tracks.of(owner, self._streams.of(stream)), owner
+
+    def owners(self) -> list[Owner]:
+        processes, devices = self._processes.values().tolist(), self._devices.values().tolist()
+        return [(processes[first], devices[second]) for first, second in self._owners.values()]
+
+    def tracks(self) -> list[TrackKey]:
+        owners, streams = self.owners(), self._streams.values().tolist()
+        return [("stream", *owners[o], streams[s]) for o, s in self._tracks.values()]
+
+
+def read_table(
+    database: Database,
+    source: Source,
+    scratch: Scratch,
+    progress: Callable[[int], None],
+) -> TableRows:
+    """The rows of one table; ``progress`` gets the number of rows of each block."""
+    spilled: dict[str, type] = {
+        **{"start_ns": np.int64, "dur_ns": np.int64, "name": np.int32, "track": np.int32},
+        **({"correlation": np.int64} if source.correlation else {}),
+        **({"bytes": np.int64} if source.bytes else {}),
+        **({"driver": np.int8} if source.name and source.kind else {}),
+        **({"blocks": np.int64} if source.grid else {}),
+    }
+    table = TableRows(Spill(scratch, spilled))
+    names, kinds, streams, threads = new_numbers(), new_numbers(), _StreamIds(), ThreadIds()
+    fields = ("process", "device", "stream", "name", "kind", "correlation", "bytes")
+    listed = [database.first_of(source.table, getattr(source, name)) for name in fields]
+    listed += [database.first_of(source.table, (name,)) for name in source.grid]
+    for numbers in database.numbers(source.table, ["start", "end", *listed], only=source.only):
+        start, end, process, device, stream, name, kind, correlation, size, *grid = numbers
+        of_stream = source.stream != ()
+        ids = streams.of(process, device, stream) if of_stream else threads.of(process)
+        table.append(
+            start,
+            end,
+            ids[1],
+            track=ids[0],
+            name=names.of(name) if source.name else kinds.of(kind),
+            correlation=np.where(correlation == 0, MISSING, correlation),
+            bytes=size,
+            driver=(kind == DRIVER).view(np.int8),
+            **({"blocks": _blocks(grid)} if grid else {}),
+        )
+        table.any_driver |= "driver" in spilled and bool((kind == DRIVER).any())
+        progress(len(start))
+    table.names = [("text", source.label(kind)) for kind in kinds.values().tolist()]
+    if source.name:
+        table.names = [("id", number) for number in names.values().tolist()]
+    table.tracks = streams.tracks() if source.stream else threads.tracks()
+    table.owners = streams.owners() if source.stream else threads.owners()
+    return table
+
+
+def _blocks(grid: Sequence[I64]) -> I64:
+    """Product of the sides of a grid, -1 where one is missing or cannot be."""
+    known = np.all([(side > 0) & (side < 1 << 31) for side in grid], axis=0)
+    blocks: I64 = np.prod(np.where(known, grid, 1), axis=0, dtype=np.int64)
+    return np.where(known & (blocks > 0), blocks, MISSING)
+
+
+def process_of(global_ids: I64) -> I64:
+    """Process ids of ``globalTid`` or ``globalPid`` (signed 64 bit), -1 where missing."""
+    return np.where(global_ids == MISSING, MISSING, (global_ids >> 24) & 0xFFFFFF)
+
+
+def thread_of(global_ids: I64) -> I64:
+    """Thread ids of ``globalTid``, -1 where missing."""
+    return np.where(global_ids == MISSING, MISSING, global_ids & 0xFFFFFF)

@@ -1,0 +1,1 @@
+"""Read text of `nsys stats` and tables of `nsys recipe`."""

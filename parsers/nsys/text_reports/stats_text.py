@@ -1,0 +1,74 @@
+"""The text of ``nsys stats``, any version and format, as typed tables.
+
+One file may hold several reports, each behind a banner, between progress bars, notices and
+the output of the program that was profiled. Text that is no report gives no section.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ccltui.parsers.columns import Note
+from ccltui.parsers.discovery.sniff.binary_kinds import PARQUET
+from ccltui.parsers.errors import NotFoundError, TraceError
+from ccltui.parsers.nsys.text_reports.banners import is_progress
+from ccltui.parsers.nsys.text_reports.recipes import text_of_parquet, with_units
+from ccltui.parsers.nsys.text_reports.sections import SectionReader
+from ccltui.parsers.nsys.text_reports.typed_table import StatsText
+from ccltui.parsers.text.compression import TextChunks
+
+
+def read_stats_text(path: Path, *, shown: str | None = None, unit: str = "") -> StatsText:
+    """Every report in a text file (UTF-8 or UTF-16, plain, gzip or zstd), or a recipe's Parquet.
+
+    ``unit`` is that of times whose header names none. Raises TraceError with path, line and
+    column for a table that cannot be read, NotFoundError for a path that is not there.
+    """
+    name = shown or path.name
+    chunks = TextChunks(path)
+    try:
+        data = b"".join(chunks)
+    except FileNotFoundError:
+        raise NotFoundError("no such file", path=name) from None
+    except OSError as error:
+        raise TraceError(error.strerror or str(error), path=name) from None
+    if data.startswith(PARQUET):
+        return parse_stats_text(text_of_parquet(data, name), path=name, unit=unit)
+    text, notes = _decode(data)
+    return parse_stats_text(text, path=name, unit=unit, notes=(*chunks.notes, *notes))
+
+
+def parse_stats_text(
+    text: str, *, path: str = "", unit: str = "", notes: tuple[Note, ...] = ()
+) -> StatsText:
+    """Every report in a text. Raises TraceError with line and column."""
+    try:
+        reader = SectionReader(_lines(with_units(text)), path, unit)
+        return StatsText(path, reader.sections(), (*notes, *reader.notes))
+    except TraceError as error:
+        raise TraceError(
+            error.message, path=path or None, line=error.line, column=error.column
+        ) from None
+
+
+def _decode(data: bytes) -> tuple[str, list[Note]]:
+    for mark, encoding in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if data.startswith(mark):
+            return data.decode(encoding, "replace"), []
+    try:
+        return data.decode("utf-8-sig"), []
+    except UnicodeDecodeError as error:
+        note = Note("bad_text", "some bytes are no UTF-8; they are shown as �", error.start)
+        return data.decode("utf-8-sig", "replace"), [note]
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    """Numbered lines; a line that progress bars overwrote gives the pieces that are none."""
+    lines: list[tuple[int, str]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        pieces = line.rstrip("\r").split("\r")
+        if len(pieces) == 1:
+            lines.append((number, pieces[0]))
+        else:
+            lines += [(number, part) for part in pieces if part.strip() and not is_progress(part)]
+    return lines

@@ -1,0 +1,184 @@
+"""Typed tables of ``nsys stats`` text: columns with units, cells with what is known of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.parsers.columns import I64, Bool, Note
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.units import COLUMN_UNITS_NS
+from ccltui.parsers.window import Window
+
+EXACT: Final = 0
+CUT: Final = 1
+"""The text was cut after the decimal mark: right to the digits shown, never above the value."""
+UNKNOWN: Final = 2
+"""The text was cut inside the integer part: nothing is known of the value."""
+MISSING: Final = 3
+"""An empty cell."""
+
+Format = Literal["column", "table", "csv", "tsv", "json", "none"]
+NameSource = Literal["banner", "title", "file name", "columns", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumn:
+    """Numbers of one column, exactly as printed: ``mantissa / 10**decimals`` in ``unit``.
+
+    ``mantissa`` is int64, ``state`` uint8 (EXACT, CUT, UNKNOWN, MISSING), both of one length.
+    ``loses`` says what the writer left out (fractions, digits), "" where nothing was lost
+    beyond the rounding of the last digit.
+    """
+
+    name: str
+    header: str
+    unit: str
+    mantissa: I64
+    decimals: int
+    state: npt.NDArray[np.uint8]
+    loses: str = ""
+
+    def __len__(self) -> int:
+        return len(self.mantissa)
+
+    @property
+    def known(self) -> Bool:
+        """Rows with a value, cut ones included."""
+        return self.state <= CUT
+
+    def floats(self) -> npt.NDArray[np.float64]:
+        """Values in ``unit``, NaN where nothing is known."""
+        values = self.mantissa / 10.0**self.decimals
+        return np.where(self.known, values, np.nan)
+
+    def ns(self) -> I64:
+        """Values in ns, rounded to the nearest; -1 where nothing is known (see ``known``).
+
+        Raises TraceError when the unit is none of time.
+        """
+        unit_ns = COLUMN_UNITS_NS.get(self.unit)
+        if unit_ns is None:
+            raise TraceError(self._why_no_time())
+        scale = 10**self.decimals
+        if unit_ns % scale == 0:
+            values = self.mantissa * (unit_ns // scale)
+        else:
+            values = np.rint(self.mantissa * (unit_ns / scale)).astype(np.int64)
+        return np.where(self.known, values, -1)
+
+    @property
+    def step_ns(self) -> float:
+        """One unit of the last digit that was printed, in ns; 0 for what is no time."""
+        return COLUMN_UNITS_NS.get(self.unit, 0) / 10.0**self.decimals
+
+    def cell(self, row: int) -> str:
+        """The number as text with a decimal point; "" where nothing is known."""
+        if self.state[row] > CUT:
+            return ""
+        digits = f"{abs(int(self.mantissa[row])):0{self.decimals + 1}d}"
+        sign = "-" if self.mantissa[row] < 0 else ""
+        if not self.decimals:
+            return sign + digits
+        return f"{sign}{digits[: -self.decimals]}.{digits[-self.decimals :]}"
+
+    def _why_no_time(self) -> str:
+        if not self.unit:
+            return f"the header of {self.name} names no unit (--nohdrunit): say it with --unit"
+        return f"{self.header} is no time"
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """Texts of one column; ``cut`` (bool) marks those whose end is missing. "" is missing."""
+
+    name: str
+    header: str
+    values: tuple[str, ...]
+    cut: Bool
+    unit: str = ""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def cell(self, row: int) -> str:
+        """The text, with ``…`` where its end is missing."""
+        return self.values[row] + ("…" if self.cut[row] else "")
+
+
+Column = NumberColumn | TextColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What the banner says about how a table was made. ``window`` is what was asked of nsys."""
+
+    database: str = ""
+    nsys_version: str = ""
+    arguments: tuple[str, ...] = ()
+    window: Window | None = None
+    nvtx: str = ""
+    command: str = ""
+    """The shell command that the table went through (``--output @grep …``): rows may lack."""
+
+
+NO_PROVENANCE: Final = Provenance()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One report of a file: its table, or why there is none (``absent``)."""
+
+    report: str
+    written_report: str
+    name_source: NameSource
+    title: str
+    format: Format
+    line: int
+    columns: tuple[Column, ...] = ()
+    provenance: Provenance = NO_PROVENANCE
+    absent: str | None = None
+    notes: tuple[Note, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
+
+    def column(self, name: str) -> Column | None:
+        """The first column of that name (without unit), None where there is none."""
+        return next((column for column in self.columns if column.name == name), None)
+
+    def number(self, name: str) -> NumberColumn:
+        """A column of numbers. Raises TraceError where there is none of that name."""
+        column = self.column(name)
+        if not isinstance(column, NumberColumn):
+            raise TraceError(f"{self.report} has no numbers named {name}", line=self.line)
+        return column
+
+    def text(self, name: str) -> TextColumn:
+        """A column of texts. Raises TraceError where there is none of that name."""
+        column = self.column(name)
+        if not isinstance(column, TextColumn):
+            raise TraceError(f"{self.report} has no texts named {name}", line=self.line)
+        return column
+
+
+@dataclass(frozen=True, slots=True)
+class StatsText:
+    """Every report of one file, in the order of the file. No section: it is no nsys output."""
+
+    path: str
+    sections: tuple[Section, ...]
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def tables(self) -> tuple[Section, ...]:
+        """Sections that have a table."""
+        return tuple(section for section in self.sections if section.columns)
+
+    def find(self, report: str) -> Section | None:
+        """The first table of a report by today's name, else its absent section, else None."""
+        same = [section for section in self.sections if section.report == report]
+        return next((section for section in same if section.columns), same[0] if same else None)

@@ -1,0 +1,270 @@
+"""What the files beside the traces state of a run's configuration, each file by itself.
+
+Only files in the folders above the capture count: those of the run that left it. A file that
+cannot be read states nothing here; the commands that read it for its own sake say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Final, Literal
+
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.found_files import Capture, Discovery, FoundFile
+from ccltui.parsers.text.file_heads import read_head
+
+Standing = Literal["program", "arguments", "config"]
+"""Who states a value: the program while it ran, its arguments, or its configuration file."""
+
+CONFIG_NAME: Final = "train_config.toml"
+DEGREES: Final = ("dp_replicate", "dp_shard", "tp", "pp", "cp", "ep")
+KEYS: Final[Mapping[str, str]] = {
+    "training.seq_len": "seq_len",
+    "training.local_batch_size": "local_batch",
+    "training.batch_size": "local_batch",
+    "training.global_batch_size": "global_batch",
+    "parallelism.pipeline_parallel_microbatch_size": "micro_batch",
+    "parallelism.data_parallel_replicate_degree": "dp_replicate",
+    "parallelism.data_parallel_shard_degree": "dp_shard",
+    "parallelism.tensor_parallel_degree": "tp",
+    "parallelism.pipeline_parallel_degree": "pp",
+    "parallelism.context_parallel_degree": "cp",
+    "parallelism.expert_parallel_degree": "ep",
+}
+"""Key of torchtitan -> field here; -1 stands for «automatic»."""
+
+_OPEN: Final = -1
+_MODE: Final = "activation_checkpoint.mode"
+_MOST_LOGS: Final = 8
+_LOG_BYTES: Final = 1 << 20  # where a program says what it was asked for
+_DOCUMENT_BYTES: Final = 1 << 20
+
+_ARGUMENT: Final = re.compile(
+    r"--(?P<key>(?:training|parallelism)\.[a-z_-]+)(?:=|\s+)(?P<value>-?\d{1,12})(?!\S)"
+)
+_CHECKPOINTING: Final = re.compile(
+    r"--activation[_-]checkpoint\.mode(?:=|\s+)(\w+)|(?<!\S)activation-checkpoint:(\w+)"
+)
+_LAUNCHERS: Final = ("torch.distributed.run", "torchrun", "--job.config_file", "--job.config-file")
+_SIZES: Final = re.compile(
+    r"local batch size (?P<local_batch>\d{1,12}), global batch size (?P<global_batch>\d{1,12}), "
+    r"gradient[ _]accumulation[ _]steps:? (?P<gradient_accumulation>\d{1,12}), "
+    r"sequence length (?P<seq_len>\d{1,12})"
+)
+_MESH: Final = re.compile(r"Building device mesh with parallelism: ([^\n]{0,200})")
+_MESH_DEGREE: Final = re.compile(r"\b(dp_replicate|dp_shard|tp|pp|cp|ep)=(\d{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class RunSource:
+    """One file: ``values`` by field, those in ``implied`` by leaving the key out.
+
+    ``checkpointing`` is how activations are kept, "" where it does not say. ``is_log``: the steps
+    of the run are told in it, whether or not it states a value.
+    """
+
+    standing: Standing
+    path: str
+    real_path: str
+    values: Mapping[str, int] = field(default_factory=dict)
+    implied: frozenset[str] = frozenset()
+    checkpointing: str = ""
+    is_log: bool = False
+
+
+def run_sources(discovery: Discovery, capture: Capture) -> tuple[RunSource, ...]:
+    """Sources of the run that left ``capture``, those that say what ran before the others."""
+    files = _files_above(discovery, capture)
+    logs = [file for file in files if file.kind in ("training_log", "log")]
+    own = f"_{capture.source}.log"  # a job may run once under each profiler
+    logs.sort(key=lambda file: (file.kind != "training_log", not file.path.endswith(own)))
+    nearest = (
+        *((_metrics, file) for file in _nearest(files, "training_metrics")),
+        *((_completion, file) for file in _nearest(files, "run_complete")),
+        *((_launch, file) for file in _nearest(files, "launcher_metadata")),
+    )
+    found = [source for file in _in_one_folder(logs)[:_MOST_LOGS] for source in _log(file)]
+    found += [source for read, file in nearest for source in _sources(read, file)]
+    found += _config(Path(discovery.root), _shared_folder(capture))
+    order = ("program", "arguments", "config")
+    return tuple(sorted(found, key=lambda source: order.index(source.standing)))
+
+
+def argument_values(words: Iterable[str]) -> dict[str, int]:
+    """Fields that arguments of a training program state; the last word on one counts."""
+    return _arguments_in(" ".join(words))
+
+
+def _arguments_in(text: str) -> dict[str, int]:
+    found = {}
+    for match in _ARGUMENT.finditer(text):
+        name = KEYS.get(match["key"].replace("-", "_"))
+        if name is not None:
+            found[name] = int(match["value"])
+    return found
+
+
+def _files_above(discovery: Discovery, capture: Capture) -> list[FoundFile]:
+    """Files in the folder of the traces and those above it, the nearest first."""
+    shared = _shared_folder(capture)
+    found = [
+        file
+        for file in discovery.files
+        if file.problem is None and _is_above(PurePosixPath(file.path).parent.parts, shared)
+    ]
+    return sorted(found, key=lambda file: -len(PurePosixPath(file.path).parts))
+
+
+def _shared_folder(capture: Capture) -> tuple[str, ...]:
+    folders = [PurePosixPath(file.path).parent.parts for file in capture.files]
+    return min(folders, key=len, default=())
+
+
+def _is_above(folder: Sequence[str], other: Sequence[str]) -> bool:
+    return tuple(other[: len(folder)]) == tuple(folder)
+
+
+def _nearest(files: Sequence[FoundFile], kind: str) -> list[FoundFile]:
+    return [file for file in files if file.kind == kind][:1]
+
+
+def _in_one_folder(logs: Sequence[FoundFile]) -> list[FoundFile]:
+    """Logs of the nearest folder that has any: one further up may be of another run."""
+    depths = [len(PurePosixPath(file.path).parts) for file in logs]
+    return [file for file, depth in zip(logs, depths, strict=True) if depth == max(depths)]
+
+
+def _sources(read: Callable[[FoundFile], list[RunSource]], file: FoundFile) -> list[RunSource]:
+    if file.size_bytes > _DOCUMENT_BYTES:
+        return []
+    try:
+        return read(file)
+    except (TraceError, OSError):
+        return []
+
+
+def _source(standing: Standing, file: FoundFile, values: Mapping[str, int | None]) -> RunSource:
+    stated = {name: value for name, value in values.items() if value is not None}
+    return RunSource(standing, file.path, file.real_path, stated)
+
+
+def _metrics(file: FoundFile) -> list[RunSource]:
+    from ccltui.parsers.runs.training_metrics import read_training_metrics  # noqa: PLC0415 - few have any
+
+    known = read_training_metrics(Path(file.real_path), shown=file.path).configuration
+    values = {
+        "seq_len": known.seq_len,
+        "local_batch": known.micro_batch,
+        "global_batch": known.global_batch,
+        "gradient_accumulation": known.grad_accum,
+        "world_size": known.world_size,
+    }
+    return [_source("program", file, values)]
+
+
+def _completion(file: FoundFile) -> list[RunSource]:
+    from ccltui.parsers.runs.run_marks import read_completion  # noqa: PLC0415 - few have any
+
+    known = read_completion(Path(file.real_path), shown=file.path)
+    return [_source("program", file, {"world_size": known.world_size})]
+
+
+def _launch(file: FoundFile) -> list[RunSource]:
+    """Arguments, and the configuration with them on top where the launcher wrote it."""
+    from ccltui.parsers.runs.run_marks import read_launch  # noqa: PLC0415 - few have any
+
+    known = read_launch(Path(file.real_path), shown=file.path)
+    stated = {**_stated(known.configuration), **argument_values(known.arguments)}
+    whole = _with_defaults(stated, known.configuration)
+    values = {**whole, "world_size": known.world_size}
+    source = _source("arguments", file, values)
+    implied = frozenset(whole) - frozenset(stated)
+    kept = _checkpointing(" ".join(known.arguments)) or known.configuration.get(_MODE, "")
+    return [replace(source, implied=implied, checkpointing=kept)]
+
+
+def _config(root: Path, folder: tuple[str, ...]) -> list[RunSource]:
+    """The nearest configuration file; discovery lists only what a profiler or a run writes."""
+    for depth in range(len(folder), -1, -1):
+        path = root.joinpath(*folder[:depth], CONFIG_NAME)
+        try:
+            if path.is_file():
+                return [_configured(path, "/".join((*folder[:depth], CONFIG_NAME)))]
+        except (TraceError, OSError):
+            return []
+    return []
+
+
+def _configured(path: Path, shown_path: str) -> RunSource:
+    from ccltui.parsers.runs.train_config import read_train_config  # noqa: PLC0415 - few have any
+
+    values = read_train_config(path).values
+    stated = _stated(values)
+    whole = _with_defaults(stated, values)
+    implied = frozenset(whole) - frozenset(stated)
+    kept = values.get(_MODE)
+    mode = kept if isinstance(kept, str) else ""
+    return RunSource("config", shown_path, str(path), whole, implied, checkpointing=mode)
+
+
+def _stated(values: Mapping[str, object]) -> dict[str, int]:
+    found = {}
+    for key, name in KEYS.items():
+        value = values.get(key)
+        if isinstance(value, str) and re.fullmatch(r"-?\d{1,12}", value):
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            found[name] = value
+    return found
+
+
+def _with_defaults(stated: Mapping[str, int], values: Mapping[str, object]) -> dict[str, int]:
+    """A degree that a configuration of parallelism leaves out is 1, that of sharding the rest."""
+    if not any(key.startswith("parallelism.") for key in values):
+        return dict(stated)
+    return {**dict.fromkeys(DEGREES, 1), "dp_shard": _OPEN, **stated}
+
+
+def _log(file: FoundFile) -> list[RunSource]:
+    """What the program says of itself, and the command that the launcher wrote above it."""
+    try:
+        text = read_head(file.real_path, _LOG_BYTES).data.decode("utf-8", "replace")
+    except OSError:
+        return []
+    said = [match.groupdict() for match in _SIZES.finditer(text)]
+    said += [dict(_MESH_DEGREE.findall(match[1])) for match in _MESH.finditer(text)]
+    program = RunSource(
+        "program",
+        file.path,
+        file.real_path,
+        _agreed(said),
+        is_log=file.kind == "training_log",
+    )
+    commands = [
+        line
+        for line in text.splitlines()
+        if "--" in line and any(word in line for word in _LAUNCHERS)
+    ]
+    arguments = _source("arguments", file, _agreed(map(_arguments_in, commands)))
+    kept = {_checkpointing(command) for command in commands}
+    if len(kept) == 1:
+        arguments = replace(arguments, checkpointing=kept.pop())
+    return [one for one in (program, arguments) if one.values or one.checkpointing or one.is_log]
+
+
+def _checkpointing(command: str) -> str:
+    """Mode of activation checkpointing, the last that a command states."""
+    found = _CHECKPOINTING.findall(command)
+    return next((mode for mode in found[-1] if mode), "") if found else ""
+
+
+def _agreed(said: Iterable[Mapping[str, str | int]]) -> dict[str, int]:
+    """Values that are the same wherever they are told: a log may hold several runs."""
+    found: dict[str, set[int]] = {}
+    for values in said:
+        for name, value in values.items():
+            found.setdefault(name, set()).add(int(value))
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}

@@ -1,0 +1,1 @@
+"""Read result files beside the traces: serving benchmarks and expert loads."""

@@ -1,0 +1,235 @@
+"""Results of serving benchmarks: vLLM, SGLang, genai-perf and AIPerf, one experiment each.
+
+Per-request samples where the file has them (vLLM ``--save-detailed``, SGLang
+``--output-details``, the raw export of genai-perf); the reported summary beside them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.parsers.columns import Note
+from ccltui.parsers.text.side_json import read_documents
+
+F64 = npt.NDArray[np.float64]
+Summary = Mapping[str, float]
+"""Statistic ("mean", "p50", "p90", "p95", "p99", "std", …) -> ms."""
+
+QUANTITIES: Final = ("ttft", "tpot", "itl")
+_NS_PER_MS: Final = 1e6
+_GENAI: Final = {"ttft": "time_to_first_token", "tpot": "inter_token_latency"}
+"""genai-perf calls inter-token latency what others call TPOT: (e2e - TTFT) / (n - 1)."""
+_STATISTIC = re.compile(r"(mean|median|std|min|max|p\d+(?:\.\d+)?)_(ttft|tpot|itl)_ms")
+_SAME: Final = {"avg": "mean", "median": "p50"}
+_UNITS_TO_MS: Final = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3, "ns": 1e-6}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run of a benchmark. Samples are ms, float64, None where the file has none.
+
+    ``ttft_ms`` and ``tpot_ms`` have one value a request that succeeded (and, for TPOT, has more
+    than one token), ``itl_ms`` one a gap between tokens. ``reported`` is the tool's own summary
+    by quantity. ``line`` is the 1-based record in a file that has several.
+    """
+
+    tool: str
+    line: int
+    ttft_ms: F64 | None = None
+    tpot_ms: F64 | None = None
+    itl_ms: F64 | None = None
+    reported: Mapping[str, Summary] = field(default_factory=dict)
+    num_requests: int | None = None
+    num_failed: int = 0
+    notes: tuple[Note, ...] = ()
+
+    def samples(self, quantity: str) -> F64 | None:
+        """Samples of one of QUANTITIES."""
+        found: F64 | None = getattr(self, f"{quantity}_ms")
+        return found
+
+
+def read_serving(path: Path, *, shown: str) -> tuple[Experiment, ...]:
+    """All experiments of a result file; () where it knows no latency to the first token.
+
+    Raises TraceError for a file that is no JSON.
+    """
+    documents = read_documents(path, shown=shown)
+    found = [
+        experiment
+        for line, document in enumerate(documents, 1)
+        for experiment in _experiments(document, line)
+    ]
+    return tuple(found)
+
+
+def _experiments(document: Any, line: int) -> list[Experiment]:
+    if not isinstance(document, dict):
+        return []
+    if isinstance(document.get("experiments"), list):
+        return [_raw_export(one, line) for one in document["experiments"] if _has_requests(one)]
+    if any(isinstance(document.get(name), dict) for name in _GENAI.values()):
+        return [_genai_summary(document, line)]
+    experiment = _bench(document, line)
+    known = experiment.reported or experiment.ttft_ms is not None
+    return [experiment] if known else []
+
+
+def _bench(document: Mapping[str, Any], line: int) -> Experiment:
+    """From vLLM and SGLang: statistics by name in ms, samples in seconds."""
+    tool = "sglang" if "sglang" in str(document.get("backend", "")).lower() else "vllm"
+    reported: dict[str, dict[str, float]] = {}
+    for key, value in document.items():
+        match = _STATISTIC.fullmatch(key)
+        number = _number(value)
+        if match and number is not None:
+            statistic = _SAME.get(match.group(1), match.group(1))
+            reported.setdefault(match.group(2), {})[statistic] = number
+    samples = _samples(document)
+    return Experiment(
+        tool=tool,
+        line=line,
+        ttft_ms=samples.ttft_ms,
+        tpot_ms=samples.tpot_ms,
+        itl_ms=samples.itl_ms,
+        reported=reported,
+        num_requests=_count(document.get("completed")),
+        num_failed=samples.num_failed,
+        notes=samples.notes,
+    )
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """What the arrays of a result file hold; the fields are those of `Experiment`."""
+
+    ttft_ms: F64 | None = None
+    tpot_ms: F64 | None = None
+    itl_ms: F64 | None = None
+    num_failed: int = 0
+    notes: tuple[Note, ...] = ()
+
+
+def _samples(document: Mapping[str, Any]) -> _Samples:
+    """Samples of the requests that succeeded; arrays of one request each must have one length."""
+    ttfts = _list(document.get("ttfts"))
+    arrays = {name: _list(document.get(name)) for name in ("itls", "output_lens", "errors")}
+    if not ttfts:
+        return _Samples()
+    uneven = [name for name, values in arrays.items() if values and len(values) != len(ttfts)]
+    if uneven:
+        text = f"{', '.join(uneven)} and ttfts differ in length: the samples are not used"
+        return _Samples(notes=(Note("uneven_arrays", text),))
+    lengths = arrays["output_lens"] or [None] * len(ttfts)
+    errors = arrays["errors"] or [""] * len(ttfts)
+    done = [
+        i
+        for i, value in enumerate(ttfts)
+        if (_number(value) or 0) > 0 and not errors[i] and lengths[i] != 0
+    ]
+    first = _numbers([ttfts[i] for i in done]) * 1000
+    gaps = [_numbers(_list(arrays["itls"][i])) * 1000 for i in done] if arrays["itls"] else []
+    counts = [_count(lengths[i]) or 0 for i in done]
+    slow = [float(g.sum()) / (n - 1) for g, n in zip(gaps, counts, strict=False) if n > 1]
+    return _Samples(
+        ttft_ms=first if done else None,
+        tpot_ms=np.array(slow) if slow else None,
+        itl_ms=np.concatenate(gaps) if gaps else None,
+        num_failed=len(ttfts) - len(done),
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _numbers(values: list[Any]) -> F64:
+    found = [number for part in values if (number := _number(part)) is not None]
+    return np.array(found, np.float64)
+
+
+def _genai_summary(document: Mapping[str, Any], line: int) -> Experiment:
+    """genai-perf and AIPerf: a mapping of statistics with a unit for every quantity."""
+    reported: dict[str, dict[str, float]] = {}
+    for quantity, name in _GENAI.items():
+        part = document.get(name)
+        if not isinstance(part, dict) or str(part.get("unit")) not in _UNITS_TO_MS:
+            continue
+        scale = _UNITS_TO_MS[str(part["unit"])]
+        found = {str(_SAME.get(key, key)): _number(value) for key, value in part.items()}
+        reported[quantity] = {key: n * scale for key, n in found.items() if n is not None}
+    requests = document.get("request_count")
+    count = requests.get("avg") if isinstance(requests, dict) else requests
+    return Experiment("genai-perf", line, reported=reported, num_requests=_count(count))
+
+
+def _has_requests(experiment: Any) -> bool:
+    return isinstance(experiment, dict) and isinstance(experiment.get("requests"), list)
+
+
+def _raw_export(experiment: Mapping[str, Any], line: int) -> Experiment:
+    """genai-perf's ``profile_export.json``: when requests left and responses came, in ns.
+
+    A response may hold several tokens, so that gaps between responses tell no TPOT.
+    """
+    ttft: list[float] = []
+    gaps: list[F64] = []
+    failed = 0
+    for request in experiment["requests"]:
+        begun, times = _times(request)
+        if begun is None or not times:
+            failed += 1
+            continue
+        ttft.append((times[0] - begun) / _NS_PER_MS)
+        edges = np.array([time - times[0] for time in times], np.float64)
+        gaps.append(edges[1:] / _NS_PER_MS - edges[:-1] / _NS_PER_MS)
+    return Experiment(
+        tool="genai-perf",
+        line=line,
+        ttft_ms=np.array(ttft) if ttft else None,
+        itl_ms=np.concatenate(gaps) if gaps else None,
+        num_requests=len(ttft),
+        num_failed=failed,
+    )
+
+
+def _times(request: Any) -> tuple[int | None, list[int]]:
+    """When a request left and its responses came; nothing of one that failed."""
+    if not isinstance(request, dict) or request.get("success") is False:
+        return None, []
+    came = [_count(part) for part in _list(request.get("response_timestamps"))]
+    return _count(request.get("timestamp")), [time for time in came if time is not None]
+
+
+def _number(value: Any) -> float | None:
+    """A finite number; None for anything else, and for one that no float holds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _count(value: Any) -> int | None:
+    """A whole number that is not negative, exact however large."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if value >= 0 else None
+    number = _number(value)
+    return int(number) if number is not None and number >= 0 and number.is_integer() else None
+
+
+def names_of(experiments: Sequence[Experiment], shown: str) -> tuple[str, ...]:
+    """A name for each experiment of a file: the path, with the record where there are several."""
+    if len(experiments) == 1:
+        return (shown,)
+    return tuple(f"{shown}:{number}" for number in range(1, len(experiments) + 1))

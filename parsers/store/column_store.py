@@ -1,0 +1,347 @@
+"""The column store: what was read once is mapped the next time.
+
+One folder a trace file: ``columns.bin`` (every column raw, little-endian, 64-byte aligned)
+and ``manifest.json`` (what stands where, and the file's facts). A folder is written under
+a temporary name and renamed, so readers see a whole one or none; a folder that is removed
+while it is mapped stays readable. Nothing here is pickled and nothing is executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.parsers.columns import (
+    CollectiveArgs,
+    Device,
+    Events,
+    Note,
+    ProcessGroup,
+    RankSource,
+    RankTrace,
+    Samples,
+    SourceFile,
+    Track,
+)
+from ccltui.parsers.store.file_mapping import FileMapping, mapping_of
+from ccltui.parsers.store.layout import Place, StoredColumn, columns_of, map_columns
+from ccltui.parsers.store.packing import PACKED_ROWS, PackedEvents, write_packed
+from ccltui.parsers.store.store_entry import flush, freshen, put_in_place
+
+STORE_VERSION = 4
+_ALIGNMENT = 64
+_SAMPLE_BYTES = 64 * 1024
+_WRITERS = 2  # of one file's ranks, whose columns may still have to be put in order
+_DEFAULT_LIMIT_BYTES = 20 << 30
+SCRATCH_PREFIX = ".writing-"
+_ABANDONED_S = 3600
+COLUMNS_NAME = "columns.bin"
+MANIFEST_NAME = "manifest.json"
+EXPORT_NAME = "export.sqlite"
+"""What nsys writes into a scratch folder; a killed reader leaves it behind."""
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    version: int
+    columns: tuple[StoredColumn, ...]
+    total_bytes: int
+    source: SourceFile
+    rank: int | None
+    rank_source: RankSource
+    tracks: tuple[Track, ...]
+    process_groups: tuple[ProcessGroup, ...]
+    devices: tuple[Device, ...]
+    world_size: int | None
+    backend: str
+    nccl_version: str
+    host: str
+    base_ns: int
+    counts: dict[str, int]
+    notes: tuple[Note, ...]
+    truncated: bool
+    read_share: float = 1.0
+
+
+def default_cache_dir() -> Path:
+    """``CCLTUI_CACHE_DIR``, else ``ccltui`` in the user's cache directory."""
+    stated = os.environ.get("CCLTUI_CACHE_DIR")
+    if stated:
+        return Path(stated)
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base:
+        return Path(base) / "ccltui"
+    try:
+        return Path.home() / ".cache" / "ccltui"
+    except RuntimeError:  # no HOME and no entry in the password file
+        return Path(tempfile.gettempdir()) / f"ccltui-{os.getuid()}"
+
+
+class DamagedEntryError(ValueError):
+    """What lies under a name of the store is no whole entry."""
+
+
+class Store:
+    """Columns of trace files under ``directory``.
+
+    Entries do not name their files: ``source.path`` of a loaded trace is empty.
+
+    ``limit_bytes`` bounds its entries; the least recently used, by day, go first. Nothing else is
+    removed. ``lasts``: entries outlive the process, so they have to be whole after a crash too.
+    """
+
+    def __init__(
+        self, directory: Path, *, limit_bytes: int = _DEFAULT_LIMIT_BYTES, lasts: bool = True
+    ) -> None:
+        self.directory = directory
+        self.limit_bytes = limit_bytes
+        self.lasts = lasts
+
+    def key(self, path: Path, parser_version: int, beside: Path | None = None) -> str:
+        """Name of the entry: real path, size, time, first and last bytes, versions.
+
+        The same of the file ``beside`` it, which adds to its columns.
+        """
+        digest = hashlib.blake2b(digest_size=20)
+        digest.update(repr((parser_version, STORE_VERSION, sys.byteorder)).encode())
+        for one in (path,) if beside is None else (path, beside):
+            status = one.stat()
+            facts = (os.fsencode(one.resolve()), status.st_size, status.st_mtime_ns)
+            digest.update(repr(facts).encode())
+            with one.open("rb") as file:
+                digest.update(file.read(_SAMPLE_BYTES))
+                file.seek(max(status.st_size - _SAMPLE_BYTES, 0))
+                digest.update(file.read(_SAMPLE_BYTES))
+        return digest.hexdigest()
+
+    def load(self, key: str) -> RankTrace | None:
+        """Mapped columns of an entry, None when there is none or it cannot be used."""
+        try:
+            return self.open(key)
+        except (OSError, DamagedEntryError):
+            return None
+
+    def open(self, key: str) -> RankTrace:
+        """Mapped columns of an entry. Raises OSError and DamagedEntryError."""
+        folder = self.directory / key
+        files = folder / MANIFEST_NAME, folder / COLUMNS_NAME
+        try:
+            manifest = msgspec.json.decode(files[0].read_bytes(), type=_Manifest, strict=True)
+            trace = _mapped(manifest, files[1])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedEntryError(folder) from error
+        freshen(files)
+        return trace
+
+    def save(self, key: str, trace: RankTrace) -> bool:
+        """As :meth:`write`; False where that fails."""
+        try:
+            self.write(key, trace)
+        except OSError:
+            return False
+        return True
+
+    def write(self, key: str, trace: RankTrace) -> None:
+        """Write an entry, in place of one that cannot be used.
+
+        Raises OSError where the directory cannot take it (full, read-only, another user's).
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=self.directory))
+        try:
+            _write(scratch, trace)
+            if self.lasts:
+                flush((scratch / COLUMNS_NAME, scratch / MANIFEST_NAME))
+            target = self.directory / key
+            put_in_place(scratch, target, lambda: self.load(key) is not None, SCRATCH_PREFIX)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def load_parts(self, key: str) -> tuple[RankTrace, ...] | None:
+        """Every rank of a file that may hold several, None unless all can be used."""
+        try:
+            return self.open_parts(key)
+        except (OSError, DamagedEntryError):
+            return None
+
+    def open_parts(self, key: str) -> tuple[RankTrace, ...]:
+        """Every rank of a file that may hold several. Raises OSError and DamagedEntryError."""
+        first = self.open(key)
+        others = (self.open(_part_key(key, part)) for part in range(1, first.source.parts))
+        return (first, *others)
+
+    def save_parts(self, key: str, parts: Sequence[RankTrace]) -> bool:
+        """As :meth:`write_parts`; False where that fails."""
+        try:
+            self.write_parts(key, parts)
+        except OSError:
+            return False
+        return True
+
+    def write_parts(self, key: str, parts: Sequence[RankTrace]) -> None:
+        """Write every rank of one file, the first one last: it stands for all. Raises OSError."""
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (only writers need it)
+
+        def write(number: int) -> None:
+            self.write(_part_key(key, number), parts[number])
+
+        with ThreadPoolExecutor(_WRITERS) as threads:
+            for _ in threads.map(write, range(1, len(parts))):
+                pass
+        write(0)
+
+    def trim(self) -> None:
+        """Remove least recently used entries above the limit, and scratch of killed writers."""
+        total = 0
+        for used, size, folder in sorted(self._entries(), reverse=True):
+            total += size
+            abandoned = folder.name.startswith(SCRATCH_PREFIX) and used < time.time() - _ABANDONED_S
+            if total > self.limit_bytes or abandoned:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _entries(self) -> Iterator[tuple[float, int, Path]]:
+        """(time of last use, bytes, folder) of what a store wrote, whatever lies beside it.
+
+        The user may have named a directory that holds other things.
+        """
+        with contextlib.suppress(OSError):
+            for folder in list(self.directory.iterdir()):
+                with contextlib.suppress(OSError):
+                    files = {file.name: file.stat() for file in folder.iterdir()}
+                    if not files.keys() <= {COLUMNS_NAME, MANIFEST_NAME, EXPORT_NAME}:
+                        continue
+                    if len(files) < 2 and not folder.name.startswith(SCRATCH_PREFIX):
+                        continue
+                    begun = folder.stat().st_mtime  # all there is of a writer that has just started
+                    used = max((s.st_mtime for s in files.values()), default=begun)
+                    yield used, sum(s.st_size for s in files.values()), folder
+
+
+def release(trace: RankTrace) -> None:
+    """Give back the memory that mapped columns take: they are read again when they are used.
+
+    Columns that are neither mapped nor packed stay. For ranks of gigabytes, after each rank.
+    """
+    mapped: FileMapping | None = None  # one holds all columns of a trace
+    for events in trace.events.values():
+        some = events.forget() if isinstance(events, PackedEvents) else events.start_ns
+        mapped = mapping_of(some) or mapped
+    if mapped is not None:
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _part_key(key: str, part: int) -> str:
+    return f"{key}-{part}" if part else key
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A column to be written, as pieces; ``packs``: in as few bytes as its numbers need."""
+
+    name: str
+    pieces: Iterable[npt.NDArray[Any]]
+    packs: bool = False
+    is_sparse: bool = False
+
+
+def _columns(trace: RankTrace) -> Iterator[_Told]:
+    yield _Told("strings/blob", (trace.strings.blob,))
+    yield _Told("strings/offsets", (trace.strings.offsets,))
+    for group, events in trace.events.items():
+        packs = events.comes_in_pieces and len(events) >= PACKED_ROWS
+        for column, _ in Events.COLUMNS:
+            yield _Told(f"{group}/{column}", events.pieces(column), packs)
+        for column, _ in Events.SPARSE:
+            yield _Told(f"{group}/{column}", events.pieces(column), is_sparse=True)
+    for column, _ in CollectiveArgs.COLUMNS:
+        yield _Told(f"collectives/{column}", (getattr(trace.collective_args, column),))
+    for column, _ in Samples.COLUMNS:
+        yield _Told(f"samples/{column}", (getattr(trace.samples, column),))
+
+
+def _write(folder: Path, trace: RankTrace) -> None:
+    columns = []
+    with (folder / COLUMNS_NAME).open("wb") as file:
+        for told in _columns(trace):
+            column = _written(file, told)
+            columns += [column] if column.length or not told.is_sparse else []
+            file.write(bytes(-file.tell() % _ALIGNMENT))
+        total_bytes = file.tell()
+    facts = {name: getattr(trace, name) for name in _FACTS}
+    # Paths may be no text at all, and the reader of the entry knows by which it came.
+    facts["source"] = msgspec.structs.replace(trace.source, path="", real_path="")
+    manifest = _Manifest(
+        version=STORE_VERSION,
+        columns=tuple(columns),
+        total_bytes=total_bytes,
+        **{**facts, "counts": dict(trace.counts)},
+    )
+    (folder / MANIFEST_NAME).write_bytes(msgspec.json.encode(manifest))
+
+
+def _written(file: BinaryIO, told: _Told) -> StoredColumn:
+    """Write a column; of one with a single value that alone, once it is known to be one."""
+    offset, length = file.tell(), 0
+    value: npt.NDArray[Any] = np.empty(0, np.int64)
+    pieces = iter(told.pieces)
+    for piece in pieces:
+        value = value if length else piece[:1].copy()
+        if not _holds_only(piece, value):
+            every = chain(_repeated(value, length), (piece,), pieces)
+            if told.packs:
+                return _packed(file, told.name, every)
+            length = 0
+            for one in every:
+                file.write(np.ascontiguousarray(one).data)
+                length += len(one)
+            return StoredColumn(told.name, value.dtype.str, length, offset)
+        length += len(piece)
+    file.write(value.data)
+    return StoredColumn(told.name, value.dtype.str, length, offset, is_same=length > 1)
+
+
+def _packed(file: BinaryIO, name: str, pieces: Iterable[npt.NDArray[Any]]) -> StoredColumn:
+    index, length, dtype = write_packed(file, pieces)
+    offset = file.tell() - index.nbytes
+    return StoredColumn(name, dtype.str, length, offset, packed=len(index))
+
+
+def _repeated(value: npt.NDArray[Any], count: int) -> Iterator[npt.NDArray[Any]]:
+    for begin in range(0, count, PACKED_ROWS):
+        yield np.repeat(value, min(PACKED_ROWS, count - begin))
+
+
+def _holds_only(piece: npt.NDArray[Any], value: npt.NDArray[Any]) -> bool:
+    if not len(piece) or piece[-1] != value[0]:
+        return not len(piece)
+    return piece.strides == (0,) or bool((piece == value).all())
+
+
+_FACTS = tuple(
+    name
+    for name in _Manifest.__struct_fields__
+    if name not in ("version", "columns", "total_bytes")
+)
+
+
+def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
+    """Columns as views of one mapping; raises ValueError when the file does not fit."""
+    if manifest.version != STORE_VERSION:
+        raise ValueError(path)
+    place = Place(path, manifest.columns, manifest.total_bytes)
+    facts = {name: getattr(manifest, name) for name in _FACTS}
+    return RankTrace(**columns_of(map_columns(place)), place=place, **facts)

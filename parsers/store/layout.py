@@ -1,0 +1,136 @@
+"""Where the columns of a trace are: a file that any process may map."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ccltui.parsers.columns import CollectiveArgs, Events, Group, RankTrace, Samples, Strings
+from ccltui.parsers.store.file_mapping import map_file
+from ccltui.parsers.store.packing import Packed, PackedEvents
+
+
+class StoredColumn(msgspec.Struct, frozen=True):
+    """Place of one column: ``name`` is "group/column", ``offset`` in bytes.
+
+    ``is_same``: every row has one value, which alone is in the file. ``packed``: how many pieces
+    it was packed in, 0 for a plain column; ``offset`` is then that of their index.
+    """
+
+    name: str
+    dtype: str
+    length: int
+    offset: int
+    is_same: bool = False
+    packed: int = 0
+
+
+class KeptFile:
+    """A file that is held open, because it has no name, or one that is about to go."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Take over an open descriptor, which is closed with this object."""
+        self.descriptor = descriptor
+
+    @classmethod
+    def opened(cls, path: Path) -> KeptFile:
+        """The file of a name. Raises OSError."""
+        return cls(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file of columns; ``kept`` where it cannot be opened by name any more.
+
+    ``begin`` is where they begin in a kept file of several ranks, None where it holds them alone.
+    """
+
+    path: Path
+    columns: tuple[StoredColumn, ...]
+    total_bytes: int
+    kept: KeptFile | None = None
+    begin: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumns:
+    """What of a trace is in columns."""
+
+    strings: Strings
+    events: dict[Group, Events]
+    collective_args: CollectiveArgs
+    samples: Samples
+
+
+def columns_of(source: RankTrace | StoredColumns) -> dict[str, Any]:
+    """What of a trace is in columns, by the names of its fields."""
+    return {one.name: getattr(source, one.name) for one in dataclasses.fields(StoredColumns)}
+
+
+def map_columns(place: Place, descriptor: int | None = None) -> StoredColumns:
+    """Columns as views of one mapping of the file, or of an open ``descriptor`` of it.
+
+    Raises OSError where it cannot be opened, ValueError and KeyError where it does not fit.
+    """
+    data = _data(place, descriptor)
+    arrays: dict[str, Any] = {column.name: _array(column, data) for column in place.columns}
+    lengths = {column.name: column.length for column in place.columns}
+    groups = {name.partition("/")[0]: None for name in arrays}
+    events: dict[Group, Events] = {}
+    for group in groups:
+        if group not in ("strings", "collectives", "samples"):
+            sparse = [c for c, _ in Events.SPARSE if f"{group}/{c}" in arrays]
+            columns = [*(column for column, _ in Events.COLUMNS), *sparse]
+            found = {column: arrays[f"{group}/{column}"] for column in columns}
+            events[_group(group)] = _events(found, lengths[f"{group}/start_ns"])
+    return StoredColumns(
+        strings=Strings(arrays["strings/blob"], arrays["strings/offsets"]),
+        events=events,
+        collective_args=CollectiveArgs(
+            **{column: arrays[f"collectives/{column}"] for column, _ in CollectiveArgs.COLUMNS}
+        ),
+        samples=Samples(**{column: arrays[f"samples/{column}"] for column, _ in Samples.COLUMNS}),
+    )
+
+
+def _data(place: Place, descriptor: int | None) -> npt.NDArray[np.uint8]:
+    """The bytes of the file, mapped."""
+    opened = place.path if descriptor is None else descriptor
+    with open(opened, "rb", buffering=0, closefd=descriptor is None) as file:
+        size = os.fstat(file.fileno()).st_size
+        begin = place.begin or 0
+        end = begin + place.total_bytes
+        if size < end or (place.begin is None and size != end):
+            raise ValueError(f"{place.path} has {size:,} bytes, not {place.total_bytes:,}")
+        return map_file(file.fileno(), place.total_bytes, begin)
+
+
+def _events(columns: dict[str, Any], length: int) -> Events:
+    if any(isinstance(column, Packed) for column in columns.values()):
+        return PackedEvents(columns, length)
+    return Events(**columns)
+
+
+def _array(column: StoredColumn, data: npt.NDArray[np.uint8]) -> npt.NDArray[Any] | Packed:
+    if not column.length:
+        return np.empty(0, column.dtype)
+    if column.packed:
+        return Packed.at(data, column.dtype, column.offset, column.packed, column.length)
+    stored = 1 if column.is_same else column.length
+    array = np.frombuffer(data, column.dtype, stored, column.offset)
+    return np.broadcast_to(array, column.length) if column.is_same else array
+
+
+def _group(name: str) -> Group:
+    group: Group = msgspec.convert(name, Literal[Group])
+    return group

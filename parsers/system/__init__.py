@@ -1,0 +1,1 @@
+"""Limits and services of this machine: memory, CPUs, compiled code."""

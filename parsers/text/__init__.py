@@ -1,0 +1,1 @@
+"""Read text of files: compression, bounded reads, JSON side files and YAML."""

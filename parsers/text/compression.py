@@ -1,0 +1,230 @@
+"""Uncompressed text of a file, chunk by chunk, whatever its suffix says.
+
+The first bytes decide: gzip (any number of members, through isal), zstd, or plain text.
+Damage does not raise: what could be decoded is yielded, then a note says where it ended.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Literal
+
+from isal import igzip_lib, isal_zlib
+
+from ccltui.parsers.columns import Note
+
+Compression = Literal["none", "gzip", "zstd"]
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_CHUNKS_AHEAD = 3
+_POLL_S = 0.05
+_READ_BYTES = 256 * 1024
+_ZSTD_SLICE_BYTES = 4096
+_GZIP_WBITS = 31  # gzip header and trailer, 32 KiB window
+
+
+def detect(head: bytes) -> Compression:
+    """Compression named by the first bytes of a file."""
+    if head.startswith(GZIP_MAGIC):
+        return "gzip"
+    if head.startswith(ZSTD_MAGIC):
+        return "zstd"
+    return "none"
+
+
+class TextChunks:
+    """Iterate over the uncompressed bytes of ``path`` in chunks of at most ``chunk_bytes``.
+
+    After (and during) iteration: ``compression``, ``raw_bytes`` read from the file so far,
+    ``text_bytes`` yielded so far, and ``notes`` on damage. Raises ``OSError`` only.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        chunk_bytes: int = 1 << 20,
+        *,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self._path = path
+        self._chunk_bytes = chunk_bytes
+        self._progress = progress
+        self.compression: Compression = "none"
+        self.raw_bytes = 0
+        self.text_bytes = 0
+        self.notes: list[Note] = []
+        self._produced = 0  # uncompressed bytes so far, those not yet yielded included
+
+    def __iter__(self) -> Iterator[bytes]:
+        pieces = self._pieces()
+        first = next(pieces, None)
+        if first is None:
+            return
+        # Decompression releases the interpreter's lock: it overlaps with the scan. One chunk
+        # needs no thread.
+        rest = pieces if self.compression == "none" else ahead(pieces, _CHUNKS_AHEAD)
+        for piece in itertools.chain([first], rest):
+            self.text_bytes += len(piece)
+            yield piece
+
+    def _pieces(self) -> Iterator[bytes]:
+        with self._path.open("rb", buffering=0) as file:
+            head = _read_full(file, 4)
+            self.compression = detect(head)
+            ways = {"none": self._plain, "gzip": self._gzip, "zstd": self._zstd}
+            pieces = self._counted(ways[self.compression](file, head))
+            yield from _resize(pieces, self._chunk_bytes)
+
+    def _read(self, file: io.RawIOBase, pending: bytes = b"") -> bytes:
+        """Next raw bytes of the file, ``pending`` (already read) first."""
+        block = pending or file.read(_READ_BYTES) or b""
+        self.raw_bytes += len(block)
+        if block and self._progress is not None:
+            self._progress(self.raw_bytes)
+        return block
+
+    def _plain(self, file: io.RawIOBase, head: bytes) -> Iterator[bytes]:
+        # Whole chunks, the first one too, so that nobody has to join and cut them.
+        block = self._read(file, head + _read_full(file, self._chunk_bytes - len(head)))
+        while block:
+            yield block
+            block = self._read(file, _read_full(file, self._chunk_bytes))
+
+    def _gzip(self, file: io.RawIOBase, head: bytes) -> Iterator[bytes]:
+        member = isal_zlib.decompressobj(_GZIP_WBITS)
+        block = self._read(file, head)
+        while block:
+            try:
+                yield member.decompress(block, self._chunk_bytes)
+            except igzip_lib.IsalError as error:  # type: ignore[misc]  # a stub says instance
+                self._damaged("corrupt_gzip", f"gzip data is damaged ({error})")
+                return
+            block = member.unconsumed_tail or (member.unused_data if member.eof else b"")
+            if member.eof:
+                while not (block := block.lstrip(b"\0")):  # tapes and disks pad with zeros
+                    block = self._read(file)
+                    if not block:
+                        return
+                if not GZIP_MAGIC.startswith(block[:2]):
+                    self._damaged("trailing_data", "bytes after the end of the gzip data")
+                    return
+                member = isal_zlib.decompressobj(_GZIP_WBITS)
+            elif not block:
+                block = self._read(file)
+        self._damaged("truncated_trace", "gzip data ends in the middle")
+
+    def _zstd(self, file: io.RawIOBase, head: bytes) -> Iterator[bytes]:
+        import zstandard  # noqa: PLC0415  (few files need it)
+
+        decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
+        frame = decompressor.decompressobj()
+        block = self._read(file, head)
+        while block:
+            # Output cannot be limited, so a hostile frame is held down by small inputs.
+            for start in range(0, len(block), _ZSTD_SLICE_BYTES):
+                try:
+                    yield frame.decompress(block[start : start + _ZSTD_SLICE_BYTES])
+                except zstandard.ZstdError as error:
+                    self._damaged("corrupt_zstd", f"zstd data is damaged ({error})")
+                    return
+                if frame.eof:
+                    block = frame.unused_data + block[start + _ZSTD_SLICE_BYTES :]
+                    break
+            else:
+                block = self._read(file)
+                continue
+            block = block or self._read(file)
+            if not block:
+                return
+            if not ZSTD_MAGIC.startswith(block[:4]):
+                self._damaged("trailing_data", "bytes after the end of the zstd data")
+                return
+            frame = decompressor.decompressobj()
+        self._damaged("truncated_trace", "zstd data ends in the middle")
+
+    def _damaged(self, code: str, message: str) -> None:
+        place = f"{message} before compressed byte {self.raw_bytes:,}"
+        self.notes.append(Note(code=code, message=place, offset=self._produced))
+
+    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self._produced += len(piece)
+            yield piece
+
+
+def ahead(pieces: Iterator[bytes], depth: int) -> Generator[bytes, None, None]:
+    """The same pieces, fetched by a thread that is at most ``depth`` of them ahead.
+
+    An exception of ``pieces`` is raised here, in its place. Leaving early ends the thread.
+    """
+    ready: queue.Queue[bytes | BaseException | None] = queue.Queue(depth)
+    left = threading.Event()
+
+    def offer(item: bytes | BaseException | None) -> bool:
+        while not left.is_set():
+            try:
+                ready.put(item, timeout=_POLL_S)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def fetch() -> None:
+        try:
+            for piece in pieces:
+                if not offer(piece):
+                    return
+        except BaseException as error:  # it belongs to the reader
+            offer(error)
+        else:
+            offer(None)
+
+    thread = threading.Thread(target=fetch, name="decompress", daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        left.set()
+        thread.join()
+
+
+def _read_full(file: io.RawIOBase, size: int) -> bytes:
+    """Exactly ``size`` bytes, fewer at the end of the file only."""
+    data = b""
+    while len(data) < size:
+        block = file.read(size - len(data))
+        if not block:
+            break
+        data += block
+    return data
+
+
+def _resize(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """Join and cut ``pieces`` to ``size`` bytes each; the last may be shorter."""
+    parts: list[bytes] = []
+    held = 0
+    for piece in pieces:
+        if not held and len(piece) == size:
+            yield piece
+            continue
+        parts.append(piece)
+        held += len(piece)
+        if held < size:
+            continue
+        joined = b"".join(parts)
+        full = held - held % size
+        for start in range(0, full, size):
+            yield joined[start : start + size]
+        parts = [joined[full:]]
+        held -= full
+    if held:
+        yield b"".join(parts)

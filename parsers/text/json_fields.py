@@ -1,0 +1,135 @@
+"""Values of a JSON document of unknown origin by path; what has the wrong type is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ccltui.parsers.columns import Note
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.names import shown
+from ccltui.parsers.text.side_json import read_documents
+
+MAX_DOCUMENT_BYTES: Final = 1 << 26
+_LONGEST_TEXT: Final = 4096
+
+
+class Fields:
+    """A document and the notes on what in it could not be used."""
+
+    def __init__(self, document: Mapping[str, Any], prefix: str = "") -> None:
+        self.document = document
+        self.notes: list[Note] = []
+        self._prefix = prefix
+
+    def raw(self, path: str) -> Any:
+        """The value under dotted keys as it is, None where it is absent."""
+        value: Any = self.document
+        for key in path.split("."):
+            if not isinstance(value, Mapping):
+                return None
+            value = value.get(key)
+        return value
+
+    def number(self, path: str) -> float | None:
+        """A finite number; text that is one counts."""
+        value = self.raw(path)
+        if value is None:
+            return None
+        found = finite(value)
+        if found is None:
+            self._refuse(path, value, "a number")
+        return found
+
+    def count(self, path: str) -> int | None:
+        """A whole number that is not negative; text that is one counts."""
+        value = self.raw(path)
+        if value is None:
+            return None
+        found = finite(value)
+        if found is None or found < 0 or not found.is_integer():
+            self._refuse(path, value, "a whole number")
+            return None
+        return int(value) if isinstance(value, int) else int(found)
+
+    def text(self, path: str) -> str:
+        """Text, "" where it is absent; numbers are text too."""
+        value = self.raw(path)
+        if value is None:
+            return ""
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            self._refuse(path, value, "text")
+            return ""
+        return str(value)[:_LONGEST_TEXT]
+
+    def flag(self, path: str) -> bool | None:
+        """Yes or no, None where it is not stated."""
+        value = self.raw(path)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | str) and str(value).lower() in _FLAGS:
+            return _FLAGS[str(value).lower()]
+        self._refuse(path, value, "true or false")
+        return None
+
+    def texts(self, path: str) -> dict[str, str]:
+        """A mapping of scalars as text, {} where it is absent."""
+        value = self.raw(path)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self._refuse(path, value, "a mapping")
+            return {}
+        return {
+            str(key): str(item)[:_LONGEST_TEXT]
+            for key, item in value.items()
+            if isinstance(item, str | int | float) and not isinstance(item, bool)
+        }
+
+    def numbers(self, path: str) -> list[float] | None:
+        """A list of numbers with NaN for what is none of them, None where there is no list.
+
+        One number is a list of one.
+        """
+        value = self.raw(path)
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            one = self.number(path)
+            return None if one is None else [one]
+        found = [finite(item) for item in value]
+        bad = sum(item is None for item in found)
+        if bad:
+            self.note(f"{path}: {bad} of {len(value)} values are no numbers")
+        return [math.nan if item is None else item for item in found]
+
+    def note(self, message: str) -> None:
+        """Tell something about the document."""
+        self.notes.append(Note("run_file", message))
+
+    def _refuse(self, path: str, value: Any, wanted: str) -> None:
+        self.note(f"{self._prefix}{path} is {shown(repr(value)[:40])}, not {wanted}")
+
+
+_FLAGS: Final = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}
+
+
+def finite(value: Any) -> float | None:
+    """A finite number, also one written as text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def read_object(path: Path, *, shown_path: str) -> dict[str, Any]:
+    """The one JSON object of a file. Raises TraceError where it is none, or is cut off."""
+    documents = read_documents(path, shown=shown_path, max_bytes=MAX_DOCUMENT_BYTES)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise TraceError("not one JSON object", path=shown_path)
+    return documents[0]

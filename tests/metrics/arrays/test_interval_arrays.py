@@ -1,0 +1,120 @@
+"""The compiled functions on intervals beside those in numpy: the same arrays."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccltui.metrics.arrays import interval_arrays
+from ccltui.metrics.arrays.compiled import available
+from ccltui.metrics.arrays.interval_arrays import Functions, Set
+from ccltui.metrics.arrays.intervals import Intervals, standstills, union
+from ccltui.parsers.columns import I64
+
+pytestmark = pytest.mark.skipif(not available(), reason="the functions were not compiled")
+
+POINTS = st.integers(-30, 60) | st.integers(-(1 << 62), 1 << 62)
+PAIRS = st.lists(st.tuples(POINTS, POINTS), max_size=25)
+
+
+def compiled() -> Functions:
+    from ccltui.metrics.arrays import _intervals
+
+    functions: Functions = _intervals
+    return functions
+
+
+def columns(pairs: list[tuple[int, int]]) -> Set:
+    table: I64 = np.array(pairs, np.int64).reshape(-1, 2)
+    return np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
+
+
+def listed(found: Set | None) -> list[list[int]] | None:
+    return None if found is None else [column.tolist() for column in found]
+
+
+@given(PAIRS, st.booleans())
+def test_union_and_what_is_not_in_order(pairs: list[tuple[int, int]], is_sorted: bool) -> None:
+    start, end = columns(sorted(pairs) if is_sorted else pairs)
+
+    assert listed(compiled().union(start, end)) == listed(interval_arrays.union(start, end))
+
+
+@pytest.mark.parametrize("name", ["either", "both", "without"])
+@given(one=PAIRS, other=PAIRS)
+def test_two_sets(name: str, one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
+    left, right = union(*columns(one)), union(*columns(other))
+    arrays = (left.start_ns, left.end_ns, right.start_ns, right.end_ns)
+
+    found = getattr(compiled(), name)(*arrays)
+
+    assert listed(found) == listed(getattr(interval_arrays, name)(*arrays))
+
+
+@given(PAIRS.filter(lambda pairs: any(end > start for start, end in pairs)), st.lists(POINTS))
+def test_covered_time_before_moments_in_any_order(
+    pairs: list[tuple[int, int]], moments: list[int]
+) -> None:
+    busy = union(*columns([(start // 64, end // 64) for start, end in pairs] + [(0, 1)]))
+    measure = np.append(0, np.cumsum(busy.end_ns - busy.start_ns))
+    arrays = (busy.start_ns, busy.end_ns, measure, np.array(moments, np.int64) // 64)
+
+    found = compiled().covered_before(*arrays)
+
+    assert found.tolist() == interval_arrays.covered_before(*arrays).tolist()
+
+
+NEAR = st.integers(-50, 400) | st.integers(-(1 << 61), 1 << 61)
+
+
+@given(st.lists(st.lists(NEAR, max_size=12), min_size=1, max_size=4), st.integers(1, 40))
+def test_standstills_between_times_in_any_order(parts: list[list[int]], least: int) -> None:
+    times = [np.array(part, np.int64) for part in parts]
+    order = sorted(time for part in parts for time in part)
+    truth = [pair for pair in pairwise(order) if pair[1] - pair[0] >= least]
+
+    found = compiled().standstills(times, least)
+
+    if found is not None:  # None: too much room for so few times
+        assert list(zip(*(column.tolist() for column in found), strict=True)) == truth
+    slow = interval_arrays.standstills(times, least)
+    assert list(zip(*(column.tolist() for column in slow), strict=True)) == truth
+    assert standstills(times, least) == union(*columns(truth))
+
+
+def test_few_times_far_apart_need_no_room() -> None:
+    far = np.array([0, 1 << 60], np.int64)
+
+    assert compiled().standstills([far], 10) is None
+    assert standstills([far], 10).total_ns == 1 << 60
+    assert len(standstills([], 10)) == len(standstills([far[:0]], 10)) == 0
+
+
+def test_many_intervals_that_answer_few_and_many_moments() -> None:
+    random = np.random.default_rng(3)
+    edges = np.cumsum(random.integers(1, 9, 20_000))
+    busy = Intervals(edges[::2].copy(), edges[1::2].copy())
+    measure = np.append(0, np.cumsum(busy.end_ns - busy.start_ns))
+    for moments in (edges, edges[::-1].copy(), random.permutation(edges), edges[::3_000].copy()):
+        arrays = (busy.start_ns, busy.end_ns, measure, moments)
+        expected = interval_arrays.covered_before(*arrays)
+        assert compiled().covered_before(*arrays).tolist() == expected.tolist()
+
+
+def test_columns_that_do_not_lie_side_by_side() -> None:
+    table = np.arange(24).reshape(-1, 2)
+    apart = Intervals(table[:, 0], table[:, 1])
+
+    assert (apart & Intervals.of(3, 10)).total_ns == 3
+    assert apart.before(table[::2, 1]).tolist() == [1, 3, 5, 7, 9, 11]
+
+
+def test_moments_of_any_shape() -> None:
+    moments = np.array([[0, 5], [7, 20]])
+
+    assert Intervals.of(4, 8).before(moments).tolist() == [[0, 1], [3, 4]]
+    assert Intervals.of(4, 8).before(6).tolist() == 2

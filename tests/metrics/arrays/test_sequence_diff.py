@@ -1,0 +1,78 @@
+"""The difference of sequences: by hand, and against the definition."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccltui.metrics.arrays.sequence_diff import TooDifferentError, difference
+
+
+def pairs(one: str, other: str, most: int = 1000) -> list[tuple[int, int]]:
+    left, right = (np.array([ord(item) for item in text], np.int64) for text in (one, other))
+    found = difference(left, right, most=most)
+    return list(zip(found.one.tolist(), found.other.tolist(), strict=True))
+
+
+def test_by_hand() -> None:
+    assert pairs("abc", "abc") == [(0, 0), (1, 1), (2, 2)]
+    assert pairs("abXc", "abc") == [(0, 0), (1, 1), (3, 2)]
+    assert pairs("abc", "aYbc") == [(0, 0), (1, 2), (2, 3)]
+    assert pairs("", "abc") == pairs("abc", "") == pairs("", "") == []
+    assert pairs("xyz", "abc") == []
+
+
+def test_myers_own_example() -> None:
+    assert len(pairs("abcabba", "cbabac")) == 4  # 5 differences: 7 + 6 - 2 * 4
+
+
+def test_long_repeats() -> None:
+    layer = "nggaggd" * 500
+    found = pairs(layer + "X" + layer, layer + layer)
+
+    assert len(found) == 7000
+    assert (3499, 3499) in found
+    assert (3501, 3500) in found
+
+
+def test_too_different_is_said_and_not_tried() -> None:
+    with pytest.raises(TooDifferentError, match="more than 4 kernels differ"):
+        pairs("aaaa", "bbbb", most=4)
+    assert pairs("aa", "bb", most=4) == []
+
+
+ITEMS = st.text(alphabet="abc", max_size=14)
+
+
+def longest_common(one: str, other: str) -> int:
+    table = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
+    for i, left in enumerate(one):
+        for j, right in enumerate(other):
+            same = table[i][j] + 1 if left == right else 0
+            table[i + 1][j + 1] = max(table[i][j + 1], table[i + 1][j], same)
+    return table[-1][-1]
+
+
+@given(ITEMS, ITEMS)
+def test_nothing_longer_is_common(one: str, other: str) -> None:
+    found = pairs(one, other)
+
+    assert all(one[i] == other[j] for i, j in found)
+    assert all(a < b and c < d for (a, c), (b, d) in itertools.pairwise(found))
+    assert len(found) == longest_common(one, other)
+
+
+@given(st.lists(st.integers(0, 5), max_size=300), st.integers(0, 2**32 - 1))
+def test_edits_of_a_sequence_are_found(items: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kept = [item for item in items if rng.random() > 0.1]
+    found = difference(np.array(items, np.int64), np.array(kept, np.int64))
+
+    assert len(found) == len(kept)  # only deletions: everything kept is matched
+    blocks = difflib.SequenceMatcher(None, items, kept, autojunk=False).get_matching_blocks()
+    assert len(found) >= sum(block.size for block in blocks)

@@ -1,0 +1,65 @@
+"""Statistics by the names that results use."""
+
+from __future__ import annotations
+
+import pytest
+
+from ccltui.metrics.arrays.statistics import (
+    mean,
+    median,
+    microseconds,
+    milliseconds,
+    nearest_rank,
+    over_ranks,
+    ratio,
+    sample_std,
+)
+
+
+def test_mean_and_median_of_nothing_are_none() -> None:
+    assert mean([]) is None
+    assert median([]) is None
+    assert nearest_rank([], 0.95) is None
+    assert sample_std([]) is None
+
+
+def test_median_of_an_even_number_is_the_mean_of_the_middle_two() -> None:
+    assert median([4, 1, 3, 2]) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "expected"),
+    [
+        (1, 0.95, 1),  # never an index of -1
+        (3, 0.95, 3),
+        (20, 0.95, 19),  # 0.95 * 20 is 19.000000000000004 in binary
+        (100, 0.95, 95),
+        (100, 0.99, 99),
+        (10, 0.9, 9),
+        (84, 0.95, 80),
+    ],
+)
+def test_percentile_is_the_nearest_rank(count: int, share: float, expected: int) -> None:
+    values = list(range(count, 0, -1))
+
+    assert nearest_rank(values, share) == expected
+
+
+def test_std_is_that_of_a_sample_and_undefined_for_one_value() -> None:
+    assert sample_std([1, 2, 3]) == 1.0
+    assert sample_std([5]) is None
+
+
+def test_ratio_of_nothing_is_none_not_zero() -> None:
+    assert ratio(0, 0) is None
+    assert ratio(1, 4) == 0.25
+
+
+def test_spread_accompanies_a_mean_over_ranks() -> None:
+    assert over_ranks({"0": 1.0, "1": 4.0}) == {"mean": 2.5, "min": 1.0, "max": 4.0, "spread": 3.0}
+    assert over_ranks({}) == {"mean": None, "min": None, "max": None, "spread": None}
+
+
+def test_units_are_exact_to_the_nanosecond() -> None:
+    assert milliseconds(616_798_984) == 616.798984
+    assert microseconds(16_798_984) == 16798.984

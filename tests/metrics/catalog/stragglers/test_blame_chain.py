@@ -1,0 +1,291 @@
+"""blame_chain on a job of two tensor-parallel pairs that share data parallelism."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
+
+from ccltui.metrics.catalog.stragglers import straggler_cause
+from ccltui.metrics.catalog.stragglers.blame_chain import METRIC
+from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC as CAUSE
+from ccltui.metrics.collectives.causes import chain
+from ccltui.metrics.collectives.causes.chain import chain_of
+from ccltui.metrics.collectives.causes.root_rule import Root, Roots, judged, roots_of
+from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
+from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, describe
+from ccltui.metrics.collectives.reports.late_arrivals import NOBODY_LATE
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.columns import ProcessGroup, RankTrace
+
+
+def groups(rank: int) -> list[ProcessGroup]:
+    pair = (0, 1) if rank < 2 else (2, 3)
+    across = (rank % 2, rank % 2 + 2)
+    return [
+        world(4),
+        ProcessGroup("1", "mesh_tp", pair, 2, "cuda:nccl"),
+        ProcessGroup("2", "mesh_dp_replicate", across, 2, "cuda:nccl"),
+    ]
+
+
+def call(group: int, start_us: float, end_us: float, seq: int = 0) -> Event:
+    coll = Coll("allreduce", 8, 8, group=group, seq=seq)
+    return allreduce(start_us, end_us - start_us, coll, stream=20 + group)
+
+
+def rank(number: int, slow_us: float = 0) -> RankTrace:
+    """Meets all at 100, computes, meets its pair, computes, meets its peer across.
+
+    Rank 1 computes ``slow_us`` longer before it meets rank 0.
+    """
+    own = slow_us if number == 1 else 0
+    pair = slow_us if number < 2 else 0
+    gpu = [
+        call(0, 0, 100),
+        kernel("gemm", 100, 300 + own),
+        call(1, 400 + own, 420 + pair),
+        kernel("gemm", 420 + pair, 300),
+        call(2, 720 + pair, 740 + slow_us),
+    ]
+    return rank_trace(number, gpu=gpu, groups=groups(number), world_size=4, host="a")
+
+
+def view(slow_us: float = 300) -> View:
+    return View(job(*(rank(number, slow_us) for number in range(4))))
+
+
+def asked(**options: Any) -> Result:
+    return METRIC.run(View(view().job, ViewOptions(**options)))
+
+
+def place(found: View, label: str) -> int:
+    labels = [found.group_label(group.match.group) for group in found.arrivals.groups]
+    return labels.index(label)
+
+
+def test_a_late_rank_that_its_pair_kept_is_not_the_root() -> None:
+    found = view()
+
+    first, root = chain_of(found.facts.causes, place(found, "dp_replicate 0,2"), 0)
+
+    assert (first.label, first.cause, first.lag_ns) == ("0", "previous_collective", 300_000)
+    assert (root.label, root.cause, root.lag_ns) == ("1", "compute", 300_000)
+    assert found.group_label(root.group) == "tp 0,1"
+    assert root.share == 1.0
+
+
+def test_a_link_that_hands_on_little_of_the_lag_is_not_sure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    follow = chain._follow
+    for handed_us, sure in ((80, HIGH), (70, LOW)):
+        found = view()
+
+        def little(*asked: Any, handed_us: int = handed_us) -> Any:
+            labels, link = yield from follow(*asked)  # type: ignore[misc]
+            return labels, replace(link, lag_ns=1_000 * handed_us)
+
+        monkeypatch.setattr(chain, "_follow", little)
+        root = chain_of(found.facts.causes, place(found, "dp_replicate 0,2"), 0)[-1]
+
+        assert (root.label, root.lag_ns, root.confidence) == ("1", 1_000 * handed_us, sure)
+
+
+def test_the_slow_rank_itself_needs_no_chain() -> None:
+    found = view()
+
+    (only,) = chain_of(found.facts.causes, place(found, "dp_replicate 1,3"), 0)
+
+    assert (only.label, only.cause) == ("1", "compute")
+
+
+def test_in_words() -> None:
+    found = view()
+
+    told = describe(found, place(found, "dp_replicate 0,2"), 0)
+
+    assert told.why == (
+        "rank 0 was kept 300 µs longer at tp 0,1 AllReduce, where rank 1 was late: "
+        "its kernels take longer"
+    )
+    assert told.chain_sentences == (
+        "rank 0 at dp_replicate 0,2 AllReduce, 300 µs: kept by another group",
+        "rank 1 at tp 0,1 AllReduce, 300 µs: its kernels take longer",
+    )
+    assert told.root is not None
+    assert told.root.label == "1"
+
+
+def test_the_metric_weighs_roots_by_the_waiting_behind_them() -> None:
+    result = asked()
+
+    details = result.details
+    assert (result.status, result.unit) == ("ok", "ratio")
+    # three collectives waited 300 µs each; one of them for a rank that another group had kept
+    assert result.value == 1 / 3
+    assert (details["num_blamed"], details["num_followed"], details["num_handed_on"]) == (3, 3, 1)
+    assert details["longest"] == 2
+    root = [details[f"root_{key}"] for key in ("rank", "cause", "confidence")]
+    assert root == ["1", "compute", "high"]
+    assert (details["root_share"], details["unknown_share"], details["root_why"]) == (1, 0, None)
+    assert details["roots"] == [
+        {
+            "rank": "1",
+            "cause": "compute",
+            "count": 3,
+            "caused_wait_ms": 0.9,
+            "confidence": "high",
+        }
+    ]
+    links = [
+        [(link["rank"], link["cause"]) for link in chain["links"]] for chain in details["chains"]
+    ]
+    assert [("0", "previous_collective"), ("1", "compute")] in links
+
+
+def test_a_root_is_as_sure_as_most_of_the_waiting_behind_it() -> None:
+    found = view()
+    told = chain_of(found.facts.causes, place(found, "dp_replicate 1,3"), 0)[-1]
+
+    def sure(*behind: tuple[int, int]) -> str:
+        chains = [(replace(told, confidence=level),) for _, level in behind]
+        (root,) = roots_of(chains, [wait for wait, _ in behind]).every
+        return CONFIDENCES[root.confidence]
+
+    assert sure((10, HIGH), (9, LOW)) == "high"
+    assert sure((9, HIGH), (10, LOW)) == "low"
+    assert sure((9, HIGH), (9, LOW)) == "low"
+    assert sure((6, HIGH), (5, MEDIUM), (10, LOW)) == "medium"
+    assert sure((10, MEDIUM)) == "medium"
+
+
+def test_the_order_of_a_pipeline_is_the_root_only_where_nobody_else_is() -> None:
+    order, late = Root("3", "pipeline", 1, 600, LOW), Root("1", "compute", 1, 400, HIGH)
+
+    assert judged([order, late]).named == late
+    assert judged([order]).named == order
+
+
+def unknown(wait_ns: int) -> Root:
+    return Root("5", "unknown", 1, wait_ns, LOW)
+
+
+@pytest.mark.parametrize("cause", ["compute", "pipeline"])
+def test_a_bystander_is_not_the_root_while_most_of_the_waiting_is_unknown(cause: str) -> None:
+    def named(own_ns: int, unknown_ns: int, other_ns: int = 0) -> str | None:
+        others = [Root("9", cause, 1, part, LOW) for part in (other_ns,) if part]
+        every = [Root("0", cause, 1, own_ns, HIGH), unknown(unknown_ns), *others]
+        root = judged(every).named
+        return None if root is None else root.label
+
+    assert named(200, 800) == "0"
+    assert named(199, 801) is None
+    assert named(150, 500, 350) == "0"
+    assert named(150, 501, 349) is None
+
+
+def test_an_unknown_root_is_nobody_and_says_how_much_it_is() -> None:
+    found = judged([unknown(109_000_000), Root("0", "compute", 1, 680_000, HIGH)])
+
+    assert found.named is None
+    assert found.why_unknown == (
+        "unknown: the cause of 109 ms of 110 ms of waiting (99.4%) is not known; "
+        "rank 0 (compute) has 680 µs (0.62%), too little"
+    )
+    assert judged([unknown(1_000_000)]).why_unknown == (
+        "unknown: the cause of 1 ms of 1 ms of waiting (100.0%) is not known"
+    )
+    assert judged([]) == Roots((), None, None)
+
+
+def test_a_rank_that_explains_little_of_a_lag_is_not_its_root(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    follow = chain._follow
+    for handed_us, cause in ((60, "compute"), (59, "unknown")):
+        found = view()
+
+        def little(*asked: Any, handed_us: int = handed_us) -> Any:
+            labels, link = yield from follow(*asked)  # type: ignore[misc]
+            return labels, replace(link, lag_ns=1_000 * handed_us)
+
+        monkeypatch.setattr(chain, "_follow", little)
+        told = describe(found, place(found, "dp_replicate 0,2"), 0)
+
+        assert told.root is not None
+        assert (told.root.label, told.root.cause) == ("1", cause)
+    assert told.cause_confidence == "low"
+    assert told.why == (
+        "rank 0 was kept 300 µs longer at tp 0,1 AllReduce, where rank 1 was late; "
+        "the root is unknown: rank 1 accounts for 19.7% of the lag"
+    )
+
+
+def test_what_is_said_of_a_chain_is_no_surer_than_its_root(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    follow = chain._follow
+
+    def unsure(*asked: Any) -> Any:
+        labels, link = yield from follow(*asked)  # type: ignore[misc]
+        return labels, replace(link, confidence=LOW)
+
+    found = view()
+    assert describe(found, place(found, "dp_replicate 0,2"), 0).cause_confidence == "high"
+
+    monkeypatch.setattr(chain, "_follow", unsure)
+    found = view()
+    assert describe(found, place(found, "dp_replicate 0,2"), 0).cause_confidence == "low"
+
+
+def test_causes_name_the_rank_with_most_lag_and_why() -> None:
+    details = CAUSE.run(view()).details
+
+    named = [details[f"main_{key}"] for key in ("rank", "cause", "confidence", "why")]
+    assert named[:3] == ["1", "compute", "high"]
+    assert named[3].startswith("rank 1: 300 µs more computation")
+
+
+def test_causes_name_no_rank_with_little_lag_while_most_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[float, float]] = []
+
+    def never(share: float, unknown_share: float) -> bool:
+        asked.append((share, unknown_share))
+        return False
+
+    monkeypatch.setattr(straggler_cause, "may_name", never)
+    details = CAUSE.run(view()).details
+
+    # rank 1 has 600 of 900 us, and the cause of all is known
+    assert asked == [(2 / 3, 0)]
+    named = [details[f"main_{key}"] for key in ("rank", "cause", "confidence")]
+    assert named == [None, "unknown", None]
+    assert details["main_why"] == (
+        "unknown: the cause of 0 µs of 900 µs of lag (0.0%) is not known; "
+        "rank 1 (compute) has 600 µs (66.67%), too little"
+    )
+
+
+def test_causes_of_a_quiet_job_name_nobody() -> None:
+    details = CAUSE.run(view(0)).details
+
+    assert [details[f"main_{key}"] for key in ("rank", "cause", "why")] == [None] * 3
+
+
+def test_a_quiet_job_has_no_chain() -> None:
+    result = METRIC.run(view(0))
+
+    assert (result.status, result.value) == ("ok", None)
+    assert (result.details["num_blamed"], result.details["roots"]) == (0, [])
+    assert NOBODY_LATE in result.warnings
+    assert result.details["root_rank"] is None
+
+
+def test_one_rank_alone() -> None:
+    assert METRIC.run(View(job(rank(0)))).reason == "single_rank"

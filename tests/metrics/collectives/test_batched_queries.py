@@ -1,0 +1,117 @@
+"""Verdicts asked for together are those that each question gets alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ccltui.demo import Spec, Straggler, write_job
+from ccltui.metrics.catalog.stragglers.blame_chain import METRIC as BLAME_CHAIN
+from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC as STRAGGLER_CAUSE
+from ccltui.metrics.collectives.causes import batched_queries, kernel_counts
+from ccltui.metrics.collectives.causes.batched_queries import Question, Walk, walk_together
+from ccltui.metrics.collectives.causes.cause_search import Causes
+from ccltui.metrics.collectives.causes.verdicts import Verdicts
+from ccltui.metrics.registry import Metric
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.job import open_job
+
+
+@pytest.fixture(scope="module")
+def causes(tmp_path_factory: pytest.TempPathFactory) -> Causes:
+    directory = tmp_path_factory.mktemp("job")
+    late = Straggler(1, "compute", 2_000_000, None)
+    write_job(directory, Spec.quiet(tp=2, dp_shard=2, steps=3, stragglers=(late,)))
+    return View(open_job(directory)).facts.causes
+
+
+def everything(causes: Causes) -> list[Question]:
+    """Questions about single instances that can be judged, and one about all of each group."""
+    found = []
+    for number, group in enumerate(causes.arrivals.groups):
+        rows = np.flatnonzero(group.eligible)
+        found += [causes.question(number, rows[at : at + 1]) for at in range(0, len(rows), 9)]
+        found.append(causes.question(number, rows))
+    return found
+
+
+def columns(found: Verdicts) -> list[list[object]]:
+    """What is told of each target, NaN as text."""
+    told = (found.cause, found.share, found.confidence, found.alike)
+    ns = (found.segments.extra_kernels_ns, found.segments.parts_ns, found.targets.time_ns)
+    return [np.asarray(one).astype(str).tolist() for one in (*told, *ns)]
+
+
+def ask(question: Question) -> Walk[Verdicts]:
+    return (yield question)
+
+
+@pytest.mark.parametrize("together", [1, 3, 5000])
+def test_answers_are_those_that_each_gets_alone(
+    causes: Causes, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    monkeypatch.setattr(batched_queries, "_MAX_TOGETHER", together)
+    asked = everything(causes)
+    assert len({one.labels for one in asked}) > 2
+
+    found = walk_together(causes, [ask(one) for one in asked])
+
+    for question, answer in zip(asked, found, strict=True):
+        alone = causes.judge(question)
+        assert columns(answer) == columns(alone)
+
+
+def test_no_more_are_judged_at_once_than_are_compared_by_name(
+    causes: Causes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    judge = Causes.judge
+
+    def counted(self: Causes, asked: Question) -> Verdicts:
+        sizes.append(len(asked.targets))
+        return judge(self, asked)
+
+    monkeypatch.setattr(Causes, "judge", counted)
+    monkeypatch.setattr(batched_queries, "_MAX_TOGETHER", 3)
+    group = causes.arrivals.groups[0]
+    rows = np.flatnonzero(group.eligible)[:6]
+    asked = [causes.question(0, some) for some in (rows[:2], rows[2:3], rows, rows[:1])]
+
+    walk_together(causes, [ask(one) for one in asked])
+
+    assert sizes == [3, 6, 1]
+
+
+def test_walks_of_any_length_return_in_their_order(causes: Causes) -> None:
+    question = causes.question(0, np.flatnonzero(causes.arrivals.groups[0].eligible)[:1])
+
+    def walk(steps: int) -> Walk[int]:
+        for _ in range(steps):
+            answer = yield question
+            assert len(answer) == 1
+        return steps
+
+    assert walk_together(causes, [walk(steps) for steps in (2, 0, 3, 1)]) == [2, 0, 3, 1]
+    assert walk_together(causes, list[Walk[int]]()) == []
+
+
+def test_the_worst_are_judged_by_name_however_many_are_late(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    late = Straggler(1, "more_kernels", 2_000_000, None)
+    write_job(tmp_path, Spec.quiet(tp=4, steps=4, stragglers=(late,)))
+    monkeypatch.setattr(kernel_counts, "MAX_COMPARED", 2)
+    monkeypatch.setattr(batched_queries, "_MAX_TOGETHER", 2)
+
+    def causes_of_worst(*before: Metric) -> list[str]:
+        view = View(open_job(tmp_path))
+        for metric in before:
+            metric.run(view)
+        return [row["cause"] for row in STRAGGLER_CAUSE.run(view).details["worst"]]
+
+    alone = causes_of_worst()
+    assert "more_kernels" in alone
+    assert "compute" not in alone
+    assert causes_of_worst(BLAME_CHAIN) == alone

@@ -1,0 +1,172 @@
+"""Matching over a family of drawn jobs: what is right, and that nothing wrong is believed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from calls_by_hand import EPOCH_NS
+from synthetic_calls import Family, draw
+
+from ccltui.metrics.collectives.clocks.rematch import match_and_clock
+from ccltui.metrics.collectives.implied.implied_groups import implied_groups
+from ccltui.metrics.collectives.matching.match import LOW, match_calls
+
+TOLD = {
+    "sequence numbers": Family(),
+    "sequence numbers, calls dropped": Family(dropped=0.02),
+    "sizes": Family(numbered=False),
+    "sizes, calls dropped": Family(numbered=False, dropped=0.02),
+    "sizes without steps, calls dropped": Family(numbered=False, marked=False, dropped=0.02),
+    "one size without steps, calls dropped": Family(
+        numbered=False, marked=False, dropped=0.02, sizes=(64,)
+    ),
+}
+BARE = {
+    "names alone": Family(sized=False, subgroups=False),
+    "names alone, calls dropped": Family(sized=False, subgroups=False, dropped=0.02),
+    "names alone without steps": Family(
+        sized=False, subgroups=False, marked=False, dropped=0.02, per_step=100
+    ),
+}
+SIZES = (2, 4, 8, 16)
+
+
+def scored(family: Family, seeds: range) -> tuple[int, int, list[int]]:
+    right, whole, wrong = 0, 0, [0, 0, 0]
+    for seed in seeds:
+        job = draw(Family(**{**vars(family), "ranks": SIZES[seed % len(SIZES)]}), seed)
+        matches, _ = match_and_clock(job.inputs, job.groups)
+        found, errors = job.score(matches)
+        right += found
+        whole += len(job.complete)
+        wrong = [a + b for a, b in zip(wrong, errors, strict=True)]
+    return right, whole, wrong
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_with_metadata(name: str) -> None:
+    right, whole, wrong = scored(TOLD[name], range(12))
+
+    assert right >= 0.999 * whole
+    assert wrong[1:] == [0, 0]
+    assert wrong[0] <= 0.001 * whole
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_without_metadata(name: str) -> None:
+    right, whole, wrong = scored(BARE[name], range(12))
+
+    assert right >= 0.99 * whole
+    assert wrong[1:] == [0, 0]
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.01])
+def test_several_groups_that_only_streams_tell(dropped: float) -> None:
+    right, whole, wrong = 0, 0, [0, 0, 0]
+    for seed in range(8):
+        ranks = (*SIZES, 32)[seed % 5]
+        family = Family(ranks, sized=False, dropped=dropped, per_step=100 if ranks < 32 else 600)
+        job = draw(family, seed)
+        told = implied_groups(job.inputs, job.streams)
+        inputs, groups = told.applied(job.inputs, []) if told else (job.inputs, [])
+        found, errors = job.score(match_and_clock(inputs, groups)[0])
+        right, whole = right + found, whole + len(job.complete)
+        wrong = [a + b for a, b in zip(wrong, errors, strict=True)]
+
+    assert right >= 0.99 * whole
+    assert wrong[1:] == [0, 0]
+
+
+def test_several_groups_that_no_file_names_are_not_believed() -> None:
+    _, _, wrong = scored(Family(sized=False), range(12))
+
+    assert wrong[1:] == [0, 0]
+
+
+@pytest.mark.parametrize("name", [*TOLD, *BARE])
+def test_offsets_lie_within_their_error_bar(name: str) -> None:
+    family = (TOLD | BARE)[name]
+    inside = told = 0
+    for seed in range(8):
+        job = draw(Family(**{**vars(family), "drift": 0.0}), seed)
+        _, clocks = match_and_clock(job.inputs, job.groups)
+        for item in job.inputs:
+            clock = clocks.clocks[item.label]
+            if clock.known and clock.residual_p95_ns is not None and item.rank is not None:
+                told += 1
+                error = abs(clock.offset_ns - int(job.offsets_ns[item.rank]))
+                inside += error <= clock.residual_p95_ns
+    assert told
+    assert inside >= 0.95 * told
+
+
+@pytest.mark.parametrize("name", ["sequence numbers, calls dropped", "names alone"])
+def test_drifting_clocks_are_told_within_their_error_bar(name: str) -> None:
+    """At the beginning, in the middle and at the end: 50 ppm are 200 us over such a job."""
+    family = (TOLD | BARE)[name]
+    inside = told = 0
+    for seed in range(8):
+        ranks = (2, 4, 8)[seed % 3]
+        job = draw(Family(**{**vars(family), "ranks": ranks, "steps": 200}), seed)
+        _, clocks = match_and_clock(job.inputs, job.groups)
+        for item in job.inputs:
+            clock = clocks.clocks[item.label]
+            if not clock.known or clock.residual_p95_ns is None or item.rank is None:
+                continue
+            own = item.calls.end_ns[[0, len(item.calls) // 2, -1]]
+            since = own - EPOCH_NS - job.offsets_ns[item.rank]
+            true = EPOCH_NS + since / (1 + job.drifts[item.rank])
+            error = np.abs(clocks.corrected(item.label, own) - true)
+            told += len(own)
+            inside += int((error <= clock.residual_p95_ns).sum())
+    assert told >= 3 * 16
+    assert inside >= 0.95 * told
+
+
+def test_64_ranks() -> None:
+    job = draw(Family(ranks=64, steps=2, per_step=80, numbered=False), 1)
+
+    matches, clocks = match_and_clock(job.inputs, job.groups)
+
+    right, wrong = job.score(matches)
+    assert right >= 0.999 * len(job.complete)
+    assert wrong == [0, 0, 0]
+    assert sum(clock.known for clock in clocks.clocks.values()) > 32
+
+
+def test_windows_that_open_at_different_times_shift_nothing() -> None:
+    late = draw(Family(numbered=False, marked=False, edges=True), 5)
+    whole = draw(Family(numbered=False, marked=False, edges=False), 5)
+
+    assert late.score(match_and_clock(late.inputs, late.groups)[0])[0] == len(late.complete)
+    assert whole.score(match_and_clock(whole.inputs, whole.groups)[0])[0] == len(whole.complete)
+
+
+def test_clocks_of_a_large_group_line_up_a_small_one() -> None:
+    family = Family(numbered=False, marked=False, dropped=0.06, sizes=(64,), per_step=30)
+    better = 0
+    for seed in range(8):
+        job = draw(family, seed)
+        once, _ = job.score(match_calls(job.inputs, job.groups))
+        twice, _ = job.score(match_and_clock(job.inputs, job.groups)[0])
+        assert twice >= once
+        better += twice > once
+    assert better
+
+
+def test_a_call_that_only_one_rank_recorded_is_extra_and_moves_no_other() -> None:
+    job = draw(Family(ranks=4, numbered=False, subgroups=False, edges=False), 3)
+    lacking = [item for item in job.inputs if item.rank != 2]
+    kept = [
+        type(item)(item.label, item.rank, "", item.calls.take(np.delete(np.arange(160), 17)))
+        for item in lacking
+    ]
+    full = next(item for item in job.inputs if item.rank == 2)
+
+    (match,) = match_and_clock([*kept, full], job.groups)[0].groups
+
+    alone = np.flatnonzero(~match.complete)
+    assert len(alone) == 1
+    assert (match.rows[alone[0]] >= 0).tolist() == [False, False, True, False]
+    assert match.complete.sum() == 159
+    assert (match.confidence[match.complete] > LOW).all()

@@ -1,0 +1,202 @@
+"""Communicators told from streams and ends, where no file names any."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from calls_by_hand import Call, member
+
+from ccltui.metrics.collectives.clocks.rematch import match_and_clock
+from ccltui.metrics.collectives.implied.implied_groups import Implied, implied_groups
+from ccltui.metrics.collectives.lateness.arrivals import arrivals
+from ccltui.metrics.collectives.matching.match import LOW, MEDIUM, MatchInput
+from ccltui.parsers.columns import MISSING
+
+I64 = npt.NDArray[np.int64]
+COUNT = 40
+
+
+def job(
+    *groups: tuple[int, tuple[int, ...]],
+    hosts: str = "",
+    shift_us: tuple[float, ...] = (),
+    drop: int = 0,
+    kind: str = "AllReduce",
+    apart_us: float = 90.0,
+) -> tuple[list[MatchInput], dict[str, I64]]:
+    """Calls of (stream, ranks) communicators that end within 20 us on their ranks.
+
+    Ends of different ones are ``apart_us`` or more apart; ``drop`` calls of rank 0 are missing.
+    """
+    rng = np.random.default_rng(7)
+    ranks = sorted({rank for _, members in groups for rank in members})
+    rows: dict[int, list[tuple[Call, int]]] = {rank: [] for rank in ranks}
+    for place, (stream, members) in enumerate(groups):
+        for k in range(COUNT):
+            end = 1000.0 * k + place * apart_us + float(rng.uniform(0, 300))
+            for rank in members:
+                call = Call(end - 50, end + float(rng.uniform(0, 20)), kind, group=-1)
+                rows[rank].append((call, stream))
+    inputs, streams = [], {}
+    for rank in ranks:
+        mine = sorted(rows[rank], key=lambda row: row[0].start_us)
+        mine = mine[drop:] if rank == 0 else mine
+        shift = shift_us[rank] if shift_us else 0.0
+        host = hosts[rank] if hosts else ""
+        inputs.append(member(rank, [call for call, _ in mine], shift_us=shift, host=host))
+        streams[str(rank)] = np.array([stream for _, stream in mine], np.int64)
+    return inputs, streams
+
+
+def told(found: Implied | None) -> set[tuple[int, tuple[int, ...]]]:
+    assert found is not None
+    return {(group.stream, group.ranks) for group in found.groups}
+
+
+def test_pairs_on_one_stream_and_all_on_another() -> None:
+    groups = (20, (0, 1)), (20, (2, 3)), (32, (0, 1, 2, 3))
+
+    found = implied_groups(*job(*groups))
+
+    assert told(found) == set(groups)
+
+
+def test_clocks_that_are_a_second_apart() -> None:
+    groups = (20, (0, 1)), (20, (2, 3)), (24, (0, 2)), (24, (1, 3))
+
+    found = implied_groups(*job(*groups, shift_us=(0, 1e6, -7e5, 31.0)))
+
+    assert told(found) == set(groups)
+
+
+def test_calls_that_a_window_lacks() -> None:
+    groups = (20, (0, 1)), (20, (2, 3)), (32, (0, 1, 2, 3))
+    inputs, streams = job(*groups, drop=9)
+
+    found = implied_groups(inputs, streams)
+
+    assert told(found) == set(groups)
+    assert found is not None
+    named, known = found.applied(inputs, [])
+    assert len(known) == 3
+    assert [len(item.calls) for item in named] == [2 * COUNT - 9] + [2 * COUNT] * 3
+    assert {int(group) for item in named for group in item.calls.group} == {0, 1, 2}
+
+
+def test_one_stream_of_all_ranks_needs_no_groups() -> None:
+    assert implied_groups(*job((20, (0, 1, 2, 3)))) is None
+
+
+def test_pairs_alone_are_told_without_a_common_collective() -> None:
+    groups = (20, (0, 1)), (20, (2, 3))
+
+    assert told(implied_groups(*job(*groups, hosts="aabb"))) == set(groups)
+
+
+def test_transfers_between_stages_are_pairs_of_a_sender_and_a_receiver() -> None:
+    # ranks 0 and 1 send on stream 40 to 2 and 3, which receive on 44, at the same moments
+    rng = np.random.default_rng(3)
+    ends = np.cumsum(rng.uniform(300, 900, COUNT))
+    inputs, streams = [], {}
+    for rank in range(4):
+        calls = [
+            Call(end - 40, end + float(rng.uniform(0, 9)), "SendRecv", group=-1)
+            for end in ends.tolist()
+        ]
+        inputs.append(member(rank, calls))
+        streams[str(rank)] = np.full(COUNT, 40 if rank < 2 else 44)
+
+    found = implied_groups(inputs, streams)
+
+    assert found is not None
+    assert {group.ranks for group in found.groups} == {(0, 2), (1, 3)}
+
+
+def at_once(
+    late_us: float = 0.0, *, world: bool = False, wait: bool = True
+) -> tuple[list[MatchInput], dict[str, I64]]:
+    """Pairs 0,1 and 2,3 on stream 20: both begin with a late rank and end within 3 us.
+
+    Rank 3 joins call 7 ``late_us`` after all others, which ``wait`` for it, or of which rank 2
+    alone does. With ``world`` there are calls of all four on stream 32, to which rank 2 comes last
+    now and then.
+    """
+    rng = np.random.default_rng(5)
+    inputs, streams = [], {}
+    begins = np.cumsum(rng.uniform(900, 1900, COUNT))
+    jitter = rng.uniform(0, 3, (4, 4, COUNT))
+    for rank in range(4):
+        rows = []
+        for k, begin in enumerate(begins.tolist()):
+            held = late_us if k == 7 else 0.0
+            start = begin + (60.0 if rank % 2 else 0.0) + (held if rank == 3 else 0.0)
+            end = begin + 100 + (held if wait or rank > 1 else 0.0)
+            rows.append((Call(start + jitter[0, rank, k], end + jitter[1, rank, k], group=-1), 20))
+            if world:
+                first = begin + 500 + (50 if rank == 2 and not k % 5 else 0)
+                last = begin + 600 + jitter[3, rank, k]
+                rows.append((Call(first + jitter[2, rank, k], last, group=-1), 32))
+        inputs.append(member(rank, [call for call, _ in rows]))
+        streams[str(rank)] = np.array([stream for _, stream in rows], np.int64)
+    return inputs, streams
+
+
+def confidences(
+    inputs: list[MatchInput], streams: dict[str, I64]
+) -> dict[tuple[int, ...], set[int]]:
+    """Of the matches of every group, by its ranks."""
+    found = implied_groups(inputs, streams)
+    named, groups = (inputs, []) if found is None else found.applied(inputs, [])
+    matches, _ = match_and_clock(named, groups)
+    return {
+        (one.group, *(int(label) for label in one.labels)): set(one.confidence.tolist())
+        for one in matches.groups
+    }
+
+
+def test_pairs_that_always_end_at_once_are_not_believed_to_be_one_group() -> None:
+    assert confidences(*at_once()) == {(-1, 0, 1, 2, 3): {LOW}}
+
+
+def test_one_wait_of_all_for_one_rank_binds_them() -> None:
+    assert confidences(*at_once(200.0)) == {(-1, 0, 1, 2, 3): {MEDIUM}}
+
+
+def test_a_wait_of_one_pair_alone_tells_it_from_the_other() -> None:
+    believed = confidences(*at_once(200.0, wait=False))
+
+    assert believed == {(0, 0, 1): {MEDIUM}, (1, 2, 3): {MEDIUM}}
+
+
+def test_groups_of_streams_are_believed_where_a_wait_binds_them() -> None:
+    assert confidences(*at_once(world=True)) == {
+        (0, 0, 1, 2, 3): {LOW},
+        (1, 0, 1, 2, 3): {MEDIUM},
+    }
+
+
+def test_a_group_is_as_large_as_it_seems_only_where_no_rank_is_missing() -> None:
+    inputs, streams = at_once(world=True)
+    for world_size, size in ((None, 4), (4, 4), (8, MISSING)):
+        found = implied_groups(inputs, streams, world_size)
+
+        assert found is not None
+        assert {group.as_group().size for group in found.groups} == {size}
+
+
+@pytest.mark.parametrize("world_size", [4, 8])
+def test_where_ranks_are_missing_clocks_are_told_but_nobody_is_blamed_for_sure(
+    world_size: int,
+) -> None:
+    inputs, streams = at_once(world=True)
+    found = implied_groups(inputs, streams, world_size)
+    assert found is not None
+    named, groups = found.applied(inputs, [])
+
+    matches, clocks = match_and_clock(named, groups)
+
+    assert clocks.evidence == "dependent collectives"
+    seen = arrivals(matches, named, clocks).groups[1]
+    assert set(seen.match.confidence.tolist()) == {MEDIUM}
+    assert set(seen.confidence.tolist()) == {MEDIUM if world_size == 4 else LOW}

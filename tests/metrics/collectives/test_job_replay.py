@@ -1,0 +1,250 @@
+"""Replays worked out by hand: lines of work, collectives that wait for all, and what is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
+
+from ccltui.metrics.catalog.stragglers.what_if_no_straggler import METRIC, _per_step, _saved
+from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, main_line
+from ccltui.metrics.collectives.replay.what_if import StepEnds, WhatIf
+from ccltui.metrics.result import Result
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.columns import ProcessGroup, RankTrace
+
+
+def steps(count: int) -> list[Event]:
+    return [step(number, 1000.0 * number, 900) for number in range(count)]
+
+
+def rank(number: int, work_us: Sequence[float], longest: Sequence[float]) -> RankTrace:
+    """One kernel a step, from its beginning, then an all-reduce that ends 20 µs after the last.
+
+    Of the two ranks each step's longer kernel decides: the step begins 1000 µs apart.
+    """
+    gpu = []
+    for nth, mine in enumerate(work_us):
+        begin = 1000.0 * nth
+        end = begin + max(longest[nth], mine) + 20
+        gpu.append(kernel("gemm", begin, mine))
+        gpu.append(allreduce(begin + mine, end - begin - mine, Coll("allreduce", 8, 8, seq=nth)))
+    return rank_trace(
+        number,
+        gpu=gpu,
+        annotations=steps(len(work_us)),
+        groups=[world(2)],
+        world_size=2,
+        host="a",
+    )
+
+
+LONGEST = (100, 400, 100, 300)
+
+
+def two() -> View:
+    early = rank(0, (100, 100, 100, 100), longest=LONGEST)
+    return View(job(early, rank(1, LONGEST, longest=LONGEST)))
+
+
+def test_the_line_of_a_rank() -> None:
+    view = two()
+    line = main_line(view.facts.ranks["0"], view.facts.calls["0"])
+
+    # work, the call is posted, the wait for its end, the last work of the step
+    assert line.kind.tolist() == [POST, WAIT, MARK] * 4
+    assert line.which.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    # waits taken out: 20 µs of transfer each, and 300 µs in step 1
+    progress = (line.progress_ns / 1000).tolist()
+    assert progress[:6] == [100, 100, 100, 1080, 1080, 1080]
+    assert progress[6:9] == [2080 - 320, 2080 - 320, 2080 - 320]
+
+
+def test_unchanged_it_ends_as_it_was() -> None:
+    what_if = WhatIf(two())
+
+    ends = [120_000.0, 1_420_000.0, 2_120_000.0, 3_320_000.0]
+    assert what_if.measured.end_ns.tolist() == ends
+    assert what_if.unchanged.end_ns.tolist() == ends
+    assert what_if.measured.length_ns.tolist() == [1_300_000.0, 700_000.0, 1_200_000.0]
+
+
+def test_without_the_late_rank_every_step_is_as_short_as_the_others() -> None:
+    what_if = WhatIf(two())
+
+    # rank 1 as rank 0: 300 µs less in step 1, 200 in step 3; idle time stays as long as it was
+    assert what_if.without("1").length_ns.tolist() == [1_000_000.0, 700_000.0, 1_000_000.0]
+    assert what_if.even().length_ns.tolist() == [1_000_000.0, 700_000.0, 1_000_000.0]
+
+
+def test_without_the_other_rank_nothing_is_saved() -> None:
+    what_if = WhatIf(two())
+
+    assert sum(what_if.without("0").length_ns) >= sum(what_if.unchanged.length_ns)
+
+
+def test_the_metric() -> None:
+    result = METRIC.run(two())
+
+    assert (result.status, result.unit) == ("ok", "ratio")
+    assert result.value == pytest.approx(3200 / 2700)
+    details = result.details
+    assert details["step_time_ms"] == pytest.approx(3.2 / 3)
+    assert details["ideal_step_time_ms"] == pytest.approx(0.9)
+    assert details["saved_pct"] == pytest.approx(100 * 500 / 3200)
+    assert details["num_steps"] == 3
+    assert [row["step"] for row in details["per_step"]] == [1, 2, 3]
+    assert details["without_rank"]["1"]["saved_ms"] == pytest.approx(0.5 / 3)
+    assert details["replay_error_us"] == 0.0
+    assert details["alone"] == []
+
+
+POSTED_US = ((100, 200, 240), (100, 140, 240), (40, 140, 240))
+"""When each of three ranks posts what its computing hides: 100 us after the last, once 40."""
+
+
+def prefetching(posted_us: Sequence[Sequence[float]], late_us: float = 0) -> View:
+    """Every rank computes 300 us a step without a break, and posts calls that end at once on all.
+
+    The all-reduce at the end of a step is waited for, 20 us behind the computing: of that the last
+    rank has ``late_us`` more in step 1.
+    """
+    size, last = len(posted_us), [max(posts) for posts in zip(*posted_us, strict=True)]
+    groups = [world(size), ProcessGroup("1", "mesh_fsdp", tuple(range(size)), size, "cuda:nccl")]
+    ranks = []
+    for number, posts in enumerate(posted_us):
+        gpu = []
+        for nth in range(3):
+            begin, later = 1000.0 * nth, late_us if nth == 1 else 0
+            mine = 300 + (later if number == size - 1 else 0)
+            gpu += [
+                kernel("gemm", begin + start, end - start)
+                for start, end in pairwise((0, *posts, mine))
+            ]
+            for k, (at, until) in enumerate(zip(posts, last, strict=True)):
+                coll = Coll("allreduce", 8, 8, group=1, seq=3 * nth + k)
+                gpu.append(allreduce(begin + at, until + 5 - at, coll, stream=21 + k))
+            coll = Coll("allreduce", 8, 8, seq=nth)
+            gpu.append(allreduce(begin + mine, 300 + later + 20 - mine, coll))
+        ranks.append(
+            rank_trace(
+                number,
+                gpu=gpu,
+                annotations=steps(3),
+                groups=groups,
+                world_size=size,
+                host="a",
+            )
+        )
+    return View(job(*ranks))
+
+
+def test_a_step_that_is_longer_without_stragglers_is_refused_with_the_figures() -> None:
+    # the middle of each of three stretches is 100 us, but no rank has more than 240 us of them
+    result = METRIC.run(prefetching(POSTED_US))
+
+    assert (result.status, result.value, result.reason) == ("unavailable", None, "not_physical")
+    assert "takes 1.06 ms, 0.06 ms (6.00%) longer than as it was, 1 ms" in result.reasons[0].message
+    assert result.details["without_rank"] is None
+
+
+def test_a_rank_that_would_make_the_step_longer_is_worth_nothing_that_is_told() -> None:
+    # rank 3 is 50 us late once; the middle of the three others is 60 us longer than its own step
+    result = METRIC.run(prefetching((*POSTED_US, POSTED_US[0]), late_us=50))
+
+    assert result.status == "ok"
+    assert result.value == pytest.approx(2000 / 1950)
+    assert result.details["without_rank"]["3"] == {
+        "step_time_ms": 1.0,
+        "ideal_step_time_ms": None,
+        "saved_ms": None,
+        "saved_pct": None,
+    }
+    assert any("rank 0, 3 would make the replayed step longer" in text for text in result.warnings)
+
+
+def test_a_step_that_is_longer_has_no_ideal_and_rounding_is_no_difference() -> None:
+    was, ideal = np.array([1e6, 1e6, 1e6]), np.array([9e5, 1e6 + 0.9, 1e6 + 1.1])
+
+    rows = _per_step(StepEnds((0, 1, 2, 3), was, 0), np.ones(3, np.bool_), was, ideal)
+
+    assert [row["slowdown"] for row in rows] == [pytest.approx(1 / 0.9), 1.0, None]
+    assert [row["ideal_ms"] for row in rows] == [0.9, 1.0, None]
+    assert _saved(was[1:2], ideal[1:2])["saved_ms"] == 0
+    assert _saved(was[2:], ideal[2:])["saved_ms"] is None
+
+
+def queued() -> RankTrace:
+    """Two calls posted one after the other, the second queued behind the first on its stream."""
+    return rank_trace(
+        0,
+        gpu=[
+            kernel("gemm", 100, 50, correlation=1),
+            kernel("gemm", 150, 50, correlation=3),
+            Event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 150, 200, 20, correlation=2),
+            Event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 352, 48, 20, correlation=4),
+        ],
+        runtime=[launch(n, 10.0 * n) for n in (1, 2, 3, 4)],
+        groups=[world(2)],
+        world_size=2,
+    )
+
+
+def test_a_call_behind_another_was_posted_when_its_work_was_done() -> None:
+    view = View(job(queued()))
+    line = main_line(view.facts.ranks["0"], view.facts.calls["0"])
+
+    posts = {
+        int(w): n for n, (k, w) in enumerate(zip(line.kind, line.which, strict=True)) if k == POST
+    }
+    first, second = posts[0], posts[1]
+    assert line.behind.tolist() == [-1, 0]
+    assert line.gap_ns.tolist()[1] == 2_000
+    # after the kernel that was launched before it, which ended at 200: 100 after the beginning
+    assert line.progress_ns.tolist()[second] == 100_000
+    assert line.progress_ns.tolist()[first] == 50_000
+
+
+def refused(*ranks: RankTrace) -> Result:
+    result = METRIC.run(View(job(*ranks)))
+    assert (result.status, result.value) == ("unavailable", None)
+    return result
+
+
+def test_one_rank_has_nobody_to_be_compared_with() -> None:
+    assert refused(rank(0, LONGEST, longest=LONGEST)).reason == "single_rank"
+
+
+def test_without_steps() -> None:
+    bare = [
+        rank_trace(
+            n,
+            gpu=[kernel("gemm", 0, 10), allreduce(10, 10, Coll("allreduce", 8, 8, seq=1))],
+            groups=[world(2)],
+            world_size=2,
+            host="a",
+        )
+        for n in (0, 1)
+    ]
+
+    assert refused(*bare).reason == "no_step_markers"
+
+
+def test_ranks_that_run_different_programs() -> None:
+    other = rank_trace(
+        1,
+        gpu=[
+            kernel("gemm", 0, 90),
+            allreduce(100, 20, Coll("allreduce", 8, 8, seq=0)),
+            Event("ncclDevKernel_AllGather_RING_LL", 130, 10, 20, Coll("_allgather_base", 8, 16)),
+        ],
+        annotations=steps(1),
+        groups=[world(2)],
+        world_size=2,
+        host="a",
+    )
+
+    assert refused(rank(0, (100,), longest=(100,)), other).reason == "not_applicable"

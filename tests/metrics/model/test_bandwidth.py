@@ -1,0 +1,122 @@
+"""Message sizes, wire bytes and bus bandwidth by the nccl-tests conventions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ccltui.metrics.model.bandwidth import matched_bandwidth, message_bytes, wire_factor
+from ccltui.metrics.model.classify import TYPES
+
+MI = 2**20
+
+
+def size(kind: str, in_bytes: int = -1, out_bytes: int = -1, n: int = -1) -> int:
+    return int(message_bytes([TYPES.index(kind)], [in_bytes], [out_bytes], [n])[0])
+
+
+def factor(kind: str, n: int) -> float:
+    return float(wire_factor([TYPES.index(kind)], [n])[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "in_bytes", "out_bytes", "n", "expected"),
+    [
+        ("AllReduce", 8, 8, 4, 8),
+        ("AllReduce", -1, 8, 4, 8),
+        ("ReduceScatter", 16 * MI, 8 * MI, 2, 16 * MI),
+        ("ReduceScatter", -1, 8 * MI, 2, 16 * MI),
+        ("AllGather", 8 * MI, 16 * MI, 2, 16 * MI),
+        ("AllGather", 8 * MI, -1, 2, 16 * MI),
+        ("AllGather", 8 * MI, -1, -1, -1),  # a part of an unknown number of parts
+        ("AllToAll", 12, 20, 4, 12),
+        ("AllToAll", -1, 20, 4, -1),
+        ("Broadcast", 0, 7, 4, 7),
+        ("Reduce", 7, 0, 4, 7),
+        ("Gather", 5, 0, 4, 20),
+        ("Gather", 5, 20, 4, 20),
+        ("Gather", 5, 20, -1, 20),
+        ("Scatter", 0, 5, 4, 20),
+        ("Send", 2 * MI, -1, 2, 2 * MI),
+        ("Recv", -1, 2 * MI, 2, 2 * MI),
+        ("SendRecv", -1, -1, 2, -1),
+        ("Generic", 3, 4, 2, 4),
+    ],
+)
+def test_message_size(kind: str, in_bytes: int, out_bytes: int, n: int, expected: int) -> None:
+    assert size(kind, in_bytes, out_bytes, n) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("AllReduce", 1.5),
+        ("ReduceScatter", 0.75),
+        ("AllGather", 0.75),
+        ("AllToAll", 0.75),
+        ("Gather", 0.75),
+        ("Scatter", 0.75),
+        ("Broadcast", 1.0),
+        ("Reduce", 1.0),
+        ("Send", 1.0),
+        ("Recv", 1.0),
+    ],
+)
+def test_factor_of_a_group_of_four(kind: str, expected: float) -> None:
+    assert factor(kind, 4) == expected
+
+
+def test_a_factor_that_is_not_known_is_not_a_number() -> None:
+    assert np.isnan(factor("SendRecv", 4))
+    assert np.isnan(factor("Generic", 4))
+    assert np.isnan(factor("AllReduce", -1))
+    assert factor("AllReduce", 1) == 0.0
+
+
+def test_worked_example_of_an_allreduce() -> None:
+    dur_ns = np.array([[12_000_000, 10_000_000, 11_000_000, 10_000_000]])
+    bytes_each = np.full((1, 4), 100_000_000)
+
+    found = matched_bandwidth([TYPES.index("AllReduce")], bytes_each, dur_ns, [4])
+
+    assert found.time_ns.tolist() == [10_000_000]
+    assert found.algbw_gbps.tolist() == [10.0]
+    assert found.busbw_gbps.tolist() == [15.0]
+
+
+def test_worked_example_of_an_all_gather_counts_the_whole_output() -> None:
+    message = size("AllGather", 25_000_000, 100_000_000, 4)
+    dur_ns = np.full((1, 4), 10_000_000)
+
+    gather = matched_bandwidth([TYPES.index("AllGather")], np.full((1, 4), message), dur_ns, [4])
+
+    assert message == 100_000_000
+    assert gather.busbw_gbps.tolist() == [7.5]
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 64])
+def test_gathering_the_parts_is_as_fast_as_reducing_the_whole(n: int) -> None:
+    part = 1000
+    dur_ns = np.full((1, n), 5000)
+    kinds = {name: [TYPES.index(name)] for name in ("AllGather", "ReduceScatter")}
+    gathered = np.full((1, n), size("AllGather", part, n * part, n))
+    scattered = np.full((1, n), size("ReduceScatter", n * part, part, n))
+
+    one = matched_bandwidth(kinds["AllGather"], gathered, dur_ns, [n])
+    other = matched_bandwidth(kinds["ReduceScatter"], scattered, dur_ns, [n])
+
+    assert one.busbw_gbps.tolist() == other.busbw_gbps.tolist()
+    assert one.busbw_gbps / one.algbw_gbps == pytest.approx([(n - 1) / n])
+
+
+def test_absent_members_unknown_sizes_and_empty_times_give_no_number() -> None:
+    kinds = [TYPES.index("AllReduce")] * 4
+    sizes = np.array([[8, -1], [-1, -1], [8, 8], [8, 8]])
+    durations = np.array([[4, -1], [4, 4], [0, 4], [-1, -1]])
+
+    found = matched_bandwidth(kinds, sizes, durations, [2] * 4)
+
+    assert found.message_bytes.tolist() == [8, -1, 8, 8]
+    assert found.time_ns.tolist() == [4, 4, 0, -1]
+    assert found.busbw_gbps[0] == 2.0
+    assert np.isnan(found.busbw_gbps[1:]).all()

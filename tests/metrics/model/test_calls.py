@@ -1,0 +1,172 @@
+"""The collectives of a rank: type, group, size, from the one family that counts."""
+
+from __future__ import annotations
+
+import pytest
+from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
+
+from ccltui.metrics.model.calls import DTYPES, Calls, dtype_index
+from ccltui.metrics.model.classify import TYPES
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.columns import ProcessGroup, RankTrace
+
+SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def calls_of(trace: RankTrace) -> Calls:
+    return View(job(trace)).ranks[0].calls
+
+
+def kinds(calls: Calls) -> list[str]:
+    return [TYPES[kind] for kind in calls.kind]
+
+
+def sized(op: str, in_elems: int, out_elems: int, **fields: object) -> tuple[int, int]:
+    """Message and wire bytes of one call on a group of four, in BFloat16."""
+    coll = Coll(op, in_elems, out_elems, "BFloat16", **fields)  # type: ignore[arg-type]
+    calls = calls_of(
+        rank_trace(0, gpu=[kernel(SENDRECV, 0, 1, coll=coll)], groups=[world(4)], world_size=4)
+    )
+    return int(calls.message_bytes[0]), int(calls.wire_bytes[0])
+
+
+def test_one_collective_with_its_five_events_is_one_call() -> None:
+    coll = Coll("allreduce", 1024, 1024, seq=7, comms_id=2**63 + 1)
+    trace = rank_trace(
+        0,
+        cpu_ops=[
+            Event("c10d::allreduce_", 0, 40, 1, coll=Coll(op="", in_elems=1024)),
+            Event("record_param_comms", 5, 30, 1, coll=coll),
+        ],
+        annotations=[step(5, 0, 1000), Event("nccl:all_reduce", 6, 20, 1)],
+        gpu_annotations=[Event("nccl:all_reduce", 100, 200, 20)],
+        runtime=[launch(9, 10)],
+        gpu=[
+            Event(
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL(int)",
+                100,
+                200,
+                20,
+                coll=coll,
+                correlation=9,
+            )
+        ],
+        groups=[world(2)],
+        world_size=2,
+    )
+
+    calls = calls_of(trace)
+
+    assert (calls.source, len(calls), kinds(calls)) == ("kernel", 1, ["AllReduce"])
+    assert (int(calls.start_ns[0]), int(calls.dur_ns[0])) == (100_000, 200_000)
+    assert (int(calls.seq[0]), int(calls.comms_id[0])) == (7, 2**63 + 1)
+    assert (int(calls.step[0]), int(calls.group[0])) == (5, 0)
+    assert DTYPES[calls.dtype[0]] == "Float"
+    assert (int(calls.message_bytes[0]), int(calls.wire_bytes[0])) == (4096, 4096)
+    assert bool(calls.has_metadata[0])
+
+
+def test_the_collectives_name_wins_over_the_kernels() -> None:
+    calls = calls_of(
+        rank_trace(
+            gpu=[
+                kernel(SENDRECV, 0, 1, coll=Coll("all_to_allv")),
+                kernel(SENDRECV, 1, 1, coll=Coll("send")),
+                kernel("ncclDevKernel_Generic(int)", 2, 1, coll=Coll("broadcast")),
+                kernel("ncclDevKernel_Generic(int)", 3, 1),
+                kernel(SENDRECV, 4, 1),
+            ],
+            groups=[world(2)],
+        )
+    )
+
+    assert kinds(calls) == ["AllToAll", "Send", "Broadcast", "Generic", "SendRecv"]
+    assert calls.has_metadata.tolist() == [True, True, True, False, False]
+    assert calls.message_bytes[3:].tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("op", "in_elems", "out_elems", "message", "wire"),
+    [
+        ("allreduce", 1000, 1000, 2000, 3000),  # 2 (n-1)/n of S, n = 4
+        ("_reduce_scatter_base", 1000, 250, 2000, 1500),  # S = In
+        ("_allgather_base", 250, 1000, 2000, 1500),  # S = Out
+        ("all_to_allv", 1000, 900, 2000, 1500),
+        ("broadcast", 1000, 1000, 2000, 2000),
+        ("reduce", 1000, 1000, 2000, 2000),
+        ("gather", 250, 0, 2000, 1500),  # total over ranks, on a rank that is not the root
+        ("scatter", 0, 250, 2000, 1500),
+        ("send", 1000, 1000, 2000, 2000),
+        ("recv", 0, 1000, 2000, 2000),
+    ],
+)
+def test_message_and_wire_bytes(
+    op: str, in_elems: int, out_elems: int, message: int, wire: int
+) -> None:
+    assert sized(op, in_elems, out_elems) == (message, wire)
+
+
+def test_the_size_of_the_group_counts_not_that_of_the_world() -> None:
+    pair = ProcessGroup("3", "mesh_tp", (0, 1), 2)
+    coll = Coll("allreduce", 1000, 1000)
+    calls = calls_of(rank_trace(0, gpu=[allreduce(0, 1, coll)], groups=[pair], world_size=8))
+
+    assert int(calls.wire_bytes[0]) == 4000  # 2 (2-1)/2 of 4000
+
+
+def test_an_unknown_dtype_leaves_the_size_unknown() -> None:
+    coll = Coll("_allgather_base", 250, 1000, dtype="Mystery")
+    calls = calls_of(rank_trace(0, gpu=[kernel(SENDRECV, 0, 1, coll=coll)], groups=[world(4)]))
+
+    assert (int(calls.message_bytes[0]), int(calls.wire_bytes[0])) == (-1, -1)
+
+
+def test_the_kernel_of_a_reduction_tells_a_dtype_that_the_operator_does_not() -> None:
+    # An old trace: sizes from the operator's tensor list, no dtype, no operation.
+    name = "ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevComm*)"
+    calls = calls_of(rank_trace(gpu=[kernel(name, 0, 1, coll=Coll("", 1000, dtype=""))]))
+
+    assert int(calls.message_bytes[0]) == 2000
+    assert not calls.has_metadata[0]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("Float", "Float"),
+        ("float", "Float"),
+        ("c10::Half", "Half"),
+        ("c10::BFloat16", "BFloat16"),
+        ("long int", "Long"),
+        ("unsigned char", "Byte"),
+        ("signed char", "Char"),
+        ("c10::complex<double>", "ComplexDouble"),
+        ("Float8_e4m3fn", "Float8"),
+        ("c10::Float8_e5m2", "Float8"),
+    ],
+)
+def test_dtypes_in_all_spellings(spelling: str, name: str) -> None:
+    assert DTYPES[dtype_index(spelling)] == name
+
+
+def test_an_unknown_spelling_is_missing() -> None:
+    assert dtype_index("TensorList") == -1
+
+
+def test_a_device_without_collectives_has_none() -> None:
+    # The operators are not asked where kernels were recorded.
+    trace = rank_trace(gpu=[kernel("gemm", 0, 1)], cpu_ops=[Event("c10d::allreduce_", 0, 1, 1)])
+
+    calls = calls_of(trace)
+
+    assert (calls.source, len(calls)) == ("kernel", 0)
+
+
+def test_rows_lead_back_to_the_events() -> None:
+    trace = rank_trace(gpu=[kernel("gemm", 0, 1), allreduce(1, 1), allreduce(3, 1)])
+
+    calls = calls_of(trace)
+
+    assert (calls.event_group, calls.row.tolist()) == ("gpu", [1, 2])
+    assert calls.take([1]).row.tolist() == [2]  # type: ignore[arg-type]
+    assert calls.end_ns.tolist() == [2000, 4000]

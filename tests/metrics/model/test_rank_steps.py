@@ -1,0 +1,198 @@
+"""Steps and the device work that belongs to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from factories import Event, copy, kernel, launch, rank_trace, step
+
+from ccltui.metrics.model.rank_steps import (
+    OUTSIDE,
+    Step,
+    covering,
+    launch_rows,
+    step_of_work,
+    steps_of,
+)
+from ccltui.parsers.columns import MISSING, RankTrace
+
+
+def work_of(trace: RankTrace) -> list[int]:
+    return [int(i) for i in step_of_work(trace, steps_of(trace)[0]).ids]
+
+
+def test_markers_become_steps_in_order_of_start() -> None:
+    trace = rank_trace(annotations=[step(8, 100, 50), step(7, 0, 90)])
+
+    assert steps_of(trace) == ((Step(7, 0, 90_000), Step(8, 100_000, 150_000)), "ProfilerStep")
+
+
+def test_the_copy_of_a_marker_on_the_device_is_no_step() -> None:
+    trace = rank_trace(
+        annotations=[step(5, 0, 1000)],
+        gpu_annotations=[step(5, 50, 980)],
+    )
+
+    assert steps_of(trace)[0] == (Step(5, 0, 1_000_000),)
+
+
+def test_old_spellings_count_and_lookalikes_do_not() -> None:
+    trace = rank_trace(
+        annotations=[
+            Event("ProfilerStep #7", 0, 10, 1),
+            Event("MyProfilerStep#9", 20, 10, 1),
+            Event("ProfilerStep#x", 40, 10, 1),
+            Event(f"ProfilerStep#{2**70}", 60, 10, 1),  # no number that a column could hold
+        ]
+    )
+
+    assert steps_of(trace)[0] == (Step(7, 0, 10_000),)
+
+
+def test_markers_without_a_number_are_counted() -> None:
+    trace = rank_trace(
+        annotations=[Event("ProfilerStep*", 10, 5, 1), Event("ProfilerStep*", 20, 5, 1)]
+    )
+
+    assert [s.id for s in steps_of(trace)[0]] == [0, 1]
+
+
+def test_old_files_mark_steps_among_the_operators() -> None:
+    operators = [Event("ProfilerStep#3", 0, 10, 1, category="Operator"), Event("aten::mm", 1, 2, 1)]
+
+    assert steps_of(rank_trace(cpu_ops=operators)) == ((Step(3, 0, 10_000),), "ProfilerStep")
+    # Never mixed: where annotations mark steps, operators do not.
+    both = rank_trace(cpu_ops=operators, annotations=[step(4, 20, 10)])
+    assert [s.id for s in steps_of(both)[0]] == [4]
+
+
+def test_inference_loops_mark_steps_where_the_profiler_does_not() -> None:
+    name = "execute_context_16(16)_generation_0(0)"
+    trace = rank_trace(annotations=[Event(name, 0, 5, 1), Event(name, 10, 5, 1)])
+
+    assert steps_of(trace) == ((Step(0, 0, 5000), Step(1, 10_000, 15_000)), "execute_context")
+
+
+def test_one_range_of_an_inference_server_is_no_loop() -> None:
+    trace = rank_trace(annotations=[Event("execute_context_1(8)_generation_0(0)", 0, 5, 1)])
+
+    assert steps_of(trace) == ((), None)
+
+
+def test_the_profilers_marker_wins_over_others() -> None:
+    trace = rank_trace(
+        annotations=[Event("run_batch", 0, 5, 1), Event("run_batch", 5, 5, 1), step(3, 10, 5)]
+    )
+
+    assert steps_of(trace)[1] == "ProfilerStep"
+
+
+def test_markers_of_no_length_and_second_markers_of_one_step_do_not_count() -> None:
+    trace = rank_trace(annotations=[step(1, 0, 0), step(2, 10, 5), step(2, 11, 90)])
+
+    assert steps_of(trace)[0] == (Step(2, 11_000, 101_000),)
+
+
+def test_no_marker() -> None:
+    assert steps_of(rank_trace(gpu=[kernel("gemm", 0, 1)])) == ((), None)
+
+
+def test_work_belongs_to_the_step_that_launched_it() -> None:
+    trace = rank_trace(
+        annotations=[step(1, 0, 100), step(2, 100, 100)],
+        runtime=[launch(11, 95), launch(12, 105), launch(13, 250)],
+        gpu=[
+            kernel("late work of step 1", 130, 20, correlation=11),
+            kernel("work of step 2", 160, 80, correlation=12),
+            kernel("launched after the last step", 260, 5, correlation=13),
+        ],
+    )
+
+    assert work_of(trace) == [1, 2, OUTSIDE]
+
+
+def test_windows_reach_from_first_start_to_last_end_of_a_steps_work() -> None:
+    trace = rank_trace(
+        annotations=[step(1, 0, 100), step(2, 100, 100), step(3, 200, 100)],
+        runtime=[launch(11, 10), launch(12, 95), launch(13, 105)],
+        gpu=[
+            kernel("a", 20, 10, correlation=11),
+            kernel("b", 130, 20, correlation=12),
+            copy(160, 80),
+            kernel("c", 155, 5, correlation=13),
+        ],
+    )
+
+    work = step_of_work(trace, steps_of(trace)[0])
+
+    assert work.start_ns.tolist() == [20_000, 155_000, 0]
+    assert work.end_ns.tolist() == [150_000, 240_000, 0]  # step 3 has no work: empty
+    assert work.uncorrelated.tolist() == [False, False, False, True]
+
+
+def test_work_without_a_launch_record_goes_by_its_start() -> None:
+    # The device runs behind: step 1's work begins at 150, so what runs before that and after
+    # the first marker is work of step 1 as far as anyone can tell.
+    trace = rank_trace(
+        annotations=[step(1, 0, 100), step(2, 100, 100)],
+        runtime=[launch(11, 10), launch(12, 110)],
+        gpu=[
+            kernel("before the first marker", -5, 3),
+            kernel("in the first marker", 20, 10),
+            kernel("known of step 1", 150, 50, correlation=11),
+            kernel("between them", 180, 5),
+            kernel("known of step 2", 210, 50, correlation=12),
+            kernel("after it, in its extent", 220, 10),
+            kernel("after everything", 900, 1),
+        ],
+    )
+
+    assert work_of(trace) == [OUTSIDE, 1, 1, 1, 2, 2, OUTSIDE]
+
+
+def test_without_any_launch_record_the_markers_decide() -> None:
+    trace = rank_trace(
+        annotations=[step(1, 0, 100), step(2, 100, 100)],
+        gpu=[kernel("a", 50, 100), kernel("b", 120, 10), kernel("c", 250, 10)],
+    )
+
+    assert work_of(trace) == [1, 2, OUTSIDE]
+
+
+def test_an_absent_correlation_is_no_launch() -> None:
+    trace = rank_trace(
+        annotations=[step(1, 0, 10)],
+        runtime=[launch(-1, 500)],
+        gpu=[kernel("a", 5, 1)],
+    )
+
+    assert work_of(trace) == [1]
+
+
+@pytest.mark.parametrize("scale", [1, 1 << 40])  # few numbers in a large range are sorted
+def test_launches_are_found_by_number_and_the_first_of_one_counts(scale: int) -> None:
+    numbers = [3, MISSING, 1, 3, 7]
+    calls = [n * scale if n > 0 else n for n in numbers]
+    trace = rank_trace(
+        runtime=[launch(number, place) for place, number in enumerate(calls)],
+        gpu=[
+            kernel("a", 10.0 + place, 1, correlation=number * scale if number > 0 else number)
+            for place, number in enumerate([7, 3, 2, MISSING, 1, 9])
+        ],
+    )
+
+    assert launch_rows(trace).tolist() == [4, 0, MISSING, MISSING, 2, MISSING]
+
+
+def test_without_calls_nothing_was_launched() -> None:
+    trace = rank_trace(runtime=[launch(MISSING, 0)], gpu=[kernel("a", 1, 1, correlation=4)])
+
+    assert launch_rows(trace).tolist() == [MISSING]
+
+
+def test_covering_is_half_open() -> None:
+    steps = (Step(1, 0, 10), Step(2, 20, 30))
+
+    times = np.array([-1, 0, 9, 10, 20, 29, 30])
+
+    assert covering(steps, times).tolist() == [-1, 0, 0, -1, 1, 1, -1]

@@ -1,0 +1,38 @@
+"""Windows count from the earliest event on the corrected clock, whoever's clock is behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ccltui.demo import Spec, write_job
+from ccltui.metrics.catalog.communication.comm_comp_overlap import METRIC
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.job import open_job
+from ccltui.parsers.window import parse_window
+
+
+def hidden(directory: Path, offset_ns: int, *, raw_clocks: bool = False) -> list[object]:
+    spec = Spec.quiet(
+        tp=2, pp=1, dp_shard=2, gpus_per_node=2, steps=4, clock_offsets_ns=(0, offset_ns)
+    )
+    write_job(directory, spec)
+    options = ViewOptions(window=parse_window("2ms/60ms"), raw_clocks=raw_clocks)
+    view = View(open_job(directory), options)
+    return [METRIC.run(view).details[key] for key in ("comm_time_ms", "comp_time_ms")]
+
+
+@pytest.mark.parametrize("offset_ns", [3_000_000_000, -3_000_000_000])
+def test_a_clock_that_is_behind_shifts_no_window(tmp_path: Path, offset_ns: int) -> None:
+    together = hidden(tmp_path / "together", 0)
+
+    apart = hidden(tmp_path / "apart", offset_ns)
+
+    assert apart == pytest.approx(together, rel=1e-3)
+
+
+def test_raw_clocks_do_shift_it(tmp_path: Path) -> None:
+    together = hidden(tmp_path / "together", 0)
+
+    assert hidden(tmp_path / "apart", -3_000_000_000, raw_clocks=True) != together

@@ -1,0 +1,52 @@
+"""Ctrl+c reaches the whole process group; what it means the process that was typed at decides."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ccltui.parsers.ingest.worker_pool import starting
+
+WAKES = """
+import signal, sys, time
+from ccltui.parsers.ingest.worker_pool import WorkerPool
+signal.signal(signal.SIGINT, lambda *_: None)
+if __name__ == "__main__":
+    with WorkerPool.awake(2):
+        print("woken", flush=True)
+        time.sleep(1)
+"""
+
+
+def blocked() -> bool:
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_processes_inherit_that_interrupts_wait() -> None:
+    with starting():
+        assert blocked()
+
+    assert not blocked()
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 0.05, 0.1, 0.2])
+def test_one_that_still_imports_says_nothing(wait_s: float) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAKES],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "woken\n"
+
+    time.sleep(wait_s)
+    os.killpg(process.pid, signal.SIGINT)
+
+    assert process.communicate(timeout=60)[1] == ""

@@ -1,0 +1,170 @@
+"""The compiled scanner against the general decoder: hostile texts, mutants, public traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kineto_fuzz import WHOLE, difference, run
+
+from ccltui.parsers.kineto.scanner import accelerator
+
+pytestmark = pytest.mark.skipif(
+    not accelerator.compiled(), reason="the scanner is not compiled here"
+)
+
+PLAIN = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1}'
+
+
+def event(**parts: str) -> str:
+    """PLAIN with some members written differently ("" leaves one out)."""
+    members = {
+        "ph": '"X"',
+        "cat": '"kernel"',
+        "name": '"k"',
+        "pid": "0",
+        "tid": "7",
+        "ts": "1",
+        "dur": "1",
+    }
+    members.update({name.rstrip("_"): text for name, text in parts.items()})
+    return "{" + ",".join(f'"{k}":{v}' for k, v in members.items() if v) + "}"
+
+
+NUMBERS = [
+    *("0", "-0", "00", "01", "-", "+1", "--1", "1.", ".5", "1.5", "-1.5", "1.0005", "-1.0005"),
+    *("1e3", "1E+3", "1e-3", "1e", "1e+", "1.5e2", "0.0004999", "0.00049999999999", "1e5.5"),
+    *("2305843009213692", "2305843009213693", "2305843009213693.952", "-2305843009213693.951"),
+    *("9223372036854775807", "9223372036854775808", "18446744073709551615", "123456789012345678"),
+    *("1234567890123456789", "99999999999999999999999", "0x10", "1_000", "Infinity", "NaN", "1 2"),
+    *("null", "true", "false", '"5"', '"5.5"', '"x"', "[]", "{}", "tru", "nul", '"1e3"'),
+]
+TEXTS = [
+    *('"a"', '""', '"\\u0061"', '"\\ud83d\\ude00"', '"\\ud83d"', '"\\ude00"', '"a\\"b"', '"\\\\"'),
+    *('"\\x"', '"\\u12"', '"\\u12g4"', '"tab\there"', '"nul\x00"', '"\x7f"', '"käse"', '"😀"'),
+    *("null", "5", "1.5", "true", "[]", "{}", '{"a":1}', '"unended', '"cut\\', "'single'"),
+]
+CORPUS = {
+    **{
+        f"{name}={text}": event(**{name: text}) for name in ("ts", "dur", "pid") for text in NUMBERS
+    },
+    **{
+        f"{name}={text}": event(**{name: text})
+        for name in ("name", "cat", "ph", "tid")
+        for text in TEXTS
+    },
+    **{
+        f"{key}={text}": event(args=f'{{"{key}":{text},"stream":3}}')
+        for key in (
+            *("correlation", "External id", "device", "bytes", "other"),
+            *("grid", "blocks per SM", "est. achieved occupancy %", "Record function id"),
+        )
+        for text in (*NUMBERS, '"\\ud83d"', '"käse"', '{"a":{"b":[1,{}]}}', "[1,]", "[,1]", '{"a"}')
+    },
+    "args null": event(args="null"),
+    "args list": event(args="[1,2]"),
+    "args text": event(args='"x"'),
+    "args empty": event(args="{}"),
+    "args twice": event(args='{"stream":1}')[:-1] + ',"args":{"device":2}}',
+    "args key twice": event(args='{"correlation":1,"correlation":2}'),
+    "name twice": event()[:-1] + ',"name":"second"}',
+    "key with escapes": event().replace('"ph"', '"\\u0070h"'),
+    "key of high bytes": event()[:-1] + ',"ké":1}',
+    "empty object": "{}",
+    "only blanks": "{ }",
+    "no phase": event(ph=""),
+    "no times": event(ts="", dur=""),
+    "long phase": event(ph='"XY"'),
+    "trailing comma in args": event(args='{"a":1,}'),
+    "trailing comma": event()[:-1] + ",}",
+    "no comma": event().replace(',"cat"', ' "cat"'),
+    "colon missing": event().replace('"cat":', '"cat"'),
+    "unknown members": event()[:-1] + ',"id":5,"bp":"e","s":[{"x":[[]]}],"z":{"y":{}}}',
+    "deep": event(args='{"x":' + "[" * 127 + "]" * 127 + "}"),
+    "deeper": event(args='{"x":' + "[" * 1500 + "]" * 1500 + "}"),
+    "deeper than any stack": event(args='{"x":' + "[" * 200_000 + "]" * 200_000 + "}"),
+    "mismatched": event(args='{"x":[1}'),
+    "vertical tab": event().replace(",", ",\x0b", 1),
+    "vertical tab between events": "\x0b" + event()[1:],
+    "carriage returns": event().replace(",", "\r\n,\t ", 3),
+    "collective without name": event(args='{"In msg nelems":8}'),
+    "collective of null": event(args='{"Collective name":null,"In msg nelems":null}'),
+    "operator with shapes": event(
+        cat='"cpu_op"', name='"c10d::send"', args='{"Input Dims":[[3]],"Input type":["float"]}'
+    ),
+    **{
+        f"product with shapes {text}": event(
+            cat=f'"{cat}"', name='"aten::addmm"', args=f'{{"Input Dims":{text}}}'
+        )
+        for cat in ("cpu_op", "user_annotation")
+        for text in (
+            "[[4,2],[2,8]]",
+            "[[4, 2],\n [2, 8]]",
+            "null",
+            '"x"',
+            '"\\u0041"',
+            "[" + "1," * 300 + "1]",
+        )
+    },
+    **{
+        f"operator numbered {text}": event(
+            cat='"cpu_op"',
+            name='"c10d::allreduce_"',
+            args=f'{{"Input Dims":[[3]],"Input type":["float"],"Record function id":{text}}}',
+        )
+        for text in ("0", "7", "-5", "null", '"7"', "1.5", "4611686018427387904", "true")
+    },
+    "shapes without args": event(cat='"cpu_op"', name='"c10d::send"'),
+    "python frame like a collective": event(cat='"python_function"', name='"nccl:x"', args="{}"),
+    "metadata": event(ph='"M"', name='"thread_name"', args='{"name":"t"}'),
+    "metadata of an odd process": event(
+        ph='"M"', name='"process_name"', pid='"0"', args='{"name":"p"}'
+    ),
+    "instant": event(ph='"i"', ts="x"),
+    "counter": event(ph='"C"', dur="", args='{"v":1.5}'),
+    "begin and end": event(ph='"B"', dur="") + "," + event(ph='"E"', ts="9", dur=""),
+    "end first": event(ph='"E"', dur=""),
+    "byte order mark": "\ufeff" + event(),
+    "not an object": '"text"',
+    "list in list": "[[{}]]",
+}
+
+
+def test_the_corpus_is_large() -> None:
+    assert len(CORPUS) >= 300
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_hostile_texts_are_read_alike(tmp_path: Path, name: str) -> None:
+    odd = CORPUS[name]
+    path = tmp_path / "trace.json"
+    for text in (
+        f"[{PLAIN},{odd},{PLAIN}]",
+        f'{{"traceEvents":[{odd}],"distributedInfo":{{"rank":1}}}}',
+        f"[{PLAIN} , {odd}",
+    ):
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        sizes = (1, 7, 64, 4096, WHOLE) if len(text) < 5000 else (4096, WHOLE)
+        for size in sizes:
+            assert difference(path, size) is None
+
+
+@pytest.mark.parametrize(
+    "bad", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\x80"]
+)
+@pytest.mark.parametrize("place", ["name", "cat", "tid", "pid", "dtype", "other"])
+def test_broken_utf8_is_read_alike(tmp_path: Path, bad: bytes, place: str) -> None:
+    if place in ("dtype", "other"):
+        text = event(args=f'{{"{place}":"a@"}}')
+    else:
+        text = event(**{place: '"a@"'})
+    path = tmp_path / "trace.json"
+    path.write_bytes(f"[{PLAIN},{text},{PLAIN}]".encode().replace(b"@", bad))
+
+    for size in (1, 64, WHOLE):
+        assert difference(path, size) is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mutants_are_read_alike(tmp_path: Path, seed: int) -> None:
+    assert run(1300, seed, tmp_path) == []

@@ -1,0 +1,78 @@
+"""Profiles of TPUs: a rank for each device, its operations, its steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from xla_traces import device, label, written
+
+from ccltui.parsers.discovery.discover import discover
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.job import open_job
+from ccltui.parsers.kineto.xla_profile import read_xla
+
+
+@pytest.fixture(params=["0", "1"], ids=["general", "compiled"], autouse=True)
+def _decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCLTUI_ACCEL", request.param)
+
+
+def test_each_device_is_a_rank(tmp_path: Path) -> None:
+    first, second = read_xla(written(tmp_path / "t.json", device(0), device(1, late=5)))
+
+    assert [trace.source.part_name for trace in (first, second)] == ["TPU 0", "TPU 1"]
+    assert (first.rank, first.source.format, first.backend) == (None, "xla", "xla")
+    gpu = second.group("gpu")
+    assert [second.text(int(name)) for name in gpu.name] == [
+        *("fusion.12", "all-reduce-start.1", "copy.3") * 2,
+    ]
+    assert gpu.start_ns.tolist() == [6000, 46000, 95000, 106000, 146000, 195000]
+    assert {second.text(int(i)) for i in gpu.category} == {"kernel"}
+    steps = second.group("annotations")
+    assert [second.text(int(name)) for name in steps.name] == ["7", "8"]
+    assert len(second.group("gpu_sync")) == 4
+    assert {t.device for t in second.tracks if t.kind == "stream"} == {1}
+
+
+def test_without_the_row_of_what_goes_on_beside_the_wait_counts(tmp_path: Path) -> None:
+    (only,) = read_xla(written(tmp_path / "t.json", device(0, beside=False)))
+
+    names = [only.text(int(name)) for name in only.group("gpu").name]
+    assert names[:3] == ["fusion.12", "all-reduce-done.1", "copy.3"]
+    assert [only.text(int(name)) for name in only.group("gpu_sync").name] == [
+        "all-reduce-start.1"
+    ] * 2
+    assert only.source.part_name == ""
+
+
+def test_the_directory_is_opened_and_stored(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins" / "profile" / "2025_01_01"
+    folder.mkdir(parents=True)
+    written(folder / "host.trace.json", device(0), device(1))
+
+    (found,) = discover(tmp_path).files
+    assert (found.kind, found.problem) == ("tpu_trace", None)
+    for _ in range(2):
+        job = open_job(tmp_path, cache_dir=tmp_path / "cache", jobs=1)
+        assert [(rank.label, rank.rank_source) for rank in job.ranks] == [
+            ("0", "order of devices"),
+            ("1", "order of devices"),
+        ]
+
+
+def test_a_profile_without_operations_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.json", [label(3, "/device:TPU:0"), label(3, "", 1, "Steps")])
+
+    with pytest.raises(TraceError, match="no row of XLA operations"):
+        read_xla(path)
+
+
+def test_protocol_buffers_are_listed_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "host.xplane.pb").write_bytes(b"\n\x12\x00\xff\xfe\x80")
+
+    (found,) = discover(tmp_path).files
+
+    assert found.kind == "tpu_trace"
+    assert found.problem is not None
+    assert "trace.json.gz" in found.problem

@@ -1,0 +1,242 @@
+"""Entries that cannot be used are replaced, or left aside; used ones are kept from purges."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ccltui.parsers.discovery.discover import discover
+from ccltui.parsers.ingest.load import Failed, Loaded, load
+from ccltui.parsers.ingest.rank_worker import read_one
+from ccltui.parsers.kineto.kineto_reader import read_kineto
+from ccltui.parsers.store.column_store import COLUMNS_NAME, MANIFEST_NAME, DamagedEntryError, Store
+from ccltui.parsers.store.layout import StoredColumns
+
+TRACE = (
+    '{"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2}],'
+    '"distributedInfo":{"rank":%d,"world_size":2}}'
+)
+NOBODY = 65534
+
+
+def cut(folder: Path) -> None:
+    os.truncate(folder / COLUMNS_NAME, 10)
+
+
+def emptied(folder: Path) -> None:
+    (folder / MANIFEST_NAME).write_bytes(b"")
+
+
+def headless(folder: Path) -> None:
+    (folder / MANIFEST_NAME).unlink()
+
+
+def bare(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()
+
+
+def no_folder(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("a file")
+
+
+def a_loop(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.symlink_to(folder)
+
+
+DAMAGES = (cut, emptied, headless, bare, no_folder, a_loop)
+Damage = Callable[[Path], None]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for rank in range(2):
+        (folder / f"rank{rank}.json").write_text(TRACE % rank)
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def loaded(job: Path, store: Store, *, inline: bool = False) -> list[bool]:
+    """Whether each rank came from the store; any failure fails the test."""
+    events = list(load(discover(job).choose(), cache_dir=store.directory, jobs=1, inline=inline))
+    assert [event.error for event in events if isinstance(event, Failed)] == []
+    ranks = [event for event in events if isinstance(event, Loaded)]
+    assert all(rank.trace.group("gpu").start_ns.tolist() == [1000] for rank in ranks)
+    return [rank.cached for rank in ranks]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("inline", [False, True])
+def test_a_damaged_entry_is_replaced_by_the_next_run(
+    job: Path, store: Store, damage: Damage, inline: bool
+) -> None:
+    assert loaded(job, store) == [False, False]
+    damage(sorted(store.directory.iterdir())[0])
+
+    assert sorted(loaded(job, store, inline=inline)) == [False, True]
+    assert loaded(job, store) == [True, True]
+    assert len(list(store.directory.iterdir())) == 2
+
+
+@pytest.mark.parametrize("damage", [one for one in DAMAGES if one is not bare])
+def test_an_entry_of_another_user_costs_speed_only(job: Path, store: Store, damage: Damage) -> None:
+    """As in a cache that several users share; a folder with nothing in it may be replaced."""
+    if os.geteuid():
+        pytest.skip("only root can give a file away")
+    loaded(job, store)
+    for folder in list(store.directory.iterdir()):
+        damage(folder)
+        os.chown(folder, NOBODY, NOBODY, follow_symlinks=False)
+    before = sorted(store.directory.iterdir())
+
+    assert loaded(job, store) == [False, False]
+    assert loaded(job, store, inline=True) == [False, False]
+
+    assert sorted(store.directory.iterdir()) == before
+    assert {folder.lstat().st_uid for folder in before} == {NOBODY}
+
+
+def test_an_unusable_entry_says_what_it_is(job: Path, store: Store) -> None:
+    store.save("k", read_kineto(job / "rank0.json"))
+    cut(store.directory / "k")
+
+    with pytest.raises(DamagedEntryError, match=str(store.directory / "k")):
+        store.open("k")
+    with pytest.raises(FileNotFoundError):
+        store.open("other")
+
+
+def test_columns_are_on_disk_before_they_have_a_name(
+    job: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    rename, flush = Path.rename, os.fsync
+
+    def renamed(path: Path, target: Path) -> Path:
+        done.append("rename")
+        return rename(path, target)
+
+    def flushed(descriptor: int) -> None:
+        done.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        flush(descriptor)
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    monkeypatch.setattr(os, "fsync", flushed)
+
+    store.write("k", read_kineto(job / "rank0.json"))
+
+    assert done == [COLUMNS_NAME, MANIFEST_NAME, "rename"]
+
+
+def test_a_disk_that_says_late_that_it_is_full_leaves_no_entry(
+    job: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    with pytest.raises(OSError, match="No space left on device"):
+        store.write("k", read_kineto(job / "rank0.json"))
+    assert list(store.directory.iterdir()) == []
+
+
+def test_what_is_used_is_fresh_in_both_files(job: Path, store: Store) -> None:
+    """A purge of a scratch file system removes files that are old, each for itself."""
+    store.save("k", read_kineto(job / "rank0.json"))
+    files = [store.directory / "k" / name for name in (COLUMNS_NAME, MANIFEST_NAME)]
+    week_ago = time.time() - 7 * 86400
+    for file in files:
+        os.utime(file, (week_ago, week_ago))
+
+    assert store.load("k") is not None
+
+    for file in files:
+        status = file.stat()
+        assert min(status.st_atime, status.st_mtime) > time.time() - 60
+
+
+def test_what_was_used_today_is_not_touched_again(job: Path, store: Store) -> None:
+    store.save("k", read_kineto(job / "rank0.json"))
+    manifest = store.directory / "k" / MANIFEST_NAME
+    an_hour_ago = time.time() - 3600
+    os.utime(manifest, (an_hour_ago, an_hour_ago))
+
+    assert store.load("k") is not None
+
+    assert manifest.stat().st_mtime == pytest.approx(an_hour_ago)
+
+
+def _failing(error: OSError) -> Callable[..., StoredColumns]:
+    def mapped(*_: object) -> StoredColumns:
+        raise error
+
+    return mapped
+
+
+def test_columns_that_cannot_be_mapped_say_the_true_reason(
+    job: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = OSError(24, "Too many open files")
+    monkeypatch.setattr("ccltui.parsers.store.column_store.map_columns", _failing(error))
+
+    events = list(load(discover(job).choose(), cache_dir=store.directory, jobs=1))
+
+    failures = [event for event in events if isinstance(event, Failed)]
+    assert sorted((one.error, one.is_lost) for one in failures) == [
+        (
+            f"rank{rank}.json: its columns in {store.directory} cannot be mapped "
+            "(Too many open files)",
+            True,
+        )
+        for rank in range(2)
+    ]
+
+
+def test_columns_that_vanish_are_read_again(
+    job: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process trims the store between writing and mapping."""
+    opened = Store.open_parts
+
+    def trimmed(self: Store, key: str) -> object:
+        if self.directory == store.directory:
+            shutil.rmtree(store.directory / key, ignore_errors=True)
+        return opened(self, key)
+
+    monkeypatch.setattr(Store, "open_parts", trimmed)
+
+    assert loaded(job, store) == [False, False]
+
+
+def test_columns_that_go_nowhere_name_every_place_and_reason(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ccltui.parsers.ingest.rank_worker._Worker.stop", threading.Event())
+    monkeypatch.setattr("ccltui.parsers.ingest.rank_worker._Worker.reports", queue.Queue())
+    for name in ("cache", "scratch"):
+        (tmp_path / name).write_text("a file where a folder should be")
+    path = job / "rank0.json"
+
+    outcome = read_one(str(path), path.name, "kineto", (tmp_path / "cache", tmp_path / "scratch"))
+
+    assert outcome.is_lost
+    assert outcome.error == (
+        f"rank0.json: its columns cannot be written to {tmp_path / 'cache'} (File exists) or "
+        f"{tmp_path / 'scratch'} (File exists)"
+    )

@@ -1,0 +1,124 @@
+"""How many workers a shared machine allows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ccltui.parsers.system import machine_limits
+from ccltui.parsers.system.machine_limits import allowed_cpus, available_memory, workers_for
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine of 16 CPUs and no limits."""
+    monkeypatch.setattr(machine_limits, "_CGROUP", tmp_path)
+    monkeypatch.setattr(machine_limits, "_MEMBERSHIP", tmp_path / "membership")
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
+    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
+    return tmp_path
+
+
+def memory(monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:
+    monkeypatch.setattr(machine_limits, "_machine_memory", lambda _: free_bytes)
+
+
+@pytest.mark.parametrize(
+    ("grant", "affinity", "quota", "expected"),
+    [
+        ("", 16, "", 16),
+        ("4", 16, "", 4),
+        ("x", 16, "", 16),
+        ("0", 16, "", 1),
+        ("", 3, "", 3),
+        ("", 16, "250000 100000", 3),
+        ("", 16, "max 100000", 16),
+        ("2", 3, "50000 100000", 1),
+    ],
+)
+def test_the_least_limit_counts(
+    machine: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    grant: str,
+    affinity: int,
+    quota: str,
+    expected: int,
+) -> None:
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", grant)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(affinity)), raising=False)
+    (machine / "cpu.max").write_text(quota)
+
+    assert allowed_cpus() == expected
+
+
+def test_memory_is_what_the_control_group_leaves(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory(monkeypatch, 8 * GIB)
+    assert available_memory() == 8 * GIB
+
+    (machine / "memory.max").write_text(str(3 * GIB))
+    (machine / "memory.current").write_text(str(GIB))
+    assert available_memory() == 2 * GIB
+
+    (machine / "memory.max").write_text("max")
+    assert available_memory() == 8 * GIB
+
+
+def test_limits_of_the_groups_around_count_too(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory(monkeypatch, 8 * GIB)
+    job = machine / "slurm" / "job_7"
+    (job / "step_0").mkdir(parents=True)
+    (machine / "membership").write_text("0::/slurm/job_7/step_0\n")
+    (job / "memory.max").write_text(str(4 * GIB))
+    (job / "memory.current").write_text(str(GIB))
+    (job / "cpu.max").write_text("400000 100000")
+    (job / "step_0" / "memory.max").write_text("max")
+
+    assert available_memory() == 3 * GIB
+    assert allowed_cpus() == 4
+
+
+def test_version_one_of_control_groups(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory(monkeypatch, 8 * GIB)
+    (machine / "membership").write_text("5:cpu,cpuacct:/\n4:memory:/job\n")
+    group = machine / "memory" / "job"
+    group.mkdir(parents=True)
+    (group / "memory.limit_in_bytes").write_text(str(GIB))
+    (group / "memory.usage_in_bytes").write_text(str(2 * GIB))
+
+    assert available_memory() == 0
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(
+    ("files", "free_gib", "jobs", "expected"),
+    [
+        ([(1000, "none")], 8, None, 1),
+        ([(1000, "none")] * 64, 8, None, 8),
+        ([(1000, "none")] * 64, 8, 12, 12),
+        ([(1000, "none")] * 64, 1, None, 5),
+        ([(2 * GIB, "none")] * 8, 8, None, 5),
+        ([(2 * GIB, "gzip")] * 8, 8, None, 1),
+        ([(2 * GIB, "export")] * 8, 8, None, 8),
+        ([(2 * GIB, "export")] * 8, 4, None, 4),
+        ([(100 << 20, "zstd")] * 8, 8, None, 5),
+        ([(1000, "none")] * 4, 0, None, 1),
+    ],
+)
+def test_memory_bounds_the_number_of_workers(
+    monkeypatch: pytest.MonkeyPatch,
+    files: list[tuple[int, str]],
+    free_gib: int,
+    jobs: int | None,
+    expected: int,
+) -> None:
+    memory(monkeypatch, free_gib * GIB)
+
+    assert workers_for(files, jobs) == expected

@@ -1,0 +1,235 @@
+"""Header, tabs, status and keys, as text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fakes import Plan, empty_job, full_job, scene
+
+from ccltui.metrics.result import Reason
+from ccltui.parsers.window import Window
+from ccltui.tui.actions.action_list import by_id
+from ccltui.tui.chrome import chrome_lines, loading_lines
+from ccltui.tui.chrome.chrome_lines import Line
+from ccltui.tui.chrome.status_lines import status
+from ccltui.tui.moves import view_moves
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.view_state import Pane
+
+
+def text(line: Line) -> str:
+    """Characters of a line."""
+    return "".join(part for part, _ in line)
+
+
+@pytest.mark.parametrize("width", [70, 80, 120, 200])
+def test_every_line_is_as_wide_as_the_screen(width: int) -> None:
+    for pane in Pane:
+        found = replace(scene(pane=pane), notice="a notice " * 40)
+        drawn = [
+            chrome_lines.header(found, width),
+            chrome_lines.tabs(found, width),
+            *status(found, width),
+            chrome_lines.keys(found, width),
+            loading_lines.load_total(found.session, width),
+            *loading_lines.load_files(found.session, width, 4),
+        ]
+
+        assert {len(text(line)) for line in drawn} == {width}
+
+
+def test_header_tells_what_is_open_and_which_part_of_it() -> None:
+    chosen = Filter(Window(4_420_000_000, None), (12, 98), frozenset({0, 1}))
+    found = scene()
+    found = replace(found, session=replace(found.session, filter=chosen))
+
+    assert text(chrome_lines.header(found, 100)).rstrip() == (
+        " ccltui run-0421   8 ranks   32.0 MB   window 4.42s/ it 12-98 ranks 0,1"
+        "                         8/8"
+    )
+
+
+def test_header_counts_one_rank_as_one() -> None:
+    assert "   1 rank   " in text(chrome_lines.header(scene(Plan(ranks=1)), 80))
+
+
+def test_header_cleans_the_name() -> None:
+    found = Scene(Session("/data/evil\x1b[2J[bold]"))
+
+    assert "evil␛[2J[bold]" in text(chrome_lines.header(found, 80))
+
+
+def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
+    assert text(chrome_lines.tabs(scene(pane=Pane.TIMELINE), 80)) == (
+        "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps     █ comp  █ net  █ both  "
+    )
+    aligned = text(chrome_lines.tabs(scene(), 120))
+    assert aligned.startswith("  1 Summary [2 Alignment] 3 Timeline")
+    assert "default_pg 0-7 (84)  lag 100us" in aligned
+    assert aligned.endswith(" 10ms ")
+
+
+def test_names_of_panes_are_shorter_where_they_and_the_legend_have_no_room() -> None:
+    assert text(chrome_lines.tabs(scene(pane=Pane.TIMELINE), 100)) == (
+        "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps"
+        "        █ compute  █ exposed net  █ overlapped  "
+    )
+    aligned = text(chrome_lines.tabs(scene(), 100))
+    assert aligned.startswith("  1 Sum [2 Align] 3 Time  4 Events  5 Files  6 Steps  ")
+    assert aligned.endswith("  lag 100us         10ms ")
+
+
+@pytest.mark.parametrize("pane", Pane)
+@pytest.mark.parametrize("width", [70, 80, 100, 120])
+def test_the_pane_in_view_is_always_named(pane: Pane, width: int) -> None:
+    drawn = text(chrome_lines.tabs(scene(pane=pane), width))
+
+    assert re.search(rf"\[{pane.value} ({pane.title}|{pane.short_title})\]", drawn)
+
+
+def test_of_other_panes_digits_are_left_where_the_one_in_view_had_no_room() -> None:
+    assert text(chrome_lines.tabs(scene(pane=Pane.STEPS), 70)) == (
+        "  1  2  3  4  5 [6 Steps]                      █comp █both █net █copy "
+    )
+
+
+def test_status_names_the_collective_and_who_was_last() -> None:
+    found = scene()
+    found = found.with_state(view_moves.worst(1)(found))
+
+    above, below = status(found, 100)
+
+    assert text(above).rstrip() == (
+        " default_pg 0-7 AllReduce #40  worst 1/84  last r5  lag 12.02ms  32 MiB  it 2"
+    )
+    assert text(below).startswith(" match high   clock ±")
+
+
+def test_status_says_where_the_recording_begins() -> None:
+    found = scene()
+    found = found.with_state(view_moves.worst(1)(found))
+    assert found.communicator is not None
+    begins = replace(found.communicator, begins=np.arange(84) == 40)
+    found = replace(found, findings=replace(found.findings, communicators=(begins,)))
+
+    assert "last r5  recording begins here  lag 12.02ms" in text(status(found, 120)[0])
+
+
+def test_pairs_that_the_clocks_disprove_blame_nobody() -> None:
+    found = scene()
+    found = found.with_state(view_moves.worst(1)(found))
+    reason = Reason("unmatched_collectives", "in 93% of them a rank ends before another started")
+    refused = replace(
+        found.findings.results["straggler_lag"], status="unavailable", reasons=(reason,)
+    )
+    findings = replace(found.findings, results={"straggler_lag": refused})
+    found = replace(found, findings=findings)
+
+    above, below = status(found, 100)
+
+    assert "last r5" not in text(above)
+    assert text(below).rstrip() == (
+        " ! pairs disproved by the clocks: in 93% of them a rank ends before another started"
+    )
+    assert by_id("stragglers.next").why_not(found) == (
+        "nobody can be blamed: in 93% of them a rank ends before another started"
+    )
+
+
+def test_a_notice_takes_the_second_line() -> None:
+    above, below = status(replace(scene(), notice="no later iteration"), 80)
+
+    assert text(above).strip()
+    assert text(below).rstrip() == " ! no later iteration"
+
+
+def test_the_summary_defines_the_selected_metric_on_two_lines() -> None:
+    above, below = status(scene(pane=Pane.SUMMARY), 40)
+
+    assert text(above).rstrip() == " collective calls: Literal collective"
+    assert text(below).rstrip() == " calls for tests, mean over ranks."
+
+
+def test_keys_are_those_of_the_pane_and_help_always_fits() -> None:
+    assert text(chrome_lines.keys(scene(pane=Pane.TIMELINE), 80)).rstrip() == (
+        " enter why  ]/[ worst  a/d pan  ./, step  w/s zoom  0 all  t window  ? help"
+    )
+    for width in (20, 40, 70, 200):
+        assert text(chrome_lines.keys(scene(), width)).rstrip().endswith("? help")
+
+
+def test_loading_shows_a_bar_for_each_file_and_one_in_all() -> None:
+    plan = Plan(ranks=4)
+    session = Session("run").opened(empty_job(plan)).progressed({"rank1.json": 2_000_000})
+    session = session.with_job(full_job(plan), "rank0.json")
+    session = session.with_job(full_job(plan), "rank3.json", "x")
+
+    assert text(loading_lines.load_total(session, 110)) == (
+        " loading ███████████████           4/4 ranks  10.0 MB of 16.0 MB"
+        "            esc stops and keeps what is there "
+    )
+    (row,) = loading_lines.load_files(session, 80, 1)
+    assert text(row).rstrip() == (
+        " r1     ████▌      r2                r3     x failed   r0     █████████"
+    )
+
+
+def test_too_small_says_what_is_needed() -> None:
+    above, below = chrome_lines.too_small(scene(), 60, 15)
+
+    assert text(above).rstrip() == " Terminal is 60x15; ccltui needs 70x18."
+    assert text(below).rstrip() == " Headless: ccltui /nowhere/run-0421 --metric all"
+
+
+def test_what_is_cut_leaves_an_ellipsis_and_blanks_do_not() -> None:
+    assert chrome_lines.cut([("six so", 1), ("far", 2)], 8, 0) == [("six so", 1), ("f…", 2)]
+    assert chrome_lines.cut([("six so    ", 1)], 8, 0) == [("six so  ", 1)]
+    assert chrome_lines.cut([("six", 1)], 5, 0) == [("six", 1), ("  ", 0)]
+
+
+def test_a_status_names_whole_facts_only() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    wide = text(status(found, 200)[0])
+    facts = [fact for fact in wide.strip().split("   ") if fact]
+    assert len(facts) == 4
+
+    for width in range(70, 200):
+        kept = text(status(found, width)[0]).strip().split("   ")
+        assert kept == [fact for fact in facts if fact in kept]
+        assert kept[0] == facts[0]
+
+
+def test_the_summary_names_the_iterations_that_numbers_are_of() -> None:
+    found = scene(pane=Pane.SUMMARY)
+    steps = found.findings.steps
+    second = steps[1]
+
+    def legend(chosen: Filter) -> str:
+        drawn = replace(found, session=replace(found.session, filter=chosen))
+        return text(chrome_lines.tabs(drawn, 100))
+
+    assert legend(Filter(steps=(second.id, second.id))).endswith(f" iteration {second.id} ")
+    rest = Filter(Window(second.start_ns, None))
+    assert f"iterations {second.id}-{steps[-1].id} (n={len(steps) - 1})" in legend(rest)
+    assert "iteration" not in legend(Filter(Window(second.start_ns + 1, second.end_ns - 1)))
+
+
+def test_without_colour_the_legend_names_what_can_be_told_apart() -> None:
+    plain = replace(scene(pane=Pane.TIMELINE), colour=False)
+    merged = plain.with_state(replace(plain.state, merged=True))
+
+    assert text(chrome_lines.tabs(plain, 120)).rstrip().endswith("compute, network below it")
+    assert "█ compute  ░ exposed net  ▒ overlapped" in text(chrome_lines.tabs(merged, 120))
+
+
+def test_one_iteration_is_no_range() -> None:
+    found = scene(pane=Pane.SUMMARY)
+    step = found.findings.steps[0]
+    one = replace(found, findings=replace(found.findings, steps=(step,)))
+
+    assert text(chrome_lines.tabs(one, 100)).endswith(f" iteration {step.id} ")
+    assert f"iterations {step.id}-" in text(chrome_lines.tabs(found, 100))

@@ -1,0 +1,118 @@
+"""The command line: every action by name, places and counts."""
+
+from __future__ import annotations
+
+import pytest
+from explorers import Settle, Start
+from fakes import Plan, scene
+
+from ccltui.tui.actions.action_list import ACTIONS, by_id
+from ccltui.tui.input.command_palette import Chosen, Commands
+from ccltui.tui.input.prompt_line import Prompt
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Pane
+
+
+def typed(text: str) -> Commands:
+    return Commands(Prompt.asking("Commands", text))
+
+
+def names(text: str, found: Scene) -> list[str]:
+    return [entry.name for entry in typed(text).entries(found, {})]
+
+
+def chosen(text: str, found: Scene) -> Chosen:
+    after = typed(text).press("enter", None, found, {})
+    assert isinstance(after, Chosen)
+    return after
+
+
+def test_every_action_is_there_and_those_of_the_pane_come_first() -> None:
+    found = names("", scene(pane=Pane.EVENTS))
+
+    assert sorted(found) == sorted(action.id for action in ACTIONS)
+    here = [Pane.EVENTS in by_id(name).panes for name in found]
+    assert here == sorted(here, reverse=True)
+
+
+def test_words_may_be_of_the_name_or_of_the_help() -> None:
+    assert names("next worst", scene())[0] == "stragglers.next"
+    assert names("zoom.", scene()) == ["zoom.in", "zoom.out", "zoom.fit", "zoom.centre"]
+    assert names("no such thing", scene()) == []
+
+
+def test_a_key_is_a_name_too_and_a_count_may_come_before_it() -> None:
+    assert chosen("]", scene()) == Chosen(by_id("stragglers.next"))
+    assert chosen("5]", scene()) == Chosen(by_id("stragglers.next"), 5)
+    assert chosen("12 move.right", scene()) == Chosen(by_id("move.right"), 12)
+    assert chosen("999999999 l", scene()).times == 9999
+    assert names("3 zoom.in", scene()) == ["3 x zoom.in"]
+
+
+def test_a_place_is_gone_to() -> None:
+    found = scene()
+
+    assert names("k 40", found) == ["go to k 40"]
+    state = chosen("k 40", found).state
+    assert state is not None
+    assert state.selection.k == 40
+    assert names("r5", found)[0] == "go to r5"
+    assert names("k 9999", found) == []
+
+
+def test_what_cannot_act_says_why_and_stays_open() -> None:
+    one = scene(Plan(ranks=1))
+    entry = typed("stragglers.next").entries(one, {})[0]
+    assert entry.why_not == "no collective is matched across ranks"
+
+    after = typed("stragglers.next").press("enter", None, one, {})
+    assert isinstance(after, Commands)
+    assert after.prompt.problem == "no collective is matched across ranks"
+
+    merge = typed("view.merge").entries(scene(pane=Pane.SUMMARY), {})[0]
+    assert merge.why_not == "works in 3 Timeline"
+
+    nothing = typed("x y z").press("enter", None, one, {})
+    assert isinstance(nothing, Commands)
+    assert nothing.prompt.problem == "no command or place is called 'x y z'"
+
+
+def test_rows_are_chosen_by_arrows_within_the_list() -> None:
+    found = scene()
+    commands = typed("zoom")
+    for key, row in (("up", 0), ("down", 1), ("pagedown", 3), ("ctrl+p", 2), ("home", 2)):
+        after = commands.press(key, None, found, {})
+        assert isinstance(after, Commands)
+        assert after.row == row
+        commands = after
+    assert commands.press("enter", None, found, {}) == Chosen(by_id("zoom.fit"))
+    assert commands.press("x", "x", found, {}) == Commands(Prompt("Commands", "xzoom", 1))
+    assert commands.press("escape", None, found, {}) is None
+    assert Commands().press("backspace", None, found, {}) is None
+
+
+@pytest.mark.parametrize(("width", "height"), [(70, 18), (120, 40)])
+def test_a_page_is_as_large_as_the_screen(width: int, height: int) -> None:
+    page = Commands(row=30).page(scene(), {}, width, height)
+
+    assert len(page) == height
+    assert {sum(len(text) for text, _ in line) for line in page} == {width}
+    assert sum(line[0][0].startswith("▶") for line in page) == 1
+
+
+async def test_in_the_explorer(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await pilot.press("2", ":", *"2]", "enter")
+        assert app.scene.state.worst == 1
+
+        await pilot.press("ctrl+p", *"goto r3", "escape", ":", *"r3", "enter")
+        assert app.scene.state.selection.rank == "3"
+
+        await pilot.press(":", *"window", "enter")
+        await pilot.press(*"10ms/", "enter")
+        assert app.scene.session.filter.window is not None
+
+        await pilot.press(":", *"no such", "enter", "escape", "j")
+        assert app.scene.state.pane is Pane.ALIGNMENT

@@ -1,0 +1,62 @@
+"""What may be typed into the window prompt."""
+
+from __future__ import annotations
+
+import pytest
+from fakes import scene
+
+from ccltui.parsers.window import Window
+from ccltui.tui.input.filters import filter_text, parse_filter, problem_with
+from ccltui.tui.state.session import Filter
+
+
+@pytest.mark.parametrize(
+    ("typed", "chosen"),
+    [
+        ("", Filter()),
+        ("4s420ms/35s390ms", Filter(Window(4_420_000_000, 35_390_000_000))),
+        ("2s/", Filter(Window(2_000_000_000, None))),
+        ("iter 1-3", Filter(steps=(1, 3))),
+        ("it 2", Filter(steps=(2, 2))),
+        ("+5ms", Filter(Window(7_000, 5_007_000))),
+    ],
+)
+def test_texts_and_their_filters(typed: str, chosen: Filter) -> None:
+    found = scene()
+    found = found.with_state(found.state.select(time_ns=7_000))
+
+    assert parse_filter(typed, found) == chosen
+    assert problem_with(typed, found) is None
+
+
+@pytest.mark.parametrize("chosen", [Filter(), Filter(Window(5, 9_000)), Filter(steps=(3, 4))])
+def test_a_filter_reads_back(chosen: Filter) -> None:
+    assert parse_filter(filter_text(chosen), scene()) == chosen
+
+
+def test_problems_are_sentences() -> None:
+    found = scene()
+
+    assert "no slash" in str(problem_with("4s", found))
+    assert problem_with("iter 9-12", found) == "no such step: there are 0 to 5"
+    assert "Illegal steps" in str(problem_with("iter x", found))
+
+
+def test_a_window_leaves_collectives_and_time_inside() -> None:
+    window = Window(10_000_000, 20_000_000)
+    found = scene(chosen=Filter(window=window))
+
+    assert found.communicator is not None
+    assert 0 < len(found.communicator) < 84
+    assert (found.communicator.first_ns >= 10_000_000).all()
+    assert (found.communicator.first_ns < 20_000_000).all()
+    assert (found.state.time.start_ns, found.state.time.end_ns) == (10_000_000, 20_000_000)
+
+
+def test_steps_leave_their_own_collectives() -> None:
+    found = scene(chosen=Filter(steps=(2, 3)))
+
+    assert found.communicator is not None
+    assert set(found.communicator.step.tolist()) == {2, 3}
+    assert found.state.time.start_ns == found.findings.steps[2].start_ns
+    assert found.state.time.end_ns == found.findings.steps[3].end_ns

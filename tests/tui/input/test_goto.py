@@ -1,0 +1,180 @@
+"""The goto line, pickers of ranks and communicators, bookmarks and the history of views."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes import scene
+
+from ccltui.parsers.errors import GrammarError
+from ccltui.tui.input.goto import goto
+from ccltui.tui.input.prompt_session import Asking
+from ccltui.tui.input.prompts import COMMUNICATOR, GOTO, MARK, RANKS, RETURN, SEARCH
+from ccltui.tui.moves import view_history, view_moves
+from ccltui.tui.moves.view_history import Mark, Return
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.session import Filter
+from ccltui.tui.state.view_state import Pane, ViewState
+
+
+def go(found: Scene, text: str) -> ViewState:
+    """The view that a text leads to."""
+    return goto(text, found)
+
+
+@pytest.mark.parametrize("text", ["k 40", "k40", "#40", "K 40"])
+def test_a_collective_by_its_number(text: str) -> None:
+    assert go(scene(), text).selection.k == 40
+
+
+@pytest.mark.parametrize("text", ["r5", "r 5"])
+def test_a_rank(text: str) -> None:
+    assert go(scene(), text).selection.rank == "5"
+
+
+def test_an_iteration_begins_where_its_marker_does() -> None:
+    found = scene(pane=Pane.TIMELINE)
+
+    assert go(found, "it 3").selection.time_ns == found.findings.steps[3].start_ns
+
+
+def test_a_time_and_the_collective_that_runs_there() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    communicator = found.communicator
+    assert communicator is not None
+
+    selection = go(found, "59ms700us").selection
+
+    assert selection.time_ns == 59_700_000
+    assert selection.k == communicator.nearest(59_700_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("k 84", "default_pg 0-7 has collectives 0 to 83"),
+        ("r16", "no rank '16'; there are 0, 1, 2, 3, 4, 5, 6, 7"),
+        ("it 9", "no such step: there are 0 to 5"),
+        ("nowhere", "unit"),
+    ],
+)
+def test_what_is_not_there_is_said(text: str, why: str) -> None:
+    with pytest.raises(GrammarError, match=why.replace("(", r"\(")):
+        go(scene(), text)
+
+
+def test_the_goto_line_previews_and_cancelling_comes_back() -> None:
+    found = scene()
+    asking = Asking.about(GOTO, found)
+    state: ViewState | None = None
+    for key in ("k", "4", "0"):
+        reply = asking.press(key, key, found)
+        assert reply.asking is not None
+        asking, state = reply.asking, reply.state
+    assert state is not None
+    assert state.selection.k == 40
+
+    moved = found.with_state(state)
+    assert asking.press("escape", None, moved).state is None
+    done = asking.press("enter", None, moved)
+    assert isinstance(done.outcome, ViewState)
+    assert done.outcome.selection.k == 40
+
+
+def test_ranks_are_a_filter() -> None:
+    found = scene()
+
+    assert RANKS.answer("0-2,5", found) == Filter(ranks=frozenset({0, 1, 2, 5}))
+    assert RANKS.answer("", found) == Filter()
+    with pytest.raises(GrammarError, match="none of these is loaded; there are 0-7"):
+        RANKS.answer("64", found)
+
+
+def with_two(found: Scene) -> Scene:
+    """The scene with a second communicator."""
+    (one,) = found.findings.communicators or ()
+    two = replace(one, name="tp 0,1")
+    return replace(found, findings=replace(found.findings, communicators=(one, two)))
+
+
+def test_a_communicator_by_a_part_of_its_name_or_the_next_one() -> None:
+    found = with_two(scene())
+
+    assert COMMUNICATOR.options("TP", found) == ["tp 0,1"]
+    chosen = COMMUNICATOR.answer("tp", found)
+    assert isinstance(chosen, ViewState)
+    assert chosen.selection.communicator == 1
+    following = COMMUNICATOR.answer("", found.with_state(chosen))
+    assert isinstance(following, ViewState)
+    assert following.selection.communicator == 0
+    with pytest.raises(GrammarError, match="no communicator is called 'pp'"):
+        COMMUNICATOR.answer("pp", found)
+
+
+def test_tab_takes_the_first_option() -> None:
+    found = with_two(scene())
+    asking = Asking.about(COMMUNICATOR, found).pasted("tp", found)
+
+    completed = asking.press("tab", None, found).asking
+
+    assert completed is not None
+    assert completed.prompt.text == "tp 0,1"
+
+
+def test_a_bookmark_is_one_key_and_leads_back() -> None:
+    found = scene()
+    asked = Asking.about(MARK, found).press("a", "a", found)
+    assert asked.outcome == Mark("a")
+    found = view_history.settled(found, Mark("a"))
+    elsewhere = found.with_state(view_moves.open_pane(Pane.TIMELINE)(found))
+
+    assert RETURN.answer("a", elsewhere) == Return("a")
+    there = view_history.settled(elsewhere, Return("a"))
+    assert there.state.pane is Pane.ALIGNMENT
+    assert view_history.back(there).state.pane is Pane.TIMELINE
+    refused = Asking.about(RETURN, found).press("x", "x", found)
+    assert refused.asking is not None
+    assert refused.asking.prompt.problem == "no bookmark 'x'; a"
+    assert RETURN.answer("'", found) == Return("")
+
+
+def test_views_back_and_forward_and_a_held_key_is_one_view() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    start = found.state
+    for _ in range(3):
+        state = view_moves.zoom(inwards=True)(found)
+        found = replace(found, state=state, history=found.history.left(found.state, state, "zoom"))
+    zoomed = found.state
+    assert len(found.history.before) == 1
+
+    found = view_history.back(found)
+    assert found.state.time == start.time
+    found = view_history.forward(found)
+    assert found.state.time == zoomed.time
+    assert view_history.forward(found) is found
+
+
+def test_a_cursor_move_is_no_other_view() -> None:
+    found = scene()
+    state = view_moves.step_collective(1)(found)
+
+    assert found.history.left(found.state, state, "move").before == ()
+
+
+def test_a_view_of_before_is_fitted_to_what_is_left() -> None:
+    found = scene()
+    old = goto("k 80", found)
+    (one,) = found.findings.communicators or ()
+    fewer = one.take(one.step == 2)
+    found = replace(found, findings=replace(found.findings, communicators=(fewer,)))
+
+    state = view_history.restored(found, old).state
+
+    assert state.selection.k == len(fewer) - 1
+    assert state.columns.count == len(fewer)
+
+
+def test_a_search_must_be_a_regular_expression() -> None:
+    with pytest.raises(GrammarError, match="no regular expression"):
+        SEARCH.answer("(", scene())

@@ -1,0 +1,196 @@
+"""The mouse: clicks land on what is under the pointer, the wheel zooms there, a drag measures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from explorers import Settle, Start
+from fakes import Plan, scene, trace
+from textual import events
+from textual.pilot import Pilot
+
+from ccltui.draw.planes import Planes
+from ccltui.parsers.columns import Note
+from ccltui.tui.app import Explorer
+from ccltui.tui.moves import pointer
+from ccltui.tui.panes import alignment, summary, timeline
+from ccltui.tui.state.rank_labels import gutter
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Area, Drawer, Pane, Section, Shown
+
+
+def mouse(kind: type[events.MouseEvent], x: int, y: int, **more: bool | int) -> events.MouseEvent:
+    """An event as a driver makes it."""
+    options: dict[str, bool | int] = {"button": 1, "shift": False, **more}
+    return kind(
+        None, x, y, 0, 0, int(options["button"]), bool(options["shift"]), False, False, x, y
+    )
+
+
+async def send(pilot: Pilot[int], *sent: events.MouseEvent) -> None:
+    for event in sent:
+        assert isinstance(pilot.app, Explorer)
+        pilot.app.on_mouse_down(event)
+    await pilot.pause()
+
+
+def row_of(found: Scene, name: str) -> tuple[int, int]:
+    """Row of a rank in the picture of the timeline, and the width of its labels."""
+    planes = timeline.paint(found, 30, 80)
+    for y in range(planes.height):
+        if planes.row_text(y)[1 : gutter(found)].strip() == name:
+            return y, gutter(found)
+    raise AssertionError(name)
+
+
+def test_a_click_on_a_timeline_takes_the_rank_and_the_time() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    y, left = row_of(found, "r3")
+    planes = timeline.paint(found, 30, 80)
+
+    for row in (y, y + 1):  # the row of its network is the same rank's
+        state = pointer.clicked(found, planes, left + 10, row)
+        assert state.selection.rank == "3"
+        assert state.selection.time_ns == (found.state.time.k0 + 10) * found.state.time.cell_ns
+    label = pointer.clicked(found, planes, 2, y)
+    assert label.selection.rank == "3"
+    assert label.selection.time_ns == found.state.selection.time_ns
+
+
+def test_a_click_on_the_heat_takes_the_latest_of_a_cell() -> None:
+    found = scene()
+    planes = alignment.paint(found, 20, 80)
+    at = gutter(found) + found.state.columns.repeat * 40 // found.state.columns.per_cell
+
+    state = pointer.clicked(found, planes, at, 3)
+
+    assert state.selection.k == 40
+    assert state.selection.rank == "2"
+    beyond = pointer.clicked(found, planes, 79, 3)
+    assert beyond.selection.k in (found.state.selection.k, 83)
+
+
+@pytest.mark.parametrize("ranks", [64, 300])
+def test_a_row_that_ranks_share_is_the_first_of_them(ranks: int) -> None:
+    found = scene(Plan(ranks=ranks))
+    planes = alignment.paint(found, 20, 80)
+
+    state = pointer.clicked(found, planes, 2, 3)
+
+    text = planes.row_text(3)[1 : gutter(found)].strip()
+    assert text.startswith(f"r{state.selection.rank}")
+
+
+def test_the_wheel_zooms_at_the_pointer_and_pans_with_shift() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    x = gutter(found) + 30
+    before = pointer.time_at(found, x)
+
+    closer = found.with_state(pointer.turned(found, x, up=True, shifted=False))
+    assert closer.state.time.cell_ns < found.state.time.cell_ns
+    assert abs(pointer.time_at(closer, x) - before) <= closer.state.time.cell_ns
+    panned = pointer.turned(closer, x, up=False, shifted=True)
+    assert panned.time.k0 == closer.state.time.k0 + closer.state.time.cells // 10
+    wide = pointer.turned(closer, x, up=False, shifted=False)
+    assert wide.time.cell_ns > closer.state.time.cell_ns
+
+
+def test_a_drag_measures_within_the_view() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    start = pointer.time_at(found, gutter(found) + 5)
+
+    state = pointer.dragged(found, start, 10_000)
+
+    assert state.area == Area(start, found.state.time.right_ns)
+    assert state.time == found.state.time
+
+
+def with_remarks(found: Scene) -> Scene:
+    """The scene with two remarks, one of several lines."""
+    job = found.session.job
+    assert job is not None
+    notes = (Note("truncated_trace", "cut " * 60), Note("malformed_event", "one is odd"))
+    job = replace(job, ranks=(trace(Plan(), 0, notes), *job.ranks[1:]))
+    return replace(found, session=replace(found.session, job=job))
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_click_in_summary_lands_on_the_row_under_it(width: int) -> None:
+    found = with_remarks(scene(pane=Pane.SUMMARY))
+    planes = summary.paint(found, 60, width)
+    sections = set()
+
+    for y in sorted(planes.listed):
+        state = pointer.clicked(found, planes, 3, y)
+        sections.add(state.section)
+        after = summary.paint(found.with_state(state), 60, width)
+        first = min(at for at, row in after.listed.items() if row == planes.listed[y])
+        assert after.row_text(first)[0] == "▶", planes.row_text(y)
+        assert after.row_text(y)[1:80] == planes.row_text(y)[1:80]
+
+    assert sections == set(Section)
+    headings = [y for y in range(60) if y not in planes.listed]
+    assert all(pointer.clicked(found, planes, 3, y) == found.state for y in headings)
+
+
+def test_a_click_in_a_list_takes_the_keys_from_the_drawer() -> None:
+    found = scene(pane=Pane.STEPS)
+    state = replace(found.state, drawer=Drawer(focused=True, shown=Shown.VERSUS))
+    planes = Planes.blank(9, 80, 0)
+    planes.listed[3] = 0
+
+    after = pointer.clicked(found.with_state(state), planes, 3, 3)
+
+    assert after.drawer == Drawer(shown=Shown.VERSUS)
+    assert pointer.clicked(found.with_state(state), planes, 3, 4) == state
+
+
+async def test_in_the_explorer(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        tab = "".join(t for t, _ in app._front._lines("tabs")._lines[0]).index("3 Time")
+        await send(pilot, mouse(events.MouseDown, tab, 1))
+        assert app.scene.state.pane is Pane.TIMELINE
+        left = gutter(app.scene)
+
+        await send(
+            pilot,
+            mouse(events.MouseDown, left + 10, 5),
+            mouse(events.MouseMove, left + 20, 6),
+            mouse(events.MouseMove, left + 40, 6),
+            mouse(events.MouseUp, left + 40, 6),
+            mouse(events.MouseMove, left + 60, 6, button=0),
+        )
+        area = app.scene.state.area
+        assert area is not None
+        assert area.end_ns is not None
+        assert area.end_ns - area.start_ns == 30 * app.scene.state.time.cell_ns
+
+        await send(pilot, mouse(events.MouseScrollUp, left + 30, 5))
+        closer = app.scene.state.time.cell_ns
+        await send(pilot, mouse(events.MouseScrollDown, left + 30, 5))
+        assert app.scene.state.time.cell_ns > closer
+
+        await pilot.press("4")
+        await pilot.pause()
+        await send(pilot, mouse(events.MouseDown, 5, 8))
+        chosen = app.scene.state.event
+        await send(pilot, mouse(events.MouseScrollDown, 5, 8))
+        assert app.scene.state.event != chosen
+
+
+async def test_what_is_asked_for_or_covered_takes_no_clicks(start: Start, settle: Settle) -> None:
+    app = start()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await pilot.press("3")
+        for key, out in ((":", "escape"), ("?", "escape"), ("t", "escape")):
+            await pilot.press(key)
+            before = app.scene.state
+            await send(pilot, mouse(events.MouseDown, 20, 5), mouse(events.MouseScrollUp, 20, 5))
+            assert replace(app.scene.state, drawer=None) == replace(before, drawer=None)
+            await pilot.press(out)
+        await send(pilot, mouse(events.MouseDown, 20, 5, button=3), mouse(events.MouseDown, 20, 29))
+        assert app.scene.state == before

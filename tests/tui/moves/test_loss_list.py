@@ -1,0 +1,152 @@
+"""The largest losses, and the view that shows each; remarks and what can be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fakes import Plan, full_job, literal_metrics, scene, trace
+
+from ccltui.metrics.view.job_view import View
+from ccltui.parsers.columns import Note
+from ccltui.tui.moves import loss_list, row_moves, view_moves
+from ccltui.tui.panes import summary
+from ccltui.tui.state.notes import notes
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Pane, Section
+
+
+def opened() -> Scene:
+    return scene(pane=Pane.SUMMARY)
+
+
+def text(found: Scene, height: int = 20, width: int = 100) -> list[str]:
+    planes = summary.paint(found, height, width)
+    return [planes.row_text(y).rstrip() for y in range(planes.height)]
+
+
+def with_result(found: Scene, **details: Any) -> Scene:
+    result = replace(found.findings.results["fix_first"], **details)
+    results = {**found.findings.results, "fix_first": result}
+    return replace(found, findings=replace(found.findings, results=results))
+
+
+def test_summary_begins_with_three_losses() -> None:
+    shown = text(opened())
+
+    assert shown[0] == " fix first: 40.0% of the time no kernel computes; most of it is lost to"
+    assert shown[1].startswith(" 1 the others wait for rank 5")
+    assert shown[3].startswith(" 3 copies run")
+    assert shown[4] == ""
+
+
+def test_each_key_press_shows_the_next() -> None:
+    found = opened()
+    first = found.with_state(loss_list.show_next(found))
+
+    assert (first.state.pane, first.state.selection.k) == (Pane.ALIGNMENT, 40)
+    assert first.state.selection.rank == "5"
+    assert first.state.drawer is not None
+
+    second = first.with_state(loss_list.show_next(first))
+    assert (second.state.pane, second.state.selection.rank) == (Pane.TIMELINE, "2")
+    view = second.state.time
+    assert second.state.selection.time_ns == 21_000_000
+    assert view.left_ns <= 21_000_000
+    assert view.right_ns >= 21_300_000
+    assert view.cells * view.cell_ns < 20 * 300_000
+
+    third = second.with_state(loss_list.show_next(second))
+    assert third.state.loss == 2
+    assert third.with_state(loss_list.show_next(third)).state.pane is Pane.ALIGNMENT
+
+
+def test_a_loss_in_a_collective_that_is_not_in_view_is_a_moment() -> None:
+    found = opened()
+    far = {
+        "sentence": "x",
+        "evidence": {"rank": "3", "time_us": 5000.0, "group_number": 7, "index": 1},
+    }
+    found = with_result(found, details={"losses": [far], "lost_ratio": 0.1})
+    moved = loss_list.show_next(found)
+
+    assert (moved.pane, moved.selection.rank, moved.selection.time_ns) == (
+        Pane.TIMELINE,
+        "3",
+        5_000_000,
+    )
+
+
+def test_rows_lead_through_losses_metrics_and_remarks() -> None:
+    found = opened()
+    up = found.with_state(row_moves.down(-1)(found))
+    assert (up.state.section, up.state.loss) == (Section.LOSSES, 2)
+    assert text(up)[3].startswith("▶3 ")
+    assert view_moves.open_row(found.with_state(row_moves.first_row(found))).pane is Pane.ALIGNMENT
+
+    last = found.with_state(row_moves.last_row(found))
+    assert (last.state.section, last.state.metric) == (Section.METRICS, 4)
+    assert view_moves.open_row(last).table_open
+
+
+def test_what_is_missing_is_said_instead() -> None:
+    found = opened()
+    waiting = replace(found, findings=replace(found.findings, results={}))
+    assert loss_list.why_no_evidence(waiting) == "still computing"
+    assert loss_list.show_next(waiting) == waiting.state
+    assert text(waiting)[0] == " fix first: …"
+
+    none = replace(found, findings=replace(found.findings, results={}, lanes={}))
+    assert loss_list.why_no_evidence(none) == "no rank is loaded"
+
+    refused = literal_metrics()["tokens"].run(View(full_job(Plan())))
+    absent = replace(found, findings=replace(found.findings, results={"fix_first": refused}))
+    assert loss_list.why_no_evidence(absent) == "absent: no workload card here"
+    calm = with_result(found, details={"losses": [], "lost_ratio": 0.0})
+    assert "a kernel computes all the time" in str(loss_list.why_no_evidence(calm))
+
+
+def test_of_fewer_remarks_another_is_chosen() -> None:
+    found = opened()
+    job = found.session.job
+    assert job is not None
+    noted = [trace(Plan(), rank, (Note("bad", f"of {rank}"),)) for rank in (0, 1)]
+    before = replace(job, ranks=(*noted, *job.ranks[2:]))
+    after = replace(job, ranks=(noted[0], *job.ranks[1:]))
+
+    both = replace(found, session=replace(found.session, job=before))
+    last = both.with_state(row_moves.last_row(both))
+    fewer = replace(last, session=replace(last.session, job=after))
+    none = replace(last, session=replace(last.session, job=job))
+
+    assert any(line.startswith("▶! r1: of 1") for line in text(last))
+    assert any(line.startswith("▶! r0: of 0") for line in text(fewer))
+    assert text(none)
+
+
+def test_remarks_open_with_what_can_be_done() -> None:
+    found = opened()
+    note = Note("truncated_trace", "the file ends at byte 77 \x1b[31m")
+    job = found.session.job
+    assert job is not None
+    ranks = (trace(Plan(), 0, (note,)), *job.ranks[1:])
+    found = replace(found, session=replace(found.session, job=replace(job, ranks=ranks)))
+
+    assert [one.text for one in notes(found)] == ["! r0: the file ends at byte 77 \x1b[31m"]
+    last = found.with_state(row_moves.last_row(found))
+    assert last.state.section is Section.NOTES
+    assert any(line.startswith("▶! r0: the file ends") for line in text(last))
+    shown = text(last.with_state(view_moves.open_row(last)))
+    assert shown[0] == " ! r0: the file ends at byte 77 ␛[31m"
+    assert "the process was killed" in " ".join(shown)
+
+
+def test_an_opened_metric_has_its_whole_definition() -> None:
+    found = opened()
+    found = found.with_state(row_moves.down(2)(found))
+    shown = text(found.with_state(view_moves.open_row(found)))
+
+    assert shown[0] == " step time (step_ms): Literal step time for tests, mean over ranks."
+    assert shown[1] == " needs GPU kernels; --metric step_ms prints it"
+    assert shown[2] == " window: step"
+    assert shown[4] == " step time, by rank"

@@ -1,0 +1,120 @@
+"""Search: what matches, how n and N step, and what stands on the ruler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes import Plan, full_job, ready_and_end, scene
+
+from ccltui.draw import glyphs
+from ccltui.draw.palette import Ink
+from ccltui.metrics.view.job_view import View
+from ccltui.tui.engine.query_answers import answer
+from ccltui.tui.moves import search_steps
+from ccltui.tui.panes import alignment, timeline
+from ccltui.tui.state.queries import Answered, answered, event_query, hit_query
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Listed, Listing, Pane
+
+VIEW = View(full_job(Plan()))
+
+
+def searched(pattern: str, pane: Pane, listing: Listing | None = None) -> Scene:
+    """The scene once the search is done."""
+    found = scene(pane=pane)
+    state = replace(found.state, search=pattern, listing=listing or Listing())
+    found = found.with_state(state.select(rank="3"))
+    listed = event_query(found)
+    if listed is not None:
+        found = answered(found, answer(VIEW, found, listed))
+    query = hit_query(found)
+    assert query is not None
+    return answered(found, answer(VIEW, found, query))
+
+
+def places(found: Scene) -> list[int]:
+    """Where the hits are."""
+    assert found.hits is not None
+    return list(found.hits.places.tolist())
+
+
+def test_on_the_timeline_hits_are_kernels_of_the_rank() -> None:
+    found = searched("GEMM", Pane.TIMELINE)
+    _, end = ready_and_end(Plan())
+
+    assert places(found) == [0, *end[:-1].tolist()]
+    assert search_steps.count_text(found) == "/GEMM/ 1/84"
+    at_start = found.with_state(found.state.select(time_ns=0))
+    assert search_steps.next_hit(1)(at_start).selection.time_ns == end[0]
+    assert search_steps.next_hit(-1)(at_start).selection.time_ns == end[-2]
+
+
+@pytest.mark.parametrize("pattern", ["allreduce", "RING_LL"])
+def test_in_alignment_hits_are_collectives_by_type_or_kernel(pattern: str) -> None:
+    found = searched(pattern, Pane.ALIGNMENT)
+
+    assert places(found) == list(range(84))
+    moved = search_steps.next_hit(1)(found.with_state(found.state.select(k=7)))
+    assert moved.selection.k == 8
+
+
+def test_in_events_hits_are_rows() -> None:
+    found = searched("nccl", Pane.EVENTS, Listing(Listed.DEVICE))
+
+    assert len(places(found)) == 84
+    moved = found.with_state(search_steps.next_hit(1)(found))
+    assert search_steps.name_at_cursor(moved) == (
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    )
+
+
+def test_nothing_found_names_what_was_seen() -> None:
+    found = searched("cutlass", Pane.TIMELINE)
+
+    assert search_steps.why_not_next(found) is not None
+    assert "no name matches 'cutlass'; seen: " in str(search_steps.why_not_next(found))
+    assert "sm90_xmma_gemm_bf16" in str(search_steps.why_not_next(found))
+    assert search_steps.next_hit(1)(found) == found.state
+
+
+def test_before_and_while_searching_n_says_so() -> None:
+    assert search_steps.why_not_next(scene()) == "nothing is searched for: / begins"
+    found = scene()
+    found = found.with_state(replace(found.state, search="x"))
+    assert search_steps.why_not_next(found) == "still searching"
+    assert search_steps.count_text(found) == "/x/ …"
+
+
+def test_names_like_the_one_under_the_cursor() -> None:
+    found = scene(pane=Pane.TIMELINE)
+    found = found.with_state(found.state.select(rank="3", time_ns=1_000))
+
+    assert search_steps.like_this(found).search == "^sm90_xmma_gemm_bf16$"
+    aligned = scene()
+    aligned = aligned.with_state(aligned.state.select(k=3))
+    assert search_steps.like_this(aligned).search == "^AllReduce( |$)"
+    nowhere = found.with_state(found.state.select(time_ns=10**12))
+    assert search_steps.why_not_like_this(nowhere) == "nothing with a name is under the cursor"
+
+
+def test_hits_are_marked_on_the_ruler_and_labels_stay_readable() -> None:
+    found = searched("gemm", Pane.TIMELINE)
+    planes = timeline.paint(found, 12, 80)
+    ruler = planes.row_text(0)
+
+    assert glyphs.HIT in ruler
+    assert "20ms" in ruler
+    assert (planes.style[0] == Ink.HIT).any()
+    assert (alignment.paint(searched("All", Pane.ALIGNMENT), 12, 80).style[0] == Ink.HIT).any()
+
+
+def test_another_rank_searches_again_on_the_timeline_but_a_cursor_move_does_not() -> None:
+    found = searched("gemm", Pane.TIMELINE)
+    query = hit_query(found)
+
+    assert hit_query(found.with_state(found.state.select(time_ns=5))) == query
+    other = found.with_state(found.state.select(rank="4"))
+    assert hit_query(other) != query
+    assert query is not None
+    assert answered(other, Answered(query)) is other

@@ -1,0 +1,91 @@
+"""Steps: the slowest first, one cursor with the other panes, and a step for the window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fakes import Plan, full_job, scene
+
+from ccltui.metrics.device.step_parts import step_parts
+from ccltui.metrics.view.job_view import View
+from ccltui.tui.moves import row_moves, step_rows
+from ccltui.tui.panes import steps as pane
+from ccltui.tui.state.queries import Answered, StepsQuery, answered, steps_query
+from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.session import Session
+from ccltui.tui.state.view_state import Pane
+
+
+def opened() -> Scene:
+    """Steps are in view, and divided."""
+    found = scene(pane=Pane.STEPS)
+    query = steps_query(found)
+    assert query is not None
+    return answered(found, Answered(query, step_parts(View(full_job(Plan())))))
+
+
+def text(found: Scene, height: int = 24) -> list[str]:
+    planes = pane.paint(found, height, 80)
+    return [planes.row_text(y).rstrip() for y in range(planes.height)]
+
+
+def test_the_slowest_is_first_and_can_be_put_in_order() -> None:
+    found = opened()
+    slowest = text(found)[1]
+
+    assert slowest.startswith("▶2 ")  # 15 ms of lateness are planted in it
+    assert "r0" in slowest
+    in_order = text(found.with_state(step_rows.other_order(found)))
+    assert [line.split()[0].strip("▶") for line in in_order[1:7]] == [*"012345"]
+
+
+def test_moving_takes_the_shared_cursor_along() -> None:
+    found = opened()
+    moved = found.with_state(row_moves.down(1)(found))
+    parts = step_parts(View(full_job(Plan())))
+    row = int(parts.slowest_first[1])
+
+    assert moved.state.step == parts.steps[row]
+    assert moved.state.selection.rank == parts.labels[int(parts.slowest[row])]
+    assert moved.state.selection.time_ns == int(parts.start_ns[row, int(parts.slowest[row])])
+    assert row_moves.current(moved) == 1
+
+
+def test_the_chosen_step_is_the_window_and_again_it_is_not() -> None:
+    found = opened()
+    limited = step_rows.windowed(found)
+
+    assert limited.filter.steps == (2, 2)
+    found = replace(found, session=limited)
+    assert step_rows.windowed(found).filter.steps is None
+    assert text(found)[1].split()[3] == "•"
+
+
+def test_ranks_of_the_chosen_step_stand_below() -> None:
+    shown = text(opened())
+    at = next(i for i, line in enumerate(shown) if "rank by rank" in line)
+
+    assert shown[at].startswith("── step 2 on the devices rank by rank")
+    assert sorted(line.split()[0] for line in shown[at + 1 : at + 9]) == [f"r{r}" for r in range(8)]
+    low = text(opened(), 14)
+    assert low[-1].startswith(" … ")
+
+
+def test_what_is_missing_is_said() -> None:
+    assert step_rows.why_none(Scene(Session("x"))) == "no rank is loaded yet"
+    found = scene(pane=Pane.STEPS)
+    assert step_rows.why_none(found) == "still dividing the steps"
+    unmarked = replace(found, findings=replace(found.findings, steps=()))
+    assert step_rows.why_none(unmarked) == "the traces have no step markers"
+    assert text(unmarked)[1] == " The traces have no step markers."
+    assert steps_query(unmarked) is None
+
+
+def test_older_steps_are_shown_until_newer_are_there() -> None:
+    found = opened()
+    newer = replace(found, findings=replace(found.findings, generation=99))
+
+    assert text(newer)[1].startswith("▶2 ")
+    stale = Answered(StepsQuery(3), None)
+    assert answered(newer, stale).told == newer.told
+    assert Findings().steps == ()

@@ -1,0 +1,169 @@
+"""The drawer: what it shows of a collective, and where its rows lead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fakes import Plan, full_job, ready_and_end, scene
+
+from ccltui.metrics.view.job_view import View
+from ccltui.tui.actions.action_list import by_id
+from ccltui.tui.moves import drawer, row_moves, view_moves
+from ccltui.tui.panes.collective_drawer import paint
+from ccltui.tui.state.collective_detail import Detail, Stop, detail
+from ccltui.tui.state.queries import Answered, answered, detail_query
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Drawer, Pane
+
+
+def opened(*, focused: bool = False) -> Scene:
+    """The drawer over the worst collective, with everything known."""
+    found = scene()
+    found = found.with_state(view_moves.worst(1)(found))
+    found = found.with_state(replace(found.state, drawer=Drawer(focused=focused)))
+    query = detail_query(found)
+    assert query is not None
+    return answered(found, Answered(query, detail(View(full_job(Plan())), found, query)))
+
+
+def picture(found: Scene, height: int = 14, width: int = 110) -> list[str]:
+    """Rows of the drawer as text."""
+    planes = paint(found, height, width)
+    return [planes.row_text(y).rstrip() for y in range(height)]
+
+
+def test_ranks_by_arrival_with_waits_bandwidth_and_what_they_did() -> None:
+    shown = picture(opened())
+
+    assert shown[0].startswith("── default_pg 0-7 AllReduce #40  32 MiB BFloat16  it 2  match high")
+    assert shown[1].split() == [
+        *("rank", "arrived", "waited", "dur", "busbw", "mostly", "before", "it", "host")
+    ]
+    assert shown[2].split()[:8] == [
+        *("r5", "+12.02ms", "0ns", "550.00us", "106.8", "◀", "last", "compute")
+    ]
+    assert shown[3].split()[:5] == ["r1", "+52.08us", "11.97ms", "12.52ms", "--"]
+    assert "why late: rank 5: 12 ms more computation" in shown[11]
+    assert "sm90_xmma_gemm_bf16" in shown[11]
+
+
+def test_before_the_reason_is_known_the_ranks_are_there() -> None:
+    shown = picture(replace(opened(), detail=None))
+
+    assert shown[2].split()[:4] == ["r5", "+12.02ms", "0ns", "550.00us"]
+    assert shown[11] == " finding out why…"
+    assert drawer.why_not_enter(replace(opened(), detail=None)) == "still finding out why"
+
+
+def test_a_tie_blames_nobody() -> None:
+    found = opened()
+    communicator = found.communicator
+    assert communicator is not None
+    last = communicator.last.copy()
+    last[40] = -1
+    tied = replace(communicator, last=last)
+    found = replace(found, findings=replace(found.findings, communicators=(tied,)))
+    assert found.detail is not None
+    instance = replace(found.detail.instance, last=None, chain=(), why=None)
+    found = replace(found, detail=replace(found.detail, instance=instance, stops=()))
+
+    assert "nobody is blamed" in picture(found)[11]
+    assert drawer.why_not_enter(found) == "no rank is blamed for this collective"
+
+
+def test_ranks_without_room_are_counted_and_reached_by_the_cursor() -> None:
+    found = opened(focused=True)
+    assert any("more ranks: tab, then j" in row for row in picture(found, 8))
+
+    last = found.with_state(row_moves.last_row(found))
+    shown = picture(last, 8)
+    assert any(row.startswith("▶r2") for row in shown)
+
+
+def test_enter_on_a_rank_opens_it_on_the_timeline_when_it_arrived() -> None:
+    found = opened(focused=True)
+    found = found.with_state(row_moves.down(1)(found))
+    ready, _ = ready_and_end(Plan())
+
+    moved = drawer.enter(found)
+
+    assert moved.pane is Pane.TIMELINE
+    assert moved.selection.rank == "1"
+    assert moved.selection.time_ns == ready[1, 40] - 150_000
+
+
+def test_a_chain_of_one_ends_where_it_begins() -> None:
+    found = opened()
+
+    assert drawer.why_not_enter(found) == "the blame ends here: r5 was late by itself"
+    assert drawer.count(found) == 8
+
+
+def test_a_chain_that_ends_with_an_unknown_cause_has_no_root() -> None:
+    found = opened()
+    assert found.detail is not None
+    one = found.detail.instance
+    chain = (replace(one.chain[0], cause="unknown"),)
+    detail = replace(found.detail, instance=replace(one, chain=chain))
+
+    said = drawer.why_not_enter(replace(found, detail=detail))
+
+    assert said == "the root is unknown: the trace does not tell why r5 was late"
+
+
+def with_chain(found: Scene) -> Scene:
+    """The same, as if rank 2 at collective 20 had kept rank 5."""
+    assert found.detail is not None
+    one = found.detail.instance
+    instance = replace(
+        one, chain=one.chain * 2, chain_sentences=("rank 5 was kept", "rank 2: its kernels")
+    )
+    stops = (found.detail.stops[0], Stop("2", 33_000_000, 0, 20))
+    return replace(found, detail=Detail(found.detail.query, instance, stops))
+
+
+def test_enter_follows_the_blame_to_the_collective_where_it_began() -> None:
+    found = with_chain(opened())
+    assert picture(found)[12:] == ["   rank 5 was kept", " ← rank 2: its kernels"]
+    assert drawer.why_not_enter(found) is None
+
+    moved = drawer.enter(found)
+
+    assert (moved.selection.rank, moved.selection.k) == ("2", 20)
+    assert moved.selection.time_ns == 33_000_000
+    assert moved.drawer == Drawer()
+
+
+def test_links_of_the_chain_are_rows_too() -> None:
+    found = with_chain(opened(focused=True))
+    found = found.with_state(row_moves.last_row(found))
+
+    assert drawer.row(found) == 9
+    assert picture(found)[13].startswith("▶← rank 2")
+    assert drawer.enter(found).selection.k == 20
+
+
+def test_tab_gives_the_keys_to_the_drawer_and_esc_closes_it_in_two_steps() -> None:
+    found = scene()
+    found = found.with_state(drawer.enter(found))
+    assert found.state.drawer == Drawer()
+
+    found = found.with_state(view_moves.tab(found))
+    assert found.state.drawer == Drawer(focused=True)
+    found = found.with_state(view_moves.back(found))
+    assert found.state.drawer == Drawer()
+    assert view_moves.back(found).drawer is None
+    assert by_id("app.back").why_not(found) is None
+
+
+def test_with_room_the_evidence_and_what_is_usual_follow() -> None:
+    shown = picture(opened(), 24)
+    at = next(i for i, row in enumerate(shown) if "since they last met" in row) - 1
+
+    assert [row.strip() for row in shown[at + 1 : at + 4]] == [
+        "since they last met: r5 13.14ms, its peers 1.14ms (median)",
+        "against its peers: compute +11.99ms",
+        "+11.99ms in 1 of sm90_xmma_gemm_bf16, its peers have 1",
+    ]
+    assert shown[at + 4].startswith(" lag of 84 like it: median 52.08us  52.08us █ ")
+    assert shown[at + 5].startswith(" in order of time  ")

@@ -1,0 +1,157 @@
+"""Events: what is listed of a rank, in which order, and how the cursor moves through it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fakes import Plan, full_job, ready_and_end, scene
+
+from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.window import Window
+from ccltui.tui.engine.query_answers import answer
+from ccltui.tui.moves import row_moves, view_moves
+from ccltui.tui.state.event_table import EventTable, event_table
+from ccltui.tui.state.queries import Answered, answered, event_query, wanted
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.session import Filter
+from ccltui.tui.state.view_state import Listed, Listing, Pane, Sort
+
+PLAN = Plan()
+
+
+def listed(found: Scene) -> Scene:
+    """The scene once what it wants is listed."""
+    query = event_query(found)
+    assert query is not None
+    chosen = ViewOptions(window=found.session.filter.window)
+    table = event_table(View(full_job(PLAN), chosen), found, query)
+    return answered(found, Answered(query, table))
+
+
+def events(listing: Listing | None = None, rank: str = "3") -> Scene:
+    """Events of a rank of the made-up job."""
+    found = scene(pane=Pane.EVENTS)
+    state = replace(found.state.select(rank=rank), listing=listing or Listing())
+    return listed(found.with_state(state))
+
+
+def table_of(found: Scene) -> EventTable:
+    """The list in a scene."""
+    assert found.events is not None
+    return found.events
+
+
+def test_collectives_of_a_rank_with_their_lag_and_how_late_the_rank_was() -> None:
+    found = table_of(events(rank="5"))
+    ready, end = ready_and_end(PLAN)
+
+    assert len(found) == 84
+    assert found.name_of(40) == "AllReduce default_pg 0-7"
+    assert found.time_ns(40) == ready[5, 40] - 150_000
+    assert found.dur_ns[40] == end[40] - ready[5, 40] + 150_000
+    assert found.calls is not None
+    assert found.calls.lag_ns[40] == ready[:, 40].max() - ready[:, 40].min()
+    assert found.calls.late_ns[40] == found.calls.lag_ns[40]
+    assert found.calls.message_bytes[40] == 32 << 20
+    assert (found.collective(40), found.calls.step[40]) == ((0, 40), 2)
+
+
+def test_the_worst_come_first_when_sorted_by_lag() -> None:
+    found = table_of(events(Listing(sort=Sort.LAG)))
+
+    assert found.order[:3].tolist() == [40, 41, 20]
+
+
+def test_device_work_can_be_filtered_by_name_and_sorted_by_duration() -> None:
+    found = table_of(events(Listing(Listed.DEVICE, Sort.DURATION, "GEMM")))
+
+    assert (len(found), found.total) == (84, 168)
+    assert {found.name_of(int(row)) for row in found.order} == {"sm90_xmma_gemm_bf16"}
+    durations = found.dur_ns[found.order]
+    assert (np.diff(durations) <= 0).all()
+
+
+def test_names_are_sorted_as_text() -> None:
+    found = table_of(events(Listing(Listed.DEVICE, Sort.NAME)))
+
+    names = [found.name_of(int(row)) for row in found.order]
+    assert names == sorted(names)
+
+
+def test_a_window_leaves_what_begins_in_it() -> None:
+    found = scene(pane=Pane.EVENTS, chosen=Filter(Window(10_000_000, 20_000_000)))
+    found = listed(found.with_state(found.state.select(rank="0")))
+    table = table_of(found)
+
+    times = [table.time_ns(int(row)) for row in table.order]
+    assert times
+    assert all(10_000_000 <= time < 20_000_000 for time in times)
+
+
+def test_the_cursor_is_on_the_collective_that_other_panes_chose() -> None:
+    found = scene(pane=Pane.EVENTS)
+    found = listed(found.with_state(view_moves.worst(1)(found)))
+
+    assert row_moves.current(found) == 40
+    later = found.with_state(row_moves.down(2)(found))
+    assert row_moves.current(later) == 42
+    assert later.state.selection.k == 42
+    assert later.state.selection.time_ns == table_of(later).time_ns(42)
+
+
+def test_device_work_is_stepped_through_one_by_one_and_found_by_time() -> None:
+    found = events(Listing(Listed.DEVICE))
+    found = found.with_state(row_moves.to_row(found, 80))
+    steps = [row_moves.current(found.with_state(row_moves.down(step)(found))) for step in (-1, 1)]
+    assert steps == [79, 81]
+
+    at = table_of(found).time_ns(81)
+    moved = found.with_state(replace(found.state.select(time_ns=at + 1), event=None))
+    assert row_moves.current(moved) == 81
+
+
+def test_another_rank_or_order_asks_for_another_list() -> None:
+    found = events()
+    assert found.events is not None
+    for move in (view_moves.other_rank(1), view_moves.sort, view_moves.switch_list):
+        assert wanted(found.with_state(move(found))) != [found.events.query]
+    assert view_moves.other_rank(-9)(found).selection.rank == "0"
+
+
+def test_sorts_that_device_work_lacks_are_left_out() -> None:
+    orders = [Listing(Listed.DEVICE)]
+    for _ in range(3):
+        orders.append(orders[-1].sorted_next())
+
+    assert [order.sort for order in orders] == [Sort.TIME, Sort.DURATION, Sort.NAME, Sort.TIME]
+    assert Listing(sort=Sort.BYTES).switched() == Listing(Listed.DEVICE, Sort.TIME)
+
+
+def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
+    found = events()
+    query = event_query(found)
+    assert query is not None
+    elsewhere = found.with_state(view_moves.other_rank(1)(found))
+
+    assert answered(elsewhere, Answered(query, None, "late")) is elsewhere
+
+
+def test_a_bad_pattern_is_a_problem_not_a_crash() -> None:
+    found = scene(pane=Pane.EVENTS)
+    found = found.with_state(replace(found.state, listing=Listing(pattern="(")))
+    query = event_query(found)
+    assert query is not None
+
+    result = answer(View(full_job(PLAN)), found, query)
+
+    assert result.answer is None
+    assert result.problem.startswith(re.error.__name__)
+    assert answered(found, result).notice == result.problem
+
+
+@pytest.mark.parametrize("pane", [Pane.SUMMARY, Pane.ALIGNMENT, Pane.TIMELINE])
+def test_nothing_is_listed_where_no_list_is_in_view(pane: Pane) -> None:
+    assert event_query(scene(pane=pane)) is None
