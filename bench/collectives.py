@@ -25,14 +25,13 @@ from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
+from ccltui.parsers.array_types import I64
 
 NEIGHBOURS = 8
 LATE_RANK = 3
 EPOCH_NS = 1_707_000_000_000_000_000
 KINDS = ("AllReduce", "AllGather", "ReduceScatter")
 SIZES = ((64, 20_000), (1024, 5_000))
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,16 +16,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ccltui.parsers.array_types import F32, F64, I8, I32, I64, U64, Bool
+
 if TYPE_CHECKING:
     from ccltui.parsers.store.layout import Place
 
-I8 = npt.NDArray[np.int8]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
-F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 MISSING = -1
 """In every integer column: the file does not say."""

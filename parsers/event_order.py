@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from ccltui.parsers.columns import I64
-
-Order = npt.NDArray[np.signedinteger]
-"""Rows, int32 where that is enough: half the memory."""
+from ccltui.parsers.array_types import I64, SortOrder
 
 
-def by_start(start_ns: I64, dur_ns: I64) -> Order | None:
+def by_start(start_ns: I64, dur_ns: I64) -> SortOrder | None:
     """Rows by (start, longer first, place), None where they stand like that already.
 
     Files have their rows nearly in order, which a stable sort makes quick. Only rows that start
     together are sorted by their duration: sorting all of them by it costs more than all else.
     """
     kind: type[np.signedinteger] = np.int32 if len(start_ns) < 1 << 31 else np.int64
-    order: Order | None = None
+    order: SortOrder | None = None
     ordered = start_ns
     if (start_ns[1:] < start_ns[:-1]).any():
         order = np.argsort(start_ns, kind="stable").astype(kind)

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ccltui.draw import glyphs, numbers
-from ccltui.draw.lanes import I64
 from ccltui.draw.palette import HEAT, LEVELS, Ink
-from ccltui.draw.planes import U8, Planes
+from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_tick, round_step, ticks
 from ccltui.draw.timeline_chart import put_cursor
+from ccltui.parsers.array_types import I64, U8
 
 ABSENT = -1
 """In a matrix of lags: this rank has no part in this collective."""
@@ -26,8 +26,6 @@ _STEPS = np.array([1.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0])
 _POOL_UNTIL = 256
 PIN = "•"
 """Before the name of a rank that stays on top."""
-
-F32 = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,11 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.draw.glyphs import HEIGHTS
 from ccltui.draw.numbers import duration
 from ccltui.draw.text import clean
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I64
 
 _AXIS: Final = 6  # columns left of the picture: "100 % "
 _SVG_WIDTH, _SVG_HEIGHT, _SVG_LEFT, _SVG_BOTTOM, _SVG_TOP = 640, 360, 56, 44, 32

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-U32 = npt.NDArray[np.uint32]
+from ccltui.parsers.array_types import U32
 
 
 def _codes(text: str) -> U32:

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
+from ccltui.parsers.array_types import I64, Bool
 
 
 @dataclass(frozen=True, slots=True)

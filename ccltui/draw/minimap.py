@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from ccltui.draw import glyphs
-from ccltui.draw.glyphs import U32
-from ccltui.draw.lanes import I64, Lane, Track
+from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
+from ccltui.parsers.array_types import I64, U32
 
 What = Literal["net", "comp"]
 _MOST_LANES = 64

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from ccltui.draw.glyphs import BLANK, U32
+from ccltui.draw.glyphs import BLANK
 from ccltui.draw.text import clean, fit
+from ccltui.parsers.array_types import U8, U32
 
-U8 = npt.NDArray[np.uint8]
 Span = tuple[int, int, int]
 """Row, first column, column after the last."""
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ccltui.draw import glyphs
 from ccltui.draw.alignment_chart import PIN
-from ccltui.draw.lanes import I64, Lane, Track
+from ccltui.draw.lanes import Lane, Track
 from ccltui.draw.palette import CLASSES, MERGED, Ink
-from ccltui.draw.planes import U8, Planes
+from ccltui.draw.planes import Planes
 from ccltui.draw.stream_rows import Stream, put_stream
 from ccltui.draw.text import fit
 from ccltui.draw.timeline_chart import (
@@ -26,6 +26,7 @@ from ccltui.draw.timeline_chart import (
     shaded_row,
     shares,
 )
+from ccltui.parsers.array_types import I64, U8, U32
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ def _put_busy(
     planes.style[y + 1, gutter:] = inherit(style, network == 0)
 
 
-def _mean(tracks: Sequence[Track], edges: Sequence[I64]) -> tuple[glyphs.U32, I64]:
+def _mean(tracks: Sequence[Track], edges: Sequence[I64]) -> tuple[U32, I64]:
     """Heights of the mean coverage, and the coverage summed; one track keeps its exact edges."""
     if len(tracks) == 1:
         sample = tracks[0].sample(edges[0])
@@ -185,7 +186,7 @@ def _mean(tracks: Sequence[Track], edges: Sequence[I64]) -> tuple[glyphs.U32, I6
     return glyphs.HEIGHTS[np.minimum(-(-covered * 8 // room), 8)], covered
 
 
-def _merged_mean(lanes: Sequence[Lane], edges: Sequence[I64]) -> tuple[glyphs.U32, U8]:
+def _merged_mean(lanes: Sequence[Lane], edges: Sequence[I64]) -> tuple[U32, U8]:
     """Both in one row: the two largest classes of each cell, over all lanes."""
     tracks = ([getattr(lane, name) for lane in lanes] for name in ("compute", "network", "both"))
     covered = [_mean(track, edges)[1] for track in tracks]

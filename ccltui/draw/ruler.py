@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ccltui.draw import glyphs
-from ccltui.draw.lanes import I64
 from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
+from ccltui.parsers.array_types import I64
 
 MIN_CELLS = 12
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.draw.lanes import I32, I64, Track
+from ccltui.draw.lanes import Track
 from ccltui.draw.palette import CLASSES, MERGED, Ink
-from ccltui.draw.planes import U8, Planes
+from ccltui.draw.planes import Planes
 from ccltui.draw.text import clean, fit
 from ccltui.draw.timeline_chart import inherit, row_glyphs
+from ccltui.parsers.array_types import I32, I64, U8
 
 INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.COPY)
 _NAMED = 6

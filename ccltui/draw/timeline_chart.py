@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ccltui.draw import glyphs, numbers
-from ccltui.draw.glyphs import U32
-from ccltui.draw.lanes import I64, Bool, Lane, Sample
+from ccltui.draw.lanes import Lane, Sample
 from ccltui.draw.palette import CLASSES, MERGED, SHADES, Ink
-from ccltui.draw.planes import U8, Planes
+from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_tick, round_step, ticks
+from ccltui.parsers.array_types import I64, U8, U32, Bool
 
 NETWORK_LABEL = "net"
 _INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)

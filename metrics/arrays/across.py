@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 FEW: Final = 32
 """Of more columns than this the innermost loop is long enough."""

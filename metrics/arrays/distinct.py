@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ccltui.metrics.arrays.compiled import available
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 _COMPILED: Final = (np.int8, np.int32, np.int64)
 

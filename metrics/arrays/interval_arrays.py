@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 Set = tuple[I64, I64]
 

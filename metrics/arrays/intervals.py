@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ccltui.metrics.arrays import interval_arrays
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.interval_arrays import Functions
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 
 @dataclass(frozen=True, eq=False)

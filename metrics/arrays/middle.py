@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import F64
+from ccltui.parsers.array_types import F64
 
 
 def middle_of(values: npt.ArrayLike, axis: int = 0) -> F64:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.arrays.distinct import numbered
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 MAX_DIFFERENCES: Final = 3_000
 """Beyond so many items that only one sequence has, the two are not versions of one."""

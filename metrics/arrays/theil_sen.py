@@ -5,12 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.middle import middle_of
-from ccltui.parsers.columns import I64
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I64
 
 MAX_POINTS = 64
 MIN_POINTS = 8

@@ -15,7 +15,8 @@ from ccltui.parsers.names import listed, shown
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.runs.training_log import F64, TrainingLog
+    from ccltui.parsers.array_types import F64
+    from ccltui.parsers.runs.training_log import TrainingLog
 
 RATE_FACTOR: Final = 1.5
 """Tokens a second of the log and of the metric contradict each other beyond this factor."""

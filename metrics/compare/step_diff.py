@@ -10,7 +10,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.distinct import distinct_values, numbered
 from ccltui.metrics.arrays.sequence_diff import difference
-from ccltui.parsers.columns import I8, I64
+from ccltui.parsers.array_types import I8, I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

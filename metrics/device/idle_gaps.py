@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.unavailable import refuse
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView

@@ -19,7 +19,8 @@ from ccltui.metrics.collectives.matching.match import MEDIUM
 from ccltui.metrics.device.idle_gaps import UNKNOWN
 from ccltui.metrics.device.path_lane import Lane
 from ccltui.metrics.view.rank_view import FOREVER_NS
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals

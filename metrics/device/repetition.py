@@ -10,7 +10,8 @@ import numpy as np
 
 from ccltui.metrics.arrays.distinct import counted
 from ccltui.metrics.arrays.middle import middle_of
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

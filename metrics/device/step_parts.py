@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ccltui.metrics.arrays.middle import middle_of
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

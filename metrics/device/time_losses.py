@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.columns import I64, Bool
+    from ccltui.parsers.array_types import I64, Bool
 
 Kind = Literal["straggler", "communication", "copies", "idle"]
 

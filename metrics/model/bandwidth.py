@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from ccltui.metrics.arrays.across import row_max, row_min
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.columns import I64, MISSING
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.columns import MISSING
 
 _FROM_INPUT = ("AllReduce", "ReduceScatter", "AllToAll", "Send")
 _FROM_OUTPUT = ("AllGather", "Recv")

@@ -36,7 +36,8 @@ from ccltui.metrics.model.classify import (
     type_of_operation,
 )
 from ccltui.metrics.model.rank_steps import OUTSIDE, StepWork, covering
-from ccltui.parsers.columns import I8, I32, I64, MISSING, Bool, Group, RankTrace
+from ccltui.parsers.array_types import I8, I32, I64, Bool
+from ccltui.parsers.columns import MISSING, Group, RankTrace
 
 PARAMS: Final = "record_param_comms"
 _LAYERS: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")

@@ -20,7 +20,8 @@ from ccltui.metrics.model.call_types import stated
 from ccltui.metrics.model.classify import TYPES, distinct, reduced_dtype
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_steps import StepWork
-from ccltui.parsers.columns import I8, I32, I64, MISSING, U64, Bool, CollectiveArgs, RankTrace
+from ccltui.parsers.array_types import I8, I32, I64, U64, Bool
+from ccltui.parsers.columns import MISSING, CollectiveArgs, RankTrace
 from ccltui.parsers.store.column_store import release
 
 _SIZES: Final = {

@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.arrays.distinct import distinct_values
-from ccltui.parsers.columns import I8, I32, Bool, Events, RankTrace, Strings
+from ccltui.parsers.array_types import I8, I32, Bool
+from ccltui.parsers.columns import Events, RankTrace, Strings
 
 COMM: Final = 0
 COMP: Final = 1

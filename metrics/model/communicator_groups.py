@@ -16,7 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.parsers.columns import I32, MISSING, ProcessGroup, RankTrace
+from ccltui.parsers.array_types import I32
+from ccltui.parsers.columns import MISSING, ProcessGroup, RankTrace
 
 Ranks = tuple[int, ...]
 

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.distinct import counted, distinct_values
 from ccltui.metrics.arrays.middle import middle_of
-from ccltui.parsers.columns import I64
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I64
 
 MIN_INSTANCES: Final = 5
 MIN_SIZES: Final = 2

@@ -18,7 +18,7 @@ import numpy as np
 
 from ccltui.metrics.model.classify import is_one_of
 from ccltui.metrics.model.communicator_groups import WORLD_NAMES, CommGroup, Ranks, relabelled
-from ccltui.parsers.columns import I8
+from ccltui.parsers.array_types import I8
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls

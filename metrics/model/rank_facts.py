@@ -24,7 +24,8 @@ from ccltui.metrics.model.rank_steps import (
     step_of_work,
     steps_of,
 )
-from ccltui.parsers.columns import I8, I32, I64, Bool, RankTrace
+from ccltui.parsers.array_types import I8, I32, I64, Bool
+from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.store.column_store import release
 
 _LAUNCHES = ("launch_row", "launched_ns")

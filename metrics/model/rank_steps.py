@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.model.classify import any_name, distinct
-from ccltui.parsers.columns import I32, I64, MISSING, Bool, Events, Group, RankTrace
+from ccltui.parsers.array_types import I32, I64, Bool
+from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
 
 OUTSIDE: Final = MISSING
 """Step of an event that no marker covers."""

@@ -20,7 +20,8 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import mean, median, microseconds, nearest_rank, ratio
 from ccltui.metrics.model.classify import TYPES, type_of_kernel
-from ccltui.parsers.columns import I64, MISSING, Bool
+from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import MISSING
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.report_tables import KERNEL, ReportTables
 from ccltui.parsers.nsys.text_reports.typed_table import UNKNOWN, Section

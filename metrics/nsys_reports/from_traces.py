@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.nsys_reports.pooled import joined_calls, joined_ranges, joined_work
-from ccltui.parsers.columns import I8, I32, I64, MISSING, Events, RankTrace
+from ccltui.parsers.array_types import I8, I32, I64
+from ccltui.parsers.columns import MISSING, Events, RankTrace
 from ccltui.parsers.nsys.report_tables import (
     COPY,
     FILL,

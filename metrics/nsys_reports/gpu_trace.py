@@ -7,7 +7,7 @@ import numpy as np
 from ccltui.metrics.nsys_reports.report import Kind, ReportColumn
 from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.metrics.nsys_reports.summaries import NO_DEVICE_WORK, Columns
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import MEMORY_KINDS, ReportTables, Work
 
 _LAUNCH = (

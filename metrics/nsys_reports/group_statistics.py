@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.nsys_reports.report import Kind, ReportColumn
-from ccltui.parsers.columns import I64
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I64
 
 
 @dataclass(frozen=True, slots=True)

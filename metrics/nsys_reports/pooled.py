@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import Calls, Names, Ranges, ReportTables, Work
 
 _CAPTURE_SHIFT = 32  # processes have 24 bits

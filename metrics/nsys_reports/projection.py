@@ -14,7 +14,7 @@ from ccltui.metrics.nsys_reports.group_statistics import group
 from ccltui.metrics.nsys_reports.report import ReportColumn
 from ccltui.metrics.nsys_reports.row_filter import Filter
 from ccltui.metrics.nsys_reports.summaries import NO_DEVICE_WORK, NO_RANGES, Columns, range_labels
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import PUSH_POP, STYLES, Calls, Ranges, ReportTables, Work
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.nsys.report_tables import Ranges, ReportTables
 from ccltui.parsers.units import INT64_MAX, INT64_MIN
 from ccltui.parsers.window import Window

@@ -10,7 +10,7 @@ import numpy as np
 from ccltui.metrics.nsys_reports.group_statistics import Groups, group, shares
 from ccltui.metrics.nsys_reports.report import ReportColumn
 from ccltui.metrics.nsys_reports.row_filter import Filter
-from ccltui.parsers.columns import I32, I64, Bool
+from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.nsys.report_tables import KERNEL, STYLES, Calls, ReportTables, Work
 
 Columns = tuple[ReportColumn, ...] | str

@@ -14,7 +14,7 @@ from ccltui.metrics.collectives.lateness.blame import Chosen, choose
 from ccltui.metrics.model.classify import distinct
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.provenance import source_of
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

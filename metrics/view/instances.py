@@ -12,7 +12,8 @@ from ccltui.metrics.arrays.across import row_all, row_count, row_max, row_min, r
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.columns import I8, I32, I64, MISSING, Bool
+from ccltui.parsers.array_types import I8, I32, I64, Bool
+from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.matching.match import GroupMatch

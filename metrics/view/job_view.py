@@ -29,7 +29,7 @@ from ccltui.metrics.view import data_quality, provenance
 from ccltui.metrics.view.instances import Instances, instances_of
 from ccltui.metrics.view.job_facts import JobFacts
 from ccltui.metrics.view.rank_view import FOREVER_NS, RankView, Selection
-from ccltui.parsers.columns import I8, I64, Bool
+from ccltui.parsers.array_types import I8, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Reason

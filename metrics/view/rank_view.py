@@ -15,7 +15,7 @@ from ccltui.metrics.model.classify import COMM
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.model.rank_steps import Step, covering
 from ccltui.metrics.view.work_table import WorkTable, work_by_name
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 _T = TypeVar("_T")
 

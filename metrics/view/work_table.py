@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.parsers.columns import I8, I32, I64
+from ccltui.parsers.array_types import I8, I32, I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.columns import Bool
+    from ccltui.parsers.array_types import Bool
 
 Split = Callable[["View", "Calls"], Iterator[tuple[str, "Bool"]]]
 """Names of the parts and a mask of the calls of each."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.columns import RankTrace
 
-F64 = npt.NDArray[np.float64]
 
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 _ACTIVATIONS: Final = tuple(

@@ -12,13 +12,13 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.model.classify import TYPES, any_name, distinct
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.columns import Bool
+    from ccltui.parsers.array_types import Bool
 
 _TRANSFERS: Final = [TYPES.index(name) for name in ("Send", "Recv", "SendRecv")]
 _SENDRECV: Final = TYPES.index("SendRecv")

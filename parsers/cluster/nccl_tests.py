@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from ccltui.parsers.columns import I64, Note
+from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.text.bounded_text import read_bounded
-
-F64 = npt.NDArray[np.float64]
 
 _HEADER: Final = re.compile(r"#\s+size\s+count\s+type\b")
 _STARTING: Final = re.compile(r"# Collective test starting: (\S+)")

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import (
-    I64,
     MISSING,
     CollectiveArgs,
     Events,

@@ -15,7 +15,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from ccltui.parsers.columns import Bool, Events, Group, RankTrace, Strings, Track
+from ccltui.parsers.array_types import Bool
+from ccltui.parsers.columns import Events, Group, RankTrace, Strings, Track
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ccltui.parsers.array_types import I32
 from ccltui.parsers.columns import (
-    I32,
     MISSING,
     Events,
     Group,

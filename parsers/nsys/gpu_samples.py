@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.parsers.columns import I32, I64, Samples
+from ccltui.parsers.array_types import I32, I64
+from ccltui.parsers.columns import Samples
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.export_schema import GPU_COUNTERS, GPU_METRICS
 from ccltui.parsers.nsys.sqlite.spill import Scratch, Spill

@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.parsers.columns import I32, I64, MISSING
+from ccltui.parsers.array_types import I32, I64
+from ccltui.parsers.columns import MISSING
 from ccltui.parsers.errors import NotFoundError
 from ccltui.parsers.nsys.report_tables import (
     ALL_PARTS,

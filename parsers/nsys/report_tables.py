@@ -13,7 +13,8 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from ccltui.parsers.columns import I8, I32, I64, MISSING
+from ccltui.parsers.array_types import I8, I32, I64
+from ccltui.parsers.columns import MISSING
 
 KERNEL, COPY, FILL = 0, 1, 2
 """Kinds of device work."""

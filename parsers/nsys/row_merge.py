@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 _LARGEST_SHARE: Final = 0.3
 """Of all rows: where more are to be inserted, sorting them all is quicker."""

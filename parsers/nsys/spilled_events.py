@@ -11,8 +11,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import F32, I32, MISSING, Bool, Events
-from ccltui.parsers.event_order import Order, by_start
+from ccltui.parsers.array_types import F32, I32, Bool, SortOrder
+from ccltui.parsers.columns import MISSING, Events
+from ccltui.parsers.event_order import by_start
 from ccltui.parsers.nsys.row_merge import Merge
 from ccltui.parsers.nsys.sqlite.table_rows import Owner, TableRows
 
@@ -130,8 +131,8 @@ class _Source:
         return merge if merge.is_worth_it else None
 
     @cached_property
-    def _order(self) -> Order | None:
-        """Order of all rows, None where they are in it."""
+    def _order(self) -> SortOrder | None:
+        """SortOrder of all rows, None where they are in it."""
         start, dur = (self._joined(n, self._unordered(n)) for n in ("start_ns", "dur_ns"))
         return by_start(start, dur)
 

@@ -12,11 +12,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import I64, Note
+from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.columns import Note
 from ccltui.parsers.text.bounded_text import read_bounded
 from ccltui.parsers.text.json_fields import finite
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

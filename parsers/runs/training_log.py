@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from ccltui.parsers.columns import I64, Note
+from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.columns import Note
 from ccltui.parsers.discovery.sniff.run_text_kinds import ANSI
 from ccltui.parsers.runs.run_end import RunEnd, run_end
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
 
-F64 = npt.NDArray[np.float64]
 Dialect = Literal["torchtitan", "megatron", "plain", "none"]
 
 _NUMBER: Final = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from ccltui.parsers.array_types import F64
 from ccltui.parsers.columns import Note
 from ccltui.parsers.text.json_fields import Fields, read_object
 
-F64 = npt.NDArray[np.float64]
 Generation = Literal["2.0", "arrays", "losses", "bare"]
 """2.0; arrays a value an epoch, before it; losses a value a step; or none of these."""
 

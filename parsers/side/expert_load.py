@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from ccltui.parsers.array_types import F64
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.text.side_json import read_documents
 
-F64 = npt.NDArray[np.float64]
 Shape = Literal["gate_log", "statistics", "assignments"]
 
 SHAPES: Final[tuple[Shape, ...]] = ("statistics", "gate_log", "assignments")

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from ccltui.parsers.array_types import F64
 from ccltui.parsers.columns import Note
 from ccltui.parsers.text.side_json import read_documents
 
-F64 = npt.NDArray[np.float64]
 Summary = Mapping[str, float]
 """Statistic ("mean", "p50", "p90", "p95", "p99", "std", …) -> ms."""
 

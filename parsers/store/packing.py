@@ -15,7 +15,8 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import I64, Events
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import Events
 
 PACKED_ROWS: Final = 1 << 16
 """Rows of a piece. Groups with fewer are stored as they are."""

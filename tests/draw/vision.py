@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.draw.palette import rgb
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64
 
 # Machado, Oliveira, Fernandes 2009, severity 1.0.
 VISIONS: dict[str, F64] = {

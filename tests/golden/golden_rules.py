@@ -24,8 +24,7 @@ from other_tools import (
 from ccltui.metrics.arrays.statistics import nearest_rank
 from ccltui.metrics.catalog.communication.comm_comp_overlap import Overlap, measure
 from ccltui.metrics.catalog.time.iter_time import METRIC as ITER_TIME
-from ccltui.metrics.model.bandwidth import F64
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import F64, I64
 
 Read = Callable[[Number], Value | None]
 

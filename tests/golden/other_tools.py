@@ -22,7 +22,8 @@ from ccltui.metrics.model.calls import DTYPE_BYTES, Calls
 from ccltui.metrics.model.classify import COMM, MEM, TYPES
 from ccltui.metrics.model.rank_steps import launch_rows
 from ccltui.metrics.view.rank_view import RankView
-from ccltui.parsers.columns import I64, Bool, RankTrace
+from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import RankTrace
 
 KINDS = ("COMPUTATION", "COMMUNICATION", "MEMORY")
 _HTA_COMM = re.compile(r"^nccl|^hip|^hccl|ncclKernel")

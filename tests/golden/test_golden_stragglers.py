@@ -13,7 +13,7 @@ from ccltui.metrics.collectives.lateness.arrivals import clock_free
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, GroupMatch, gather
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.view.job_view import View, ViewOptions
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 from ccltui.parsers.job import open_job
 
 pytestmark = pytest.mark.shared

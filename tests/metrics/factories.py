@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from ccltui.parsers.array_types import F32
 from ccltui.parsers.card.card_keys import FIELDS
 from ccltui.parsers.card.card_values import Card
 from ccltui.parsers.columns import (
-    F32,
     MISSING,
     CollectiveArgs,
     Device,

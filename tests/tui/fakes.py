@@ -14,8 +14,8 @@ from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import (
-    I64,
     MISSING,
     CollectiveArgs,
     Events,

@@ -18,8 +18,8 @@ from ccltui.tui.moves import compare_ranks, drawer
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
-    from ccltui.draw.lanes import I64
     from ccltui.metrics.compare.step_diff import StepDiff
+    from ccltui.parsers.array_types import I64
 
 _SIGN: Final = {MATCHED: "=", ADDED: "+", MISSING_HERE: "-"}
 _INK: Final = {MATCHED: Ink.TEXT, ADDED: Ink.WARNING, MISSING_HERE: Ink.ERROR}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ccltui.draw.alignment_chart import Heat
-from ccltui.parsers.columns import I8, I32, I64, Bool
+from ccltui.parsers.array_types import I8, I32, I64, Bool
 
 NOBODY = -1
 _COLUMNS = (

@@ -14,7 +14,8 @@ from ccltui.draw.stream_rows import Stream
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.model.classify import COMM, COMP, MEM, any_name, distinct
 from ccltui.metrics.model.kernel_names import bare_name, category_of
-from ccltui.parsers.columns import Bool, RankTrace
+from ccltui.parsers.array_types import Bool
+from ccltui.parsers.columns import RankTrace
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.rank_facts import RankFacts

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.columns import I32, I64, Bool
+from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.tui.state.view_state import Listed, Sort
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ccltui.parsers.columns import I32, I64
+from ccltui.parsers.array_types import I32, I64
 from ccltui.tui.state.event_table import event_table
 from ccltui.tui.state.queries import EventQuery, HitQuery
 from ccltui.tui.state.view_state import Pane

@@ -19,7 +19,8 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import Part, describe_group, parts_of, require_ranks
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.expert_exchange import split_sizes
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.matching.match import MatchInput

@@ -28,7 +28,7 @@ from ccltui.metrics.view.provenance import answer, source_of
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.columns import F64, I64, Bool
+    from ccltui.parsers.array_types import F64, I64, Bool
 
 _SEND: Final = TYPES.index("Send")
 _RECV: Final = TYPES.index("Recv")

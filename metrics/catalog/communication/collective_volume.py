@@ -21,7 +21,7 @@ from ccltui.metrics.view.provenance import answer, source_of
 if TYPE_CHECKING:
     from ccltui.metrics.view.instances import Instances
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.columns import I8, Bool
+    from ccltui.parsers.array_types import I8, Bool
 
 
 def compute(view: View) -> Result:

@@ -29,11 +29,10 @@ from ccltui.metrics.workload.hardware import (
     device_of,
     link_peak,
 )
+from ccltui.parsers.array_types import F64
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from ccltui.parsers.columns import MISSING
 if TYPE_CHECKING:
     from ccltui.metrics.view.instances import Instances
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.columns import I64, Bool
+    from ccltui.parsers.array_types import I64, Bool
 
 INTRA, INTER, UNKNOWN = 0, 1, 2
 PLACES: Final = ("intra_node", "inter_node", "unknown")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.columns import Bool
+    from ccltui.parsers.array_types import Bool
 
 _RECV, _BARRIER = TYPES.index("Recv"), TYPES.index("Barrier")
 

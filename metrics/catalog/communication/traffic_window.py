@@ -20,7 +20,7 @@ from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import positive_number
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

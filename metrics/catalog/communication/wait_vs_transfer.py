@@ -32,7 +32,7 @@ from ccltui.metrics.view.provenance import answer
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.columns import I64, Bool
+    from ccltui.parsers.array_types import I64, Bool
 
 
 def compute(view: View) -> Result:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.load_balance import KEYS, balance
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
@@ -17,13 +16,13 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.view.side_results import side_answer
 from ccltui.metrics.workload.expert_exchange import Exchange, exchange_of, matrix
+from ccltui.parsers.array_types import F64
 from ccltui.parsers.errors import TraceError, contained
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.side.expert_load import ExpertLoad
 
-F64 = npt.NDArray[np.float64]
 
 EXPERTS_OVERRIDE: Final = "num_experts"
 

@@ -20,7 +20,8 @@ from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
-from ccltui.parsers.columns import Bool, Group
+from ccltui.parsers.array_types import Bool
+from ccltui.parsers.columns import Group
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.statistics import mean, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
@@ -16,13 +15,12 @@ from ccltui.metrics.model.classify import COMP, any_name, distinct
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.provenance import answer
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import F64, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 
-F64 = npt.NDArray[np.float64]
 _SM_ACTIVE: Final = re.compile(r"SMs? Active\b")
 
 

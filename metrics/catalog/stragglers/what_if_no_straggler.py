@@ -22,9 +22,8 @@ from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.replay.what_if import F64
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.columns import Bool
+    from ccltui.parsers.array_types import F64, Bool
 
 MAX_REPLAY_ERROR: Final = 0.05
 """Share of the mean step by which the unchanged replay may miss any step."""

@@ -26,7 +26,7 @@ from ccltui.parsers.errors import TraceError, contained
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-    from ccltui.parsers.columns import I64, Bool
+    from ccltui.parsers.array_types import I64, Bool
     from ccltui.parsers.execution.execution_reader import ExecutionTrace
     from ccltui.parsers.found_files import Beside
 

@@ -15,7 +15,7 @@ from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -16,7 +16,8 @@ from ccltui.metrics.collectives.causes.kernel_counts import KernelNames
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import COMP, any_name, distinct
 from ccltui.metrics.model.rank_facts import RankFacts
-from ccltui.parsers.columns import I64, Bool, RankTrace
+from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import RankTrace
 
 Groups = frozenset[int]
 

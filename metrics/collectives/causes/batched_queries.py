@@ -18,7 +18,7 @@ from ccltui.metrics.collectives.causes.kernel_counts import MAX_COMPARED
 from ccltui.metrics.collectives.causes.segments import Targets
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
 from ccltui.metrics.collectives.matching.match import HIGH
-from ccltui.parsers.columns import I8
+from ccltui.parsers.array_types import I8
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.causes.cause_search import Causes

@@ -25,7 +25,7 @@ from ccltui.metrics.collectives.matching.p2p import Pairs
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_facts import RankFacts
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.causes.chain import Link

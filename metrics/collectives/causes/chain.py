@@ -22,7 +22,8 @@ from ccltui.metrics.collectives.causes.time_splits import OTHER_COLLECTIVE
 from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Verdicts, may_name, together
 from ccltui.metrics.collectives.causes.waits import Waits, waits_of
 from ccltui.metrics.collectives.matching.match import LOW, MEDIUM
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 
 PIPELINE: Final = "pipeline"
 SLOW_TRANSFER: Final = "slow_transfer"

@@ -17,7 +17,7 @@ from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.host_work import HOST_STALL
 from ccltui.metrics.collectives.causes.time_splits import IDLE, PARTS
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 MAX_KERNELS: Final = 5
 MAX_PEERS: Final = 16

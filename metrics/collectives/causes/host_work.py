@@ -18,7 +18,8 @@ import numpy as np
 from ccltui.metrics.arrays.distinct import numbered
 from ccltui.metrics.arrays.intervals import Intervals, standstills, union
 from ccltui.metrics.model.classify import any_name, distinct
-from ccltui.parsers.columns import I32, I64, Events, Group, RankTrace
+from ccltui.parsers.array_types import I32, I64
+from ccltui.parsers.columns import Events, Group, RankTrace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.across import row_any, row_count
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.model.classify import distinct
-from ccltui.parsers.columns import I32, I64, MISSING, Bool, RankTrace
+from ccltui.parsers.array_types import F64, I32, I64, Bool
+from ccltui.parsers.columns import MISSING, RankTrace
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.causes.activity import Activity
 
-F64 = npt.NDArray[np.float64]
 
 MAX_COMPARED: Final = 5000
 """So many late arrivals are taken apart by kernel name; of the rest only sums are compared."""

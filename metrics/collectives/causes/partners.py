@@ -11,7 +11,8 @@ from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 
 
 @dataclass(frozen=True, slots=True)

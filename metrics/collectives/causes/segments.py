@@ -31,7 +31,7 @@ from ccltui.metrics.collectives.causes.time_splits import (
 )
 from ccltui.metrics.collectives.lateness.sync_points import SyncPoints
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.columns import F64, I64, Bool
+from ccltui.parsers.array_types import F64, I64, Bool
 
 MAX_BACK: Final = 64
 """So many collectives without a stop are looked through."""

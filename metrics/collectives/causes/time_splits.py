@@ -17,7 +17,7 @@ from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import Intervals
 from ccltui.metrics.collectives.causes.activity import Activity
 from ccltui.metrics.collectives.causes.host_work import HOST_CAUSES, HOST_STALL
-from ccltui.parsers.columns import F64, I64, Bool
+from ccltui.parsers.array_types import F64, I64, Bool
 
 COMPUTE: Final = "compute"
 OTHER_COLLECTIVE: Final = "previous_collective"

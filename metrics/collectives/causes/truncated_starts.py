@@ -15,7 +15,7 @@ from ccltui.metrics.arrays.across import row_any
 from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.matching.match import gather
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 
 def beginnings(causes: Causes) -> tuple[Bool, ...]:

@@ -22,7 +22,7 @@ from ccltui.metrics.collectives.causes.time_splits import (
     PARTS,
 )
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
-from ccltui.parsers.columns import F64, I8, I64, Bool
+from ccltui.parsers.array_types import F64, I8, I64, Bool
 
 MORE_KERNELS: Final = "more_kernels"
 UNEQUAL_WORK: Final = "unequal_work"

@@ -13,7 +13,8 @@ from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
 from ccltui.metrics.collectives.lateness.sync_points import SyncPoints
 from ccltui.metrics.collectives.matching.group_member import STEP
-from ccltui.parsers.columns import I64, MISSING, Bool
+from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import MISSING
 
 NOTABLE = 0.05
 """Transfers that were waited for less than this share of the longest wait say little."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.distinct import numbered
 from ccltui.metrics.arrays.middle import middle_of
@@ -34,9 +33,8 @@ from ccltui.metrics.collectives.matching.match import (
     gather,
     taking_part,
 )
-from ccltui.parsers.columns import I64, MISSING, Bool
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.columns import MISSING
 
 
 @dataclass(frozen=True, slots=True)

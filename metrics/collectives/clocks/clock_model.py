@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 
 MAX_RESIDUAL_NS = 10_000_000
 """Ends scatter by some ms in exchanges; by more, what was matched does not end together at all."""

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ccltui.parsers.columns import I64
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I64
 
 
 @dataclass(frozen=True, slots=True)

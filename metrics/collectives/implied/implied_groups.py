@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.middle import middle_of
@@ -22,9 +21,8 @@ from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
-from ccltui.parsers.columns import I32, I64, MISSING
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I32, I64
+from ccltui.parsers.columns import MISSING
 
 RESOLUTION_NS: Final = 1_000
 """Times are told no better than that on all ranks together."""

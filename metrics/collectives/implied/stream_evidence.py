@@ -19,7 +19,7 @@ from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue
 from ccltui.metrics.collectives.matching.align_by_time import Ahead
 from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.columns import F64, I64, Bool
+from ccltui.parsers.array_types import F64, I64, Bool
 
 USUAL: Final = 0.8
 """Share of the calls of a stream that must end together with calls of the other."""

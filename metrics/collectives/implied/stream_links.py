@@ -17,7 +17,7 @@ from ccltui.metrics.collectives.implied.stream_evidence import Evidence, HostCal
 from ccltui.metrics.collectives.implied.stream_options import FINE, HostPair, Option, best_of
 from ccltui.metrics.collectives.matching.align_by_time import Ahead, between
 from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
-from ccltui.parsers.columns import F64, Bool
+from ccltui.parsers.array_types import F64, Bool
 
 CLEAR: Final = 1.25
 """A difference of clocks is told where that much more speaks for it than for any other."""

@@ -16,7 +16,7 @@ from ccltui.metrics.collectives.implied.stream_evidence import (
 from ccltui.metrics.collectives.implied.stream_votes import candidates
 from ccltui.metrics.collectives.matching.align_by_time import Ahead, fit
 from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
-from ccltui.parsers.columns import F64
+from ccltui.parsers.array_types import F64
 
 CANDIDATES: Final = 12
 KEPT: Final = 5

@@ -10,7 +10,8 @@ import numpy as np
 
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 
 FEWEST: Final = 3
 """Fewer calls tell no communicator: they may end together by chance."""

@@ -17,7 +17,7 @@ from ccltui.metrics.collectives.implied.stream_links import AS_GOOD, Explained
 from ccltui.metrics.collectives.implied.stream_options import HostPair
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST
 from ccltui.metrics.collectives.matching.align_by_time import Ahead, between
-from ccltui.parsers.columns import F64
+from ccltui.parsers.array_types import F64
 
 ROUNDS: Final = 2
 TURNS: Final = 8

@@ -25,7 +25,8 @@ from ccltui.metrics.collectives.matching.match import (
     gather,
 )
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.columns import I8, I32, I64, MISSING, Bool
+from ccltui.parsers.array_types import I8, I32, I64, Bool
+from ccltui.parsers.columns import MISSING
 
 MIN_FLOOR_NS = 10_000
 """A lag up to here blames nobody, whatever the clocks say."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.across import row_min, row_sum
 from ccltui.metrics.arrays.distinct import distinct_values
@@ -17,9 +16,7 @@ from ccltui.metrics.collectives.lateness.arrivals import (
     by_start,
     clock_free,
 )
-from ccltui.parsers.columns import I8, I64, Bool
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I8, I64, Bool
 
 MIN_TIMES_LAST = 3
 SHARE_OF_EVEN = 1.5

@@ -15,7 +15,7 @@ from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.lateness.blame import Chosen, Tally
 from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
-from ccltui.parsers.columns import I64, Bool
+from ccltui.parsers.array_types import I64, Bool
 
 Table = list[dict[str, Any]]
 

@@ -10,7 +10,7 @@ import numpy as np
 from ccltui.metrics.arrays.across import row_max
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.matching.match import MatchInput, gather
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.middle import middle_of
 from ccltui.metrics.arrays.theil_sen import slopes
 from ccltui.metrics.collectives.matching.end_deviation import nearest_rank
 from ccltui.metrics.collectives.matching.nearest_calls import Alike, Tokens
-from ccltui.parsers.columns import I64, MISSING, Bool
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import MISSING
 
 SCATTER_NS: Final = 200_000
 """Ends of one collective are no further apart than this on one clock."""

@@ -8,7 +8,8 @@ import numpy as np
 
 from ccltui.metrics.arrays.distinct import numbered
 from ccltui.metrics.collectives.matching.nearest_calls import Tokens
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 
 
 def tabulate(keys: Sequence[I64]) -> I64:

@@ -15,9 +15,7 @@ from ccltui.metrics.arrays.middle import middle_of
 from ccltui.metrics.arrays.statistics import rank_place
 from ccltui.metrics.arrays.theil_sen import Z_99, slopes
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.columns import I64, Bool
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I64, Bool
 
 ONE_CLOCK_NS = 100_000
 """Collectives end up to some tens of µs apart on ranks that share one clock."""

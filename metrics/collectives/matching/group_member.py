@@ -10,7 +10,8 @@ import numpy as np
 
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.columns import I8, I64, MISSING, Bool
+from ccltui.parsers.array_types import I8, I64, Bool
+from ccltui.parsers.columns import MISSING
 
 COMMUNICATOR, SEQUENCE, STEP, ORDER = 1, 2, 3, 4
 

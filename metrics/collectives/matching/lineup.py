@@ -29,7 +29,8 @@ from ccltui.metrics.collectives.matching.group_member import (
 from ccltui.metrics.collectives.matching.merged_sequences import Merged
 from ccltui.metrics.collectives.matching.nearest_calls import coded
 from ccltui.metrics.collectives.matching.split_calls import grouped, runs
-from ccltui.parsers.columns import I64, MISSING, Bool
+from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import MISSING
 
 _CODES = 8191
 MOSTLY = 0.5

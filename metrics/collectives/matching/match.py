@@ -23,7 +23,8 @@ from ccltui.metrics.collectives.matching.validity import HIGH, LOW, MEDIUM, judg
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
-from ccltui.parsers.columns import I8, I64, MISSING, Bool
+from ccltui.parsers.array_types import I8, I64, Bool
+from ccltui.parsers.columns import MISSING
 
 __all__ = ["HIGH", "IMPLIED", "LOW", "MEDIUM", "GroupMatch", "MatchInput", "Matches", "match_calls"]
 

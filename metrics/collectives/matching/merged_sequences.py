@@ -10,7 +10,8 @@ import numpy as np
 from ccltui.metrics.collectives.matching.align_by_time import SCATTER_NS, Ahead, Paired, fit, pair
 from ccltui.metrics.collectives.matching.align_calls import place_gap
 from ccltui.metrics.collectives.matching.nearest_calls import Tokens
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 
 OTHER_LENGTH: Final = 0.5
 SAME_LENGTH: Final = 0.8

@@ -16,7 +16,7 @@ from ccltui.metrics.arrays.across import row_any, row_count
 from ccltui.metrics.collectives.matching.match import GroupMatch, MatchInput, gather
 from ccltui.metrics.model.calls import DTYPES
 from ccltui.metrics.model.classify import TYPES
-from ccltui.parsers.columns import Bool
+from ccltui.parsers.array_types import Bool
 
 Problem = Literal["missing", "extra", "mismatched"]
 

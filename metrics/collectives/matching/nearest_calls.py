@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ccltui.metrics.arrays.distinct import distinct_values
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 
 Tokens = npt.NDArray[np.integer]
 

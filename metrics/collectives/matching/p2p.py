@@ -15,7 +15,7 @@ from ccltui.metrics.collectives.matching.lineup import by_order
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 SEND, RECV = TYPES.index("Send"), TYPES.index("Recv")
 

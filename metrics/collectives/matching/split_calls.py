@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.arrays.across import row_all, row_any
-from ccltui.parsers.columns import I64, MISSING, Bool
+from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import MISSING
 
 MOST: Final = 64
 """So many calls may be one kernel on another rank."""

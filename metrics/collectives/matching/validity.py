@@ -28,7 +28,8 @@ from ccltui.metrics.collectives.matching.group_member import (
     Member,
     pick,
 )
-from ccltui.parsers.columns import I8, I64, MISSING, Bool
+from ccltui.parsers.array_types import I8, I64, Bool
+from ccltui.parsers.columns import MISSING
 
 LOW, MEDIUM, HIGH = 0, 1, 2
 ENOUGH = 0.95

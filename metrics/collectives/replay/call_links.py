@@ -12,7 +12,8 @@ import numpy.typing as npt
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.matching.match import MEDIUM, Matches, MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs
-from ccltui.parsers.columns import I32, I64, MISSING
+from ccltui.parsers.array_types import I32, I64
+from ccltui.parsers.columns import MISSING
 
 APART_NS: Final = 20_000
 """A member that ended this long before the last one began did not wait for it."""

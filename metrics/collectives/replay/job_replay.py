@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT
 from ccltui.metrics.collectives.replay.replay_order import BEGIN, END, Schedule
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64
 
 
 class Replay:

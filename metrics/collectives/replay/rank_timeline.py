@@ -16,7 +16,8 @@ from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import COMM
 from ccltui.metrics.model.rank_facts import RankFacts
-from ccltui.parsers.columns import I8, I32, I64, MISSING
+from ccltui.parsers.array_types import I8, I32, I64
+from ccltui.parsers.columns import MISSING
 
 WAIT, POST, MARK = 0, 1, 2
 

@@ -15,7 +15,7 @@ import numpy as np
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.collectives.replay.call_links import Links
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, MainLine
-from ccltui.parsers.columns import I8, I32, I64, Bool
+from ccltui.parsers.array_types import I8, I32, I64, Bool
 
 PUT_OFF, BEGIN, END = 3, 4, 5
 """Beside WAIT, POST and MARK: a post that waits for another call's end, the beginning of such a

@@ -10,13 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, MainLine
 from ccltui.metrics.model.calls import Calls
-from ccltui.parsers.columns import I64
-
-F64 = npt.NDArray[np.float64]
+from ccltui.parsers.array_types import F64, I64
 
 
 @dataclass(frozen=True, slots=True)

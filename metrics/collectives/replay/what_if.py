@@ -8,19 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from ccltui.metrics.collectives.replay.call_links import Links, link
 from ccltui.metrics.collectives.replay.job_replay import Replay
 from ccltui.metrics.collectives.replay.rank_timeline import MainLine, main_line
 from ccltui.metrics.collectives.replay.replay_order import schedule_of
 from ccltui.metrics.collectives.replay.roles import Stretch, stretched, stretches
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import F64, I64
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ccltui.metrics.view.instances import implied_size
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.columns import I64
+    from ccltui.parsers.array_types import I64
 
 CONFIDENCES: Final = ("low", "medium", "high")
 METHODS: Final = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.middle import middle_of
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 BINS = 12
 

@@ -14,7 +14,7 @@ from ccltui.metrics.view.collective_selection import Part
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.columns import I64, Bool
+    from ccltui.parsers.array_types import I64, Bool
 
 NOBODY_LATE: Final = "nobody came later than the floor: there is nothing to explain"
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ccltui.parsers.columns import GROUPS, I32, I64, Group
+from ccltui.parsers.array_types import I32, I64
+from ccltui.parsers.columns import GROUPS, Group
 from ccltui.parsers.kineto.scanner.text_ids import StringPool
 from ccltui.parsers.system.acceleration import wanted
 

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import I32, MISSING, Strings
+from ccltui.parsers.array_types import I32
+from ccltui.parsers.columns import MISSING, Strings
 from ccltui.parsers.kineto.json_text.typed_event import Scalar
 
 _Key = TypeVar("_Key")

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import I32, I64, MISSING, CollectiveArgs, Events, Group, ProcessGroup
+from ccltui.parsers.array_types import I32, I64
+from ccltui.parsers.columns import MISSING, CollectiveArgs, Events, Group, ProcessGroup
 from ccltui.parsers.kineto.json_text.typed_event import DECODE_ERRORS, Args, text_of_float
 from ccltui.parsers.kineto.tables.call_inputs import (
     PARAMS,

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import F32, I32, I64, MISSING, Events, Group, Track
+from ccltui.parsers.array_types import F32, I32, I64
+from ccltui.parsers.columns import MISSING, Events, Group, Track
 from ccltui.parsers.event_order import by_start
 from ccltui.parsers.kineto.json_text.typed_event import Event, Scalar
 from ccltui.parsers.kineto.scanner.text_ids import StringPool, in_order

@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.parsers.columns import I64, MISSING, Bool, CollectiveArgs, Events, Group, Strings
+from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import MISSING, CollectiveArgs, Events, Group, Strings
 
 _COMMUNICATION_KERNEL: Final = re.compile(
     r"nccl|rccl|hccl|mscclpp|nvshmem|deep_ep|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE

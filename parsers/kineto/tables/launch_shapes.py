@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from ccltui.parsers.columns import F32, F64, I32, MISSING, Device, Track
+from ccltui.parsers.array_types import F32, F64, I32
+from ccltui.parsers.columns import MISSING, Device, Track
 from ccltui.parsers.kineto.json_text.typed_event import DECODE_ERRORS
 
 if TYPE_CHECKING:

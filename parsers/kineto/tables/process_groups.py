@@ -8,7 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ccltui.parsers.columns import I32, MISSING, ProcessGroup
+from ccltui.parsers.array_types import I32
+from ccltui.parsers.columns import MISSING, ProcessGroup
 
 _NUMBERS = re.compile(r"-?\d+")
 MAX_RANKS = 1 << 20

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ccltui.parsers.columns import MISSING, Bool, Strings
+from ccltui.parsers.array_types import Bool
+from ccltui.parsers.columns import MISSING, Strings
 from ccltui.parsers.nsys.annotations.nvtx import NCCL, RangeName, Ranges, range_name
 from ccltui.parsers.nsys.annotations.nvtx_payloads import PayloadSchemas
 from ccltui.parsers.nsys.sqlite.database import Database

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ccltui.parsers.columns import I32, I64, MISSING, CollectiveArgs
+from ccltui.parsers.array_types import I32, I64
+from ccltui.parsers.columns import MISSING, CollectiveArgs
 
 CALLS: Final = {
     "ncclAllReduce": "ncclAllReduce",

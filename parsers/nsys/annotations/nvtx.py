@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ccltui.parsers.columns import I32, I64, MISSING
+from ccltui.parsers.array_types import I32, I64
+from ccltui.parsers.columns import MISSING
 from ccltui.parsers.nsys.annotations.nvtx_payloads import Content
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.export_schema import DOMAIN_CREATED, NVTX, RANGES

@@ -17,7 +17,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.nsys.sqlite.journal_files import unfinished
 from ccltui.parsers.nsys.sqlite.pages import Pages

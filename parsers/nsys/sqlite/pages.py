@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 from ccltui.parsers.nsys.sqlite.sql_queries import Only
 from ccltui.parsers.nsys.sqlite.table_scans import Scan
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import I32, I64
+from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.store.packing import narrow, widen
 
 MEMORY_BYTES: Final = 64 << 20

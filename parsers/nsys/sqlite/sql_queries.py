@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ccltui.parsers.columns import I64, MISSING
+from ccltui.parsers.array_types import I64
+from ccltui.parsers.columns import MISSING
 from ccltui.parsers.nsys.sqlite.table_scans import Texts
 
 Only = tuple[str, Sequence[int]]

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import I32, I64, MISSING, Bool
+from ccltui.parsers.array_types import I32, I64, Bool
+from ccltui.parsers.columns import MISSING
 from ccltui.parsers.nsys.sqlite.database import Database
 from ccltui.parsers.nsys.sqlite.export_schema import DRIVER, Source
 from ccltui.parsers.nsys.sqlite.spill import Scratch, Spill

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ccltui.parsers.columns import I32, I64
+from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.system.acceleration import wanted
 
 

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.nsys.text_reports.typed_table import CUT, EXACT, MISSING, UNKNOWN
 from ccltui.parsers.units import COLUMN_UNITS_NS, INT64_MAX, SIZE_UNITS_BYTES

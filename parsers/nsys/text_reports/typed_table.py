@@ -8,7 +8,8 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.parsers.columns import I64, Bool, Note
+from ccltui.parsers.array_types import I64, Bool
+from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.units import COLUMN_UNITS_NS
 from ccltui.parsers.window import Window

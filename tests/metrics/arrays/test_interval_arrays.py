@@ -13,7 +13,7 @@ from ccltui.metrics.arrays import interval_arrays
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.arrays.interval_arrays import Functions, Set
 from ccltui.metrics.arrays.intervals import Intervals, standstills, union
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 pytestmark = pytest.mark.skipif(not available(), reason="the functions were not compiled")
 

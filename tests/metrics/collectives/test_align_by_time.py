@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ccltui.metrics.collectives.matching.align_by_time import Ahead, between, fit, pair
 from ccltui.metrics.collectives.matching.merged_sequences import Merged
 from ccltui.metrics.collectives.matching.split_calls import grouped, runs
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 
 def ends(count: int) -> I64:

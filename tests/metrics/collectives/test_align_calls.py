@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.metrics.collectives.matching.align_calls import ordinals, place_gap, tabulate
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 
 def array(*values: int) -> I64:

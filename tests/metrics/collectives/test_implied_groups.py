@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from calls_by_hand import Call, member
 
@@ -11,9 +10,9 @@ from ccltui.metrics.collectives.clocks.rematch import match_and_clock
 from ccltui.metrics.collectives.implied.implied_groups import Implied, implied_groups
 from ccltui.metrics.collectives.lateness.arrivals import arrivals
 from ccltui.metrics.collectives.matching.match import LOW, MEDIUM, MatchInput
+from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 
-I64 = npt.NDArray[np.int64]
 COUNT = 40
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccltui.metrics.collectives.matching.nearest_calls import Alike, coded
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 
 FAR = 1 << 61
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 from calls_by_hand import Call, member
 
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
 from ccltui.metrics.collectives.implied.stream_queues import queues_of
 from ccltui.metrics.collectives.matching.match import MatchInput
-
-I64 = npt.NDArray[np.int64]
+from ccltui.parsers.array_types import I64
 
 STEPS, LAYERS = 6, 8
 LATER_US = 1_777.0  # by how much the second stage does what the first one did

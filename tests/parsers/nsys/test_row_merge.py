@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ccltui.parsers.columns import I64
+from ccltui.parsers.array_types import I64
 from ccltui.parsers.event_order import by_start
 from ccltui.parsers.nsys.row_merge import Merge
 
