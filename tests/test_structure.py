@@ -1,0 +1,81 @@
+"""The shape of the source tree that ARCHITECTURE.md promises."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from bench import structure
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_MODULES = 20
+MOST_LINES = 400
+
+
+@pytest.fixture(scope="module")
+def modules() -> Mapping[str, structure.Module]:
+    return structure.read_modules(ROOT)
+
+
+def test_no_modules_import_each_other(modules: Mapping[str, structure.Module]) -> None:
+    assert structure.cycles(structure.module_graph(modules)) == []
+
+
+def test_a_folder_has_few_modules(modules: Mapping[str, structure.Module]) -> None:
+    folders = Counter(module.folder for module in modules.values() if not module.is_package)
+
+    assert {name: count for name, count in folders.items() if count > MOST_MODULES} == {}
+
+
+def test_a_module_is_short(modules: Mapping[str, structure.Module]) -> None:
+    long = {name: module.lines for name, module in modules.items() if module.lines > MOST_LINES}
+
+    assert long == {}
+
+
+def test_names_of_modules_are_unique(modules: Mapping[str, structure.Module]) -> None:
+    assert structure.shared_names(modules) == {}
+
+
+def test_every_module_states_its_purpose(modules: Mapping[str, structure.Module]) -> None:
+    assert [name for name, module in modules.items() if not module.docstring] == []
+
+
+def test_only_installed_names_are_imported() -> None:
+    generic = re.compile(r"^\s*(?:from|import) (?:parsers|metrics)\b", re.MULTILINE)
+    files = [
+        path for folder in (*structure.PACKAGES, "bench") for path in (ROOT / folder).rglob("*.py")
+    ]
+
+    assert [str(path) for path in files if generic.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_paths_that_the_guides_name_exist(page: str) -> None:
+    named = re.findall(
+        r"`((?:parsers|metrics|ccltui|sbatch|bench|tests|docs)/[\w./-]*)`",
+        (ROOT / page).read_text(),
+    )
+    made = {
+        "metrics/catalog/time/launch_count.py",
+        "parsers/tally/__init__.py",
+        "ccltui/tui/panes/hosts.py",
+    }
+
+    assert [path for path in named if path not in made and not (ROOT / path).exists()] == []
+
+
+def test_cycles_and_levels_of_a_small_graph() -> None:
+    graph = {
+        "a": frozenset({"b"}),
+        "b": frozenset({"c"}),
+        "c": frozenset({"b"}),
+        "d": frozenset({"a"}),
+    }
+
+    assert structure.cycles(graph) == [("b", "c")]
+    assert structure.levels(graph) == 3
