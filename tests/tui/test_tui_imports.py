@@ -25,7 +25,16 @@ def said_by(code: str) -> str:
         ("ccltui.tui.app", ["numpy", "orjson", "yaml", "msgspec"]),
         (
             "ccltui.tui.app",
-            [f"ccltui.tui.{name}" for name in ("actions", "control", "moves", "queries", "status")],
+            [
+                f"ccltui.tui.{name}"
+                for name in (
+                    "actions.action_list",
+                    "input.control",
+                    "moves.view_moves",
+                    "state.queries",
+                    "chrome.status_lines",
+                )
+            ],
         ),
     ],
 )
