@@ -91,7 +91,8 @@ def test_columns_that_find_no_room_are_the_reason_and_the_status_is_not_0(
 ) -> None:
     """Files may have 2 KiB, as on a disk that is full; small captures need none."""
     code = (
-        "import sys; from ccltui.__main__ import main; from parsers import ingest; "
+        "import sys; from ccltui.__main__ import main; "
+        "from ccltui.parsers.ingest import load as ingest; "
         "real = ingest.load; "
         "ingest.load = lambda *a, **k: real(*a, **{**k, 'inline': False}); sys.exit(main())"
     )

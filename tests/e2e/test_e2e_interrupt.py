@@ -19,7 +19,7 @@ from shell import TIMEOUT_S, environment
 SLOW = """
 import sys, time
 from ccltui.__main__ import main
-from parsers import ingest
+from ccltui.parsers.ingest import load as ingest
 real = ingest.load
 
 def slow(capture, **options):
