@@ -17,7 +17,7 @@ from textual.worker import Worker, WorkerState
 from ccltui.splash import SPLASH
 from ccltui.tui.chrome.theme import Appearance
 from ccltui.tui.display import Display
-from ccltui.tui.engine.app_messages import Report
+from ccltui.tui.engine.app_messages import FactPosted
 from ccltui.tui.engine.background import LOADING, Background, MakeAnalyst
 from ccltui.tui.engine.loader import Load, run_load
 from ccltui.tui.engine.messages import STOPPING, Fact, JobOpened, OpenFailed
@@ -97,7 +97,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         self._show()
 
     def _post(self, fact: Fact) -> None:
-        self.post_message(Report(fact))
+        self.post_message(FactPosted(fact))
 
     # Facts from workers
 
@@ -112,7 +112,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
                 self.scene = replace(self.scene, notice=problem)
                 self._show()
 
-    def on_report(self, message: Report) -> None:
+    def on_fact_posted(self, message: FactPosted) -> None:
         """Make the next scene of a fact, and show it."""
         from ccltui.tui.reducer import scene_after  # noqa: PLC0415  (the screen paints before)
 

@@ -127,10 +127,10 @@ import os, sys, time
 os.chdir({folder!r})
 sys.argv = ["ccltui", "run"]
 from ccltui import __main__
-from ccltui.tui import loader
+from ccltui.tui.engine import loader
 def endless(*_, **__):
     time.sleep(300)
-loader.HeadStart.load = endless
+loader.EarlyProcesses.load = endless
 sys.exit(__main__.main())
 """
     (tmp_path / "run").mkdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import struct
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ def test_without_room_for_a_file_memory_serves(monkeypatch: pytest.MonkeyPatch) 
 def test_pages_that_are_let_go_are_there_when_they_are_looked_at() -> None:
     back = there_and_back(np.arange(100_000))
 
-    array_transfer.let_go()
+    array_transfer.release_pages()
 
     assert back.sum() == 100_000 * 99_999 // 2
 
@@ -126,7 +127,7 @@ def test_an_open_file_travels_beside_a_message(ends: tuple[Channel, Channel]) ->
 def test_the_end_is_told_also_in_the_middle_of_a_message() -> None:
     ours, theirs = socket.socketpair()
     channel = Channel(theirs)
-    ours.sendall(b"\x10\0\0\0\0\0\0\0\0half")
+    ours.sendall(b"\0" + struct.pack("!i", 1000) + b"half")
     ours.close()
 
     with pytest.raises(EOFError):

@@ -31,7 +31,7 @@ from ccltui.tui.engine import server as analysis_process
 from ccltui.tui.engine import server_messages
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.client import AGAIN, LATER, TWICE, RemoteAnalyst
-from ccltui.tui.engine.messages import Fact, FindingsReady, Trouble
+from ccltui.tui.engine.messages import Fact, FindingsReady, Problem
 from ccltui.tui.engine.transport import Channel
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.queries import (
@@ -114,7 +114,7 @@ class Told:
     def __call__(self, fact: Fact) -> None:
         if isinstance(fact, FindingsReady):
             self.findings.append(fact.findings)
-        if isinstance(fact, Trouble):
+        if isinstance(fact, Problem):
             self.troubles.append(fact.problem)
         self._then(fact)
 
@@ -130,9 +130,9 @@ def whole(analyst: RemoteAnalyst | Analyst, session: Session) -> Findings:
 
 
 def pid_of(analyst: RemoteAnalyst) -> int:
-    child = analyst._child
-    assert child is not None
-    pid = child._process.pid
+    process = analyst._server
+    assert process is not None
+    pid = process._process.pid
     assert pid is not None
     return pid
 
@@ -318,7 +318,7 @@ def test_columns_that_the_cache_cannot_take_are_mapped_there(
 
     found = whole(shared_process, session_of(job))
 
-    assert shared_process._is_here is False
+    assert shared_process._is_local is False
     assert sorted(found.lanes) == ["0", "1", "2", "3"]
     assert found.results["coll_call_num"].status == "ok"
 
@@ -327,7 +327,7 @@ def test_columns_in_memory_are_computed_here(shared_process: RemoteAnalyst) -> N
     found = whole(shared_process, session_of(full_job(Plan(ranks=2))))
 
     assert sorted(found.lanes) == ["0", "1"]
-    assert shared_process._is_here
+    assert shared_process._is_local
 
 
 def test_a_process_that_is_killed_is_told_and_started_again(
@@ -370,21 +370,21 @@ def test_a_question_waits_for_a_process_that_has_to_compute_anew(
     answers: list[Answered | None] = []
 
     def ask(fact: Fact) -> None:
-        if isinstance(fact, Trouble):
+        if isinstance(fact, Problem):
             asking.start()
 
     asking = threading.Thread(
         target=lambda: answers.append(own_process.answer(scene, DetailQuery(1, 0, 3)))
     )
-    child = own_process._child
-    assert child is not None
-    tell = child.tell
+    process = own_process._server
+    assert process is not None
+    send = process.send
 
-    def tell_and_die(order: Any, descriptor: int | None = None) -> None:
-        tell(order, descriptor)
+    def send_and_die(request: Any, descriptor: int | None = None) -> None:
+        send(request, descriptor)
         os.kill(pid_of(own_process), signal.SIGKILL)
 
-    child.tell = tell_and_die  # type: ignore[method-assign]
+    process.send = send_and_die  # type: ignore[method-assign]
     own_process.run(session, ask, never)
     asking.join(LONGEST_S)
 
@@ -413,9 +413,9 @@ def test_a_process_that_is_killed_again_and_again_is_given_up(
 SCRIPT = """
 import sys, time
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.engine.start_server import Started
+from ccltui.tui.engine.start_server import start_server
 if __name__ == "__main__":
-    started = Started.now(ExplorerOptions())
+    started = start_server(ExplorerOptions())
     print(started.process.pid, flush=True)
     time.sleep(600)
 """
@@ -464,8 +464,8 @@ def test_a_rank_that_is_told_anew_again_and_again_is_mapped_once(
         for number in range(1, 4):
             handed = hand_over(replace(job.ranks[0], label=f"{number}"))
             assert handed is not None
-            server._take(server_messages.NewRank(number, handed), None)
-            server._take(server_messages.NewJob(replace(job, ranks=()), (number,)), None)
+            server._handle(server_messages.AddRank(number, handed), None)
+            server._handle(server_messages.SetJob(replace(job, ranks=()), (number,)), None)
 
     assert mapped == [place.path]
     assert [rank.label for rank in server._ranks.values()] == ["3"]

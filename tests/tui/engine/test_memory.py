@@ -49,6 +49,6 @@ def test_giving_back_what_is_not_mapped_is_harmless() -> None:
     job = full_job(Plan())
     before = [trace.events["gpu"].start_ns.sum() for trace in job.ranks]
 
-    memory.give_back(job, heap=True)
+    memory.release_memory(job, heap=True)
 
     assert [trace.events["gpu"].start_ns.sum() for trace in job.ranks] == before
