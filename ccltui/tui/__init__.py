@@ -46,7 +46,8 @@ def run(path: str, *, options: ExplorerOptions) -> int:
         loop = asyncio.new_event_loop()
         code = app.run(mouse=options.mouse, loop=loop)
         loop.close()
-        app.tape.close()
+        if app.key_log is not None:
+            app.key_log.close()
     finally:
         processes.close()
     if app.broken_by is not None:

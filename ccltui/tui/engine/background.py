@@ -179,3 +179,8 @@ def _in_a_thread(options: ExplorerOptions) -> Analyst:
     from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (the screen paints before)
 
     return Analyst(options)
+
+
+def is_idle(app: App[Any]) -> bool:
+    """Whether no worker of an application runs or waits."""
+    return all(worker.is_finished for worker in app.workers)

@@ -11,8 +11,7 @@ from textual import events
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.app import Explorer
-from ccltui.tui.input.key_replay import event_of, stroke_of
-from ccltui.tui.input.recording import Header, Recorder, Stroke, read_recording
+from ccltui.tui.input.recording import Header, Recorder, Stroke, event_of, read_recording, stroke_of
 from ccltui.tui.state.view_state import Pane
 
 HEADER = '{"recording":1,"opened":"run","width":80,"height":24}\n'
@@ -120,7 +119,8 @@ async def run(app: Explorer, settle: Settle, *keys: str) -> Explorer:
             await pilot.pause(0.01)
             if keys or app.scene.said.startswith("replayed"):
                 break
-    app.tape.close()
+    if app.key_log is not None:
+        app.key_log.close()
     return app
 
 
