@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.queries import Query
 
 
-class Explorer(compat.PlainlyEnding, inherit_bindings=False):
+class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
     """Panes over one job, with one cursor."""
 
     CSS_PATH = "styles/explorer.tcss"
