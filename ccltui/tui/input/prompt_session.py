@@ -1,4 +1,4 @@
-"""A question that is being answered: keys change the text, and the view where it is previewed."""
+"""A question while it is being answered: keys change the text, and the view if it is previewed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a key led to: still asking, a view to show meanwhile, or the outcome."""
+    """State after a key: the question if it is still open, a view to preview, or the outcome."""
 
     asking: Asking | None = None
     state: ViewState | None = None
@@ -25,7 +25,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A question, the text so far, and the view to come back to."""
+    """A question, the text so far, and the view to restore when it is cancelled."""
 
     question: Question
     prompt: Prompt
@@ -33,16 +33,16 @@ class Asking:
 
     @classmethod
     def about(cls, question: Question, scene: Scene) -> Asking:
-        """Begin to ask."""
+        """Open a question."""
         start = question.start(scene)
         return cls(question, Prompt.asking(question.heading(start, scene), start), scene.state)
 
     def may_be_stroke(self) -> bool:
-        """Whether the next key may belong to a key of two strokes instead of the text."""
+        """Whether the next key may be the second of two strokes instead of text."""
         return bool(self.question.prefix) and not self.prompt.text
 
     def press(self, key: str, character: str | None, scene: Scene) -> Reply:
-        """The next key."""
+        """Return the state after a key."""
         scene = scene.with_state(self.before)
         options = self.question.options(self.prompt.text, scene)
         if key == "tab":
@@ -58,7 +58,7 @@ class Asking:
         return self._typed(typed, scene)
 
     def pasted(self, text: str, scene: Scene) -> Asking:
-        """Text that was pasted."""
+        """Return the question after text was pasted."""
         typed = self.prompt.insert(text)
         return self._typed(typed, scene.with_state(self.before)).asking or self
 
@@ -77,6 +77,6 @@ class Asking:
             return Reply(asking)
         try:
             found = self.question.answer(prompt.text, scene)
-        except GrammarError:  # not yet: it is still being typed
+        except GrammarError:  # no valid answer yet: it is still being typed
             return Reply(asking)
         return Reply(asking, found if isinstance(found, ViewState) else None)
