@@ -165,12 +165,12 @@ class ServerProcess:
         """Apply changes of findings, and put the reply into the inbox that waits for it."""
         if isinstance(reply, server_messages.FindingsChanged):
             self.findings = reply.changes.applied(self.findings)
-        with self._lock:
-            if isinstance(reply, server_messages.RankUnavailable):
+        if isinstance(reply, server_messages.RankUnavailable):
+            with self._lock:
                 for inbox in self._inboxes.values():
                     inbox.put(reply)
-                return
-            of_query = isinstance(reply, server_messages.QueryAnswered)
-            number = reply.number if of_query else reply.run
+            return
+        number = reply.number if isinstance(reply, server_messages.QueryAnswered) else reply.run
+        with self._lock:
             if number in self._inboxes:
                 self._inboxes[number].put(reply)

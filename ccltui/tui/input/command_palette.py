@@ -15,7 +15,7 @@ from ccltui.tui.chrome.chrome_lines import Line, cut
 from ccltui.tui.input.goto import goto
 from ccltui.tui.input.key_counts import MAX_COUNT
 from ccltui.tui.input.keymap import works_in
-from ccltui.tui.input.prompt_line import Prompt, Typed
+from ccltui.tui.input.prompt_line import Prompt, PromptEnd
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Pane, ViewState
 
@@ -73,9 +73,9 @@ class Commands:
         if key == "backspace" and not self.prompt.text:
             return None
         typed = self.prompt.press(key, character)
-        if typed is Typed.CANCELLED:
+        if typed is PromptEnd.CANCELLED:
             return None
-        if typed is Typed.ACCEPTED:
+        if typed is PromptEnd.ACCEPTED:
             return self._accepted(scene, bindings)
         return Commands(typed, self.row if typed.text == self.prompt.text else 0)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ccltui.tui.app import Explorer
     from ccltui.tui.display import Display
     from ccltui.tui.input.prompt_line import Prompt
-    from ccltui.tui.input.prompt_session import Asking
+    from ccltui.tui.input.prompt_session import PromptSession
     from ccltui.tui.input.prompts import Outcome
 
 
@@ -43,7 +43,7 @@ class Control:
         self._repaint_keys = keys_of(by_id("app.repaint"), app.options.keys)
         self.count = ""
         self.stroke = ""  # the first of two strokes, if it has no action of its own
-        self.asking: Asking | None = None
+        self.asking: PromptSession | None = None
         self.effects: dict[Effect, Callable[[], None]] = {
             Effect.CLEAR_WINDOW: self.clear_window,
             Effect.WINDOW_HERE: self._window_here,
@@ -158,7 +158,7 @@ class Control:
         elif after.state is not None:
             self._go(after.state, "find.goto")
 
-    def _type(self, asking: Asking, key: str, character: str | None) -> None:
+    def _type(self, asking: PromptSession, key: str, character: str | None) -> None:
         """Pass a key to the open prompt; apply its answer."""
         self.asking = None
         if asking.may_be_stroke() and self._press(key, asking.question.prefix):
@@ -190,7 +190,7 @@ class Control:
                 prompts,
             )
 
-            self.asking = prompt_session.Asking.about(prompts.OF[effect], self._scene)
+            self.asking = prompt_session.PromptSession.of(prompts.OF[effect], self._scene)
         else:
             self.effects[effect]()
 

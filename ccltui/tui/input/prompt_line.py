@@ -11,7 +11,7 @@ from ccltui.tui.chrome.chrome_lines import Line, cut
 _MARK = " > "
 
 
-class Typed(Enum):
+class PromptEnd(Enum):
     """How a prompt ends."""
 
     ACCEPTED = auto()
@@ -37,12 +37,12 @@ class Prompt:
         whole = self.text[: self.cursor] + text + self.text[self.cursor :]
         return Prompt(self.title, whole, self.cursor + len(text))
 
-    def press(self, key: str, character: str | None) -> Prompt | Typed:
+    def press(self, key: str, character: str | None) -> Prompt | PromptEnd:
         """Return the prompt after a key, or how it ended."""
         if key == "enter":
-            return Typed.ACCEPTED
+            return PromptEnd.ACCEPTED
         if key in ("escape", "ctrl+c"):
-            return Typed.CANCELLED
+            return PromptEnd.CANCELLED
         if character is not None and character.isprintable():
             return self.insert(character)
         return self._edited(key)
