@@ -51,17 +51,17 @@ def _relative_entries() -> set[str]:
     if not stated or sys.flags.ignore_environment:
         return set()
     entries = stated.split(os.pathsep)
-    kept = [entry for entry in entries if os.path.isabs(entry)]  # noqa: PTH117
-    left_out = {entry for entry in entries if entry not in kept}
-    if left_out and kept:
-        os.environ[_SEARCH_PATH] = os.pathsep.join(kept)
+    absolute = [entry for entry in entries if os.path.isabs(entry)]  # noqa: PTH117
+    left_out = {entry for entry in entries if entry not in absolute}
+    if left_out and absolute:
+        os.environ[_SEARCH_PATH] = os.pathsep.join(absolute)
     elif left_out:
         del os.environ[_SEARCH_PATH]
     here = _working_directory()
     if here is None:
         return left_out
     places = {os.path.normpath(os.path.join(here, entry)) for entry in left_out}  # noqa: PTH118
-    return left_out | places.difference(kept)
+    return left_out | places.difference(absolute)
 
 
 def _working_directory() -> str | None:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from ccltui.tui.options import ExplorerOptions
 
 
-FIRST: Final = "coll_call_num"
+FIRST_METRIC: Final = "coll_call_num"
 """The metric that needs least of a rank, so that a number is shown before any chart."""
-TRUST: Final = "straggler_lag"
+MATCHING_METRIC: Final = "straggler_lag"
 """The metric that shows whether matched collectives are reliable; computed before the others."""
-LOSSES: Final = "fix_first"
+SUMMARY_METRIC: Final = "fix_first"
 """The metric at the top of the Summary pane."""
 
 
@@ -49,7 +49,7 @@ class Analyst:
         self,
         options: ExplorerOptions,
         found: Callable[[], Mapping[str, Metric]] = of_traces,
-        first: Callable[[], Metric | None] = lambda: find(FIRST),
+        first: Callable[[], Metric | None] = lambda: find(FIRST_METRIC),
     ) -> None:
         self._options = options
         self._found = found
@@ -152,7 +152,7 @@ def stages(
     A stage that fails is left out; its error is raised after the last stage.
     """
     findings = replace(findings, metrics=found)
-    urgent = {FIRST: 0, TRUST: 1, LOSSES: 2}
+    urgent = {FIRST_METRIC: 0, MATCHING_METRIC: 1, SUMMARY_METRIC: 2}
     ordered = sorted(found, key=lambda metric: urgent.get(metric.name, len(urgent)))
     failed: list[Exception] = []
     for stage in (_with_lanes, _with_communicators):

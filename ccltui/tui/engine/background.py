@@ -125,7 +125,7 @@ class Background:
         )
 
     def _answer(self, scene: Scene, query: Query) -> None:
-        from ccltui.tui.state.queries import side_answer  # noqa: PLC0415  (the screen paints before)
+        from ccltui.tui.state.queries import side_answer  # noqa: PLC0415  (after the first paint)
         from ccltui.tui.state.side_tables import SideQuery  # noqa: PLC0415
 
         worker, analyst = get_current_worker(), self._analyst
@@ -176,7 +176,7 @@ class Background:
 
 def _in_a_thread(options: ExplorerOptions) -> Analyst:
     """Return an analyst that computes in this process."""
-    from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (the screen paints before)
+    from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (after the first paint)
 
     return Analyst(options)
 

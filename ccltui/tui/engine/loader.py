@@ -129,7 +129,7 @@ class EarlyProcesses:
 
     def analyst(self, options: ExplorerOptions) -> RemoteAnalyst:
         """Return the analyst that computes in the server process."""
-        from ccltui.tui.engine.client import RemoteAnalyst  # noqa: PLC0415  (the screen paints before)
+        from ccltui.tui.engine.client import RemoteAnalyst  # noqa: PLC0415  (after the first paint)
 
         return RemoteAnalyst(options, self._server)
 

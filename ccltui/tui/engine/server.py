@@ -89,9 +89,9 @@ class _Server:
         signal.signal(signal.SIGUSR1, self._raise_if_cancelled)
         threading.Thread(target=self._receive, daemon=True).start()
         from ccltui.metrics.registry import find  # noqa: PLC0415
-        from ccltui.tui.engine.analysis import FIRST, Analyst  # noqa: PLC0415  (ranks are received meanwhile)
+        from ccltui.tui.engine.analysis import FIRST_METRIC, Analyst  # noqa: PLC0415  (ranks are received meanwhile)
 
-        find(FIRST)
+        find(FIRST_METRIC)
         self._analyst = Analyst(self._options)
         while True:
             self._perform(self._tasks.get(), self._analyst)

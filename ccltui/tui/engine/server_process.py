@@ -50,7 +50,7 @@ class ServerProcess:
 
         Args:
             started: The process and the connection to it.
-            findings: What the explorer knows from an earlier process.
+            findings: Findings received from an earlier process.
             ended: Called by the receiving thread with the reason, as far as that is known, when
                 the process ends while no run or query waits for it, or ends by a defect.
         """
@@ -90,7 +90,7 @@ class ServerProcess:
         self.send(server_messages.SetJob(replace(job, ranks=()), numbers))
 
     def _send_rank(self, trace: RankTrace) -> tuple[int, RankTrace]:
-        from ccltui.parsers.ingest.rank_transfer import hand_over  # noqa: PLC0415  (the screen paints before)
+        from ccltui.parsers.ingest.rank_transfer import hand_over  # noqa: PLC0415  (after the first paint)
 
         handed, number = hand_over(trace), self.number()
         if handed is None or trace.place is None:

@@ -126,10 +126,10 @@ def _rank(
     action: Action, words: str, pane: Pane, bindings: Bindings
 ) -> tuple[bool, bool, bool, bool]:
     """Return a sort key: exact keys, actions of this pane, matching names, in this order."""
-    elsewhere = pane not in action.panes
+    is_elsewhere = pane not in action.panes
     exact = words in keys_of(action, bindings)
     named = action.id.startswith(words) or words in action.id.split(".")
-    return (not (exact and not elsewhere), elsewhere, not named, not exact)
+    return (not (exact and not is_elsewhere), is_elsewhere, not named, not exact)
 
 
 def _entry(action: Action, times: int, scene: Scene, bindings: Bindings) -> Entry:

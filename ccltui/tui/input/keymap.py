@@ -53,9 +53,9 @@ class Keymap:
         typed = f"{before} {key}" if before else key
         if typed in bound:
             return Pressed(action=bound[typed])
-        elsewhere = [other for other in Pane if typed in self._bound[other]]
-        if elsewhere:
-            return Pressed(problem=f"{shown(typed)} {works_in(elsewhere)}")
+        in_other_panes = [other for other in Pane if typed in self._bound[other]]
+        if in_other_panes:
+            return Pressed(problem=f"{shown(typed)} {works_in(in_other_panes)}")
         return Pressed(problem=f"{shown(typed)} is not a key here: ? lists them")
 
 

@@ -26,7 +26,7 @@ from ccltui.tui.terminal.screen_model import ScreenModel
 
 
 def can_shift() -> bool:
-    """Whether the terminal moves cells within a row: terminfo says so, and it is not GNU screen.
+    """Whether the terminal moves cells within a row: listed in terminfo, and not GNU screen.
 
     Where COLUMNS overrides the width, moved cells would not stop at the edge of the screen that
     Textual draws.
