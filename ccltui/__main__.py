@@ -21,7 +21,7 @@ def main() -> int:
     with SPLASH.shown(arguments):
         from ccltui import cli, process  # noqa: PLC0415  (slow: the frame of the screen is first)
 
-        status = process.run(SPLASH.behind(cli.run), arguments)
+        status = process.run(SPLASH.restoring_terminal(cli.run), arguments)
     return process.leave(status) if SPLASH.explored else status
 
 

@@ -1,4 +1,4 @@
-"""The boundary of the process: every way a command may end, as an exit status and one line."""
+"""Run a command and turn every way it may end into an exit status and one line on stderr."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Command = Callable[[Sequence[str]], int]
 
 
 def run(command: Command, arguments: Sequence[str]) -> int:
-    """Exit status of ``command``; what goes wrong is told in one line, never as a traceback.
+    """Return the exit status of ``command``; print an error as one line, without a traceback.
 
     ``--debug`` among the arguments adds the traceback.
     """
@@ -29,14 +29,15 @@ def run(command: Command, arguments: Sequence[str]) -> int:
         return exit_codes.BROKEN_PIPE
     except OSError as error:  # a full disk, met again by the flush
         _discard_stdout()
-        return status if status == exit_codes.INPUT else _tell(error)  # it was told
+        return status if status == exit_codes.INPUT else _report(error)  # INPUT: already printed
     return status
 
 
 def leave(status: int) -> int:
-    """End at once where threads still compute what nobody will see, else hand the status back.
+    """Return the status, or end the process at once while other threads are still running.
 
-    Python would wait for them, and a metric of a large job takes its time.
+    Python would wait for these threads, whose results are no longer needed; a metric of a large
+    job takes long.
     """
     if threading.active_count() == 1:
         return status
@@ -63,10 +64,11 @@ def _guarded(command: Command, arguments: Sequence[str]) -> int:
     except Exception as error:
         if "--debug" in arguments:
             tell_traceback()
-        return _tell(error)
+        return _report(error)
 
 
-def _tell(error: Exception) -> int:
+def _report(error: Exception) -> int:
+    """Print an error as one line; return its exit status."""
     # Imported here: a command line that is only asked for its help reads no trace.
     from ccltui.parsers.errors import GrammarError, TraceError  # noqa: PLC0415
 
@@ -85,7 +87,7 @@ def _tell(error: Exception) -> int:
 
 
 def _discard_stdout() -> None:
-    """Let the interpreter's last flush succeed although nobody reads."""
+    """Redirect stdout to /dev/null, so that the interpreter's last flush succeeds."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)

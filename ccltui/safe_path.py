@@ -1,13 +1,13 @@
-"""Take the working directory off the paths on which Python looks for modules, here and in children.
+"""Remove the working directory from the module search path, in this process and its children.
 
-It is often a directory of traces, which somebody else may have written: a ``threading.py`` that
-lies there must never run. Python puts it first on the path of ``python -m`` and ``python -c``, and
+It is often a directory of traces, which somebody else may have written: a ``threading.py`` in it
+must never run. Python puts it first on the path of ``python -m`` and ``python -c``, and
 multiprocessing starts its children by the latter.
 
-Nothing is imported here but what the interpreter holds already: an import would look in the
-working directory. What Python itself imports before any code of ours cannot be prevented here:
-``./ccltui`` by ``python -m ccltui``, and start-up modules like ``sitecustomize`` where an entry of
-PYTHONPATH is empty or relative. ``python -P -m ccltui`` and absolute entries prevent both.
+This module imports only what the interpreter has imported already: an import would search the
+working directory. What Python itself imports before any code of this package cannot be prevented
+here: ``./ccltui`` by ``python -m ccltui``, and start-up modules like ``sitecustomize`` where an
+entry of PYTHONPATH is empty or relative. ``python -P -m ccltui`` and absolute entries prevent both.
 """
 
 import os
@@ -20,7 +20,7 @@ _SEARCH_PATH = "PYTHONPATH"
 def leave_working_directory() -> None:
     """Import nothing from the working directory from now on, nor in any process started later.
 
-    Absolute entries of PYTHONPATH stay, because users name there what they have installed.
+    Absolute entries of PYTHONPATH stay, because users list there what they have installed.
     """
     os.environ[_SAFE_PATH] = "1"
     unwanted = {"", os.curdir, *_relative_entries()}
@@ -37,29 +37,31 @@ def leave_working_directory() -> None:
 
 
 def require_safe_children() -> None:
-    """Start this command anew where its children would heed no variable of the environment."""
+    """Restart this command with ``-P`` where children would ignore environment variables."""
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         os.execv(sys.executable, [sys.executable, "-P", *sys.orig_argv[1:]])
 
 
 def _relative_entries() -> set[str]:
-    """What relative entries of PYTHONPATH have put on the path; children get the others."""
+    """Return the path entries of relative entries of PYTHONPATH; leave only the others to children.
+
+    The entries are returned as they are written and as the absolute paths Python makes of them.
+    """
     stated = os.environ.get(_SEARCH_PATH, "")
     if not stated or sys.flags.ignore_environment:
         return set()
     entries = stated.split(os.pathsep)
-    kept = [entry for entry in entries if os.path.isabs(entry)]  # noqa: PTH117
-    left_out = {entry for entry in entries if entry not in kept}
-    if left_out and kept:
-        os.environ[_SEARCH_PATH] = os.pathsep.join(kept)
+    absolute = [entry for entry in entries if os.path.isabs(entry)]  # noqa: PTH117
+    left_out = {entry for entry in entries if entry not in absolute}
+    if left_out and absolute:
+        os.environ[_SEARCH_PATH] = os.pathsep.join(absolute)
     elif left_out:
         del os.environ[_SEARCH_PATH]
     here = _working_directory()
     if here is None:
         return left_out
-    # Python has made them absolute.
     places = {os.path.normpath(os.path.join(here, entry)) for entry in left_out}  # noqa: PTH118
-    return left_out | places.difference(kept)
+    return left_out | places.difference(absolute)
 
 
 def _working_directory() -> str | None:

@@ -1,8 +1,8 @@
-"""The frame of the explorer before anything heavy is imported, in plain escape sequences.
+"""Draw the frame of the explorer in plain escape sequences before Textual is imported.
 
 Textual takes ten times as long to import as Python takes to start. Until it paints, the user sees
-the title and the panes where they will be, keys are not echoed, and a signal still gives the
-terminal back. No colours: nothing is known of the terminal yet.
+the title and the panes in their final places, keys are not echoed, and a signal still restores the
+terminal. There are no colours, because nothing is known of the terminal yet.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Splash:
-    """What is on the terminal before the explorer is; made and ended by one process."""
+    """The frame on the terminal until the explorer paints; made and ended by one process."""
 
     def __init__(self) -> None:
         self._attributes: Attributes | None = None
         self._shown = False
         self.explored = False
-        """Whether the explorer has been on the terminal."""
+        """Whether the explorer has taken over the terminal."""
 
     @contextmanager
     def shown(self, arguments: Sequence[str]) -> Iterator[None]:
-        """Show the frame if these arguments open the explorer; the terminal is as before after."""
+        """Show the frame if these arguments open the explorer; restore the terminal at the end."""
         if opens_explorer(arguments):
             self._start(arguments)
         try:
@@ -54,8 +54,11 @@ class Splash:
         finally:
             self._stop()
 
-    def behind(self, command: Command) -> Command:
-        """The command, with the terminal as it was when it ends: what is told then can be read."""
+    def restoring_terminal(self, command: Command) -> Command:
+        """Return the command, which restores the terminal when it ends.
+
+        So its last messages stay readable.
+        """
 
         def run(arguments: Sequence[str]) -> int:
             try:
@@ -65,17 +68,17 @@ class Splash:
 
         return run
 
-    def hand_over(self) -> None:
-        """The explorer has the terminal from here on, and gives it back."""
+    def release_terminal(self) -> None:
+        """Leave the terminal to the explorer, which restores it."""
         self._shown = False
         self.explored = True
-        gc.freeze()  # what was imported stays: no collection has to walk it again
+        gc.freeze()  # imported objects stay: no collection has to visit them again
         gc.enable()
 
     def _start(self, arguments: Sequence[str]) -> None:
         try:
             width, height = os.get_terminal_size(1)
-            if not width:  # a terminal that was never told its size
+            if not width:  # a terminal without a size
                 return
             self._attributes = termios.tcgetattr(0)
             quiet = termios.tcgetattr(0)
@@ -86,7 +89,7 @@ class Splash:
         for number in _ENDING:
             signal.signal(number, _leave)
         self._shown = True
-        gc.disable()  # imports make a hundred thousand objects, and all of them stay
+        gc.disable()  # imports make a hundred thousand objects, all of which stay
         sys.stdout.write(_ENTER + frame(arguments, width, height))
         sys.stdout.flush()
 
@@ -104,7 +107,7 @@ class Splash:
 
 
 SPLASH: Final = Splash()
-"""That of this process: there is one terminal."""
+"""The splash of this process: there is one terminal."""
 
 
 def _leave(number: int, _: FrameType | None) -> None:
@@ -122,7 +125,7 @@ def opens_explorer(arguments: Sequence[str]) -> bool:
 
 
 def _name(arguments: Sequence[str]) -> str:
-    """The path to open where it is certain: the first word, or the last after options."""
+    """Return the name of the path to open: the first word, or the last; empty if none exists."""
     for word in (arguments[0], arguments[-1]):
         if not word.startswith("-") and os.path.exists(word):  # noqa: PTH110  (pathlib is slow)
             return os.path.basename(os.path.normpath(word)) or word  # noqa: PTH119
@@ -130,13 +133,13 @@ def _name(arguments: Sequence[str]) -> str:
 
 
 def frame(arguments: Sequence[str], width: int, height: int) -> str:
-    """The first two lines of the explorer as it opens, and how to leave at the bottom."""
+    """Return the first two lines of the explorer as it opens, and at the bottom how to quit."""
     title, tabs = frame_lines(_name(arguments), width)
     return f"\x1b[1;1H\x1b[1m{title}\x1b[m\x1b[2;1H{tabs}\x1b[{max(height, 2)};1H ctrl+c quits"
 
 
 def frame_lines(name: str, width: int) -> tuple[str, str]:
-    """Title and panes in exactly ``width`` cells."""
+    """Return the lines of title and panes, in exactly ``width`` cells each."""
     right = " opening "
     title = f" ccltui {fit_middle(name, width // 3)}"[: max(width - len(right), 0)]
     tabs = " "

@@ -29,9 +29,9 @@ def run(path: str, *, options: ExplorerOptions) -> int:
     Raises what broke the explorer, once the terminal is as it was.
     """
     prepare_environment(options)
-    from ccltui.tui.engine.loader import HeadStart  # noqa: PLC0415
+    from ccltui.tui.engine.loader import EarlyProcesses  # noqa: PLC0415
 
-    head_start = HeadStart(options)
+    processes = EarlyProcesses(options)
     from ccltui.tui.terminal.lean_import import import_textual  # noqa: PLC0415  (slow: processes start meanwhile)
 
     import_textual()
@@ -41,14 +41,15 @@ def run(path: str, *, options: ExplorerOptions) -> int:
 
     sys.setswitchinterval(_SWITCH_S)
     try:
-        app = Explorer(path, options, _driver(options), head_start.load, head_start.analyst)
+        app = Explorer(path, options, _driver(options), processes.load, processes.analyst)
         # A loop of our own: asyncio.run waits for threads, and these compute what nobody sees.
         loop = asyncio.new_event_loop()
         code = app.run(mouse=options.mouse, loop=loop)
         loop.close()
-        app.tape.close()
+        if app.key_log is not None:
+            app.key_log.close()
     finally:
-        head_start.close()
+        processes.close()
     if app.broken_by is not None:
         raise app.broken_by
     return app.return_code or 0 if code is None else code

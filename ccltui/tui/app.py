@@ -17,11 +17,10 @@ from textual.worker import Worker, WorkerState
 from ccltui.splash import SPLASH
 from ccltui.tui.chrome.theme import Appearance
 from ccltui.tui.display import Display
-from ccltui.tui.engine.app_messages import Report
-from ccltui.tui.engine.background import LOADING, Background, MakeAnalyst
+from ccltui.tui.engine.app_messages import FactPosted
+from ccltui.tui.engine.background import LOADING, Background, MakeAnalyst, is_idle
 from ccltui.tui.engine.loader import Load, run_load
 from ccltui.tui.engine.messages import STOPPING, Fact, JobOpened, OpenFailed
-from ccltui.tui.input.recorder import Tape, is_idle
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
@@ -30,10 +29,11 @@ from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
     from ccltui.tui.input.control import Control
+    from ccltui.tui.input.recording import KeyLog
     from ccltui.tui.state.queries import Query
 
 
-class Explorer(compat.PlainlyEnding, inherit_bindings=False):
+class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
     """Panes over one job, with one cursor."""
 
     CSS_PATH = "styles/explorer.tcss"
@@ -55,7 +55,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         look = appearance.for_terminal(self.console.color_system)
         self._look = look
         self._front = Display(self, look)
-        self.tape = Tape(self, options, path)
+        self.key_log = self._open_key_log(path, options)
         self.options = options
         session = Session(path, filter=Filter(options.window, options.steps, options.ranks))
         self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys)
@@ -75,13 +75,26 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Paint the skeleton first, then look at the directory."""
-        SPLASH.hand_over()
+        SPLASH.release_terminal()
         self.app_resume_signal.subscribe(self, lambda _: self.repaint())
         compat.leave_on_termination(self)
         self.screen.styles.background = self._look.ground
         self._show()
         self.call_after_refresh(self._begin)
-        self.tape.begin(self._is_busy, self._say)
+        if self.key_log is not None:
+            self.key_log.start_replay(self, self._is_busy, self._say)
+
+    def _open_key_log(self, path: str, options: ExplorerOptions) -> KeyLog | None:
+        """Open what is recorded to or replayed from; None, as mostly, without either."""
+        if options.record is None and options.replay is None:
+            return None
+        from ccltui.tui.input.recording import KeyLog  # noqa: PLC0415  (rare)
+
+        return KeyLog.opened(self, options, path)
+
+    def _record(self, event: events.Event) -> None:
+        if self.key_log is not None:
+            self.key_log.record(event)
 
     def _begin(self) -> None:
         self._background.start_loading(self.scene.session.path, self.options)
@@ -97,7 +110,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         self._show()
 
     def _post(self, fact: Fact) -> None:
-        self.post_message(Report(fact))
+        self.post_message(FactPosted(fact))
 
     # Facts from workers
 
@@ -112,7 +125,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
                 self.scene = replace(self.scene, notice=problem)
                 self._show()
 
-    def on_report(self, message: Report) -> None:
+    def on_fact_posted(self, message: FactPosted) -> None:
         """Make the next scene of a fact, and show it."""
         from ccltui.tui.reducer import scene_after  # noqa: PLC0415  (the screen paints before)
 
@@ -135,14 +148,14 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         """Do what a key means."""
         event.stop()
         event.prevent_default()
-        self.tape.took(event)
+        self._record(event)
         self.control.key(event)
         self._show()
         self._background.tidy(lambda: self.scene.session)
 
     def on_mouse_down(self, event: events.MouseEvent) -> None:
         """Do what the mouse means."""
-        self.tape.took(event)
+        self._record(event)
         if self.control.mouse(event):
             self._show()
 
@@ -150,7 +163,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
 
     def on_paste(self, event: events.Paste) -> None:
         """Take pasted text."""
-        self.tape.took(event)
+        self._record(event)
         self.control.paste(event.text)
         self._show()
 

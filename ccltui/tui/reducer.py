@@ -10,7 +10,7 @@ from ccltui.tui.engine.messages import (
     Fact,
     FindingsReady,
     JobOpened,
-    Trouble,
+    Problem,
     after,
 )
 from ccltui.tui.state import side_tables
@@ -23,10 +23,10 @@ def scene_after(scene: Scene, fact: Fact) -> Scene:
     """The scene that follows from a fact."""
     if isinstance(fact, FindingsReady):
         return _adopted(scene, fact.findings)
-    if isinstance(fact, Trouble):
+    if isinstance(fact, Problem):
         return replace(scene, notice=fact.problem)
     if isinstance(fact, Exported):
-        return replace(scene, said=fact.said, notice=fact.problem)
+        return replace(scene, said=fact.message, notice=fact.problem)
     if isinstance(fact, Answered):
         return answered(scene, fact)
     scene = replace(scene, session=after(scene.session, fact))

@@ -1,13 +1,18 @@
-"""Work that would hold up the keys, done by a process of its own."""
+"""Run work that would delay the keys in a process of its own, which cancelling ends.
+
+A ``ProcessPoolExecutor`` cannot end work that has begun, and ``multiprocessing.Pool`` does not
+notice that a worker has died: a process and a pipe do both.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Final, TypeVar, cast
 
+from ccltui.parsers.ingest.rank_worker import deaf_to_interrupts
+from ccltui.parsers.ingest.worker_pool import starting
 from ccltui.tui.terminal import compat
 
 T = TypeVar("T")
@@ -15,37 +20,38 @@ T = TypeVar("T")
 _POLL_S: Final = 0.1
 
 
-def made_elsewhere(make: Callable[[], T], cancelled: Callable[[], bool]) -> T | None:
-    """What ``make`` returns in a spawned process; None once cancelled, and the process ends.
+def run_in_process(make: Callable[[], T], cancelled: Callable[[], bool]) -> T | None:
+    """Return what ``make`` returns in a spawned process; None once cancelled.
 
-    Raises what ``make`` raises, RuntimeError where the process ends before it is done.
+    Raises:
+        RuntimeError: The process ended before it was done.
+        Exception: Any exception that ``make`` raises.
     """
     compat.prepare_for_processes()
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_make, args=(make, theirs), daemon=True)
-    process.start()
-    theirs.close()
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_make, args=(make, sender), daemon=True)
+    with sender, starting():
+        process.start()
     try:
-        while not ours.poll(_POLL_S):
+        while not receiver.poll(_POLL_S):
             if cancelled():
                 return None
-        made = ours.recv()
+        made = receiver.recv()
     except EOFError:
         raise RuntimeError("the process that reads has ended early") from None
     finally:
         process.terminate()
         process.join()
-        ours.close()
+        receiver.close()
     if isinstance(made, Exception):
         raise made
     return cast("T", made)
 
 
-def _make(make: Callable[[], object], connection: Connection) -> None:
-    # ctrl+c reaches the whole process group: it is the explorer's to answer.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _make(make: Callable[[], object], sender: Connection) -> None:
+    deaf_to_interrupts()
     try:
-        connection.send(make())
-    except Exception as error:  # told by the explorer, which has the screen
-        connection.send(error)
+        sender.send(make())
+    except Exception as error:  # raised again in the explorer, which has the screen
+        sender.send(error)

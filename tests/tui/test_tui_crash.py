@@ -130,7 +130,7 @@ from ccltui import __main__
 from ccltui.tui.engine import loader
 def endless(*_, **__):
     time.sleep(300)
-loader.HeadStart.load = endless
+loader.EarlyProcesses.load = endless
 sys.exit(__main__.main())
 """
     (tmp_path / "run").mkdir()

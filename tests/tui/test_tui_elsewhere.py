@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from ccltui.tui.subprocess_task import made_elsewhere
+from ccltui.tui.subprocess_task import run_in_process
 
 
 def never() -> bool:
@@ -16,15 +16,15 @@ def never() -> bool:
 
 
 def test_the_answer_and_the_error_come_back() -> None:
-    assert made_elsewhere(partial(divmod, 7, 2), never) == (3, 1)
+    assert run_in_process(partial(divmod, 7, 2), never) == (3, 1)
     with pytest.raises(ZeroDivisionError):
-        made_elsewhere(partial(divmod, 7, 0), never)
+        run_in_process(partial(divmod, 7, 0), never)
 
 
 def test_a_process_that_dies_is_told() -> None:
     with pytest.raises(RuntimeError, match="has ended early"):
-        made_elsewhere(partial(os._exit, 3), never)
+        run_in_process(partial(os._exit, 3), never)
 
 
 def test_nothing_once_cancelled() -> None:
-    assert made_elsewhere(partial(time.sleep, 3600), lambda: True) is None
+    assert run_in_process(partial(time.sleep, 3600), lambda: True) is None

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from ccltui.tui.actions.action import Action, Effect
 from ccltui.tui.actions.action_list import ACTIONS, by_id
 from ccltui.tui.app import Explorer
-from ccltui.tui.input.recorder import is_idle
+from ccltui.tui.engine.background import is_idle
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Pane
 

@@ -28,11 +28,8 @@ def said_by(code: str) -> str:
             [
                 f"ccltui.tui.{name}"
                 for name in (
-                    "actions.action_list",
-                    "input.control",
-                    "moves.view_moves",
-                    "state.queries",
-                    "chrome.status_lines",
+                    *("actions.action_list", "input.control", "moves.view_moves"),
+                    *("state.queries", "chrome.status_lines", "input.recording"),
                 )
             ],
         ),
@@ -75,9 +72,9 @@ print(sys.modules["ssl"] is ssl, textual.app.Provider is Provider)
 
 def test_a_textual_that_asks_for_more_of_the_palette_is_imported_whole() -> None:
     code = """\
-from ccltui.tui.terminal import lean_import
-lean_import._PALETTE = lean_import._PALETTE[:-1]
-lean_import.import_textual()
+from ccltui.tui.terminal import lean_import as lean
+lean._PALETTE = lean._PALETTE[:-1]
+lean.import_textual()
 import textual.app
 print(textual.app.CommandPalette.__module__)
 """
@@ -89,10 +86,10 @@ def test_before_a_trace_is_known_the_key_line_names_what_needs_none() -> None:
     code = """\
 import sys
 import ccltui.tui.app
-from ccltui.tui.chrome import chrome_lines
+from ccltui.tui.chrome import chrome_lines as lines
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-text = "".join(text for text, _ in chrome_lines.keys(Scene(Session("run")), 80))
+text = "".join(text for text, _ in lines.keys(Scene(Session("run")), 80))
 print(text.split(), "ccltui.tui.actions.action_list" in sys.modules)
 """
 

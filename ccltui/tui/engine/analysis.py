@@ -1,6 +1,6 @@
-"""From a job to what the panes show: lanes, communicators and metric results, stage by stage.
+"""Compute what the panes show of a job, in stages: lanes, communicators, metric results.
 
-Runs in a thread. All numbers come from the metrics' view of the job.
+Runs in a thread or in the server process. All numbers come from the metrics' view of the job.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from ccltui.tui.options import ExplorerOptions
 
 
-FIRST: Final = "coll_call_num"
-"""The metric that needs least of a rank, so that a number is there before anything is drawn."""
-TRUST: Final = "straggler_lag"
-"""The metric that tells whether matched collectives can be believed: computed before others."""
-LOSSES: Final = "fix_first"
-"""What Summary begins with."""
+FIRST_METRIC: Final = "coll_call_num"
+"""The metric that needs least of a rank, so that a number is shown before any chart."""
+MATCHING_METRIC: Final = "straggler_lag"
+"""The metric that shows whether matched collectives are reliable; computed before the others."""
+SUMMARY_METRIC: Final = "fix_first"
+"""The metric at the top of the Summary pane."""
 
 
 class Analyst:
-    """Computes findings, one session at a time; what a newer session can keep is kept."""
+    """Computes findings for one session at a time; a newer session reuses what stays valid."""
 
     def __init__(
         self,
         options: ExplorerOptions,
         found: Callable[[], Mapping[str, Metric]] = of_traces,
-        first: Callable[[], Metric | None] = lambda: find(FIRST),
+        first: Callable[[], Metric | None] = lambda: find(FIRST_METRIC),
     ) -> None:
         self._options = options
         self._found = found
@@ -61,23 +61,23 @@ class Analyst:
         self._began = False
 
     def answer(self, scene: Scene, query: Query) -> Answered | None:
-        """What a pane asks about the scene; None when the scene is no longer the newest."""
-        from ccltui.tui.engine import query_answers  # noqa: PLC0415  (a number comes before)
+        """Answer a pane's query about the scene; None when the scene is no longer the newest."""
+        from ccltui.tui.engine import query_answers  # noqa: PLC0415  (a first number is posted before)
 
         ready = self._ready
         if ready is None or ready[0] != scene.findings.generation:
             return None
         return query_answers.answer(ready[1], scene, query)
 
-    def reply(self, generation: int, query: Query) -> Answered | None:
-        """As `answer`, about what was last told if that is of this generation."""
+    def answer_newest(self, generation: int, query: Query) -> Answered | None:
+        """Answer a query about the newest findings; None when they are of another generation."""
         findings = self._findings
         if findings.generation != generation:
             return None
         return self.answer(Scene(Session(""), findings=findings), query)
 
-    def look(self, session: Session) -> None:
-        """Be ready to answer about a session whose findings somebody has already."""
+    def prepare(self, session: Session) -> None:
+        """Prepare to answer queries about a session, without computing its metrics."""
         if session.job is None:
             return
         with self._lock:
@@ -86,28 +86,30 @@ class Analyst:
             for found in stages(self._view, session.filter, findings, ()):
                 self._findings = found
             self._ready = session.generation, self._view
-            memory.give_back(session.job, heap=True)
+            memory.release_memory(session.job, heap=True)
 
     def run(
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
     ) -> bool:
-        """Tell the findings of a session as they come, until they are complete or stale.
+        """Post the findings of a session after each stage, until they are complete or cancelled.
 
-        False where only the first number is told: ranks that come at once are drawn at once.
+        Returns:
+            False if only the first number was posted, while more ranks are loading; the caller
+            runs again, so that ranks that are loaded together are also drawn together.
         """
         with self._lock:  # a run that is being cancelled ends first: never two at a time
             if session.job is None or cancelled():
                 return True
             if self._view is not None and self._view.job.capture != session.job.capture:
-                self._findings, self._began = Findings(), False  # nothing of another is to be seen
+                self._findings, self._began = Findings(), False  # show nothing of another capture
             self._view = View(session.job, self._chosen(session.filter), previous=self._view)
             self._ready = session.generation, self._view
             start = replace(self._findings, generation=session.generation, complete=False)
             if not session.accepts(self._findings.generation):
-                start = replace(start, results={})  # numbers of another window are wrong here
+                start = replace(start, results={})  # of another window
             began, self._began = self._began, True
             if not began:
-                start = self._tell_first(start, post)
+                start = self._post_first(start, post)
                 if session.ranks_loaded < session.ranks_expected:
                     return False
             found = tuple(self._found().values())
@@ -115,14 +117,14 @@ class Analyst:
                 self._findings = findings
                 if findings.complete:
                     self._view.forget_details()
-                memory.give_back(session.job, heap=findings.complete)
+                memory.release_memory(session.job, heap=findings.complete)
                 if cancelled():
                     return True
                 post(FindingsReady(findings))
         return True
 
-    def _tell_first(self, findings: Findings, post: Callable[[Fact], object]) -> Findings:
-        """A first number, before all other metrics are even imported."""
+    def _post_first(self, findings: Findings, post: Callable[[Fact], object]) -> Findings:
+        """Post a first number, before any other metric is imported."""
         first = self._first()
         if first is not None and self._view is not None:
             findings = _with_result(replace(findings, metrics=(first,)), first, self._view)
@@ -145,12 +147,12 @@ class Analyst:
 def stages(
     view: View, chosen: Filter, findings: Findings, found: tuple[Metric, ...]
 ) -> Iterator[Findings]:
-    """Findings growing: lanes, then collectives, then one metric after another.
+    """Yield findings with more in each: lanes, then communicators, then one metric after another.
 
-    What fails is left out, and raised when all else is told.
+    A stage that fails is left out; its error is raised after the last stage.
     """
     findings = replace(findings, metrics=found)
-    urgent = {FIRST: 0, TRUST: 1, LOSSES: 2}
+    urgent = {FIRST_METRIC: 0, MATCHING_METRIC: 1, SUMMARY_METRIC: 2}
     ordered = sorted(found, key=lambda metric: urgent.get(metric.name, len(urgent)))
     failed: list[Exception] = []
     for stage in (_with_lanes, _with_communicators):

@@ -1,4 +1,4 @@
-"""The message that carries facts to the application."""
+"""The Textual message that carries facts from workers to the application."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from textual.message import Message
 from ccltui.tui.engine.messages import Fact, LoadProgress
 
 
-class Report(Message, bubble=False):
-    """Carries a fact from a worker to the application; a newer progress replaces an older."""
+class FactPosted(Message, bubble=False):
+    """A fact from a worker; newer progress replaces older progress that is still queued."""
 
     def __init__(self, fact: Fact, load: int = 0) -> None:
-        """``load``: the number of the load that tells it, where it is about loading."""
+        """Make a message.
+
+        Args:
+            fact: What the worker posts.
+            load: Number of the load that posts it, 0 where it is not about loading.
+        """
         super().__init__()
         self.fact = fact
         self.load = load
@@ -19,7 +24,7 @@ class Report(Message, bubble=False):
     def can_replace(self, message: Message) -> bool:
         """Whether ``message``, still queued, may be dropped for this one."""
         return (
-            isinstance(message, Report)
+            isinstance(message, FactPosted)
             and isinstance(self.fact, LoadProgress)
             and isinstance(message.fact, LoadProgress)
         )

@@ -1,7 +1,7 @@
-"""Objects with large arrays for another process: the arrays lie in a file that it maps.
+"""Send objects with large arrays to another process, which maps the arrays from a file.
 
-The file has no name, so nothing is left behind however a process ends. Pages that are mapped
-count as the memory of whoever looked at them until :func:`let_go` gives them back.
+The file has no name, so nothing is left behind however a process ends. Mapped pages count as
+memory of each process that has read them, until :func:`release_pages` returns them to the kernel.
 """
 
 from __future__ import annotations
@@ -23,14 +23,21 @@ if TYPE_CHECKING:
 _LARGE_BYTES: Final = 4096
 _ALIGNED: Final = 64
 _mapped: weakref.WeakSet[FileMapping] = weakref.WeakSet()
-_listing: Final = threading.Lock()
+_mapped_lock: Final = threading.Lock()
 
 
 def pack(thing: object, refer: Callable[[object], object]) -> tuple[bytes, IO[bytes] | None]:
-    """The object as bytes, and the file of its arrays where it has large ones.
+    """Serialise an object.
 
-    What ``refer`` gives another name than None travels as that name. Raises OSError where there
-    is no room for the file.
+    Args:
+        thing: Any object that can be pickled.
+        refer: Returns a reference that is sent instead of an object, None for one sent whole.
+
+    Returns:
+        The object as bytes, and the file of its arrays of at least 4096 bytes, None without any.
+
+    Raises:
+        OSError: There is no room for the file.
     """
     buffers: list[memoryview] = []
 
@@ -68,7 +75,7 @@ def _file_of(buffers: list[memoryview], spans: list[tuple[int, int]], size: int)
 def _filled(
     file: IO[bytes], buffers: list[memoryview], spans: list[tuple[int, int]], size: int
 ) -> IO[bytes]:
-    """The file with all buffers in it; closed where that fails."""
+    """Return the file with all buffers written to it; close it if that fails."""
     with contextlib.ExitStack() as stack:
         stack.callback(file.close)
         for (offset, length), buffer in zip(spans, buffers, strict=True):
@@ -80,10 +87,14 @@ def _filled(
     return file
 
 
-def unpack(
-    data: bytes | bytearray, descriptor: int | None, resolve: Callable[[Any], object]
-) -> Any:
-    """The object, its large arrays read-only views of the mapped file."""
+def unpack(data: bytes, descriptor: int | None, resolve: Callable[[Any], object]) -> Any:
+    """Return the object; its large arrays are read-only views of the mapped file.
+
+    Args:
+        data: Bytes of :func:`pack`.
+        descriptor: The open file of the arrays, None without any.
+        resolve: Returns the object of a reference.
+    """
     stream = io.BytesIO(data)
     size, spans = pickle.load(stream)
     buffers: list[memoryview] = []
@@ -93,7 +104,7 @@ def unpack(
         array = map_file(descriptor, size)
         mapped = mapping_of(array)
         if mapped is not None:
-            with _listing:
+            with _mapped_lock:
                 _mapped.add(mapped)
         whole = array.data
         buffers = [whole[offset : offset + length] for offset, length in spans]
@@ -105,9 +116,9 @@ def unpack(
     return Unpickler(stream, buffers=buffers).load()
 
 
-def let_go() -> None:
-    """Give back the memory of all mapped arrays; they are there again when they are looked at."""
-    with _listing:
+def release_pages() -> None:
+    """Release the memory of all mapped arrays; the next access reads them from the file again."""
+    with _mapped_lock:
         known = list(_mapped)
     for mapped in known:
         mapped.madvise(mmap.MADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""What runs beside the screen: one thread that loads, one that computes."""
+"""Threads beside the screen: one that loads, one that computes, one for each kind of query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.worker import Worker, get_current_worker
 
-from ccltui.tui.engine.app_messages import Report
+from ccltui.tui.engine.app_messages import FactPosted
 from ccltui.tui.engine.loader import Load
 from ccltui.tui.engine.messages import Exported, Fact
 from ccltui.tui.options import ExplorerOptions
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 MakeAnalyst = Callable[[ExplorerOptions], "Analyst | RemoteAnalyst"]
 LOADING = "load"
 _SETTLE_S = 0.2
-_REST = 3
-"""While ranks pour in: pause at least so long, and so many times as long as it took."""
+_SETTLE_FACTOR = 3
+"""While ranks are loading, pause `_SETTLE_S` before the next analysis, and at least so many times
+the duration of the last."""
 _AT_ONCE_S = 0.001
 _TIDY_S = 2.0
-"""So long after a key what was looked at is given back, as far as a file holds it."""
+"""Seconds from a key until memory that was mapped from a file is released."""
 
 
 class Background:
-    """Workers of an application; they post facts and touch nothing else."""
+    """Workers of an application. They post facts and change nothing else."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class Background:
         self._post = post
         self._loading: Worker[None] | None = None
         self.loads = 0
-        """How often loading began: what an earlier load tells is stale."""
+        """How often loading has begun; facts of an earlier load are stale."""
         self._analyst: Analyst | RemoteAnalyst | None = None
         self._making = threading.Lock()
         self._settling = False
@@ -64,7 +65,7 @@ class Background:
         return self._settling
 
     def start_loading(self, path: str, options: ExplorerOptions) -> None:
-        """Open a path in a thread; a load that still goes on ends."""
+        """Open a path in a thread; a load that is still running ends."""
         self.stop_loading()
         self.loads += 1
         number = self.loads
@@ -80,12 +81,12 @@ class Background:
         compat.prepare_for_processes()
 
         def post(fact: Fact) -> None:
-            self._app.post_message(Report(fact, number))
+            self._app.post_message(FactPosted(fact, number))
 
         self._load(path, options, post, lambda: worker.is_cancelled)
 
     def stop_loading(self) -> bool:
-        """Ask the loading thread to end; whether there was anything to stop."""
+        """Cancel the loading thread; return whether one was running."""
         loading = self._loading
         if loading is None or loading.is_finished or loading.is_cancelled:
             return False
@@ -93,15 +94,15 @@ class Background:
         return True
 
     def analyse(self, session: Callable[[], Session]) -> None:
-        """Compute for the session as it will be in a moment: what comes at once counts once."""
+        """Compute findings for the session after a short delay, once for changes within it."""
         if not self._settling:
             self._settling = True
-            pouring = session().busy and self._analyst is not None
-            delay = max(_SETTLE_S, _REST * self._last_s) if pouring else _AT_ONCE_S
+            loading = session().busy and self._analyst is not None
+            delay = max(_SETTLE_S, _SETTLE_FACTOR * self._last_s) if loading else _AT_ONCE_S
             self._app.set_timer(delay, lambda: self._start_analysis(session))
 
     def tidy(self, session: Callable[[], Session]) -> None:
-        """Keep no more in memory than what is in view, in a moment."""
+        """Release memory that is not needed for the view, after a short delay."""
         if not self._tidying:
             self._tidying = True
             self._app.set_timer(_TIDY_S, lambda: self._tidy(session()))
@@ -111,10 +112,10 @@ class Background:
         if session.job is not None:
             from ccltui.tui.engine import memory  # noqa: PLC0415  (imports numpy)
 
-            memory.give_back(session.job, heap=False)
+            memory.release_memory(session.job, heap=False)
 
     def ask(self, scene: Scene, query: Query) -> None:
-        """Find out something about a scene; a newer question of its kind replaces an older."""
+        """Answer a query about a scene in a thread; a newer query of its kind replaces an older."""
         self._app.run_worker(
             lambda: self._answer(scene, query),
             thread=True,
@@ -124,7 +125,7 @@ class Background:
         )
 
     def _answer(self, scene: Scene, query: Query) -> None:
-        from ccltui.tui.state.queries import side_answer  # noqa: PLC0415  (the screen paints before)
+        from ccltui.tui.state.queries import side_answer  # noqa: PLC0415  (after the first paint)
         from ccltui.tui.state.side_tables import SideQuery  # noqa: PLC0415
 
         worker, analyst = get_current_worker(), self._analyst
@@ -136,7 +137,7 @@ class Background:
             self._post(found)
 
     def export(self, scene: Scene, path: str) -> None:
-        """Write what is in view to a file."""
+        """Write the listed rows to a file."""
         self._app.run_worker(
             lambda: self._export(scene, path), thread=True, group="export", exit_on_error=False
         )
@@ -164,7 +165,7 @@ class Background:
 
     def _run_analysis(self, session: Session, newest: Callable[[], Session]) -> None:
         worker = get_current_worker()
-        with self._making:  # two runs may begin before there is one, and there must be one only
+        with self._making:  # two runs may begin before the one analyst is made
             self._analyst = analyst = self._analyst or self._make_analyst(self._options)
         started = time.perf_counter()
         finished = analyst.run(session, self._post, lambda: worker.is_cancelled)
@@ -174,7 +175,12 @@ class Background:
 
 
 def _in_a_thread(options: ExplorerOptions) -> Analyst:
-    """Compute in this process."""
-    from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (the screen paints before)
+    """Return an analyst that computes in this process."""
+    from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (after the first paint)
 
     return Analyst(options)
+
+
+def is_idle(app: App[Any]) -> bool:
+    """Whether no worker of an application runs or waits."""
+    return all(worker.is_finished for worker in app.workers)

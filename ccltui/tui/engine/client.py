@@ -1,4 +1,4 @@
-"""Findings and answers from a process of its own, so that nothing computed holds up a key."""
+"""Findings and answers computed in a server process, so that computing delays no key."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ccltui.tui.engine import server_messages
-from ccltui.tui.engine.messages import FindingsReady, Trouble
-from ccltui.tui.engine.server_process import Child, EndedError, Inbox, LostError
-from ccltui.tui.engine.start_server import Started
+from ccltui.tui.engine.messages import FindingsReady, Problem
+from ccltui.tui.engine.server_process import (
+    Inbox,
+    RankUnavailableError,
+    ServerEndedError,
+    ServerProcess,
+)
+from ccltui.tui.engine.start_server import StartedServer, start_server
 from ccltui.tui.state.queries import Answered
 from ccltui.tui.state.scene import Findings
 
@@ -33,136 +38,139 @@ TWICE: Final = f"{ENDED}, twice: what is there stays"
 
 
 class RemoteAnalyst:
-    """As :class:`ccltui.tui.engine.analysis.Analyst`, which the other process has.
+    """Interface of :class:`ccltui.tui.engine.analysis.Analyst` to the one in the server process.
 
-    What cannot be handed to it, as columns in no file, is computed here.
+    A job that cannot be sent there, because columns are in no file, is computed in this process.
     """
 
-    def __init__(self, options: ExplorerOptions, started: Started | None = None) -> None:
-        """``started`` is a process that is there already."""
+    def __init__(self, options: ExplorerOptions, started: StartedServer | None = None) -> None:
+        """Use the server process ``started``; without one the first run starts it."""
         self._options = options
-        self._child: Child | None = None
+        self._server: ServerProcess | None = None
         if started is not None:
-            self._child = Child(started, Findings(), self._say_ended)
-        self._talking = threading.Lock()  # orders that belong together
+            self._server = ServerProcess(started, Findings(), self._post_ended)
+        self._sending = threading.Lock()  # keeps requests that belong together in one sequence
         self._session: Session | None = None
-        self._here: Analyst | None = None
-        self._is_here = False  # whether what was told last was computed here
+        self._local: Analyst | None = None
+        self._is_local = False  # whether the newest findings were computed in this process
         self._post: Callable[[Fact], object] = lambda _: None
 
     def close(self) -> None:
-        """Let the process end."""
-        if self._child is not None:
-            self._child.close()
+        """End the server process."""
+        if self._server is not None:
+            self._server.close()
 
     def run(
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
     ) -> bool:
-        """Run the analysis as `Analyst.run` does; start a process that has ended once more."""
+        """Run the analysis as `Analyst.run` does; restart a server process that ends, once."""
         from ccltui.tui.engine import memory  # noqa: PLC0415  (imports numpy)
 
         if session.job is None or cancelled():
             return True
         self._post = post
         if any(trace.place is None for trace in session.job.ranks):
-            return self._run_here(session, post, cancelled)
+            return self._run_locally(session, post, cancelled)
         for left in reversed(range(_TRIES)):
             try:
-                told_all = self._run(session, post, cancelled)
-                memory.give_back(session.job, heap=True)
-                return told_all
-            except LostError:
-                return self._run_here(session, post, cancelled)
-            except EndedError:
-                post(Trouble(AGAIN if left else TWICE))
-        if self._child is not None:  # nothing more will come for this session
-            last = replace(self._child.findings, generation=session.generation, complete=True)
+                complete = self._run(session, post, cancelled)
+                memory.release_memory(session.job, heap=True)
+                return complete
+            except RankUnavailableError:
+                return self._run_locally(session, post, cancelled)
+            except ServerEndedError:
+                post(Problem(AGAIN if left else TWICE))
+        if self._server is not None:  # no more findings will come for this session
+            last = replace(self._server.findings, generation=session.generation, complete=True)
             post(FindingsReady(last))
         return True
 
     def _run(
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
     ) -> bool:
-        with self._talking:
-            child = self._awake()
-        number = child.number()
-        with child.hearing(number) as inbox:
-            with self._talking:
-                if session.job is None or cancelled():  # a newer run may be told of already
+        with self._sending:
+            server = self._live_server()
+        number = server.number()
+        with server.replies_to(number) as inbox:
+            with self._sending:
+                if session.job is None or cancelled():  # a newer run may have been sent already
                     return True
-                child.show(session.job)
-                child.tell(server_messages.Analyse(number, replace(session, job=None)))
-                self._session, self._is_here = session, False
-            told_all = None
-            while told_all is None:
-                told_all = self._follow(_heard(inbox), child, post)
-                if told_all is None and cancelled():
-                    child.tell(server_messages.Stop(number))
+                server.send_job(session.job)
+                server.send(server_messages.StartRun(number, replace(session, job=None)))
+                self._session, self._is_local = session, False
+            complete = None
+            while complete is None:
+                complete = self._process(_received(inbox), server, post)
+                if complete is None and cancelled():
+                    server.send(server_messages.CancelRun(number))
                     return True
-        return told_all
+        return complete
 
-    def _follow(
-        self, heard: list[server_messages.News | None], child: Child, post: Callable[[Fact], object]
+    def _process(
+        self,
+        replies: list[server_messages.Reply | None],
+        server: ServerProcess,
+        post: Callable[[Fact], object],
     ) -> bool | None:
-        """Pass on what is new; whether the run had told all, None while it goes on."""
-        if any(isinstance(news, server_messages.Grown) for news in heard):
-            post(FindingsReady(child.findings))  # what came at once is shown at once
-        for news in heard:
-            match news:
-                case server_messages.Finished(told_all=told_all):
-                    return told_all
-                case server_messages.Lost():
-                    raise LostError
-                case None | server_messages.Broken(ends=True):
-                    raise EndedError
-                case server_messages.Broken(problem=problem):
-                    post(Trouble(problem))
+        """Post new findings; return what `Analyst.run` returned, None while the run goes on."""
+        if any(isinstance(reply, server_messages.FindingsChanged) for reply in replies):
+            post(FindingsReady(server.findings))  # changes received together are posted once
+        for reply in replies:
+            match reply:
+                case server_messages.RunFinished(complete=complete):
+                    return complete
+                case server_messages.RankUnavailable():
+                    raise RankUnavailableError
+                case None | server_messages.RunFailed(process_ends=True):
+                    raise ServerEndedError
+                case server_messages.RunFailed(problem=problem):
+                    post(Problem(problem))
                     return True
         return None
 
     def answer(self, scene: Scene, query: Query) -> Answered | None:
-        """What a pane asks about the scene; None when the scene is no longer the newest."""
-        if self._is_here and self._here is not None:
-            return self._here.answer(scene, query)
+        """Answer a pane's query about the scene; None when the scene is no longer the newest."""
+        if self._is_local and self._local is not None:
+            return self._local.answer(scene, query)
         try:
-            with self._talking:
-                child = self._awake(self._session)
-            number = child.number()
-            with child.hearing(number) as inbox:
-                child.tell(server_messages.Ask(number, scene.findings.generation, query))
-                while not isinstance(news := inbox.get(), server_messages.Reply):
-                    if news is None or isinstance(news, server_messages.Lost):
-                        raise EndedError
-        except EndedError:
-            self._say_ended()
+            with self._sending:
+                server = self._live_server(self._session)
+            number = server.number()
+            with server.replies_to(number) as inbox:
+                server.send(server_messages.AskQuery(number, scene.findings.generation, query))
+                while not isinstance(reply := inbox.get(), server_messages.QueryAnswered):
+                    if reply is None or isinstance(reply, server_messages.RankUnavailable):
+                        raise ServerEndedError
+        except ServerEndedError:
+            self._post_ended()
             return Answered(query, problem=ENDED)
-        return news.answered
+        return reply.answered
 
-    def _awake(self, session: Session | None = None) -> Child:
-        """The process, started where there is none, and ready for questions about a session."""
-        if self._child is None or not self._child.alive:
-            findings = Findings() if self._child is None else self._child.findings
-            self._child = Child(Started.now(self._options), findings, self._say_ended)
+    def _live_server(self, session: Session | None = None) -> ServerProcess:
+        """Return the server process; start one, prepared for queries about ``session``, if none."""
+        if self._server is None or not self._server.alive:
+            findings = Findings() if self._server is None else self._server.findings
+            self._server = ServerProcess(start_server(self._options), findings, self._post_ended)
             if session is not None and session.job is not None:
-                self._child.show(session.job)
-                self._child.tell(server_messages.Look(replace(session, job=None)))
-        return self._child
+                self._server.send_job(session.job)
+                self._server.send(server_messages.PrepareQueries(replace(session, job=None)))
+        return self._server
 
-    def _say_ended(self, problem: str = "") -> None:
-        self._post(Trouble(problem or LATER))
+    def _post_ended(self, problem: str = "") -> None:
+        self._post(Problem(problem or LATER))
 
-    def _run_here(
+    def _run_locally(
         self, session: Session, post: Callable[[Fact], object], cancelled: Callable[[], bool]
     ) -> bool:
-        from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (imports all that computes)
+        from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (imports all metrics)
 
-        self._here, self._is_here = self._here or Analyst(self._options), True
-        return self._here.run(session, post, cancelled)
+        self._local, self._is_local = self._local or Analyst(self._options), True
+        return self._local.run(session, post, cancelled)
 
 
-def _heard(inbox: Inbox) -> list[server_messages.News | None]:
-    """What has come, after a while at most; nothing where nothing has."""
-    found: list[server_messages.News | None] = []
+def _received(inbox: Inbox) -> list[server_messages.Reply | None]:
+    """Return the replies that are there, after at most ``_POLL_S``; an empty list without any."""
+    found: list[server_messages.Reply | None] = []
     with contextlib.suppress(queue.Empty):
         found.append(inbox.get(timeout=_POLL_S))
         while True:

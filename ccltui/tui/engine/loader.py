@@ -1,4 +1,4 @@
-"""Loading, as seen from the application: one thread that waits for worker processes."""
+"""Load a job in a thread that waits for worker processes, and post what is loaded."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ccltui.tui.engine.client import RemoteAnalyst
 
 Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bool]], None]
-"""Opens a path and posts what comes in, until it is done or cancelled."""
+"""Open a path and post what is loaded, until everything is loaded or loading is cancelled."""
 PERIOD_S = 0.25
-"""Progress is told at most so often."""
+"""Least seconds between two posts of progress."""
 
 
 def run_load(
@@ -38,9 +38,15 @@ def run_load(
     pool: WorkerPool | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Open a directory and tell what comes in; runs in a thread, parses nothing itself.
+    """Open a directory and post what is loaded. Runs in a thread, and parses nothing itself.
 
-    ``pool`` is one that is awake already; it is closed in the end.
+    Args:
+        path: Directory or file.
+        options: Options of the explorer.
+        post: Receives the facts about loading.
+        cancelled: Whether to stop; what is loaded stays.
+        pool: Worker processes that are started already; closed at the end. None starts them.
+        clock: Seconds, for the period of progress.
     """
     # numpy and the readers take longer to import than the first screen takes to paint.
     from ccltui.parsers.errors import TraceError, internal_error  # noqa: PLC0415
@@ -81,18 +87,18 @@ def run_load(
             progress.add(event.path, event.done_bytes)
     other = None if cancelled() else fallback_of(job)
     if other is not None:
-        _give_way(other, cache, options, post, cancelled)
+        _load_fallback(other, cache, options, post, cancelled)
     post(LoadEnded(stopped=cancelled()))
 
 
-def _give_way(
+def _load_fallback(
     job: Job,
     cache: Path | None,
     options: ExplorerOptions,
     post: Callable[[Fact], object],
     cancelled: Callable[[], bool],
 ) -> None:
-    """Show the files of nsys in place of traces without device work, if those have some."""
+    """Post the ranks of nsys files instead of traces without device work, if those have some."""
     from ccltui.parsers.ingest.load import Failed, Loaded, load  # noqa: PLC0415
     from ccltui.parsers.job import has_device_work  # noqa: PLC0415
 
@@ -108,24 +114,24 @@ def _give_way(
             post(fact)
 
 
-class HeadStart:
-    """Loads and computes with processes that start while the screen is still being made.
+class EarlyProcesses:
+    """Worker processes and server process, started while the screen is still being made.
 
-    The first load takes those that read; a later one starts its own.
+    The first load takes the worker processes; a later load starts its own.
     """
 
     def __init__(self, options: ExplorerOptions) -> None:
         from ccltui.parsers.ingest.worker_pool import WorkerPool  # noqa: PLC0415  (imports no reader)
-        from ccltui.tui.engine.start_server import Started  # noqa: PLC0415  (imports nothing that computes)
+        from ccltui.tui.engine.start_server import start_server  # noqa: PLC0415  (imports no metrics)
 
         self._pool: WorkerPool | None = WorkerPool.awake(options.jobs)
-        self._started = Started.now(options)
+        self._server = start_server(options)
 
     def analyst(self, options: ExplorerOptions) -> RemoteAnalyst:
-        """The one that computes in the process that was started."""
-        from ccltui.tui.engine.client import RemoteAnalyst  # noqa: PLC0415  (the screen paints before)
+        """Return the analyst that computes in the server process."""
+        from ccltui.tui.engine.client import RemoteAnalyst  # noqa: PLC0415  (after the first paint)
 
-        return RemoteAnalyst(options, self._started)
+        return RemoteAnalyst(options, self._server)
 
     def load(
         self,
@@ -134,30 +140,30 @@ class HeadStart:
         post: Callable[[Fact], object],
         cancelled: Callable[[], bool],
     ) -> None:
-        """As :func:`run_load`."""
+        """Call :func:`run_load` with the worker processes, the first time."""
         pool, self._pool = self._pool, None
         run_load(path, options, post, cancelled, pool=pool)
 
     def close(self) -> None:
-        """End the processes, those that read if nobody took them."""
-        self._started.connection.close()
+        """End the server process, and the worker processes if no load took them."""
+        self._server.close()
         if self._pool is not None:
             self._pool.close(wait=False)
 
 
 class _Progress:
-    """Gathers bytes read and tells them from time to time."""
+    """Collects bytes read and posts them every ``PERIOD_S``."""
 
     def __init__(self, post: Callable[[Fact], object], clock: Callable[[], float]) -> None:
         self._post = post
         self._clock = clock
-        self._told = clock() - PERIOD_S
+        self._posted = clock() - PERIOD_S
         self._bytes: dict[str, int] = {}
 
     def add(self, path: str, done_bytes: int) -> None:
         self._bytes[path] = done_bytes
         now = self._clock()
-        if now - self._told >= PERIOD_S:
-            self._told = now
+        if now - self._posted >= PERIOD_S:
+            self._posted = now
             self._post(LoadProgress(dict(self._bytes)))
             self._bytes.clear()

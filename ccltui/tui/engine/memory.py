@@ -1,8 +1,8 @@
-"""Memory that the process no longer needs, back to the kernel.
+"""Return memory that the process no longer needs to the kernel.
 
-Columns are mapped from the store, and what another process computed from its file: their pages
-come back from the page cache when they are asked for, so none needs to stay. Freed arrays below
-the C library's threshold stay in its heap until it is told.
+Columns are mapped from the store, and arrays of the server process from its file: their pages
+come back from the page cache at the next access, so none needs to stay. Freed arrays below the C
+library's threshold stay in its heap until ``malloc_trim`` is called.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ccltui.parsers.job import Job
 
 
-def give_back(job: Job, *, heap: bool) -> None:
-    """Give back the pages of mapped columns, and with ``heap`` what was freed."""
+def release_memory(job: Job, *, heap: bool) -> None:
+    """Release the pages of mapped columns and arrays, and with ``heap`` what was freed."""
     for trace in job.ranks:
         release(trace)
-    array_transfer.let_go()
+    array_transfer.release_pages()
     trim = _trim() if heap else None
     if trim is not None:
         trim(0)
@@ -31,6 +31,6 @@ def give_back(job: Job, *, heap: bool) -> None:
 
 @cache
 def _trim() -> Callable[[int], int] | None:
-    """``malloc_trim`` of the C library in use; None where there is none, as with musl."""
+    """Return ``malloc_trim`` of the C library in use; None where there is none, as with musl."""
     found: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return found

@@ -1,4 +1,4 @@
-"""What workers tell the application: frozen facts. Nothing here needs a terminal."""
+"""Facts that workers post to the application. Nothing here imports Textual."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.scene import Findings
 
 STOPPING: Final = "stopping: what is loaded stays"
-"""Notice until loading has ended."""
+"""Notice from the request to stop loading until loading has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class RankLoaded:
-    """One more rank can be looked at, or its beginning."""
+    """One more rank, or its beginning, is loaded."""
 
     job: Job
     path: str
@@ -41,7 +41,7 @@ class RankLoaded:
 
 @dataclass(frozen=True, slots=True)
 class RankFailed:
-    """One file gave nothing, and why."""
+    """A file could not be loaded, and why."""
 
     job: Job
     path: str
@@ -50,46 +50,46 @@ class RankFailed:
 
 @dataclass(frozen=True, slots=True)
 class LoadEnded:
-    """Nothing more will come: all is loaded, or the user stopped it."""
+    """Loading has ended: everything is loaded, or the user stopped it."""
 
     stopped: bool
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFailed:
-    """There is nothing to look at, and why."""
+    """The path could not be opened, and why."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
 class FindingsReady:
-    """More of what is computed for a generation."""
+    """Findings of a generation, complete or not."""
 
     findings: Findings
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A file was written, or why not."""
+    """A file was written (``message``), or why not (``problem``)."""
 
-    said: str = ""
+    message: str = ""
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Something went wrong beside the screen, in a line; what is there stays."""
+class Problem:
+    """A problem outside the screen, in a line; what is shown stays."""
 
     problem: str
 
 
 LoadFact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | OpenFailed
-Fact: TypeAlias = "LoadFact | FindingsReady | Answered | Exported | Trouble"
+Fact: TypeAlias = "LoadFact | FindingsReady | Answered | Exported | Problem"
 
 
 def after(session: Session, fact: LoadFact) -> Session:
-    """The session that follows from a fact about loading."""
+    """Return the session that follows from a fact about loading."""
     match fact:
         case JobOpened(job):
             return session.opened(job)

@@ -1,4 +1,4 @@
-"""Answers to what panes ask, computed in a thread from the view behind the findings."""
+"""Answer the queries of panes from the view behind the findings; runs in a thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def answer(view: View, scene: Scene, query: Query) -> Answered:
-    """The answer, or why there is none."""
+    """Return the answer, or the problem why there is none."""
     try:
         return Answered(query, _answer(view, scene, query))
     except (NoBlockError, TooDifferentError) as error:

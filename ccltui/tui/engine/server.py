@@ -1,7 +1,8 @@
-"""The process that computes for the explorer: maps the ranks it is told of, and answers.
+"""The server process: maps the ranks that the explorer sends, computes findings, answers queries.
 
-The main thread computes, one thread receives, and every question has one. A run that nobody
-waits for any more is left at once, as by ctrl+c. It ends with the explorer, however that ends.
+The main thread computes, another one receives requests, and every query has a thread of its own.
+A run that is cancelled is interrupted at once, as by ctrl+c. The process ends with the explorer,
+however that ends.
 """
 
 from __future__ import annotations
@@ -33,31 +34,34 @@ if TYPE_CHECKING:
     from ccltui.tui.state.session import Session
 
 _NO_MEMORY: Final = "out of memory"
-_NOTHING: Final = -1
+_NO_GENERATION: Final = -1
 
 
-class _StaleError(BaseException):
-    """Nobody waits for this run any more. No metric may take it for a failure of its own."""
+class _RunCancelledError(BaseException):
+    """Exception raised in a run that is cancelled.
+
+    Not an Exception, so that no metric takes it for a failure of its own.
+    """
 
 
 def serve(connection: socket.socket, options: ExplorerOptions) -> None:
-    """Compute until the explorer is gone."""
-    _keep_quiet()
+    """Compute until the explorer ends."""
+    _detach_from_terminal()
     _Server(Channel(connection), options).run()
 
 
-def _keep_quiet() -> None:
+def _detach_from_terminal() -> None:
     """Leave the terminal and its signals to the explorer."""
     deaf_to_interrupts()
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    devnull = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+        os.dup2(devnull, descriptor)
+    os.close(devnull)
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A session to compute for; without a run only to be ready for questions about it."""
+    """A session to compute findings for; with ``run`` None only to prepare for queries about it."""
 
     run: int | None
     session: Session
@@ -68,104 +72,104 @@ class _Server:
         self._channel = channel
         self._options = options
         self._tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
-        self._main = threading.get_ident()
-        self._wanted = 0  # the run that somebody waits for
-        self._running = 0
-        self._may_leave = False  # whether what is computed now may be left in the middle
+        self._main_thread = threading.get_ident()
+        self._requested_run = 0  # the run that the explorer waits for; 0 without one
+        self._current_run = 0
+        self._interruptible = False  # whether the main thread may be interrupted now
         self._ranks: dict[int, RankTrace] = {}
         self._job: Job | None = None
-        self._told: Findings | None = None
+        self._sent: Findings | None = None
         self._analyst: Analyst | None = None
-        self._news = threading.Condition()
-        self._coming = _NOTHING  # generation that is being computed
-        self._known = _NOTHING, _NOTHING  # generation that is told, and that of its communicators
+        self._generations = threading.Condition()  # guards the next two
+        self._computing = _NO_GENERATION
+        self._available = _NO_GENERATION, _NO_GENERATION  # of findings, of their communicators
 
     def run(self) -> None:
-        """Compute what is asked for, for ever."""
-        signal.signal(signal.SIGUSR1, self._leave_if_stale)
+        """Perform tasks until the process ends."""
+        signal.signal(signal.SIGUSR1, self._raise_if_cancelled)
         threading.Thread(target=self._receive, daemon=True).start()
         from ccltui.metrics.registry import find  # noqa: PLC0415
-        from ccltui.tui.engine.analysis import FIRST, Analyst  # noqa: PLC0415  (ranks come meanwhile)
+        from ccltui.tui.engine.analysis import FIRST_METRIC, Analyst  # noqa: PLC0415  (ranks are received meanwhile)
 
-        find(FIRST)
+        find(FIRST_METRIC)
         self._analyst = Analyst(self._options)
         while True:
-            self._do(self._tasks.get(), self._analyst)
+            self._perform(self._tasks.get(), self._analyst)
 
     # Computing
 
-    def _do(self, task: _Task, analyst: Analyst) -> None:
+    def _perform(self, task: _Task, analyst: Analyst) -> None:
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
 
         if task.run is None:
-            with contextlib.suppress(Exception):  # the next run meets the same, and tells it
-                analyst.look(task.session)
-            self._learn(task.session.generation, task.session.generation)
+            with contextlib.suppress(Exception):  # the next run fails the same way, and reports it
+                analyst.prepare(task.session)
+            self._generation_available(task.session.generation, task.session.generation)
             return
-        run, self._running = task.run, task.run
+        run, self._current_run = task.run, task.run
         try:
-            with self._leaving(may=True):
-                told_all = analyst.run(task.session, self._post, lambda: self._wanted != run)
-        except _StaleError:
+            with self._interruption(allowed=True):
+                complete = analyst.run(task.session, self._post, lambda: self._requested_run != run)
+        except _RunCancelledError:
             return
         except MemoryError:
-            self._send(server_messages.Broken(run, _NO_MEMORY, ends=True))
+            self._send(server_messages.RunFailed(run, _NO_MEMORY, process_ends=True))
             os._exit(1)
         except Exception as error:
-            self._expect(_NOTHING)
-            self._send(server_messages.Broken(run, internal_error(error)))
+            self._generation_requested(_NO_GENERATION)
+            self._send(server_messages.RunFailed(run, internal_error(error)))
             return
-        self._send(server_messages.Finished(run, told_all))
+        self._send(server_messages.RunFinished(run, complete))
 
     @contextlib.contextmanager
-    def _leaving(self, *, may: bool) -> Iterator[None]:
-        """While this is computed it may be left in the middle, or must not be."""
-        before = self._may_leave
+    def _interruption(self, *, allowed: bool) -> Iterator[None]:
+        """Allow or forbid that the main thread is interrupted while the block runs."""
+        before = self._interruptible
         try:
-            self._allow(may)
+            self._allow_interruption(allowed)
             yield
         finally:
-            self._may_leave = False
-        self._allow(before)
+            self._interruptible = False
+        self._allow_interruption(before)
 
-    def _allow(self, leave: bool) -> None:
-        self._may_leave = leave
-        if leave:
-            self._leave_if_stale()
+    def _allow_interruption(self, allowed: bool) -> None:
+        self._interruptible = allowed
+        if allowed:
+            self._raise_if_cancelled()
 
-    def _leave_if_stale(self, number: int = 0, frame: FrameType | None = None) -> None:
-        """Also what the signal does that the receiving thread sends."""
+    def _raise_if_cancelled(self, number: int = 0, frame: FrameType | None = None) -> None:
+        """Raise if the current run is cancelled; also the handler of the receiver's signal."""
         del number, frame
-        if self._may_leave and self._wanted != self._running:
-            self._may_leave = False
-            raise _StaleError
+        if self._interruptible and self._requested_run != self._current_run:
+            self._interruptible = False
+            raise _RunCancelledError
 
     def _post(self, fact: Fact) -> None:
-        """Tell what has come in; what is begun to be sent is sent whole."""
+        """Send what has changed; a message that is begun is sent whole."""
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
         from ccltui.tui.engine.messages import FindingsReady  # noqa: PLC0415
         from ccltui.tui.state.scene import Findings  # noqa: PLC0415
 
-        with self._leaving(may=False):
+        with self._interruption(allowed=False):
             if isinstance(fact, FindingsReady):
-                changes = server_messages.Changes.between(self._told or Findings(), fact.findings)
-                self._send(server_messages.Grown(self._running, changes))
-                self._told = fact.findings
-                self._learn(fact.findings.generation, fact.findings.matched)
+                changes = server_messages.Changes.between(self._sent or Findings(), fact.findings)
+                self._send(server_messages.FindingsChanged(self._current_run, changes))
+                self._sent = fact.findings
+                self._generation_available(fact.findings.generation, fact.findings.matched)
 
-    # Talking
+    # Messages
 
-    def _send(self, news: server_messages.News) -> None:
+    def _send(self, reply: server_messages.Reply) -> None:
         from ccltui.parsers.columns import RankTrace  # noqa: PLC0415
         from ccltui.tui.engine.array_transfer import pack  # noqa: PLC0415
 
-        def name_of(one: object) -> object:
-            """Ranks are at the other end too, by their label."""
+        def label_of(one: object) -> object:
+            """Refer to ranks, which the explorer has too, by their label."""
             return one.label if isinstance(one, RankTrace) else None
 
-        data, file = pack(news, name_of)
+        data, file = pack(reply, label_of)
         try:
-            with contextlib.suppress(OSError):  # the thread that receives ends the process
+            with contextlib.suppress(OSError):  # the receiving thread ends the process
                 self._channel.send(data, None if file is None else file.fileno())
         finally:
             if file is not None:
@@ -176,48 +180,48 @@ class _Server:
             while True:
                 data, descriptor = self._channel.receive()
                 try:
-                    self._take(pickle.loads(data), descriptor)
+                    self._handle(pickle.loads(data), descriptor)
                 finally:
                     if descriptor is not None:
                         os.close(descriptor)
-        finally:  # the explorer is gone
+        finally:  # the explorer has ended
             os._exit(0)
 
-    def _take(self, order: server_messages.Order, descriptor: int | None) -> None:
+    def _handle(self, request: server_messages.Request, descriptor: int | None) -> None:
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
 
-        match order:
-            case server_messages.NewRank():
-                self._add(order, descriptor)
-            case server_messages.NewJob(job, numbers):
+        match request:
+            case server_messages.AddRank():
+                self._add_rank(request, descriptor)
+            case server_messages.SetJob(job, numbers):
                 self._ranks = {n: self._ranks[n] for n in numbers if n in self._ranks}
                 self._job = replace(job, ranks=tuple(self._ranks.values()))
-            case server_messages.Analyse(run, session):
-                self._expect(session.generation)
-                self._want(run)  # before the task is there: else it would be taken for stale
+            case server_messages.StartRun(run, session):
+                self._generation_requested(session.generation)
+                self._request_run(run)  # before the task: else it would count as cancelled
                 self._tasks.put(_Task(run, replace(session, job=self._job)))
-            case server_messages.Look(session):
-                self._expect(session.generation)
+            case server_messages.PrepareQueries(session):
+                self._generation_requested(session.generation)
                 self._tasks.put(_Task(None, replace(session, job=self._job)))
-            case server_messages.Stop(run):
-                if self._wanted == run:
-                    self._expect(_NOTHING)
-                    self._want(0)
-            case server_messages.Ask():
-                threading.Thread(target=self._answer, args=(order,), daemon=True).start()
+            case server_messages.CancelRun(run):
+                if self._requested_run == run:
+                    self._generation_requested(_NO_GENERATION)
+                    self._request_run(0)
+            case server_messages.AskQuery():
+                threading.Thread(target=self._answer, args=(request,), daemon=True).start()
 
-    def _want(self, run: int) -> None:
-        self._wanted = run
-        signal.pthread_kill(self._main, signal.SIGUSR1)
+    def _request_run(self, run: int) -> None:
+        self._requested_run = run
+        signal.pthread_kill(self._main_thread, signal.SIGUSR1)
 
-    def _add(self, new: server_messages.NewRank, descriptor: int | None) -> None:
+    def _add_rank(self, new: server_messages.AddRank, descriptor: int | None) -> None:
         from ccltui.parsers.ingest.rank_transfer import take_over  # noqa: PLC0415
         from ccltui.parsers.store.layout import columns_of, map_columns  # noqa: PLC0415
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
 
         handed = new.handed
         known = [one for one in self._ranks.values() if one.place == handed.place]
-        if known and known[0].added_ns == handed.facts.added_ns:  # told anew under another label
+        if known and known[0].added_ns == handed.facts.added_ns:  # sent again with another label
             self._ranks[new.number] = replace(
                 handed.facts, **columns_of(known[0]), place=handed.place
             )
@@ -225,35 +229,42 @@ class _Server:
         try:
             columns = map_columns(handed.place, descriptor)
         except (OSError, ValueError, KeyError):
-            self._send(server_messages.Lost(new.number))
+            self._send(server_messages.RankUnavailable(new.number))
             return
         self._ranks[new.number] = take_over(handed, columns)
 
-    def _expect(self, generation: int) -> None:
-        with self._news:
-            self._coming = generation
-            self._news.notify_all()
+    def _generation_requested(self, generation: int) -> None:
+        with self._generations:
+            self._computing = generation
+            self._generations.notify_all()
 
-    def _learn(self, generation: int, matched: int) -> None:
-        with self._news:
-            self._known = generation, matched
-            self._news.notify_all()
+    def _generation_available(self, generation: int, matched: int) -> None:
+        with self._generations:
+            self._available = generation, matched
+            self._generations.notify_all()
 
-    def _answer(self, ask: server_messages.Ask) -> None:
+    def _answer(self, request: server_messages.AskQuery) -> None:
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
         from ccltui.tui.state.queries import Answered, of_collectives  # noqa: PLC0415
 
-        def waits() -> bool:
-            """Whether it is about what an explorer knows from a process before this one."""
-            known = self._known[of_collectives(ask.query)]
-            return ask.generation == self._coming != known
+        def is_pending() -> bool:
+            """Whether this process still computes what the query is about.
 
-        with self._news:
-            self._news.wait_for(lambda: not waits())
+            The explorer may have the findings from a process before this one.
+            """
+            available = self._available[of_collectives(request.query)]
+            return request.generation == self._computing != available
+
+        with self._generations:
+            self._generations.wait_for(lambda: not is_pending())
         try:
             analyst = self._analyst
-            answered = None if analyst is None else analyst.reply(ask.generation, ask.query)
-            self._send(server_messages.Reply(ask.number, answered))
+            answered = (
+                None
+                if analyst is None
+                else analyst.answer_newest(request.generation, request.query)
+            )
+            self._send(server_messages.QueryAnswered(request.number, answered))
         except Exception as error:
-            answered = Answered(ask.query, problem=internal_error(error))
-            self._send(server_messages.Reply(ask.number, answered))
+            answered = Answered(request.query, problem=internal_error(error))
+            self._send(server_messages.QueryAnswered(request.number, answered))

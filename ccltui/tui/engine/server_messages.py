@@ -1,4 +1,4 @@
-"""What the explorer and the process that computes for it say to each other."""
+"""Messages between the explorer and the server process that computes its findings."""
 
 from __future__ import annotations
 
@@ -19,136 +19,139 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class NewRank:
-    """A rank, known by ``number`` from here on; the file of its columns may come beside it."""
+class AddRank:
+    """A rank, and the number that refers to it in later requests.
+
+    The file of its columns may be sent beside the message.
+    """
 
     number: int
     handed: Handed
 
 
 @dataclass(frozen=True, slots=True)
-class NewJob:
-    """The job without its ranks, and which ranks are in it."""
+class SetJob:
+    """The job without its ranks, and the numbers of the ranks that belong to it."""
 
     job: Job
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Analyse:
-    """Compute for a session of the newest job, and nothing for an earlier one any more."""
+class StartRun:
+    """Compute the findings for a session of the newest job, and cancel the run before."""
 
     run: int
     session: Session
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Be ready to answer about a session of the newest job."""
+class PrepareQueries:
+    """Prepare to answer queries about a session of the newest job."""
 
     session: Session
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """Nobody waits for a run any more."""
+class CancelRun:
+    """Cancel a run if it is the current one."""
 
     run: int
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A question about the findings of a generation."""
+class AskQuery:
+    """A query about the findings of a generation."""
 
     number: int
     generation: int
     query: Query
 
 
-Order = NewRank | NewJob | Analyse | Look | Stop | Ask
+Request = AddRank | SetJob | StartRun | PrepareQueries | CancelRun | AskQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
-    """What is new in the findings of a run."""
+class FindingsChanged:
+    """What has changed in the findings of a run."""
 
     run: int
     changes: Changes
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """A run is over; ``told_all`` as :meth:`ccltui.tui.engine.analysis.Analyst.run` returns."""
+class RunFinished:
+    """A run has ended; ``complete`` as :meth:`ccltui.tui.engine.analysis.Analyst.run` returns."""
 
     run: int
-    told_all: bool
+    complete: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer to a question, None where nobody can give one any more."""
+class QueryAnswered:
+    """The answer to a query, None where its generation is no longer available."""
 
     number: int
     answered: Answered | None
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """A run cannot go on, and why; ``ends`` where the process cannot either."""
+class RunFailed:
+    """A run has failed, and why; ``process_ends`` where the server process ends too."""
 
     run: int
     problem: str
-    ends: bool = False
+    process_ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """The columns of a rank are not where they were."""
+class RankUnavailable:
+    """The file of a rank's columns cannot be mapped any more."""
 
     number: int
 
 
-News = Grown | Finished | Reply | Broken | Lost
+Reply = FindingsChanged | RunFinished | QueryAnswered | RunFailed | RankUnavailable
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Fields of findings that have others than before; results only where they are new."""
+    """Difference of two findings: changed fields, and results that are new or changed."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     results: Mapping[str, Result] = field(default_factory=dict)
-    anew: bool = False  # no result of before holds
+    drops_results: bool = False  # results from before are no longer valid
 
     @classmethod
     def between(cls, before: Findings, now: Findings) -> Changes:
-        """What leads from one to the other."""
+        """Return the changes that turn ``before`` into ``now``."""
         values = {
             name: value
             for name in _FIELDS
             if (value := getattr(now, name)) is not getattr(before, name)
         }
         if "metrics" in values:
-            values["metrics"] = tuple(elsewhere(metric) for metric in now.metrics)
-        anew = not before.results.keys() <= now.results.keys()
-        known = {} if anew else before.results
+            values["metrics"] = tuple(without_compute(metric) for metric in now.metrics)
+        drops_results = not before.results.keys() <= now.results.keys()
+        known = {} if drops_results else before.results
         results = {
             name: result for name, result in now.results.items() if known.get(name) is not result
         }
-        return cls(values, results, anew)
+        return cls(values, results, drops_results)
 
     def applied(self, before: Findings) -> Findings:
-        """The findings after these changes."""
-        results = {**({} if self.anew else before.results), **self.results}
+        """Return the findings after these changes."""
+        results = {**({} if self.drops_results else before.results), **self.results}
         return replace(before, **self.values, results=results)
 
 
 _FIELDS = tuple(one.name for one in fields(Findings) if one.name != "results")
 
 
-def elsewhere(metric: Metric) -> Metric:
-    """A metric as the explorer knows it: what it is called, not how it is computed."""
-    return replace(metric, compute=_not_here)
+def without_compute(metric: Metric) -> Metric:
+    """Return a metric with its names and texts only: the explorer does not compute it."""
+    return replace(metric, compute=_compute_unavailable)
 
 
-def _not_here(view: View) -> NoReturn:
+def _compute_unavailable(view: View) -> NoReturn:
     raise RuntimeError("the process with the screen computes no metric")

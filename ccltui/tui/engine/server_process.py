@@ -1,4 +1,4 @@
-"""The process that computes, as the explorer holds it: what it is told, and what it tells."""
+"""The explorer's side of the server process: send requests, sort replies."""
 
 from __future__ import annotations
 
@@ -19,42 +19,52 @@ from ccltui.tui.engine.transport import Channel
 if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.job import Job
-    from ccltui.tui.engine.start_server import Started
+    from ccltui.tui.engine.start_server import StartedServer
     from ccltui.tui.state.scene import Findings
 
-Inbox = queue.SimpleQueue["server_messages.News | None"]
-"""What one run or one question hears; None once the process has ended."""
+Inbox = queue.SimpleQueue["server_messages.Reply | None"]
+"""Replies to one run or one query; None once the process has ended."""
 
 
-class EndedError(Exception):
-    """The process is no more."""
+class ServerEndedError(Exception):
+    """Exception raised when the server process has ended."""
 
 
-class LostError(Exception):
-    """The process cannot map a rank that this one has mapped, or that lies in no file."""
+class RankUnavailableError(Exception):
+    """Exception raised when the server process cannot map a rank that this process has mapped.
+
+    Raised also for a rank whose columns are in no file.
+    """
 
 
-class Child:
-    """One process; ``findings`` are what it has told so far, on top of those it began with."""
+class ServerProcess:
+    """One server process.
+
+    ``findings`` are those it began with and all changes received since.
+    """
 
     def __init__(
-        self, started: Started, findings: Findings, ended: Callable[[str], object]
+        self, started: StartedServer, findings: Findings, ended: Callable[[str], object]
     ) -> None:
-        """``ended`` is told why, as far as that is known, where nobody waits or it was a mistake.
+        """Receive replies in a thread.
 
-        Another thread calls it.
+        Args:
+            started: The process and the connection to it.
+            findings: Findings received from an earlier process.
+            ended: Called by the receiving thread with the reason, as far as that is known, when
+                the process ends while no run or query waits for it, or ends by a defect.
         """
         self.findings = findings
         self._ended = ended
         self._numbers = itertools.count(1)
         self._ranks: dict[int, tuple[int, RankTrace]] = {}  # by identity
         self._job: Job | None = None
-        self._listing = threading.Lock()
-        self._waiting: dict[int, Inbox] = {}
+        self._lock = threading.Lock()  # of _inboxes and _alive
+        self._inboxes: dict[int, Inbox] = {}
         self._alive = True
         self._process = started.process
         self._channel = Channel(started.connection)
-        threading.Thread(target=self._listen, daemon=True).start()
+        threading.Thread(target=self._receive, daemon=True).start()
 
     @property
     def alive(self) -> bool:
@@ -62,80 +72,88 @@ class Child:
         return self._alive
 
     def number(self) -> int:
-        """One that no run and no question had before."""
+        """Return a number that no run, query or rank had before."""
         return next(self._numbers)
 
-    def show(self, job: Job) -> None:
-        """Let it know the job as it is now. Raises EndedError, and LostError."""
+    def send_job(self, job: Job) -> None:
+        """Send the job and those of its ranks that were not sent before.
+
+        Raises:
+            ServerEndedError: The process has ended.
+            RankUnavailableError: The columns of a rank are in no file.
+        """
         if job is self._job:
             return
-        shown = {id(trace): self._ranks.get(id(trace)) or self._show(trace) for trace in job.ranks}
-        self._ranks, self._job = shown, job
-        numbers = tuple(number for number, _ in shown.values())
-        self.tell(server_messages.NewJob(replace(job, ranks=()), numbers))
+        sent = {id(one): self._ranks.get(id(one)) or self._send_rank(one) for one in job.ranks}
+        self._ranks, self._job = sent, job
+        numbers = tuple(number for number, _ in sent.values())
+        self.send(server_messages.SetJob(replace(job, ranks=()), numbers))
 
-    def _show(self, trace: RankTrace) -> tuple[int, RankTrace]:
-        from ccltui.parsers.ingest.rank_transfer import hand_over  # noqa: PLC0415  (the screen paints before)
+    def _send_rank(self, trace: RankTrace) -> tuple[int, RankTrace]:
+        from ccltui.parsers.ingest.rank_transfer import hand_over  # noqa: PLC0415  (after the first paint)
 
         handed, number = hand_over(trace), self.number()
         if handed is None or trace.place is None:
-            raise LostError
+            raise RankUnavailableError
         kept = trace.place.kept
-        self.tell(
-            server_messages.NewRank(number, handed), None if kept is None else kept.descriptor
-        )
+        descriptor = None if kept is None else kept.descriptor
+        self.send(server_messages.AddRank(number, handed), descriptor)
         return number, trace
 
-    def tell(self, order: server_messages.Order, descriptor: int | None = None) -> None:
-        """Send an order. Raises EndedError."""
+    def send(self, request: server_messages.Request, descriptor: int | None = None) -> None:
+        """Send a request, and an open file beside it where a descriptor is given.
+
+        Raises:
+            ServerEndedError: The process has ended.
+        """
         try:
-            self._channel.send(pickle.dumps(order), descriptor)
+            self._channel.send(pickle.dumps(request), descriptor)
         except OSError:
-            raise EndedError from None
+            raise ServerEndedError from None
 
     @contextlib.contextmanager
-    def hearing(self, number: int) -> Iterator[Inbox]:
-        """What comes for a run or a question."""
+    def replies_to(self, number: int) -> Iterator[Inbox]:
+        """Collect the replies to the run or query of this number."""
         inbox: Inbox = queue.SimpleQueue()
-        with self._listing:
-            self._waiting[number] = inbox
+        with self._lock:
+            self._inboxes[number] = inbox
             if not self._alive:
                 inbox.put(None)
         try:
             yield inbox
         finally:
-            with self._listing:
-                del self._waiting[number]
+            with self._lock:
+                del self._inboxes[number]
 
     def close(self) -> None:
-        """Let it end."""
-        with self._listing:
+        """End the process."""
+        with self._lock:
             self._alive = False
-        self._channel.close()
+        self._channel.shut_down()
 
-    def _listen(self) -> None:
+    def _receive(self) -> None:
         problem = ""
         try:
-            self._hear_all()
+            self._receive_all()
         except EOFError:
             pass
-        except Exception as error:  # what comes cannot be understood: better a new process
+        except Exception as error:  # a reply that cannot be read: a new process is better
             problem = f"internal error: {type(error).__name__}: {error}"
-        with self._listing:
+        with self._lock:
             unexpected, self._alive = self._alive, False
-            waiting = list(self._waiting.values())
-        for inbox in waiting:
+            inboxes = list(self._inboxes.values())
+        for inbox in inboxes:
             inbox.put(None)
-        if unexpected and (problem or not waiting):
+        if unexpected and (problem or not inboxes):
             self._ended(problem)
         self._channel.close()
         self._process.join(1.0)
 
-    def _hear_all(self) -> NoReturn:
+    def _receive_all(self) -> NoReturn:
         while True:
             data, descriptor = self._channel.receive()
             try:
-                self._hear(unpack(data, descriptor, self._rank))
+                self._dispatch(unpack(data, descriptor, self._rank))
             finally:
                 if descriptor is not None:
                     os.close(descriptor)
@@ -143,14 +161,16 @@ class Child:
     def _rank(self, label: Any) -> RankTrace:
         return next(trace for _, trace in self._ranks.values() if trace.label == label)
 
-    def _hear(self, news: server_messages.News) -> None:
-        if isinstance(news, server_messages.Grown):
-            self.findings = news.changes.applied(self.findings)
-        with self._listing:
-            if isinstance(news, server_messages.Lost):
-                for inbox in self._waiting.values():
-                    inbox.put(news)
-                return
-            number = news.number if isinstance(news, server_messages.Reply) else news.run
-            if number in self._waiting:
-                self._waiting[number].put(news)
+    def _dispatch(self, reply: server_messages.Reply) -> None:
+        """Apply changes of findings, and put the reply into the inbox that waits for it."""
+        if isinstance(reply, server_messages.FindingsChanged):
+            self.findings = reply.changes.applied(self.findings)
+        if isinstance(reply, server_messages.RankUnavailable):
+            with self._lock:
+                for inbox in self._inboxes.values():
+                    inbox.put(reply)
+            return
+        number = reply.number if isinstance(reply, server_messages.QueryAnswered) else reply.run
+        with self._lock:
+            if number in self._inboxes:
+                self._inboxes[number].put(reply)

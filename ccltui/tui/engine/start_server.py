@@ -1,7 +1,8 @@
-"""Start the process that computes. Imports little: it is started before the screen is made."""
+"""Start the server process. Imports little, because it is started before the screen is made."""
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import socket
 from dataclasses import dataclass
@@ -13,18 +14,28 @@ from ccltui.tui.options import ExplorerOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A process, and this end of the connection to it: it ends when that is closed."""
+class StartedServer:
+    """A server process and this end of the connection to it; it ends when that is closed."""
 
     process: BaseProcess
     connection: socket.socket
 
-    @classmethod
-    def now(cls, options: ExplorerOptions) -> Started:
-        """Start one. Raises OSError where there can be none."""
-        ours, theirs = socket.socketpair()
-        context = multiprocessing.get_context("spawn")
-        process = context.Process(target=serve, args=(theirs, options), daemon=True)
-        with theirs, starting():
-            process.start()
-        return cls(process, ours)
+    def close(self) -> None:
+        """End the process."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+        self.connection.close()
+
+
+def start_server(options: ExplorerOptions) -> StartedServer:
+    """Start a server process.
+
+    Raises:
+        OSError: No process or no connection can be made.
+    """
+    ours, theirs = socket.socketpair()
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=serve, args=(theirs, options), daemon=True)
+    with theirs, starting():
+        process.start()
+    return StartedServer(process, ours)

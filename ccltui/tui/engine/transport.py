@@ -1,66 +1,73 @@
-"""Whole messages between two processes, with an open file beside one where it needs it."""
+"""Send whole messages, with an open file where one is needed, between two processes.
+
+``multiprocessing.connection`` frames the bytes. Its ``send_handle`` duplicates the socket for each
+descriptor; one duplicate for the life of the channel is enough, and can be shut down from another
+thread.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import socket
-import struct
 import threading
+from multiprocessing.connection import Connection
 from typing import Final
 
-_HEAD: Final = struct.Struct("<Q")
-_PIECE: Final = 1 << 20
+_MARK: Final = b"\0"
+"""The byte that begins a message: a descriptor can only travel beside data."""
 
 
 class Channel:
-    """One end of a pair of connected sockets. Any thread may send, one receives."""
+    """One end of a pair of connected sockets. Any thread may send, one thread receives."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
+    def __init__(self, connected: socket.socket) -> None:
+        """Take over ``connected``: it is closed with the channel."""
+        self._socket = connected
+        self._messages = Connection(os.dup(connected.fileno()))
         self._sending = threading.Lock()
 
     def send(self, data: bytes, descriptor: int | None = None) -> None:
-        """Send a message, and an open file. Raises OSError where nobody is there any more."""
-        head = _HEAD.pack(len(data))
+        """Send a message, and the open file ``descriptor`` where it is given.
+
+        Raises:
+            OSError: The other end is closed.
+        """
         with self._sending:
             if descriptor is None:
-                self._socket.sendall(head)
+                self._socket.sendall(_MARK)
             else:
-                socket.send_fds(self._socket, [head], [descriptor])
-            self._socket.sendall(data)
+                socket.send_fds(self._socket, [_MARK], [descriptor])
+            self._messages.send_bytes(data)
 
-    def receive(self) -> tuple[bytearray, int | None]:
-        """The next message; whoever receives a descriptor closes it. Raises EOFError at the end."""
+    def receive(self) -> tuple[bytes, int | None]:
+        """Return the next message, and the descriptor sent with it, which the caller closes.
+
+        Raises:
+            EOFError: The other end is closed, or this one is shut down.
+        """
         try:
-            head, descriptors, _, _ = socket.recv_fds(self._socket, _HEAD.size, 1)
+            mark, descriptors, _, _ = socket.recv_fds(self._socket, len(_MARK), 1)
         except OSError:
             raise EOFError from None
-        if not head:
+        if not mark:
             raise EOFError
         descriptor = descriptors[0] if descriptors else None
         try:
-            (size,) = _HEAD.unpack(head + self._exactly(_HEAD.size - len(head)))
-            return self._exactly(size), descriptor
-        except EOFError:
+            return self._messages.recv_bytes(), descriptor
+        except (EOFError, OSError):
             if descriptor is not None:
                 os.close(descriptor)
-            raise
+            raise EOFError from None
 
-    def _exactly(self, size: int) -> bytearray:
-        data = bytearray(size)
-        view, done = memoryview(data), 0
-        while done < size:
-            got = 0
-            with contextlib.suppress(OSError):
-                got = self._socket.recv_into(view[done : done + _PIECE])
-            if not got:
-                raise EOFError
-            done += got
-        return data
-
-    def close(self) -> None:
-        """Neither end sends or receives any more."""
+    def shut_down(self) -> None:
+        """End sending and receiving at both ends; `receive` raises EOFError from then on."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+
+    def close(self) -> None:
+        """Shut down and close the descriptors. Only the thread that receives may call this."""
+        self.shut_down()
+        with self._sending:
+            self._socket.close()
+            self._messages.close()

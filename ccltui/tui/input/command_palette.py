@@ -1,4 +1,4 @@
-"""The command line: every action by name with its keys, or why it cannot act; places, counts."""
+"""The command palette: choose an action by name, with a count, or a place to go to."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ccltui.tui.actions.action import Action, Bindings, keys_of, shown
 from ccltui.tui.actions.action_list import ACTIONS
 from ccltui.tui.chrome.chrome_lines import Line, cut
 from ccltui.tui.input.goto import goto
-from ccltui.tui.input.key_counts import MOST
+from ccltui.tui.input.key_counts import MAX_COUNT
 from ccltui.tui.input.keymap import works_in
-from ccltui.tui.input.prompt_line import Prompt, Typed
+from ccltui.tui.input.prompt_line import Prompt, PromptEnd
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Pane, ViewState
 
@@ -27,7 +27,7 @@ _ID, _KEYS, _HELP = 28, 14, 36
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """An action to do, so many times; or a place to go to."""
+    """What the user chose: an action and how often to perform it, or a view to show."""
 
     action: Action | None = None
     times: int = 1
@@ -36,7 +36,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line to choose: what it does, under which keys, and what stands in the way."""
+    """A line to choose: what it does, its keys, and why it cannot act now (empty if it can)."""
 
     name: str
     keys: str
@@ -47,16 +47,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """What was typed, and which of the entries that fit it is meant."""
+    """The typed text, and the selected row of the entries that match it."""
 
     prompt: Prompt = field(default_factory=lambda: Prompt(TITLE))
     row: int = 0
 
     def entries(self, scene: Scene, bindings: Bindings) -> list[Entry]:
-        """A place that the text names, then the actions that fit it; those of this pane first."""
+        """Return a place that the text names, then matching actions, those of this pane first."""
         text = self.prompt.text.strip()
         counted = _COUNT.match(text)
-        times = 1 if counted is None else min(max(int(counted[1]), 1), MOST)
+        times = 1 if counted is None else min(max(int(counted[1]), 1), MAX_COUNT)
         words = text if counted is None else text[counted.end() :]
         place = _place(text, scene)
         fitting = [action for action in ACTIONS if _fits(action, words, bindings)]
@@ -66,16 +66,16 @@ class Commands:
     def press(
         self, key: str, character: str | None, scene: Scene, bindings: Bindings
     ) -> Commands | Chosen | None:
-        """The command line after a key, what was chosen, or None when it is closed."""
+        """Return the palette after a key, what was chosen, or None when it is closed."""
         if key in _STEPS:
             last = max(len(self.entries(scene, bindings)) - 1, 0)
             return replace(self, row=min(max(self.row + _STEPS[key], 0), last))
         if key == "backspace" and not self.prompt.text:
             return None
         typed = self.prompt.press(key, character)
-        if typed is Typed.CANCELLED:
+        if typed is PromptEnd.CANCELLED:
             return None
-        if typed is Typed.ACCEPTED:
+        if typed is PromptEnd.ACCEPTED:
             return self._accepted(scene, bindings)
         return Commands(typed, self.row if typed.text == self.prompt.text else 0)
 
@@ -90,7 +90,7 @@ class Commands:
         return entry.chosen
 
     def page(self, scene: Scene, bindings: Bindings, width: int, height: int) -> list[Line]:
-        """The entries around the chosen one above a line to type into."""
+        """Return the lines of the entries around the selected one, above a line to type into."""
         entries = self.entries(scene, bindings)
         room = max(height - 3, 1)
         first = max(min(self.row - room // 2, len(entries) - room), 0)
@@ -105,7 +105,7 @@ class Commands:
 
 
 def _place(text: str, scene: Scene) -> list[Entry]:
-    """The place that the text names, where it names one."""
+    """Return an entry for the place that the text names, an empty list if it names none."""
     if not text or scene.findings.span is None:
         return []
     try:
@@ -125,11 +125,11 @@ def _fits(action: Action, words: str, bindings: Bindings) -> bool:
 def _rank(
     action: Action, words: str, pane: Pane, bindings: Bindings
 ) -> tuple[bool, bool, bool, bool]:
-    """Exact keys first, then names that begin so, and what works here before what does not."""
-    elsewhere = pane not in action.panes
+    """Return a sort key: exact keys, actions of this pane, matching names, in this order."""
+    is_elsewhere = pane not in action.panes
     exact = words in keys_of(action, bindings)
     named = action.id.startswith(words) or words in action.id.split(".")
-    return (not (exact and not elsewhere), elsewhere, not named, not exact)
+    return (not (exact and not is_elsewhere), is_elsewhere, not named, not exact)
 
 
 def _entry(action: Action, times: int, scene: Scene, bindings: Bindings) -> Entry:

@@ -1,4 +1,4 @@
-"""What keys, the mouse and pasted text do: each makes the next scene of the explorer."""
+"""Handle keys, mouse events and pasted text: each makes the next scene of the explorer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.chrome.help_page import SCROLL
 from ccltui.tui.input.command_palette import Chosen, Commands
 from ccltui.tui.input.filters import windowed
-from ccltui.tui.input.key_counts import longer, repeated
+from ccltui.tui.input.key_counts import append_digit, repeated
 from ccltui.tui.input.keymap import PREFIXES, Keymap
 from ccltui.tui.input.mouse import Mouse
 from ccltui.tui.moves import drawer, view_history, view_moves
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from ccltui.tui.app import Explorer
     from ccltui.tui.display import Display
     from ccltui.tui.input.prompt_line import Prompt
-    from ccltui.tui.input.prompt_session import Asking
+    from ccltui.tui.input.prompt_session import PromptSession
     from ccltui.tui.input.prompts import Outcome
 
 
 class Control:
-    """Takes what the user does, and changes the scene of an explorer."""
+    """Changes the scene of an explorer by the user's input."""
 
     def __init__(self, app: Explorer, front: Display) -> None:
         self._app = app
@@ -42,8 +42,8 @@ class Control:
         self._keymap = Keymap(app.options.keys)
         self._repaint_keys = keys_of(by_id("app.repaint"), app.options.keys)
         self.count = ""
-        self.stroke = ""  # the first of two, where it means nothing alone
-        self.asking: Asking | None = None
+        self.stroke = ""  # the first of two strokes, if it has no action of its own
+        self.asking: PromptSession | None = None
         self.effects: dict[Effect, Callable[[], None]] = {
             Effect.CLEAR_WINDOW: self.clear_window,
             Effect.WINDOW_HERE: self._window_here,
@@ -66,7 +66,7 @@ class Control:
 
     @property
     def prompt(self) -> Prompt | None:
-        """What is asked for, None where nothing is."""
+        """The open prompt, None without one."""
         return None if self.asking is None else self.asking.prompt
 
     @property
@@ -78,8 +78,8 @@ class Control:
         self._app.scene = scene
 
     def key(self, event: events.Key) -> None:
-        """Give the key to the prompt or the help when one is open, else look it up."""
-        if event.key in self._repaint_keys:  # whatever is asked: it is for a spoilt screen
+        """Pass the key to the prompt, palette or help if one is open, else look it up."""
+        if event.key in self._repaint_keys:  # also in a prompt: the screen is corrupted
             self._app.repaint()
         elif self.asking is not None:
             self._type(self.asking, event.key, event.character)
@@ -95,7 +95,7 @@ class Control:
                 self._press(printable or event.key)
 
     def mouse(self, event: events.MouseEvent) -> bool:
-        """Do what the mouse means, unless something is asked for; whether it meant anything."""
+        """Handle a mouse event unless a prompt is open; return whether it had an effect."""
         after = None if self.asking is not None else self._mouse.take(event, self._scene)
         if after is None:
             return False
@@ -105,7 +105,7 @@ class Control:
         return True
 
     def paste(self, text: str) -> None:
-        """Pasted text is typed text, and only where text is asked for."""
+        """Insert pasted text into the prompt or the palette; ignore it if none is open."""
         text = " ".join(text.split())
         if self.asking is not None:
             self.asking = self.asking.pasted(text, self._scene)
@@ -113,7 +113,7 @@ class Control:
             self._front.commands = Commands(self._front.commands.prompt.insert(text))
 
     def perform(self, action: Action, times: int = 1) -> None:
-        """Do what an action does, or say why it cannot."""
+        """Perform an action, or show why it cannot act."""
         if isinstance(action.act, Effect):
             why = action.why_not(self._scene)
             if why is not None:
@@ -126,13 +126,13 @@ class Control:
         self._scene = replace(self._scene, notice=problem)
 
     def clear_window(self) -> None:
-        """All time again, in every pane."""
+        """Clear the window in every pane."""
         cleared = replace(self._scene.session.filter, window=None, steps=None)
         self._app.replace_session(self._scene.session.filtered(cleared))
 
     def _press(self, key: str, before: str = "") -> bool:
-        """Do what a key means, after the one before it; whether it means anything."""
-        count, self.count = self.count, longer(self.count, key)
+        """Perform the action of a key after the stroke ``before``; return whether it has one."""
+        count, self.count = self.count, append_digit(self.count, key)
         if self.count:
             self._scene = replace(self._scene, notice="", said=f"count {self.count}: times what?")
             return True
@@ -147,7 +147,7 @@ class Control:
         return True
 
     def _command(self, commands: Commands, key: str, character: str | None) -> None:
-        """Take a key for the command line: a longer text, what was chosen, or nothing any more."""
+        """Pass a key to the command palette; perform what is chosen."""
         after = commands.press(key, character, self._scene, self._scene.bindings)
         self._front.commands = after if isinstance(after, Commands) else None
         if not isinstance(after, Chosen):
@@ -158,8 +158,8 @@ class Control:
         elif after.state is not None:
             self._go(after.state, "find.goto")
 
-    def _type(self, asking: Asking, key: str, character: str | None) -> None:
-        """Take a key for what is asked: a longer text, an answer, or nothing any more."""
+    def _type(self, asking: PromptSession, key: str, character: str | None) -> None:
+        """Pass a key to the open prompt; apply its answer."""
         self.asking = None
         if asking.may_be_stroke() and self._press(key, asking.question.prefix):
             return
@@ -170,7 +170,7 @@ class Control:
             self._take(found.outcome)
 
     def _take(self, outcome: Outcome) -> None:
-        """Do what an answer asks for."""
+        """Apply the answer of a prompt."""
         from ccltui.tui.actions.export import Export  # noqa: PLC0415  (keeps the readers out of the start)
 
         if isinstance(outcome, Filter):
@@ -190,12 +190,12 @@ class Control:
                 prompts,
             )
 
-            self.asking = prompt_session.Asking.about(prompts.OF[effect], self._scene)
+            self.asking = prompt_session.PromptSession.of(prompts.OF[effect], self._scene)
         else:
             self.effects[effect]()
 
     def _go(self, state: ViewState, by: str) -> None:
-        """Show another view; the one before it can be come back to."""
+        """Show another view, and add the one before it to the history."""
         past = self._scene.history.left(self._scene.state, state, by)
         self._scene = replace(self._scene, state=state, history=past)
 
@@ -207,7 +207,7 @@ class Control:
         self._scene = self._scene.with_state(replace(self._scene.state, area=None))
 
     def _step_here(self) -> None:
-        """The chosen step is the window; a row of the drawer opens where it has the keys."""
+        """Make the selected step the window, or open the row of the drawer if it has the focus."""
         from ccltui.tui.moves import step_rows  # noqa: PLC0415
 
         if self._scene.state.drawer_has_keys:
@@ -222,7 +222,7 @@ class Control:
             self._app.open_capture(capture, Pane.FILES)
 
     def _open_run(self) -> None:
-        """The traces of a run: loaded unless they are what is open."""
+        """Open the traces of the selected run, unless they are open already."""
         capture, job = side_tables.capture_of_run(self._scene), self._scene.session.job
         if job is not None and capture == job.capture.name:
             self._go(view_moves.open_pane(Pane.SUMMARY)(self._scene), "open.run")

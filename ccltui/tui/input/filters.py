@@ -1,4 +1,4 @@
-"""The window prompt: what the user typed, as a filter."""
+"""Parse the text of the window prompt into a filter, and format a filter as such a text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STEPS = re.compile(r"\s*it(?:er(?:ations?)?)?\s+(.*)", re.IGNORECASE)
 
 
 def filter_text(chosen: Filter) -> str:
-    """The filter as it would be typed."""
+    """Return the filter as it would be typed."""
     if chosen.steps is not None:
         first, last = chosen.steps
         return f"iter {first}-{last}"
@@ -25,7 +25,11 @@ def filter_text(chosen: Filter) -> str:
 
 
 def parse_filter(text: str, scene: Scene) -> Filter:
-    """The filter that a text asks for; ranks stay as they are. Raises GrammarError."""
+    """Return the filter that a text describes, with the ranks of the present one.
+
+    Raises:
+        GrammarError: The text describes no filter.
+    """
     everything = replace(scene.session.filter, window=None, steps=None)
     text = text.strip()
     if not text:
@@ -40,7 +44,7 @@ def parse_filter(text: str, scene: Scene) -> Filter:
 
 
 def problem_with(text: str, scene: Scene) -> str | None:
-    """Why a text is no filter for this job, None when it is one."""
+    """Return why a text is no valid filter for this job, None when it is valid."""
     try:
         chosen = parse_filter(text, scene)
     except GrammarError as error:
@@ -56,7 +60,7 @@ def problem_with(text: str, scene: Scene) -> str | None:
 
 
 def windowed(scene: Scene) -> Session:
-    """The session with the measured area, else what is in view, for its window."""
+    """Return the session whose window is the measured area, else the visible time."""
     here = window(scene)
     chosen = None if here is None else Window(here.start_ns, here.end_ns)
     return scene.session.filtered(replace(scene.session.filter, window=chosen, steps=None))

@@ -1,4 +1,4 @@
-"""The goto line: a collective, a rank, an iteration or a time, as it is typed."""
+"""Parse the text of the goto prompt: a collective, a rank, an iteration or a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ _ITERATION = re.compile(r"it(?:er)?\s*(\d+)", re.IGNORECASE)
 
 
 def goto(text: str, scene: Scene) -> ViewState:
-    """The view at the place that a text names. Raises GrammarError when there is none."""
+    """Return the view at the place that a text names.
+
+    Raises:
+        GrammarError: The text names no place, or one that does not exist.
+    """
     text = text.strip()
     collective = _COLLECTIVE.fullmatch(text)
     if collective is not None:

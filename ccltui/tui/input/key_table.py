@@ -1,4 +1,4 @@
-"""The keys of the explorer as a table, as the user has them."""
+"""Table of the explorer's actions with the user's keys."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ HEADER = ("action", "keys", "what it does", "panes")
 
 
 def key_lines(config: Config) -> Iterator[str]:
-    """Lines of a table of all actions, then what the settings take from others.
+    """Yield the lines of a table of all actions, then the keys that settings take from actions.
 
-    Raises GrammarError where the settings are wrong.
+    Raises:
+        GrammarError: The settings are invalid.
     """
     bindings = checked(config)
     rows = []
@@ -36,7 +37,11 @@ def key_lines(config: Config) -> Iterator[str]:
 
 
 def checked(config: Config) -> dict[str, tuple[str, ...]]:
-    """The keys that differ from the registry. Raises GrammarError with the file's name."""
+    """Return the keys that differ from the registry, by action.
+
+    Raises:
+        GrammarError: The settings are invalid; the message has the name of their file.
+    """
     try:
         return dict(bind(config.keys))
     except GrammarError as error:

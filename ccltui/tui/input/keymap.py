@@ -1,4 +1,4 @@
-"""From key presses to actions, with keys of two strokes; pure."""
+"""Look up actions by key, also keys of two strokes; check and apply the user's keys."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _NAMES: Final = frozenset(
 )
 _MODIFIED: Final = re.compile(r"(?:(?:ctrl|alt|shift)\+)+(?P<name>.+)")
 PREFIXES: Final = ("g",)
-"""Keys that may begin a key of two strokes: those whose prompt hands the second one on."""
+"""Keys that may begin a key of two strokes. Their prompt passes the second stroke to the keymap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
-    """What a key press led to: an action, or why there is none."""
+    """The action of a key press, or why there is none."""
 
     action: Action | None = None
     problem: str = ""
 
 
 class Keymap:
-    """Looks keys up in the registry, pane by pane."""
+    """The action of each key in each pane."""
 
     def __init__(self, bindings: Bindings | None = None) -> None:
         self._bound = {
@@ -48,28 +48,30 @@ class Keymap:
         }
 
     def press(self, pane: Pane, before: str, key: str) -> Pressed:
-        """A key, after another one where it takes two strokes."""
+        """Look up a key, after the stroke ``before``, which is empty for a key of one stroke."""
         bound = self._bound[pane]
         typed = f"{before} {key}" if before else key
         if typed in bound:
             return Pressed(action=bound[typed])
-        elsewhere = [other for other in Pane if typed in self._bound[other]]
-        if elsewhere:
-            return Pressed(problem=f"{shown(typed)} {works_in(elsewhere)}")
+        in_other_panes = [other for other in Pane if typed in self._bound[other]]
+        if in_other_panes:
+            return Pressed(problem=f"{shown(typed)} {works_in(in_other_panes)}")
         return Pressed(problem=f"{shown(typed)} is not a key here: ? lists them")
 
 
 def works_in(panes: Sequence[Pane]) -> str:
-    """Where an action can act."""
+    """Return a phrase that names the panes in which an action works."""
     *others, last = [f"{pane.value} {pane.title}" for pane in panes]
     return f"works in {', '.join(others)} and {last}" if others else f"works in {last}"
 
 
 def bind(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Bindings:
-    """Keys of every action whose keys are not those of the registry, by id.
+    """Return the keys of every action whose keys differ from those of the registry, by id.
 
-    A key that is chosen for one action is taken from another that has it by default. Raises
-    GrammarError for an action or a key that there is not, and for one that is chosen twice.
+    A key that is chosen for one action is taken from another that has it by default.
+
+    Raises:
+        GrammarError: An action or a key does not exist, or a key is chosen twice in a pane.
     """
     known = {action.id: action for action in actions}
     for name, keys in chosen.items():
@@ -78,17 +80,17 @@ def bind(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Bindings:
         for key in keys:
             _check_key(name, key)
     _check_twice(chosen, known)
-    kept = {
+    unchosen = {
         action.id: tuple(key for key in action.keys if not _taken(action, key, chosen, known))
         for action in actions
         if action.id not in chosen
     }
-    changed = {name: keys for name, keys in kept.items() if keys != known[name].keys}
+    changed = {name: keys for name, keys in unchosen.items() if keys != known[name].keys}
     return {**changed, **chosen}
 
 
 def conflicts(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Iterator[str]:
-    """What the chosen keys take from other actions, a sentence each."""
+    """Yield a sentence for each key that the chosen keys take from another action."""
     known = {action.id: action for action in actions}
     for action in actions:
         for key in () if action.id in chosen else action.keys:
@@ -99,8 +101,8 @@ def conflicts(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Iterator
 
 def _check_key(name: str, key: str) -> None:
     strokes = key.split(" ") if len(key) > 1 else [key]
-    fine = len(strokes) == 1 or (len(strokes) == 2 and strokes[0] in PREFIXES)
-    if not fine or not all(_is_key(stroke) for stroke in strokes):
+    is_valid = len(strokes) == 1 or (len(strokes) == 2 and strokes[0] in PREFIXES)
+    if not is_valid or not all(_is_key(stroke) for stroke in strokes):
         raise GrammarError(f"[keys] {name}: {key!r} is not a key such as 'x', 'ctrl+x' or 'g x'")
 
 
@@ -121,7 +123,7 @@ def _check_twice(chosen: Bindings, known: Mapping[str, Action]) -> None:
 
 
 def _taken(action: Action, key: str, chosen: Bindings, known: Mapping[str, Action]) -> str:
-    """The action that a default key of this one was chosen for, or the empty text."""
+    """Return the action for which a default key of this one was chosen, empty without one."""
     takers = (
         name for name, keys in chosen.items() if key in keys and known[name].panes & action.panes
     )

@@ -1,4 +1,4 @@
-"""The mouse over the screen: which pane is meant, and what a press, drag or turn does there."""
+"""Mouse events: find the pane under the pointer, and click, drag or scroll in it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _LEFT = 1
 
 @dataclass(frozen=True, slots=True)
 class Drag:
-    """A button that is down on the timeline, and the time where it went down."""
+    """A drag on the timeline: the time at which the button was pressed."""
 
     start_ns: int
 
 
 class Mouse:
-    """Keeps what is being dragged between events."""
+    """Handles mouse events; holds the drag in progress between them."""
 
     def __init__(self, front: Display) -> None:
         self._front = front
         self._drag: Drag | None = None
 
     def take(self, event: events.MouseEvent, scene: Scene) -> tuple[Scene, str] | None:
-        """The scene after an event, and the action that it is like; None where nothing is meant."""
+        """Return the scene after an event and the name of the action; None if it has no effect."""
         if isinstance(event, events.MouseUp):
             self._drag = None
             return None
@@ -76,7 +76,7 @@ class Mouse:
 
 
 def _in_pane(scene: Scene, pane: Pane) -> Scene:
-    """The scene with a pane that is on the screen as the one that keys are for."""
+    """Return the scene with the key focus in a pane that is on the screen."""
     if scene.state.pane is pane:
         return scene
     return scene.with_state(replace(scene.state, pane=pane))

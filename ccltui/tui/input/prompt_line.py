@@ -1,4 +1,4 @@
-"""A line to type into: a value that keys change. The panes stay in view."""
+"""A one-line text input below the panes, as a value that each key replaces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ccltui.tui.chrome.chrome_lines import Line, cut
 _MARK = " > "
 
 
-class Typed(Enum):
+class PromptEnd(Enum):
     """How a prompt ends."""
 
     ACCEPTED = auto()
@@ -20,7 +20,7 @@ class Typed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A title, the text so far, where the next character goes, and what is wrong with it."""
+    """A title, the text, the position of the cursor, and the problem of the last answer."""
 
     title: str
     text: str = ""
@@ -29,20 +29,20 @@ class Prompt:
 
     @classmethod
     def asking(cls, title: str, text: str) -> Prompt:
-        """A prompt with a text to change, the cursor at its end."""
+        """Return a prompt with a text to edit, the cursor at its end."""
         return cls(title, text, len(text))
 
     def insert(self, text: str) -> Prompt:
-        """Text at the cursor, as typed or pasted."""
+        """Insert text at the cursor, as typed or pasted."""
         whole = self.text[: self.cursor] + text + self.text[self.cursor :]
         return Prompt(self.title, whole, self.cursor + len(text))
 
-    def press(self, key: str, character: str | None) -> Prompt | Typed:
-        """The prompt after a key, or how it ended."""
+    def press(self, key: str, character: str | None) -> Prompt | PromptEnd:
+        """Return the prompt after a key, or how it ended."""
         if key == "enter":
-            return Typed.ACCEPTED
+            return PromptEnd.ACCEPTED
         if key in ("escape", "ctrl+c"):
-            return Typed.CANCELLED
+            return PromptEnd.CANCELLED
         if character is not None and character.isprintable():
             return self.insert(character)
         return self._edited(key)
@@ -68,11 +68,11 @@ class Prompt:
                 return self
 
     def refused(self, problem: str) -> Prompt:
-        """The same text, and why it cannot be used."""
+        """Return the prompt with the same text and the reason why it is invalid."""
         return replace(self, problem=problem)
 
     def lines(self, width: int) -> list[Line]:
-        """Title or complaint above, the text with its cursor below; a long text scrolls."""
+        """Return two lines: the title or the problem, and the text, scrolled to its cursor."""
         above = (f" ! {self.problem}", Ink.WARNING) if self.problem else (f" {self.title}", Ink.DIM)
         room = max(width - len(_MARK) - 1, 1)
         first = max(self.cursor - room, 0)

@@ -1,4 +1,4 @@
-"""A question that is being answered: keys change the text, and the view where it is previewed."""
+"""A question while it is being answered: keys change the text, and the view if it is previewed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ccltui.parsers.errors import GrammarError
-from ccltui.tui.input.prompt_line import Prompt, Typed
+from ccltui.tui.input.prompt_line import Prompt, PromptEnd
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 
@@ -15,68 +15,68 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What a key led to: still asking, a view to show meanwhile, or the outcome."""
+class KeyOutcome:
+    """State after a key: the question if it is still open, a view to preview, or the outcome."""
 
-    asking: Asking | None = None
+    asking: PromptSession | None = None
     state: ViewState | None = None
     outcome: Outcome | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """A question, the text so far, and the view to come back to."""
+class PromptSession:
+    """A question, the text so far, and the view to restore when it is cancelled."""
 
     question: Question
     prompt: Prompt
     before: ViewState
 
     @classmethod
-    def about(cls, question: Question, scene: Scene) -> Asking:
-        """Begin to ask."""
+    def of(cls, question: Question, scene: Scene) -> PromptSession:
+        """Open a question."""
         start = question.start(scene)
         return cls(question, Prompt.asking(question.heading(start, scene), start), scene.state)
 
     def may_be_stroke(self) -> bool:
-        """Whether the next key may belong to a key of two strokes instead of the text."""
+        """Whether the next key may be the second of two strokes instead of text."""
         return bool(self.question.prefix) and not self.prompt.text
 
-    def press(self, key: str, character: str | None, scene: Scene) -> Reply:
-        """The next key."""
+    def press(self, key: str, character: str | None, scene: Scene) -> KeyOutcome:
+        """Return the state after a key."""
         scene = scene.with_state(self.before)
         options = self.question.options(self.prompt.text, scene)
         if key == "tab":
             text = options[0] if options else self.prompt.text
             return self._typed(Prompt.asking(self.prompt.title, text), scene)
         typed = self.prompt.press(key, character)
-        if typed is Typed.CANCELLED:
-            return Reply()
-        if typed is Typed.ACCEPTED:
+        if typed is PromptEnd.CANCELLED:
+            return KeyOutcome()
+        if typed is PromptEnd.ACCEPTED:
             return self._answered(self.prompt, scene)
         if self.question.single and typed.text:
             return self._answered(typed, scene)
         return self._typed(typed, scene)
 
-    def pasted(self, text: str, scene: Scene) -> Asking:
-        """Text that was pasted."""
+    def pasted(self, text: str, scene: Scene) -> PromptSession:
+        """Return the question after text was pasted."""
         typed = self.prompt.insert(text)
         return self._typed(typed, scene.with_state(self.before)).asking or self
 
-    def _answered(self, prompt: Prompt, scene: Scene) -> Reply:
+    def _answered(self, prompt: Prompt, scene: Scene) -> KeyOutcome:
         try:
-            return Reply(outcome=self.question.answer(prompt.text, scene))
+            return KeyOutcome(outcome=self.question.answer(prompt.text, scene))
         except GrammarError as problem:
             text = "" if self.question.single else prompt.text
             again = Prompt.asking(prompt.title, text).refused(str(problem))
-            return Reply(replace(self, prompt=again))
+            return KeyOutcome(replace(self, prompt=again))
 
-    def _typed(self, prompt: Prompt, scene: Scene) -> Reply:
+    def _typed(self, prompt: Prompt, scene: Scene) -> KeyOutcome:
         title = self.question.heading(prompt.text, scene)
         asking = replace(self, prompt=replace(prompt, title=title))
         if not self.question.previewed:
-            return Reply(asking)
+            return KeyOutcome(asking)
         try:
             found = self.question.answer(prompt.text, scene)
-        except GrammarError:  # not yet: it is still being typed
-            return Reply(asking)
-        return Reply(asking, found if isinstance(found, ViewState) else None)
+        except GrammarError:  # no valid answer yet: it is still being typed
+            return KeyOutcome(asking)
+        return KeyOutcome(asking, found if isinstance(found, ViewState) else None)

@@ -1,4 +1,4 @@
-"""What prompts ask: a title, what is there to begin with, and what an answer leads to."""
+"""The questions of all prompts: titles, initial texts, options, and what an answer leads to."""
 
 from __future__ import annotations
 
@@ -25,11 +25,16 @@ Outcome = ViewState | Filter | Mark | Return | Export
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``answer`` raises GrammarError for a text that is none.
+    """Text and behaviour of a prompt.
 
-    ``options`` lists what fits what was typed so far, and tab takes the first; ``previewed`` shows
-    where the answer leads while it is typed; ``single`` takes the first key for the answer;
-    ``prefix`` is its key where that begins keys of two strokes.
+    Attributes:
+        title: Text above the input.
+        answer: Returns the outcome of a text; raises GrammarError for one that is no answer.
+        start: Returns the initial text.
+        options: Returns the options that match the typed text; tab completes to the first.
+        previewed: Whether the view that the text leads to is shown while it is typed.
+        single: Whether the first key is the whole answer.
+        prefix: The key of the prompt where that also begins keys of two strokes, else empty.
     """
 
     title: str
@@ -41,7 +46,7 @@ class Question:
     prefix: str = ""
 
     def heading(self, text: str, scene: Scene) -> str:
-        """The title and the options that are left."""
+        """Return the title and the options that match the text."""
         options = self.options(text, scene)
         return f"{self.title}   {' | '.join(options)}" if options else self.title
 
@@ -124,7 +129,7 @@ ALL_KERNELS = "all"
 
 
 def _kernel_kinds(text: str, scene: Scene) -> list[str]:
-    """Kinds of kernels that the job has and that begin with a text."""
+    """Return the kinds of kernels in the job that begin with a text."""
     result = scene.findings.results.get("kernel_categories")
     found = None if result is None else result.details.get("by_category")
     kinds = [{"comm": COMMUNICATION, "mem": COPIES}.get(name, name) for name in found or ()]

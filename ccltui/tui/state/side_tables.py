@@ -98,9 +98,9 @@ def rows_of(job: Job, query: SideQuery, cancelled: Callable[[], bool]) -> Rows:
     text = sum(file.size_bytes for file in job.discovery.files if file.kind in _TEXTS)
     if text <= _SHORT_BYTES and not isinstance(query, ReportsQuery):
         return make()
-    from ccltui.tui.subprocess_task import made_elsewhere  # noqa: PLC0415
+    from ccltui.tui.subprocess_task import run_in_process  # noqa: PLC0415
 
-    return made_elsewhere(make, cancelled) or ()
+    return run_in_process(make, cancelled) or ()
 
 
 def runs(scene: Scene) -> Sequence[RunRow] | None:

@@ -1,4 +1,4 @@
-"""The clipboard of the terminal that the user sits at, through whatever lies between (OSC 52)."""
+"""Set the clipboard of the user's terminal, also through ssh, tmux and GNU screen (OSC 52)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _SCREEN_CHUNK: Final = 700  # GNU screen drops longer strings
 
 
 def osc52(text: str, environ: Mapping[str, str]) -> str:
-    """What to write so that ``text`` is on the clipboard.
+    """Return the sequence that puts ``text`` on the clipboard.
 
-    tmux takes the sequence itself where it may set clipboards, and hands a wrapped one on where
-    it lets sequences pass; which of the two is allowed cannot be seen from here, and what is not
-    is ignored. GNU screen only hands on, in pieces.
+    tmux handles the sequence itself if it is configured to set clipboards, and forwards a wrapped
+    one if it is configured to let sequences pass. The configuration cannot be seen from here, so
+    both are sent; tmux ignores what it does not allow. GNU screen only forwards, in pieces.
     """
     plain = f"\x1b]52;c;{base64.b64encode(text.encode()).decode('ascii')}\x07"
     if "TMUX" in environ:

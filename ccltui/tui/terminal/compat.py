@@ -1,4 +1,4 @@
-"""The only place that touches names Textual keeps private; checked against 8.2."""
+"""All uses of private names of Textual; checked against 8.2."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from textual.drivers.linux_driver import LinuxDriver
 
 
-class PlainlyEnding(App[int], inherit_bindings=False):
-    """An application that ends at an error and keeps it, instead of printing all it knows."""
+class ErrorKeepingApp(App[int], inherit_bindings=False):
+    """An application that ends at an error and keeps it, instead of printing a long traceback."""
 
     def __init__(self, driver_class: type[Driver] | None) -> None:
         super().__init__(driver_class=driver_class, ansi_color=True)
@@ -37,21 +37,21 @@ class PlainlyEnding(App[int], inherit_bindings=False):
 
 
 def terminal_size(driver: LinuxDriver) -> tuple[int, int]:
-    """Columns and rows of the terminal now, which the layout may not know yet."""
+    """Return columns and rows of the terminal, also before the layout has adopted a new size."""
     return driver._get_terminal_size()
 
 
 def prepare_for_processes() -> None:
-    """Start what multiprocessing keeps beside spawned processes.
+    """Start the resource tracker, which multiprocessing starts with the first spawned process.
 
-    It hands on the descriptor of stderr, and Textual's stand-in for stderr has none.
+    It inherits the descriptor of stderr, and Textual's replacement of stderr has none.
     """
     with contextlib.redirect_stderr(sys.__stderr__):
         resource_tracker.ensure_running()
 
 
 def leave_on_termination(app: App[Any]) -> None:
-    """Give the terminal back when a scheduler or a closing connection ends the program."""
+    """Restore the terminal when a scheduler or a closing connection ends the program."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
@@ -59,7 +59,7 @@ def leave_on_termination(app: App[Any]) -> None:
 
 
 def copy(app: App[Any], text: str) -> None:
-    """Put a text on the clipboard of the user's terminal, past the model of its screen."""
+    """Put a text on the clipboard of the user's terminal, bypassing the model of its screen."""
     app._clipboard = text
     write = getattr(app._driver, "write_past", None) or getattr(app._driver, "write", None)
     if write is not None:
@@ -74,7 +74,10 @@ def forget_screen(app: App[Any]) -> None:
 
 
 def can_shift(app: App[Any], region: Region) -> bool:
-    """Whether the terminal can move the cells of ``region``, which are moved to its right edge."""
+    """Whether the terminal can move cells within ``region``.
+
+    Terminals move all cells up to the right edge of the screen, so the region must end there.
+    """
     shifts: bool = getattr(app._driver, "shifts", False)
     return shifts and region.right == app.size.width
 
@@ -82,7 +85,7 @@ def can_shift(app: App[Any], region: Region) -> bool:
 def expect_shift(app: App[Any], region: Region, left: int, columns: int) -> None:
     """Hint that the cells of ``region`` from column ``left`` on have moved by ``columns``.
 
-    Where they cannot be moved, nothing is expected.
+    Does nothing where the terminal cannot move them.
     """
     expect = getattr(app._driver, "expect", None)
     if expect is None or not can_shift(app, region):

@@ -1,4 +1,12 @@
-"""The one place that talks to the terminal: Textual's driver, sending changed cells only."""
+"""Textual's driver for Linux, reduced to the cells that change on the screen.
+
+Textual writes changed regions of widgets whole, and on a slow connection each byte delays the
+frame. This driver writes only the cells that differ, and moves cells where a chart is panned.
+Measured with 64 ranks at 120×40, bytes of a key against Textual's driver: 8 to 9 times fewer for a
+pan of the timeline (1.6 to 1.9 instead of 15 KB), 5 for a zoom of the alignment, 1.3 to 4.6 for
+other keys; 2.3 for 14 kinds of keys together (54 instead of 124 KB). ``--driver plain`` selects
+Textual's driver.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +26,10 @@ from ccltui.tui.terminal.screen_model import ScreenModel
 
 
 def can_shift() -> bool:
-    """Whether the terminal moves cells within a row: named in terminfo, and not GNU screen.
+    """Whether the terminal moves cells within a row: listed in terminfo, and not GNU screen.
 
-    Where COLUMNS overrides the width, moved cells would not stop at the edge of the picture.
+    Where COLUMNS overrides the width, moved cells would not stop at the edge of the screen that
+    Textual draws.
     """
     term = os.environ.get("TERM", "")
     if "COLUMNS" in os.environ:
@@ -35,7 +44,7 @@ def can_shift() -> bool:
 
 
 class SlimDriver(LinuxDriver):
-    """Sends what differs from the model of the screen; see :class:`ScreenModel`."""
+    """Writes the differences from the model of the screen; see :class:`ScreenModel`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -44,7 +53,7 @@ class SlimDriver(LinuxDriver):
         self.shifts = can_shift()
 
     def write(self, data: str) -> None:
-        """Send the difference that ``data`` makes."""
+        """Write the changes of the screen that ``data`` makes."""
         size = compat.terminal_size(self)
         if size != (self._model.width, self._model.height):
             self._model = ScreenModel(*size)
@@ -54,18 +63,18 @@ class SlimDriver(LinuxDriver):
         try:
             changed = self._model.feed(data)
         except (IndexError, KeyError, ValueError):
-            # A mistake in the model may cost bytes, never the picture.
+            # A defect of the model costs bytes: everything is written, so the screen stays right.
             self._model = ScreenModel(*size)
             changed = data
         if changed:
             super().write(changed)
 
     def write_past(self, data: str) -> None:
-        """Send what does not touch the screen, and is not for the model to understand."""
+        """Write a sequence that does not change the screen, bypassing the model."""
         super().write(data)
 
     def _enable_mouse_support(self) -> None:
-        """Ask for buttons and drags only: a pointer that just moves means nothing here."""
+        """Request buttons and drags only: a pointer that moves without a button has no effect."""
         if self._mouse:
             self.write("\x1b[?1000h\x1b[?1002h\x1b[?1006h")
             self.flush()
@@ -76,22 +85,22 @@ class SlimDriver(LinuxDriver):
             self.flush()
 
     def forget(self) -> None:
-        """Trust nothing about the screen from the next write on. Safe in a signal handler."""
+        """Treat every cell as unknown from the next write on. Safe in a signal handler."""
         self._stale = True
 
     def expect(self, shift: Shift) -> None:
-        """Say that the next frame is mostly the last one, moved."""
+        """Hint that the next frame is mostly the last one, moved."""
         if self.shifts:
             self._model.expect(shift)
 
     def process_message(self, message: Message) -> None:
-        """Whoever comes back to the terminal may have left something on it."""
+        """Repaint when the terminal gets the focus back: other programs may have written to it."""
         if isinstance(message, events.AppFocus):
             self.forget()
         super().process_message(message)
 
     def start_application_mode(self) -> None:
-        """Start, and watch for resizes: a terminal moves its cells when its size changes."""
+        """Start, and forget the screen at a resize, at which a terminal moves its cells."""
         super().start_application_mode()  # type: ignore[no-untyped-call]
         resized = signal.getsignal(signal.SIGWINCH)
 

@@ -1,4 +1,8 @@
-"""Imports without what the explorer never uses, for the sake of the first frame."""
+"""Import Textual without its command palette and asyncio without TLS, which are not used.
+
+The palette imports a dozen widgets, asyncio the TLS library. Without them the first frame, of some
+250 CPU-ms, takes 16 to 20 ms less for the palette and 6 less for TLS: a tenth.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +22,26 @@ _PALETTE: Final = (
 def import_textual() -> None:
     """Import Textual's application without its command palette, and asyncio without TLS.
 
-    The palette brings a dozen widgets, TLS a library: a tenth of the time to the first frame.
-    Whoever imports them later gets them.
+    A later import of either module imports it as usual.
     """
-    with _absent("ssl"):
+    with _unimportable("ssl"):
         importlib.import_module("asyncio")
     if "textual.app" in sys.modules:
         return
     try:
-        with _standing_in("textual.command", {name: type(name, (), {}) for name in _PALETTE}):
+        with _stub_module("textual.command", {name: type(name, (), {}) for name in _PALETTE}):
             importlib.import_module("textual.app")
-    except ImportError:  # another version, which asks for more of the palette
+    except ImportError:  # another version, which imports more names of the palette
         importlib.import_module("textual.app")
 
 
 @contextmanager
-def _absent(name: str) -> Iterator[None]:
-    """A module that cannot be imported meanwhile, unless it is there already."""
+def _unimportable(name: str) -> Iterator[None]:
+    """Make imports of a module fail within the block, unless it is imported already."""
     if name in sys.modules:
         yield
         return
-    sys.modules[name] = None  # type: ignore[assignment]  # as the import system has it
+    sys.modules[name] = None  # type: ignore[assignment]  # None makes an import fail
     try:
         yield
     finally:
@@ -46,8 +49,8 @@ def _absent(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _standing_in(name: str, members: Mapping[str, object]) -> Iterator[None]:
-    """A module of these members in place of one that is not imported yet."""
+def _stub_module(name: str, members: Mapping[str, object]) -> Iterator[None]:
+    """Replace a module by one of these members within the block, unless it is imported already."""
     if name in sys.modules:
         yield
         return

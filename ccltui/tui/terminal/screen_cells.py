@@ -1,4 +1,4 @@
-"""Cells of a terminal, row by row, as far as they are known."""
+"""Rows of terminal cells, and movements within them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A hint: in rows [top, bottom) everything from ``left`` on has moved by ``columns``."""
+    """A hint that in rows [top, bottom) all cells from ``left`` on have moved by ``columns``."""
 
     top: int
     bottom: int
@@ -22,18 +22,18 @@ class Shift:
 
 @dataclass(slots=True)
 class Row:
-    """Characters and looks of one row; None is unknown."""
+    """Characters and looks of one row; None for a cell that is unknown."""
 
     text: list[str | None]
     look: list[Look | None]
 
     @classmethod
     def unknown(cls, width: int) -> Row:
-        """A row of which nothing is known."""
+        """Return a row whose cells are all unknown."""
         return cls([None] * width, [None] * width)
 
     def copy(self) -> Row:
-        """Another row that looks the same."""
+        """Return a copy."""
         return Row(self.text[:], self.look[:])
 
     def put(self, x: int, text: str, look: Look) -> None:
@@ -42,16 +42,16 @@ class Row:
         self.look[x : x + len(text)] = [look] * len(text)
 
     def changes(self, before: Row) -> list[int]:
-        """Columns whose cells are not as before."""
+        """Return the columns whose cells differ from ``before``."""
         cells = zip(self.text, before.text, self.look, before.look, strict=True)
         return [x for x, (a, b, c, d) in enumerate(cells) if a != b or c != d]
 
     def shifted(self, left: int, columns: int) -> Row:
-        """This row after the cells from ``left`` on have moved; what came in is unknown."""
+        """Return this row after the cells from ``left`` on have moved; new cells are unknown."""
         return Row(_moved(self.text, left, columns), _moved(self.look, left, columns))
 
     def agreement(self, other: Row, left: int) -> int:
-        """Cells from column ``left`` on that are known and the same."""
+        """Count the cells from column ``left`` on that are known and the same in ``other``."""
         pairs = zip(
             self.text[left:], other.text[left:], self.look[left:], other.look[left:], strict=True
         )

@@ -1,7 +1,7 @@
-"""A model of the terminal's screen: out of everything to be written, only what differs is sent.
+"""A model of the terminal's screen that reduces output to the differences.
 
-It understands colours, absolute moves, line feeds and text of width one. Anything else goes
-through as it came, and the model forgets what it thought it knew.
+It understands colours, absolute moves, line feeds and text of width one. Any other sequence is
+sent unchanged, and every cell is unknown after it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from ccltui.tui.terminal.screen_cells import Row, Shift
 from ccltui.tui.terminal.sgr import PLAIN, Look, blank_look, change, look_of
-from ccltui.tui.terminal.writer import Pen, Run, runs_of, written
+from ccltui.tui.terminal.writer import CellWriter, Run, runs_of, write_runs
 
 SYNC_START = "\x1b[?2026h"
 SYNC_END = "\x1b[?2026l"
@@ -31,11 +31,11 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _NARROW = re.compile(r"[!-~\u00a1-\u02ff\u2500-\u259f]*")
-_WORTHWHILE = 8  # cells a shift must save in a row
+_LEAST_GAIN = 8  # cells a shift must save in a row
 
 
 class ScreenModel:
-    """What the terminal shows, as far as it is known."""
+    """Cells of the terminal's screen, as far as they are known."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width = width
@@ -46,61 +46,61 @@ class ScreenModel:
         self._look: Look | None = None
         self._hints: dict[tuple[int, int, int], int] = {}
         self._held_sync = False
-        # Where the full stream would write, and how; None until it says where.
-        self._pen: tuple[int, int] | None = None
-        self._pen_look: Look = PLAIN
+        # Position and look of the full stream; None until its first absolute move.
+        self._input_cursor: tuple[int, int] | None = None
+        self._input_look: Look = PLAIN
 
     def forget(self) -> None:
-        """Know nothing: the next cells are sent whatever they are."""
+        """Treat every cell as unknown, so that the next ones are sent in any case."""
         self._rows = [Row.unknown(self.width) for _ in range(self.height)]
         self._wanted.clear()
         self._hints.clear()
         self._cursor = self._look = None
 
     def expect(self, shift: Shift) -> None:
-        """Take a hint for the next frame; a wrong one costs nothing but the look at it.
+        """Note a hint for the next frame; a wrong one costs only the comparison.
 
-        Several hints for one place before a frame comes are one longer move.
+        Several hints for one place before the next frame add up to one move.
         """
         place = (shift.top, shift.bottom, shift.left)
         self._hints[place] = self._hints.get(place, 0) + shift.columns
 
     def feed(self, data: str) -> str:
-        """What to send so that the terminal looks as if it had been sent ``data``."""
+        """Return what to send so that the screen looks as if it had been sent ``data``."""
         out: list[str] = []
         for token in _TOKEN.finditer(data):
             kind, value = token.lastgroup, token.group()
             if kind == "sgr":
-                self._pen_look = look_of(token["sgr"])
+                self._input_look = look_of(token["sgr"])
             elif kind == "column":
-                self._pen = (int(token["column"]) - 1, int(token["row"]) - 1)
+                self._input_cursor = (int(token["column"]) - 1, int(token["row"]) - 1)
             elif kind == "sync":
                 self._sync(out, value)
             elif kind == "harmless":
                 self._send(out, value)
-            elif kind == "unknown" or self._pen is None:
-                self._pass_on(out, value)
+            elif kind == "unknown" or self._input_cursor is None:
+                self._send_unknown(out, value)
             elif kind == "feed":
-                self._pen = (0, self._pen[1] + 1)
+                self._input_cursor = (0, self._input_cursor[1] + 1)
             else:
-                x, y = self._pen
-                self._pen = (x + self._place(out, x, y, value, self._pen_look), y)
+                x, y = self._input_cursor
+                self._input_cursor = (x + self._place(out, x, y, value, self._input_look), y)
         self._commit(out)
         return "".join(out)
 
     def _place(self, out: list[str], x: int, y: int, text: str, look: Look) -> int:
-        """Put text into the wanted picture; returns the cells it takes."""
+        """Put text into the wanted rows; return the number of its cells."""
         narrow = text[0] == " " or _NARROW.fullmatch(text) or all(map(_is_narrow, text))
         if not narrow or y >= self.height or x + len(text) > self.width:
-            return self._pass_through(out, x, y, text, look)
+            return self._send_wide(out, x, y, text, look)
         row = self._wanted.get(y)
         if row is None:
             row = self._wanted[y] = self._rows[y].copy()
         row.put(x, text, blank_look(look) if text[0] == " " else look)
         return len(text)
 
-    def _pass_through(self, out: list[str], x: int, y: int, text: str, look: Look) -> int:
-        """Send text as it is where its cells cannot be known."""
+    def _send_wide(self, out: list[str], x: int, y: int, text: str, look: Look) -> int:
+        """Send text unchanged where its cells cannot be known; return the number of its cells."""
         self._commit(out)
         self._send(out, f"\x1b[{y + 1};{x + 1}H{change(None, look)}{text}")
         self._cursor, self._look = None, look
@@ -108,17 +108,17 @@ class ScreenModel:
             self._rows[y] = Row.unknown(self.width)
         return cell_len(text)
 
-    def _pass_on(self, out: list[str], value: str) -> None:
-        """Send what is not understood, from where the full stream would, and forget."""
+    def _send_unknown(self, out: list[str], value: str) -> None:
+        """Send an unknown sequence at the position of the full stream, and forget the screen."""
         self._commit(out)
-        pen = self._pen
-        move = "" if pen in (None, self._cursor) else f"\x1b[{pen[1] + 1};{pen[0] + 1}H"
-        self._send(out, move + change(self._look, self._pen_look) + value)
+        at = self._input_cursor
+        move = "" if at in (None, self._cursor) else f"\x1b[{at[1] + 1};{at[0] + 1}H"
+        self._send(out, move + change(self._look, self._input_look) + value)
         self.forget()
-        self._pen = None
+        self._input_cursor = None
 
     def _sync(self, out: list[str], value: str) -> None:
-        """Hold back the start of a synchronised update until there is something in it."""
+        """Hold back the start of a synchronised update until it contains something."""
         self._commit(out)
         if value == SYNC_START:
             self._held_sync = True
@@ -137,41 +137,44 @@ class ScreenModel:
         """Send the difference between the wanted rows and those on the screen."""
         if not self._wanted:
             return
-        pen = Pen(self.width, self._cursor, self._look)
+        writer = CellWriter(self.width, self._cursor, self._look)
         runs: list[Run] = []
         for y in sorted(self._wanted):
             wanted, before = self._wanted[y], self._rows[y]
             if before.text != wanted.text or before.look != wanted.look:
-                before = self._shift(pen, y, before, wanted)
+                before = self._shift(writer, y, before, wanted)
                 runs += runs_of(y, wanted, wanted.changes(before))
-        pen = written(pen, runs, self._wanted)
-        self._cursor, self._look = pen.cursor, pen.look
+        writer = write_runs(writer, runs, self._wanted)
+        self._cursor, self._look = writer.cursor, writer.look
         self._rows = [self._wanted.get(y, row) for y, row in enumerate(self._rows)]
-        if pen.parts:
-            self._send(out, pen.text())
+        if writer.parts:
+            self._send(out, writer.text())
         self._drop_used_hints()
         self._wanted.clear()
 
     def _drop_used_hints(self) -> None:
-        """A hint waits for the frame of its rows; other rows may come first."""
+        """Drop hints whose rows were in this frame; other rows may be drawn before them."""
         for top, bottom, left in list(self._hints):
             if any(top <= y < bottom for y in self._wanted):
                 del self._hints[top, bottom, left]
 
-    def _shift(self, pen: Pen, y: int, before: Row, wanted: Row) -> Row:
-        """Move cells within the row where a hint says so and it saves enough."""
+    def _shift(self, writer: CellWriter, y: int, before: Row, wanted: Row) -> Row:
+        """Move cells within the row where a hint applies and saves at least `_LEAST_GAIN` cells.
+
+        Returns the row before the remaining changes.
+        """
         for (top, bottom, left), columns in self._hints.items():
             if not top <= y < bottom or not columns:
                 continue
             moved = before.shifted(left, columns)
             gain = moved.agreement(wanted, left) - before.agreement(wanted, left)
-            if gain < _WORTHWHILE:
+            if gain < _LEAST_GAIN:
                 continue
-            # Terminals fill the hole with the current background: use none of ours.
-            pen.turn(PLAIN)
+            # Terminals fill the gap with the current background: reset it first.
+            writer.set_look(PLAIN)
             code = f"{abs(columns)}{'P' if columns < 0 else '@'}"
-            pen.parts.append(f"\x1b[{y + 1};{left + 1}H\x1b[{code}")
-            pen.cursor = (left, y)
+            writer.parts.append(f"\x1b[{y + 1};{left + 1}H\x1b[{code}")
+            writer.cursor = (left, y)
             return moved
         return before
 

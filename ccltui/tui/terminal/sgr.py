@@ -14,7 +14,7 @@ _INVISIBLE_ON_BLANKS = frozenset({"1", "2", "3"})
 
 @lru_cache(4096)
 def look_of(sgr: str) -> Look:
-    """The look that SGR parameters set, given that Textual always starts from a reset."""
+    """Return the look that SGR parameters set, given that Textual always starts with a reset."""
     attributes: list[str] = []
     foreground = background = ""
     parts = sgr.split(";")
@@ -47,7 +47,7 @@ def _is_colour(code: str, normal: str, bright: str) -> bool:
 
 @lru_cache(4096)
 def blank_look(look: Look) -> Look:
-    """What of a look can be seen on a space."""
+    """Return the part of a look that is visible on a space."""
     if look[0] and not _INVISIBLE_ON_BLANKS.issuperset(look[0].split(";")):
         return look
     return ("", "", look[2])
@@ -55,7 +55,7 @@ def blank_look(look: Look) -> Look:
 
 @lru_cache(16384)
 def change(before: Look | None, after: Look) -> str:
-    """Shortest SGR that leads from one look to another; before is None when unknown."""
+    """Return the shortest SGR sequence from one look to another; ``before`` None is unknown."""
     if before == after:
         return ""
     added = before is not None and before[0] == after[0]

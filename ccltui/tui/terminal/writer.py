@@ -1,4 +1,4 @@
-"""Changed cells as the shortest text that writes them: where the cursor goes, in which look."""
+"""Write changed cells with few bytes: choose cursor moves, looks and the order of the runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ccltui.tui.terminal.screen_cells import Row
 from ccltui.tui.terminal.sgr import Look, blank_look, change
 
 _SMALL = 600
-"""So short a text is not worth looking for a shorter one."""
+"""Characters up to which no shorter order is tried."""
 
 
 @dataclass(slots=True)
 class Run:
-    """Neighbouring cells of one row that are written in one look."""
+    """Adjacent cells of one row that are written in one look."""
 
     y: int
     x: int
@@ -23,16 +23,16 @@ class Run:
 
     @property
     def end(self) -> int:
-        """Column after the last cell."""
+        """The column after the last cell."""
         return self.x + len(self.text)
 
     @property
     def is_blank(self) -> bool:
-        """Whether only the background shows."""
+        """Whether only the background is visible."""
         return not self.text.strip(" ")
 
-    def takes(self, x: int, text: str, look: Look) -> bool:
-        """Make a cell part of this run if it can be."""
+    def extend(self, x: int, text: str, look: Look) -> bool:
+        """Append a cell if it can be written with this run; return whether it could."""
         if x != self.end:
             return False
         if look == self.look or (text == " " and blank_look(self.look) == look):
@@ -46,20 +46,20 @@ class Run:
 
 
 def runs_of(y: int, wanted: Row, changed: Iterable[int]) -> list[Run]:
-    """Runs of the cells in these columns; unknown ones are left out."""
+    """Return the runs of the cells in these columns, without unknown cells."""
     runs: list[Run] = []
     for x in changed:
         text, look = wanted.text[x], wanted.look[x]
         if text is None or look is None:
             continue
-        if not runs or not runs[-1].takes(x, text, look):
+        if not runs or not runs[-1].extend(x, text, look):
             runs.append(Run(y, x, text, look))
     return runs
 
 
 @dataclass(slots=True)
-class Pen:
-    """Where the terminal writes next and in which look, None where that is not known."""
+class CellWriter:
+    """Collects output; knows the terminal's cursor and look, or None where they are unknown."""
 
     width: int
     cursor: tuple[int, int] | None = None
@@ -67,17 +67,17 @@ class Pen:
     parts: list[str] = field(default_factory=list)
 
     def text(self) -> str:
-        """What was written."""
+        """Return the output."""
         return "".join(self.parts)
 
-    def turn(self, look: Look) -> None:
-        """Write in another look from here on."""
+    def set_look(self, look: Look) -> None:
+        """Write the next cells in this look."""
         if look != self.look:
             self.parts.append(change(self.look, look))
             self.look = look
 
     def write(self, run: Run, row: Row) -> None:
-        """Write a run of a row that looks so in the end."""
+        """Write a run; ``row`` is the whole row after the frame."""
         self._go(run.x, run.y, row)
         look, now = run.look, self.look
         if now is not None and run.is_blank:
@@ -85,12 +85,12 @@ class Pen:
                 look = now
             elif not now[0] and not look[0]:
                 look = ("", now[1], look[2])
-        self.turn(look)
+        self.set_look(look)
         self.parts.append(run.text)
         self.cursor = (run.end, run.y) if run.end < self.width else None
 
     def _go(self, x: int, y: int, row: Row) -> None:
-        """Bring the cursor to a cell: over unchanged cells, or by writing them again."""
+        """Move the cursor to a cell: over unchanged cells, or by writing them again if shorter."""
         if self.cursor == (x, y):
             return
         if self.cursor is None or self.cursor[1] != y or self.cursor[0] > x:
@@ -98,12 +98,12 @@ class Pen:
             return
         start = self.cursor[0]
         move = "\x1b[C" if x - start == 1 else f"\x1b[{x - start}C"
-        again = self._again(row, start, x) if x - start < len(move) else None
+        again = self._unchanged(row, start, x) if x - start < len(move) else None
         cheaper = again is not None and len(again.encode()) < len(move)
         self.parts.append(again if again is not None and cheaper else move)
 
-    def _again(self, row: Row, start: int, end: int) -> str | None:
-        """The text of cells that the present look writes as they are."""
+    def _unchanged(self, row: Row, start: int, end: int) -> str | None:
+        """Return the text of cells in the current look; None if one has another look."""
         if self.look is None:
             return None
         blank = blank_look(self.look)
@@ -115,24 +115,24 @@ class Pen:
         return found
 
 
-def written(pen: Pen, runs: Sequence[Run], rows: Mapping[int, Row]) -> Pen:
-    """The pen after these runs: in order, or look by look where that is shorter."""
-    plain = _after(pen, runs, rows)
-    if sum(map(len, plain.parts)) - sum(map(len, pen.parts)) < _SMALL:
-        return plain
-    sorted_ = _after(pen, _by_look(runs, pen.look), rows)
-    return min(plain, sorted_, key=lambda after: len(after.text().encode()))
+def write_runs(writer: CellWriter, runs: Sequence[Run], rows: Mapping[int, Row]) -> CellWriter:
+    """Return the writer after these runs: in order, or sorted by look where that is shorter."""
+    in_order = _after(writer, runs, rows)
+    if sum(map(len, in_order.parts)) - sum(map(len, writer.parts)) < _SMALL:
+        return in_order
+    sorted_ = _after(writer, _by_look(runs, writer.look), rows)
+    return min(in_order, sorted_, key=lambda after: len(after.text().encode()))
 
 
-def _after(pen: Pen, runs: Iterable[Run], rows: Mapping[int, Row]) -> Pen:
-    after = Pen(pen.width, pen.cursor, pen.look, pen.parts[:])
+def _after(writer: CellWriter, runs: Iterable[Run], rows: Mapping[int, Row]) -> CellWriter:
+    after = CellWriter(writer.width, writer.cursor, writer.look, writer.parts[:])
     for run in runs:
         after.write(run, rows[run.y])
     return after
 
 
 def _by_look(runs: Sequence[Run], look: Look | None) -> list[Run]:
-    """Runs of one look after those of another, each from the top; blanks in any that fits."""
+    """Sort runs by look, each look from the top; blanks go to any look with their background."""
     places: dict[Look, int] = {} if look is None else {look: 0}
     for run in runs:
         if not run.is_blank:

@@ -1,4 +1,4 @@
-"""What the analyst tells, and when it stops."""
+"""Findings that the analyst posts, and when it stops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def analyst() -> Analyst:
     return Analyst(ExplorerOptions(), literal_metrics, first=lambda: CALLS)
 
 
-def told(
+def posted(
     by: Analyst, session: Session, cancelled: Callable[[], bool] = lambda: False
 ) -> tuple[list[Findings], bool]:
     facts: list[Fact] = []
@@ -35,27 +35,27 @@ def told(
     return [one.findings for one in facts if isinstance(one, FindingsReady)], finished
 
 
-def test_while_ranks_come_in_a_number_is_told_before_anything_is_drawn() -> None:
-    (only,), finished = told(analyst(), LOADING)
+def test_a_number_is_posted_before_charts_while_ranks_are_loading() -> None:
+    (only,), finished = posted(analyst(), LOADING)
 
     assert not finished
     assert [metric.name for metric in only.metrics] == list(only.results) == ["coll_call_num"]
     assert (dict(only.lanes), only.communicators) == ({}, None)
 
 
-def test_what_is_there_is_drawn_next_though_more_may_come() -> None:
+def test_loaded_ranks_are_drawn_next_while_others_are_loading() -> None:
     by = analyst()
-    told(by, LOADING)
+    posted(by, LOADING)
 
-    (first, *_, last), finished = told(by, LOADING)
+    (first, *_, last), finished = posted(by, LOADING)
 
     assert finished
     assert sorted(first.lanes) == ["0"]
     assert last.complete
 
 
-def test_a_job_that_is_whole_is_drawn_right_behind_the_number() -> None:
-    (number, first, *_, last), finished = told(analyst(), LOADED)
+def test_a_complete_job_is_drawn_right_after_the_number() -> None:
+    (number, first, *_, last), finished = posted(analyst(), LOADED)
 
     assert finished
     assert list(number.results) == ["coll_call_num"]
@@ -63,21 +63,21 @@ def test_a_job_that_is_whole_is_drawn_right_behind_the_number() -> None:
     assert last.complete
 
 
-def test_an_analysis_that_is_cancelled_tells_no_more() -> None:
+def test_a_cancelled_analysis_posts_nothing_more() -> None:
     calls = iter([False, False])
 
-    found, _ = told(analyst(), LOADED, lambda: next(calls, True))
+    found, _ = posted(analyst(), LOADED, lambda: next(calls, True))
 
     assert [len(one.results) for one in found] == [1, 1]
-    assert told(analyst(), LOADED, lambda: True) == ([], True)
+    assert posted(analyst(), LOADED, lambda: True) == ([], True)
 
 
-def test_numbers_of_another_window_are_not_told_again() -> None:
+def test_numbers_of_another_window_are_not_posted_again() -> None:
     by = analyst()
-    told(by, LOADED)
+    posted(by, LOADED)
     chosen = LOADED.filtered(Filter(steps=(0, 2)))
 
-    (first, *_, last), _ = told(by, chosen)
+    (first, *_, last), _ = posted(by, chosen)
 
     assert dict(first.results) == {}
     assert sorted(first.lanes) == ["0", "1"]
@@ -85,12 +85,12 @@ def test_numbers_of_another_window_are_not_told_again() -> None:
     assert set(last.results) == set(literal_metrics())
 
 
-async def test_runs_that_begin_at_once_share_one_analyst(start: Start, settle: Settle) -> None:
-    """Two would listen to one process, and each hear half of what it says."""
+async def test_runs_that_begin_together_share_one_analyst(start: Start, settle: Settle) -> None:
+    """Two would receive from one process, and each get half of its replies."""
     made: list[Analyst] = []
 
     def slowly(options: ExplorerOptions) -> Analyst:
-        time.sleep(0.3)  # as where imports take their time
+        time.sleep(0.3)  # as long as imports may take
         made.append(literal_analyst(options))
         return made[-1]
 
@@ -106,14 +106,14 @@ async def test_runs_that_begin_at_once_share_one_analyst(start: Start, settle: S
     assert len(made) == 1
 
 
-def test_a_stage_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_stage_does_not_prevent_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise ZeroDivisionError("on purpose")
 
     monkeypatch.setattr("ccltui.tui.engine.analysis.communicators_of", fails)
     facts: list[Fact] = []
 
-    with pytest.raises(ZeroDivisionError):  # told by who runs the analyst
+    with pytest.raises(ZeroDivisionError):  # reported by the caller of the analyst
         analyst().run(LOADED, facts.append, lambda: False)
 
     last = facts[-1]

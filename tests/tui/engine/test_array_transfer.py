@@ -1,10 +1,11 @@
-"""Objects that travel between processes with their arrays in a mapped file."""
+"""Objects sent between processes with their arrays in a mapped file, and the channel."""
 
 from __future__ import annotations
 
 import os
 import pickle
 import socket
+import struct
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -17,24 +18,24 @@ from ccltui.tui.engine import array_transfer
 from ccltui.tui.engine.transport import Channel
 
 
-def no_name(_: object) -> None:
+def no_reference(_: object) -> None:
     return None
 
 
-def there_and_back(thing: object) -> Any:
-    data, file = array_transfer.pack(thing, no_name)
+def round_trip(thing: object) -> Any:
+    data, file = array_transfer.pack(thing, no_reference)
     try:
-        return array_transfer.unpack(data, None if file is None else file.fileno(), no_name)
+        return array_transfer.unpack(data, None if file is None else file.fileno(), no_reference)
     finally:
         if file is not None:
             file.close()
 
 
-def test_large_arrays_come_back_as_they_were_and_read_only() -> None:
+def test_large_arrays_are_equal_and_read_only_after_a_round_trip() -> None:
     wide = np.arange(6000, dtype=np.int64).reshape(3, 2000)
     thing = {"wide": wide, "turned": wide.T, "small": np.arange(3), "none": np.empty(0)}
 
-    back = there_and_back(thing)
+    back = round_trip(thing)
 
     for name, array in thing.items():
         np.testing.assert_array_equal(back[name], array)
@@ -43,41 +44,41 @@ def test_large_arrays_come_back_as_they_were_and_read_only() -> None:
     assert not back["turned"].flags.writeable
 
 
-def test_what_is_one_array_stays_one() -> None:
+def test_an_array_in_two_places_stays_one_array() -> None:
     array = np.arange(5000)
 
-    one, other = there_and_back((array, array))
+    one, other = round_trip((array, array))
 
     assert one is other
 
 
-def test_small_things_need_no_file() -> None:
-    data, file = array_transfer.pack({"a": np.arange(10)}, no_name)
+def test_small_arrays_need_no_file() -> None:
+    data, file = array_transfer.pack({"a": np.arange(10)}, no_reference)
 
     assert file is None
-    assert array_transfer.unpack(data, None, no_name)["a"].tolist() == list(range(10))
+    assert array_transfer.unpack(data, None, no_reference)["a"].tolist() == list(range(10))
 
 
-def test_what_has_a_name_travels_as_that() -> None:
+def test_referenced_objects_are_sent_as_their_reference() -> None:
     rank = object()
     data, _ = array_transfer.pack([rank, 1], lambda one: "r0" if one is rank else None)
 
     assert array_transfer.unpack(data, None, lambda name: f"here {name}") == ["here r0", 1]
 
 
-def test_without_room_for_a_file_memory_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_disk_space_the_file_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
 
-    assert there_and_back(np.arange(5000)).sum() == 5000 * 4999 // 2
+    assert round_trip(np.arange(5000)).sum() == 5000 * 4999 // 2
 
 
-def test_pages_that_are_let_go_are_there_when_they_are_looked_at() -> None:
-    back = there_and_back(np.arange(100_000))
+def test_released_pages_are_read_again_at_the_next_access() -> None:
+    back = round_trip(np.arange(100_000))
 
-    array_transfer.let_go()
+    array_transfer.release_pages()
 
     assert back.sum() == 100_000 * 99_999 // 2
 
@@ -90,7 +91,7 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
     other.close()
 
 
-def test_messages_come_whole_and_in_order(ends: tuple[Channel, Channel]) -> None:
+def test_messages_arrive_whole_and_in_order(ends: tuple[Channel, Channel]) -> None:
     one, other = ends
     parts = [b"", os.urandom(3_000_000), b"end"]
 
@@ -108,7 +109,7 @@ def test_messages_come_whole_and_in_order(ends: tuple[Channel, Channel]) -> None
     sender.join()
 
 
-def test_an_open_file_travels_beside_a_message(ends: tuple[Channel, Channel]) -> None:
+def test_an_open_file_is_sent_beside_a_message(ends: tuple[Channel, Channel]) -> None:
     one, other = ends
     with tempfile.TemporaryFile() as file:
         file.write(b"columns")
@@ -123,10 +124,10 @@ def test_an_open_file_travels_beside_a_message(ends: tuple[Channel, Channel]) ->
     os.close(descriptor)
 
 
-def test_the_end_is_told_also_in_the_middle_of_a_message() -> None:
+def test_the_end_of_the_connection_is_an_error_also_within_a_message() -> None:
     ours, theirs = socket.socketpair()
     channel = Channel(theirs)
-    ours.sendall(b"\x10\0\0\0\0\0\0\0\0half")
+    ours.sendall(b"\0" + struct.pack("!i", 1000) + b"half")
     ours.close()
 
     with pytest.raises(EOFError):

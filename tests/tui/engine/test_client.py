@@ -1,4 +1,4 @@
-"""The process that computes for the explorer: the same numbers, whatever happens to it."""
+"""The server process: equal numbers, cancelled runs, restarts, queries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ccltui.tui.engine import server as analysis_process
 from ccltui.tui.engine import server_messages
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.client import AGAIN, LATER, TWICE, RemoteAnalyst
-from ccltui.tui.engine.messages import Fact, FindingsReady, Trouble
+from ccltui.tui.engine.messages import Fact, FindingsReady, Problem
 from ccltui.tui.engine.transport import Channel
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.queries import (
@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def store(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache in which all columns of the job are."""
+    """A cache with all columns of the job."""
     directory = tmp_path_factory.mktemp("store")
     open_job(folder, cache_dir=directory)
     return directory
@@ -76,7 +76,7 @@ def job(folder: Path, store: Path) -> Job:
 
 @pytest.fixture(scope="module")
 def shared_process() -> Iterator[RemoteAnalyst]:
-    """One process for whatever leaves it alive."""
+    """One process for all tests that do not end it."""
     analyst = RemoteAnalyst(OPTIONS)
     yield analyst
     analyst.close()
@@ -84,7 +84,7 @@ def shared_process() -> Iterator[RemoteAnalyst]:
 
 @pytest.fixture
 def own_process() -> Iterator[RemoteAnalyst]:
-    """A process to be ended."""
+    """A process for one test, which ends it."""
     analyst = RemoteAnalyst(OPTIONS)
     yield analyst
     analyst.close()
@@ -103,36 +103,36 @@ def never() -> bool:
     return False
 
 
-class Told:
-    """What was posted."""
+class Posted:
+    """Facts that were posted."""
 
     def __init__(self, then: Callable[[Fact], object] = lambda _: None) -> None:
         self.findings: list[Findings] = []
-        self.troubles: list[str] = []
+        self.problems: list[str] = []
         self._then = then
 
     def __call__(self, fact: Fact) -> None:
         if isinstance(fact, FindingsReady):
             self.findings.append(fact.findings)
-        if isinstance(fact, Trouble):
-            self.troubles.append(fact.problem)
+        if isinstance(fact, Problem):
+            self.problems.append(fact.problem)
         self._then(fact)
 
 
 def whole(analyst: RemoteAnalyst | Analyst, session: Session) -> Findings:
-    """All findings; the first number may be told apart."""
-    told = Told()
-    while not analyst.run(session, told, never):
+    """All findings, also where the first number is posted in a run of its own."""
+    posted = Posted()
+    while not analyst.run(session, posted, never):
         pass
-    assert told.troubles == []
-    assert told.findings[-1].complete
-    return told.findings[-1]
+    assert posted.problems == []
+    assert posted.findings[-1].complete
+    return posted.findings[-1]
 
 
 def pid_of(analyst: RemoteAnalyst) -> int:
-    child = analyst._child
-    assert child is not None
-    pid = child._process.pid
+    process = analyst._server
+    assert process is not None
+    pid = process._process.pid
     assert pid is not None
     return pid
 
@@ -155,7 +155,7 @@ def assert_same(one: Any, other: Any) -> None:
             assert left == right, name
 
 
-def test_numbers_are_those_of_the_command_line(shared_process: RemoteAnalyst, job: Job) -> None:
+def test_numbers_equal_those_of_the_command_line(shared_process: RemoteAnalyst, job: Job) -> None:
     found = whole(shared_process, session_of(job))
 
     view = View(job)
@@ -167,7 +167,7 @@ def test_numbers_are_those_of_the_command_line(shared_process: RemoteAnalyst, jo
     assert expected["straggler_lag"].status == "ok"
 
 
-def test_charts_are_those_of_an_analyst_here(shared_process: RemoteAnalyst, job: Job) -> None:
+def test_charts_equal_those_of_a_local_analyst(shared_process: RemoteAnalyst, job: Job) -> None:
     there, here = whole(shared_process, session_of(job)), whole(Analyst(OPTIONS), session_of(job))
 
     assert there.communicators is not None
@@ -184,14 +184,14 @@ def test_charts_are_those_of_an_analyst_here(shared_process: RemoteAnalyst, job:
         assert getattr(there, name) == getattr(here, name)
 
 
-def test_it_computes_no_metric_here(shared_process: RemoteAnalyst, job: Job) -> None:
+def test_the_explorer_computes_no_metric(shared_process: RemoteAnalyst, job: Job) -> None:
     found = whole(shared_process, session_of(job))
 
     with pytest.raises(RuntimeError, match="computes no metric"):
         found.metrics[0].compute(View(job))
 
 
-def test_answers_are_those_of_an_analyst_here(shared_process: RemoteAnalyst, job: Job) -> None:
+def test_answers_equal_those_of_a_local_analyst(shared_process: RemoteAnalyst, job: Job) -> None:
     session, here = session_of(job), Analyst(OPTIONS)
     there_scene = Scene(session, findings=whole(shared_process, session))
     here_scene = Scene(session, findings=whole(here, session))
@@ -231,7 +231,7 @@ def test_answers_are_those_of_an_analyst_here(shared_process: RemoteAnalyst, job
     assert_same(there[7], expected[7])
 
 
-def test_a_question_about_what_is_no_longer_there_has_no_answer(
+def test_a_query_about_an_old_generation_has_no_answer(
     shared_process: RemoteAnalyst, job: Job
 ) -> None:
     scene = Scene(session_of(job), findings=Findings(generation=77))
@@ -239,7 +239,7 @@ def test_a_question_about_what_is_no_longer_there_has_no_answer(
     assert shared_process.answer(scene, StepsQuery(77)) is None
 
 
-def test_a_mistake_in_a_question_is_told(shared_process: RemoteAnalyst, job: Job) -> None:
+def test_an_invalid_query_is_answered_by_a_problem(shared_process: RemoteAnalyst, job: Job) -> None:
     session = session_of(job)
     scene = Scene(session, findings=whole(shared_process, session))
 
@@ -249,13 +249,13 @@ def test_a_mistake_in_a_question_is_told(shared_process: RemoteAnalyst, job: Job
     assert "error" in answered.problem
 
 
-def test_another_window_leaves_the_run_before_at_once(
+def test_another_window_cancels_the_current_run_at_once(
     shared_process: RemoteAnalyst, job: Job
 ) -> None:
-    """No number of the window before is told once another is asked for."""
+    """No number of the earlier window is posted after another window is requested."""
     whole(shared_process, session_of(job))
     window = parse_window("2ms/9ms")
-    stale = Told()
+    stale = Posted()
     asked = iter([False, False])
 
     assert shared_process.run(session_of(job, 2), stale, lambda: next(asked, True))
@@ -268,17 +268,17 @@ def test_another_window_leaves_the_run_before_at_once(
         assert found.results[name].to_document() == metric.run(view).to_document(), name
 
 
-def test_a_run_that_is_stale_before_it_begins_says_nothing(
+def test_a_run_cancelled_before_it_begins_posts_nothing(
     shared_process: RemoteAnalyst, job: Job
 ) -> None:
-    told = Told()
+    posted = Posted()
 
-    assert shared_process.run(session_of(job), told, lambda: True)
-    assert shared_process.run(Session("nothing"), told, never)
-    assert told.findings == []
+    assert shared_process.run(session_of(job), posted, lambda: True)
+    assert shared_process.run(Session("nothing"), posted, never)
+    assert posted.findings == []
 
 
-def test_ctrl_c_does_not_reach_it(shared_process: RemoteAnalyst, job: Job) -> None:
+def test_the_server_process_ignores_sigint(shared_process: RemoteAnalyst, job: Job) -> None:
     whole(shared_process, session_of(job))
     before = pid_of(shared_process)
 
@@ -288,7 +288,7 @@ def test_ctrl_c_does_not_reach_it(shared_process: RemoteAnalyst, job: Job) -> No
     assert pid_of(shared_process) == before
 
 
-def test_columns_that_vanish_are_computed_from_here(
+def test_ranks_whose_files_are_removed_are_computed_locally(
     shared_process: RemoteAnalyst, folder: Path, tmp_path: Path
 ) -> None:
     open_job(folder, cache_dir=tmp_path / "store")
@@ -304,7 +304,7 @@ def test_columns_that_vanish_are_computed_from_here(
     assert len(answered.answer) == 3
 
 
-def test_columns_that_the_cache_cannot_take_are_mapped_there(
+def test_columns_that_the_cache_cannot_hold_are_mapped_by_the_server(
     shared_process: RemoteAnalyst, folder: Path, tmp_path: Path
 ) -> None:
     blocked = tmp_path / "cache"
@@ -318,22 +318,20 @@ def test_columns_that_the_cache_cannot_take_are_mapped_there(
 
     found = whole(shared_process, session_of(job))
 
-    assert shared_process._is_here is False
+    assert shared_process._is_local is False
     assert sorted(found.lanes) == ["0", "1", "2", "3"]
     assert found.results["coll_call_num"].status == "ok"
 
 
-def test_columns_in_memory_are_computed_here(shared_process: RemoteAnalyst) -> None:
+def test_ranks_in_memory_are_computed_locally(shared_process: RemoteAnalyst) -> None:
     found = whole(shared_process, session_of(full_job(Plan(ranks=2))))
 
     assert sorted(found.lanes) == ["0", "1"]
-    assert shared_process._is_here
+    assert shared_process._is_local
 
 
-def test_a_process_that_is_killed_is_told_and_started_again(
-    own_process: RemoteAnalyst, job: Job
-) -> None:
-    """In a run, while nothing goes on, and under a question."""
+def test_a_killed_process_is_reported_and_restarted(own_process: RemoteAnalyst, job: Job) -> None:
+    """During a run, while idle, and during a query."""
     killed: list[int] = []
 
     def kill_once(fact: Fact) -> None:
@@ -341,50 +339,50 @@ def test_a_process_that_is_killed_is_told_and_started_again(
             killed.append(pid_of(own_process))
             os.kill(killed[0], signal.SIGKILL)
 
-    told, session = Told(kill_once), session_of(job)
-    while not own_process.run(session, told, never):
+    posted, session = Posted(kill_once), session_of(job)
+    while not own_process.run(session, posted, never):
         pass
 
-    assert told.troubles == [AGAIN]
-    assert told.findings[-1].complete
-    assert set(told.findings[-1].results) == set(of_traces())
+    assert posted.problems == [AGAIN]
+    assert posted.findings[-1].complete
+    assert set(posted.findings[-1].results) == set(of_traces())
     assert pid_of(own_process) != killed[0]
 
     os.kill(pid_of(own_process), signal.SIGKILL)
-    wait_until(lambda: len(told.troubles) == 2)
-    assert told.troubles[1] == LATER
+    wait_until(lambda: len(posted.problems) == 2)
+    assert posted.problems[1] == LATER
 
-    scene = Scene(session, findings=told.findings[-1])
+    scene = Scene(session, findings=posted.findings[-1])
     answered = own_process.answer(scene, DetailQuery(1, 0, 3))
     assert isinstance(answered, Answered)
     assert answered.problem == ""
     assert answered.answer.instance.number == 0
 
 
-def test_a_question_waits_for_a_process_that_has_to_compute_anew(
+def test_a_query_waits_for_a_restarted_process_to_compute_again(
     own_process: RemoteAnalyst, job: Job
 ) -> None:
-    """The explorer knows the communicators already; the process that was started again does not."""
+    """The explorer has the communicators already; the restarted process has not."""
     session = session_of(job)
     scene = Scene(session, findings=whole(own_process, session))
     answers: list[Answered | None] = []
 
     def ask(fact: Fact) -> None:
-        if isinstance(fact, Trouble):
+        if isinstance(fact, Problem):
             asking.start()
 
     asking = threading.Thread(
         target=lambda: answers.append(own_process.answer(scene, DetailQuery(1, 0, 3)))
     )
-    child = own_process._child
-    assert child is not None
-    tell = child.tell
+    process = own_process._server
+    assert process is not None
+    send = process.send
 
-    def tell_and_die(order: Any, descriptor: int | None = None) -> None:
-        tell(order, descriptor)
+    def send_and_die(request: Any, descriptor: int | None = None) -> None:
+        send(request, descriptor)
         os.kill(pid_of(own_process), signal.SIGKILL)
 
-    child.tell = tell_and_die  # type: ignore[method-assign]
+    process.send = send_and_die  # type: ignore[method-assign]
     own_process.run(session, ask, never)
     asking.join(LONGEST_S)
 
@@ -394,34 +392,32 @@ def test_a_question_waits_for_a_process_that_has_to_compute_anew(
     assert answered.answer.instance.row == 3
 
 
-def test_a_process_that_is_killed_again_and_again_is_given_up(
-    own_process: RemoteAnalyst, job: Job
-) -> None:
+def test_a_process_killed_repeatedly_is_not_restarted(own_process: RemoteAnalyst, job: Job) -> None:
     def kill(fact: Fact) -> None:
         if isinstance(fact, FindingsReady) and not fact.findings.complete:
             os.kill(pid_of(own_process), signal.SIGKILL)
 
-    told = Told(kill)
+    posted = Posted(kill)
 
-    assert own_process.run(session_of(job), told, never)
+    assert own_process.run(session_of(job), posted, never)
 
-    assert told.troubles == [AGAIN, TWICE]
-    assert told.findings[-1].complete  # nothing is computed any more
-    assert told.findings[-1].results["coll_call_num"].status == "ok"
+    assert posted.problems == [AGAIN, TWICE]
+    assert posted.findings[-1].complete  # nothing more will be computed
+    assert posted.findings[-1].results["coll_call_num"].status == "ok"
 
 
 SCRIPT = """
 import sys, time
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.engine.start_server import Started
+from ccltui.tui.engine.start_server import start_server
 if __name__ == "__main__":
-    started = Started.now(ExplorerOptions())
+    started = start_server(ExplorerOptions())
     print(started.process.pid, flush=True)
     time.sleep(600)
 """
 
 
-def test_it_ends_with_a_killed_explorer(tmp_path: Path) -> None:
+def test_the_server_process_ends_with_a_killed_explorer(tmp_path: Path) -> None:
     script = tmp_path / "explorer.py"
     script.write_text(SCRIPT)
     explorer = subprocess.Popen(
@@ -445,7 +441,7 @@ def state_of(pid: int) -> str:
         return "Z"
 
 
-def test_a_rank_that_is_told_anew_again_and_again_is_mapped_once(
+def test_a_rank_sent_repeatedly_is_mapped_once(
     store: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mapped: list[Path] = []
@@ -464,8 +460,8 @@ def test_a_rank_that_is_told_anew_again_and_again_is_mapped_once(
         for number in range(1, 4):
             handed = hand_over(replace(job.ranks[0], label=f"{number}"))
             assert handed is not None
-            server._take(server_messages.NewRank(number, handed), None)
-            server._take(server_messages.NewJob(replace(job, ranks=()), (number,)), None)
+            server._handle(server_messages.AddRank(number, handed), None)
+            server._handle(server_messages.SetJob(replace(job, ranks=()), (number,)), None)
 
     assert mapped == [place.path]
     assert [rank.label for rank in server._ranks.values()] == ["3"]

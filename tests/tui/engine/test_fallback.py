@@ -1,4 +1,4 @@
-"""Two profilers at once: traces without device work give way to files of nsys beside them."""
+"""Files of nsys are shown instead of traces without device work in the same directory."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def load(directory: Path) -> list[Fact]:
 
 
 def shown(facts: list[Fact]) -> list[str]:
-    """Which profiler's files each fact is about, then how many ranks the last job has."""
+    """The profiler whose files each fact is about, then the number of ranks of the last job."""
     jobs: list[Job] = [fact.job for fact in facts if isinstance(fact, JobOpened | RankLoaded)]
     return [job.capture.source for job in jobs]
 
 
-def test_files_of_nsys_answer_where_traces_hold_no_device_work(tmp_path: Path) -> None:
+def test_files_of_nsys_are_shown_if_traces_have_no_device_work(tmp_path: Path) -> None:
     directory = tmp_path / "job"
     directory.mkdir()
     trace(directory, kernel=False)
@@ -59,7 +59,7 @@ def test_files_of_nsys_answer_where_traces_hold_no_device_work(tmp_path: Path) -
     assert facts[-1] == LoadEnded(stopped=False)
 
 
-def test_traces_answer_where_they_hold_device_work(tmp_path: Path) -> None:
+def test_traces_are_shown_if_they_have_device_work(tmp_path: Path) -> None:
     directory = tmp_path / "job"
     directory.mkdir()
     trace(directory, kernel=True)
@@ -68,7 +68,7 @@ def test_traces_answer_where_they_hold_device_work(tmp_path: Path) -> None:
     assert shown(load(directory)) == ["torch", "torch"]
 
 
-def test_traces_stay_where_nsys_has_no_device_work_either(tmp_path: Path) -> None:
+def test_traces_are_shown_if_nsys_has_no_device_work_either(tmp_path: Path) -> None:
     directory = tmp_path / "job"
     directory.mkdir()
     trace(directory, kernel=False)

@@ -1,4 +1,4 @@
-"""The loading thread: what it posts for a directory, and when."""
+"""Facts that the loading thread posts for a directory, and their order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def trace_directory(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_directory_is_opened_and_its_ranks_come_one_by_one(trace_directory: Path) -> None:
+def test_a_directory_is_opened_and_its_ranks_are_posted_one_by_one(trace_directory: Path) -> None:
     facts: list[Fact] = []
 
     run_load(str(trace_directory), ExplorerOptions(jobs=1), facts.append, no)
@@ -56,7 +56,7 @@ def test_a_directory_is_opened_and_its_ranks_come_one_by_one(trace_directory: Pa
     assert facts[-1] == LoadEnded(stopped=False)
 
 
-def test_beginnings_of_long_files_come_before_the_whole_ranks(
+def test_beginnings_of_long_files_are_posted_before_the_whole_ranks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ccltui.parsers.ingest.load, "_LONG_BYTES", 1000)
@@ -77,7 +77,7 @@ def test_beginnings_of_long_files_come_before_the_whole_ranks(
     assert begun.start_ns[:3].tolist() == [0, 1000, 2000]
 
 
-def test_what_does_not_exist_is_said() -> None:
+def test_a_missing_path_is_reported() -> None:
     facts: list[Fact] = []
 
     run_load("/nowhere/at/all", ExplorerOptions(), facts.append, no)
@@ -85,7 +85,7 @@ def test_what_does_not_exist_is_said() -> None:
     assert facts == [OpenFailed("/nowhere/at/all: no such file or directory")]
 
 
-def test_progress_is_told_four_times_a_second_at_most(
+def test_progress_is_posted_four_times_a_second_at_most(
     trace_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
@@ -114,7 +114,7 @@ def test_progress_is_told_four_times_a_second_at_most(
     assert failed.job.failures[0].path == "rank1.json"
 
 
-def test_a_load_that_is_cancelled_says_so(trace_directory: Path) -> None:
+def test_a_cancelled_load_is_reported_as_stopped(trace_directory: Path) -> None:
     facts: list[Fact] = []
 
     run_load(str(trace_directory), ExplorerOptions(), facts.append, lambda: True)

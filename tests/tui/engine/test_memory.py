@@ -1,4 +1,4 @@
-"""What is given back once everything is computed, and that it comes back when asked for."""
+"""Memory released after an analysis, and that results stay equal when computed again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.session import Session
 
 
-def test_what_was_forgotten_is_the_same_when_it_is_asked_for_again() -> None:
+def test_forgotten_intermediates_are_equal_when_computed_again() -> None:
     view = View(full_job(Plan()))
     names = ("straggler_cause", "idle_causes", "blame_chain", "launch_bound", "busbw")
     before = {name: metrics()[name].run(view) for name in names}
@@ -30,7 +30,7 @@ def test_what_was_forgotten_is_the_same_when_it_is_asked_for_again() -> None:
     assert view.arrivals is kept[1]
 
 
-def test_a_view_keeps_no_answers_once_everything_is_computed() -> None:
+def test_a_view_holds_no_intermediates_after_a_complete_analysis() -> None:
     analyst = Analyst(ExplorerOptions(), literal_metrics)
     posted: list[Fact] = []
     session = Session("run", phase="ready", job=full_job(Plan()), generation=1)
@@ -45,10 +45,10 @@ def test_a_view_keeps_no_answers_once_everything_is_computed() -> None:
     assert "causes" not in analyst._view.facts.__dict__
 
 
-def test_giving_back_what_is_not_mapped_is_harmless() -> None:
+def test_releasing_columns_that_are_not_mapped_has_no_effect() -> None:
     job = full_job(Plan())
     before = [trace.events["gpu"].start_ns.sum() for trace in job.ranks]
 
-    memory.give_back(job, heap=True)
+    memory.release_memory(job, heap=True)
 
     assert [trace.events["gpu"].start_ns.sum() for trace in job.ranks] == before

@@ -1,4 +1,4 @@
-"""The command line: every action by name, places and counts."""
+"""The command palette: every action by name, places and counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def chosen(text: str, found: Scene) -> Chosen:
     return after
 
 
-def test_every_action_is_there_and_those_of_the_pane_come_first() -> None:
+def test_every_action_is_listed_and_those_of_the_pane_first() -> None:
     found = names("", scene(pane=Pane.EVENTS))
 
     assert sorted(found) == sorted(action.id for action in ACTIONS)
@@ -35,13 +35,13 @@ def test_every_action_is_there_and_those_of_the_pane_come_first() -> None:
     assert here == sorted(here, reverse=True)
 
 
-def test_words_may_be_of_the_name_or_of_the_help() -> None:
+def test_words_match_the_name_or_the_help() -> None:
     assert names("next worst", scene())[0] == "stragglers.next"
     assert names("zoom.", scene()) == ["zoom.in", "zoom.out", "zoom.fit", "zoom.centre"]
     assert names("no such thing", scene()) == []
 
 
-def test_a_key_is_a_name_too_and_a_count_may_come_before_it() -> None:
+def test_a_key_matches_its_action_also_after_a_count() -> None:
     assert chosen("]", scene()) == Chosen(by_id("stragglers.next"))
     assert chosen("5]", scene()) == Chosen(by_id("stragglers.next"), 5)
     assert chosen("12 move.right", scene()) == Chosen(by_id("move.right"), 12)
@@ -49,7 +49,7 @@ def test_a_key_is_a_name_too_and_a_count_may_come_before_it() -> None:
     assert names("3 zoom.in", scene()) == ["3 x zoom.in"]
 
 
-def test_a_place_is_gone_to() -> None:
+def test_a_place_changes_the_view() -> None:
     found = scene()
 
     assert names("k 40", found) == ["go to k 40"]
@@ -60,7 +60,7 @@ def test_a_place_is_gone_to() -> None:
     assert names("k 9999", found) == []
 
 
-def test_what_cannot_act_says_why_and_stays_open() -> None:
+def test_an_action_that_cannot_act_shows_why_and_keeps_the_palette_open() -> None:
     one = scene(Plan(ranks=1))
     entry = typed("stragglers.next").entries(one, {})[0]
     assert entry.why_not == "no collective is matched across ranks"
@@ -77,7 +77,7 @@ def test_what_cannot_act_says_why_and_stays_open() -> None:
     assert nothing.prompt.problem == "no command or place is called 'x y z'"
 
 
-def test_rows_are_chosen_by_arrows_within_the_list() -> None:
+def test_arrows_select_rows_within_the_list() -> None:
     found = scene()
     commands = typed("zoom")
     for key, row in (("up", 0), ("down", 1), ("pagedown", 3), ("ctrl+p", 2), ("home", 2)):

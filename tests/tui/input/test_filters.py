@@ -1,4 +1,4 @@
-"""What may be typed into the window prompt."""
+"""Texts of the window prompt and their filters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_texts_and_their_filters(typed: str, chosen: Filter) -> None:
 
 
 @pytest.mark.parametrize("chosen", [Filter(), Filter(Window(5, 9_000)), Filter(steps=(3, 4))])
-def test_a_filter_reads_back(chosen: Filter) -> None:
+def test_a_formatted_filter_is_parsed_to_itself(chosen: Filter) -> None:
     assert parse_filter(filter_text(chosen), scene()) == chosen
 
 
@@ -42,7 +42,7 @@ def test_problems_are_sentences() -> None:
     assert "Illegal steps" in str(problem_with("iter x", found))
 
 
-def test_a_window_leaves_collectives_and_time_inside() -> None:
+def test_a_window_restricts_collectives_and_time() -> None:
     window = Window(10_000_000, 20_000_000)
     found = scene(chosen=Filter(window=window))
 
@@ -53,7 +53,7 @@ def test_a_window_leaves_collectives_and_time_inside() -> None:
     assert (found.state.time.start_ns, found.state.time.end_ns) == (10_000_000, 20_000_000)
 
 
-def test_steps_leave_their_own_collectives() -> None:
+def test_steps_restrict_collectives_to_their_own() -> None:
     found = scene(chosen=Filter(steps=(2, 3)))
 
     assert found.communicator is not None

@@ -1,4 +1,4 @@
-"""The goto line, pickers of ranks and communicators, bookmarks and the history of views."""
+"""The prompts for places, ranks, communicators and bookmarks, and the history of views."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fakes import scene
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.input.goto import goto
-from ccltui.tui.input.prompt_session import Asking
+from ccltui.tui.input.prompt_session import PromptSession
 from ccltui.tui.input.prompts import COMMUNICATOR, GOTO, MARK, RANKS, RETURN, SEARCH
 from ccltui.tui.moves import view_history, view_moves
 from ccltui.tui.moves.view_history import Mark, Return
@@ -19,7 +19,7 @@ from ccltui.tui.state.view_state import Pane, ViewState
 
 
 def go(found: Scene, text: str) -> ViewState:
-    """The view that a text leads to."""
+    """The view at the place that a text names."""
     return goto(text, found)
 
 
@@ -59,14 +59,14 @@ def test_a_time_and_the_collective_that_runs_there() -> None:
         ("nowhere", "unit"),
     ],
 )
-def test_what_is_not_there_is_said(text: str, why: str) -> None:
+def test_a_missing_place_is_reported(text: str, why: str) -> None:
     with pytest.raises(GrammarError, match=why.replace("(", r"\(")):
         go(scene(), text)
 
 
-def test_the_goto_line_previews_and_cancelling_comes_back() -> None:
+def test_goto_previews_the_view_and_cancelling_restores_it() -> None:
     found = scene()
-    asking = Asking.about(GOTO, found)
+    asking = PromptSession.of(GOTO, found)
     state: ViewState | None = None
     for key in ("k", "4", "0"):
         reply = asking.press(key, key, found)
@@ -114,7 +114,7 @@ def test_a_communicator_by_a_part_of_its_name_or_the_next_one() -> None:
 
 def test_tab_takes_the_first_option() -> None:
     found = with_two(scene())
-    asking = Asking.about(COMMUNICATOR, found).pasted("tp", found)
+    asking = PromptSession.of(COMMUNICATOR, found).pasted("tp", found)
 
     completed = asking.press("tab", None, found).asking
 
@@ -122,9 +122,9 @@ def test_tab_takes_the_first_option() -> None:
     assert completed.prompt.text == "tp 0,1"
 
 
-def test_a_bookmark_is_one_key_and_leads_back() -> None:
+def test_a_bookmark_is_one_key_and_restores_its_view() -> None:
     found = scene()
-    asked = Asking.about(MARK, found).press("a", "a", found)
+    asked = PromptSession.of(MARK, found).press("a", "a", found)
     assert asked.outcome == Mark("a")
     found = view_history.settled(found, Mark("a"))
     elsewhere = found.with_state(view_moves.open_pane(Pane.TIMELINE)(found))
@@ -133,13 +133,13 @@ def test_a_bookmark_is_one_key_and_leads_back() -> None:
     there = view_history.settled(elsewhere, Return("a"))
     assert there.state.pane is Pane.ALIGNMENT
     assert view_history.back(there).state.pane is Pane.TIMELINE
-    refused = Asking.about(RETURN, found).press("x", "x", found)
+    refused = PromptSession.of(RETURN, found).press("x", "x", found)
     assert refused.asking is not None
     assert refused.asking.prompt.problem == "no bookmark 'x'; a"
     assert RETURN.answer("'", found) == Return("")
 
 
-def test_views_back_and_forward_and_a_held_key_is_one_view() -> None:
+def test_views_go_back_and_forward_and_a_held_key_is_one_view() -> None:
     found = scene(pane=Pane.TIMELINE)
     start = found.state
     for _ in range(3):
@@ -155,14 +155,14 @@ def test_views_back_and_forward_and_a_held_key_is_one_view() -> None:
     assert view_history.forward(found) is found
 
 
-def test_a_cursor_move_is_no_other_view() -> None:
+def test_a_cursor_move_is_not_in_the_history() -> None:
     found = scene()
     state = view_moves.step_collective(1)(found)
 
     assert found.history.left(found.state, state, "move").before == ()
 
 
-def test_a_view_of_before_is_fitted_to_what_is_left() -> None:
+def test_an_earlier_view_is_fitted_to_the_current_job() -> None:
     found = scene()
     old = goto("k 80", found)
     (one,) = found.findings.communicators or ()

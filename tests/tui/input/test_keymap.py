@@ -1,4 +1,4 @@
-"""Keys of the user in place of those of the registry."""
+"""Keys chosen by the user instead of those of the registry."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def test_settings_are_read_from_toml() -> None:
         ("[keys\n", "Expected ']' at the end of a table declaration (at line 1, column 6)"),
     ],
 )
-def test_what_is_wrong_is_one_line_with_the_file(tmp_path: Path, text: str, problem: str) -> None:
+def test_invalid_settings_are_reported_in_one_line_with_the_file(
+    tmp_path: Path, text: str, problem: str
+) -> None:
     path = tmp_path / "config.toml"
     path.write_text(text)
 
@@ -75,7 +77,7 @@ def test_hostile_files_are_refused(tmp_path: Path) -> None:
         read_config(str(tmp_path / "none.toml"))
 
 
-def test_the_file_lies_where_xdg_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_in_the_xdg_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert default_path() == tmp_path / "ccltui" / "config.toml"
     assert read_config() == Config()
@@ -109,7 +111,7 @@ def _no_home(_: Path) -> Path:
         ({"out.copy": ("x",), "app.quit": ("x",)}, "'x' is both out.copy and app.quit"),
     ],
 )
-def test_keys_that_cannot_be(chosen: Bindings, problem: str) -> None:
+def test_invalid_keys_are_refused(chosen: Bindings, problem: str) -> None:
     with pytest.raises(GrammarError, match=problem):
         bind(chosen)
 
@@ -130,7 +132,7 @@ def test_a_chosen_key_is_taken_from_its_default() -> None:
     assert first_key(by_id("find.next"), bindings) == ":"
 
 
-def test_the_same_key_may_mean_two_things_in_two_panes() -> None:
+def test_a_key_may_have_different_actions_in_two_panes() -> None:
     bindings = bind({"events.sort": ("x",), "view.merge": ("x",)})
 
     assert Keymap(bindings).press(Pane.EVENTS, "", "x").action is by_id("events.sort")
@@ -148,7 +150,7 @@ def test_help_and_the_key_line_show_the_keys_of_the_user() -> None:
     assert ("n/[", Ink.KEY) in shown
 
 
-def test_the_table_of_keys_tells_what_was_taken() -> None:
+def test_the_table_of_keys_lists_taken_keys() -> None:
     config = Config("mine.toml", {"stragglers.next": ("n",)})
 
     text = list(key_lines(config))
@@ -182,7 +184,7 @@ async def test_counts_repeat_and_stop_at_the_end(start: Start, settle: Settle) -
 
         await pilot.press("G", "alt+9", "9", "{")
         assert app.scene.notice.endswith(" of 99: no earlier lag over the floor: < lowers it")
-        await pilot.press("alt+3", "1")  # the digit goes on with the count
+        await pilot.press("alt+3", "1")  # the digit continues the count
         assert app.scene.said == "count 31: times what?"
 
 
@@ -205,7 +207,7 @@ def test_where_a_key_works_is_a_list_in_words() -> None:
 
 @pytest.mark.parametrize("pane", Pane)
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_help_says_all_of_every_key_and_each_where_the_others_do(pane: Pane, width: int) -> None:
+def test_help_explains_every_key_fully_in_aligned_columns(pane: Pane, width: int) -> None:
     keys = [line for line in help_lines(pane, width, {}) if any(ink == Ink.KEY for _, ink in line)]
 
     pieces = [piece for line in keys for piece in line]

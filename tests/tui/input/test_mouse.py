@@ -1,4 +1,4 @@
-"""The mouse: clicks land on what is under the pointer, the wheel zooms there, a drag measures."""
+"""The mouse: clicks select what is under the pointer, the wheel zooms there, a drag measures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ccltui.tui.state.view_state import Area, Drawer, Pane, Section, Shown
 
 
 def mouse(kind: type[events.MouseEvent], x: int, y: int, **more: bool | int) -> events.MouseEvent:
-    """An event as a driver makes it."""
+    """An event as a driver posts it."""
     options: dict[str, bool | int] = {"button": 1, "shift": False, **more}
     return kind(
         None, x, y, 0, 0, int(options["button"]), bool(options["shift"]), False, False, x, y
@@ -44,12 +44,12 @@ def row_of(found: Scene, name: str) -> tuple[int, int]:
     raise AssertionError(name)
 
 
-def test_a_click_on_a_timeline_takes_the_rank_and_the_time() -> None:
+def test_a_click_on_the_timeline_selects_rank_and_time() -> None:
     found = scene(pane=Pane.TIMELINE)
     y, left = row_of(found, "r3")
     planes = timeline.paint(found, 30, 80)
 
-    for row in (y, y + 1):  # the row of its network is the same rank's
+    for row in (y, y + 1):  # the network row is of the same rank
         state = pointer.clicked(found, planes, left + 10, row)
         assert state.selection.rank == "3"
         assert state.selection.time_ns == (found.state.time.k0 + 10) * found.state.time.cell_ns
@@ -58,7 +58,7 @@ def test_a_click_on_a_timeline_takes_the_rank_and_the_time() -> None:
     assert label.selection.time_ns == found.state.selection.time_ns
 
 
-def test_a_click_on_the_heat_takes_the_latest_of_a_cell() -> None:
+def test_a_click_on_the_heat_map_selects_the_latest_of_a_cell() -> None:
     found = scene()
     planes = alignment.paint(found, 20, 80)
     at = gutter(found) + found.state.columns.repeat * 40 // found.state.columns.per_cell
@@ -72,7 +72,7 @@ def test_a_click_on_the_heat_takes_the_latest_of_a_cell() -> None:
 
 
 @pytest.mark.parametrize("ranks", [64, 300])
-def test_a_row_that_ranks_share_is_the_first_of_them(ranks: int) -> None:
+def test_a_row_shared_by_ranks_selects_the_first(ranks: int) -> None:
     found = scene(Plan(ranks=ranks))
     planes = alignment.paint(found, 20, 80)
 
@@ -116,7 +116,7 @@ def with_remarks(found: Scene) -> Scene:
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_a_click_in_summary_lands_on_the_row_under_it(width: int) -> None:
+def test_a_click_in_summary_selects_the_row_under_it(width: int) -> None:
     found = with_remarks(scene(pane=Pane.SUMMARY))
     planes = summary.paint(found, 60, width)
     sections = set()
@@ -134,7 +134,7 @@ def test_a_click_in_summary_lands_on_the_row_under_it(width: int) -> None:
     assert all(pointer.clicked(found, planes, 3, y) == found.state for y in headings)
 
 
-def test_a_click_in_a_list_takes_the_keys_from_the_drawer() -> None:
+def test_a_click_in_a_list_takes_the_focus_from_the_drawer() -> None:
     found = scene(pane=Pane.STEPS)
     state = replace(found.state, drawer=Drawer(focused=True, shown=Shown.VERSUS))
     planes = Planes.blank(9, 80, 0)
@@ -181,7 +181,7 @@ async def test_in_the_explorer(start: Start, settle: Settle) -> None:
         assert app.scene.state.event != chosen
 
 
-async def test_what_is_asked_for_or_covered_takes_no_clicks(start: Start, settle: Settle) -> None:
+async def test_prompts_and_covered_panes_ignore_clicks(start: Start, settle: Settle) -> None:
     app = start()
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)

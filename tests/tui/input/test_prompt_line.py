@@ -1,8 +1,8 @@
-"""The line to type into, key by key."""
+"""The one-line text input, key by key."""
 
 from __future__ import annotations
 
-from ccltui.tui.input.prompt_line import Prompt, Typed
+from ccltui.tui.input.prompt_line import Prompt, PromptEnd
 
 NAMED = {"←": "left", "→": "right", "⌫": "backspace", "⌦": "delete", "⇤": "home", "⇥": "end"}
 
@@ -35,11 +35,11 @@ def test_control_keys() -> None:
     assert prompt.insert("1 2") == Prompt("window", "ab1 2c", 5)
 
 
-def test_ends_and_complaints() -> None:
+def test_ends_and_problems() -> None:
     prompt = Prompt.asking("window", "4s")
 
-    assert prompt.press("enter", "\r") is Typed.ACCEPTED
-    assert prompt.press("escape", None) is Typed.CANCELLED
+    assert prompt.press("enter", "\r") is PromptEnd.ACCEPTED
+    assert prompt.press("escape", None) is PromptEnd.CANCELLED
     refused = prompt.refused("no slash")
     assert refused.lines(30)[0][0][0] == " ! no slash"
     again = refused.press("/", "/")

@@ -1,4 +1,4 @@
-"""Recorded keys, pressed again."""
+"""Recording and replay of keys."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from textual import events
 
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.app import Explorer
-from ccltui.tui.input.key_replay import event_of, stroke_of
-from ccltui.tui.input.recording import Header, Recorder, Stroke, read_recording
+from ccltui.tui.input.recording import Header, Recorder, Stroke, event_of, read_recording, stroke_of
 from ccltui.tui.state.view_state import Pane
 
 HEADER = '{"recording":1,"opened":"run","width":80,"height":24}\n'
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_written_recording_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "keys.jsonl"
     times = iter([10.0, 10.25])
     recorder = Recorder(
@@ -55,7 +54,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         (HEADER + "\x00\n", ":2: not a line of a recording"),
     ],
 )
-def test_what_is_wrong_is_told_by_line(tmp_path: Path, text: str, problem: str) -> None:
+def test_invalid_lines_are_reported_by_number(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "keys.jsonl"
     path.write_text(text)
 
@@ -63,7 +62,7 @@ def test_what_is_wrong_is_told_by_line(tmp_path: Path, text: str, problem: str) 
         read_recording(str(path))
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_invalid_utf_8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "keys.jsonl"
     path.write_bytes(HEADER.encode() + b'{"at_ms":1,"key":"\xff"}')
 
@@ -71,7 +70,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         read_recording(str(path))
 
 
-def test_a_file_is_never_replaced_and_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_file_is_never_replaced_and_a_full_disk_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "keys.jsonl"
     path.write_text("mine")
     header = Header(recording=1, opened="run", width=80, height=24)
@@ -112,7 +111,7 @@ def test_events_become_strokes_and_back(event: events.Event) -> None:
 
 
 async def run(app: Explorer, settle: Settle, *keys: str) -> Explorer:
-    """Type, or see what is replayed."""
+    """Type the keys, or wait for the replay."""
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await pilot.press(*keys)
@@ -120,11 +119,12 @@ async def run(app: Explorer, settle: Settle, *keys: str) -> Explorer:
             await pilot.pause(0.01)
             if keys or app.scene.said.startswith("replayed"):
                 break
-    app.tape.close()
+    if app.key_log is not None:
+        app.key_log.close()
     return app
 
 
-async def test_a_session_ends_where_the_recorded_one_did(
+async def test_a_replay_ends_in_the_recorded_view(
     start: Start, settle: Settle, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "keys.jsonl")

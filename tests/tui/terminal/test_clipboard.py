@@ -1,4 +1,4 @@
-"""The sequence that sets the clipboard, through what lies between."""
+"""The sequence that sets the clipboard, also through tmux and GNU screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_terminal_gets_the_sequence_itself() -> None:
     assert osc52(TEXT, {"TERM": "xterm-256color"}) == PLAIN
 
 
-def test_tmux_gets_it_for_itself_and_to_hand_on() -> None:
+def test_tmux_gets_the_sequence_plain_and_wrapped() -> None:
     sent = osc52(TEXT, {"TERM": "screen-256color", "TMUX": "/tmp/x"})
 
     assert sent.startswith(PLAIN)
@@ -31,7 +31,7 @@ def test_tmux_gets_it_for_itself_and_to_hand_on() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 10, 700, 5000])
-def test_screen_hands_it_on_in_pieces_that_it_takes(length: int) -> None:
+def test_gnu_screen_gets_pieces_it_forwards(length: int) -> None:
     sent = osc52("x" * length, {"TERM": "screen"})
 
     pieces = re.findall("\x1bP(.*?)\x1b\\\\", sent, re.DOTALL)
@@ -40,7 +40,7 @@ def test_screen_hands_it_on_in_pieces_that_it_takes(length: int) -> None:
 
 
 @pytest.mark.parametrize("driver", ["slim", "plain"])
-def test_what_is_copied_leaves_the_screen_alone(driver: str) -> None:
+def test_copying_does_not_change_the_screen(driver: str) -> None:
     with running([str(HERE / "fake_app.py"), driver], 80, 24) as program:
         program.wait_for("arrived last")
         program.press("2")

@@ -55,9 +55,7 @@ FRAMES = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(FRAMES, st.sampled_from([0, 600]))
 def test_the_screen_is_the_same(frames: list[tuple[str, Shift | None]], small: int) -> None:
-    with mock.patch(
-        "ccltui.tui.terminal.writer._SMALL", small
-    ):  # of 0: always look for a shorter text
+    with mock.patch("ccltui.tui.terminal.writer._SMALL", small):  # of 0: always try the other order
         check_same(frames)
 
 
@@ -75,7 +73,7 @@ def check_same(frames: list[tuple[str, Shift | None]]) -> None:
         assert differences(full, slim) == []
 
 
-def test_what_is_already_there_is_not_sent_again() -> None:
+def test_unchanged_cells_are_not_sent_again() -> None:
     model = ScreenModel(WIDTH, HEIGHT)
     first = model.feed("\x1b[2;3H\x1b[38;5;1mhello\x1b[0m world")
 
@@ -93,7 +91,7 @@ def test_a_synchronised_update_without_changes_sends_nothing() -> None:
     assert "".join(parts) == f"{SYNC_START}\x1b[1;1Hy{SYNC_END}"
 
 
-def test_unknown_sequences_pass_through_and_forget_harmless_ones_do_not() -> None:
+def test_unknown_sequences_make_the_screen_unknown_harmless_ones_do_not() -> None:
     model = ScreenModel(WIDTH, HEIGHT)
     model.feed("\x1b[1;1Hx")
 
@@ -101,7 +99,7 @@ def test_unknown_sequences_pass_through_and_forget_harmless_ones_do_not() -> Non
     assert model.feed("\x1b[?1049h\x1b[1;1Hx") == "\x1b[?1049h\x1b[1;1H\x1b[mx"
 
 
-def test_the_cursor_is_not_moved_before_the_stream_says_where_it_is() -> None:
+def test_the_cursor_is_not_moved_before_the_first_absolute_move() -> None:
     model = ScreenModel(WIDTH, HEIGHT)
 
     assert model.feed("\x1b[?1049h") == "\x1b[m\x1b[?1049h"
@@ -109,7 +107,7 @@ def test_the_cursor_is_not_moved_before_the_stream_says_where_it_is() -> None:
     assert model.feed("\x1b[2;2Hx") == "\x1b[2;2H\x1b[mx"
 
 
-def test_a_shifted_row_costs_its_new_cells_only() -> None:
+def test_of_a_shifted_row_only_new_cells_are_sent() -> None:
     row = "".join(chr(0x2581 + (x * 7) % 8) for x in range(WIDTH + 4))
     model, terminal = ScreenModel(WIDTH, HEIGHT), Terminal(WIDTH, HEIGHT)
     terminal.feed(model.feed(f"\x1b[3;1H{row[:WIDTH]}"))
@@ -139,8 +137,8 @@ def test_looks_are_written_one_after_another_where_that_is_shorter() -> None:
     terminal.feed(sent)
 
     assert terminal.text() == ["aAAabBBbaAAabBBb".ljust(60)] * 20
-    assert (sent.count("38;5;208"), sent.count("38;5;63")) == (0, 1)  # the last one goes on
-    assert len(sent) < 20 * 40  # as they come: two changes of colour a row, 20 bytes
+    assert (sent.count("38;5;208"), sent.count("38;5;63")) == (0, 1)  # the last one stays set
+    assert len(sent) < 20 * 40  # in order: two changes of colour a row, 20 bytes
 
 
 def test_cells_are_written_again_where_a_move_would_be_longer() -> None:
