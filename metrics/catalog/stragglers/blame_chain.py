@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.collectives.causes.chain import Link, chains_of
+from ccltui.metrics.collectives.causes.blame_link import Link
+from ccltui.metrics.collectives.causes.chain import chains_of
 from ccltui.metrics.collectives.causes.root_rule import NOBODYS, Root, Roots, roots_of
 from ccltui.metrics.collectives.causes.verdicts import UNKNOWN
 from ccltui.metrics.collectives.lateness import lag_tables

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.collectives.causes.host_work import HOST_CAUSES, HOST_STALL, HostWork
-from ccltui.metrics.collectives.causes.kernel_counts import KernelNames
+from ccltui.metrics.collectives.causes.kernel_name_ids import KernelNames
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import COMP, any_name, distinct
 from ccltui.metrics.model.rank_facts import RankFacts

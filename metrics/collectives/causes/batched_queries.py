@@ -9,38 +9,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
+from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.kernel_counts import MAX_COMPARED
 from ccltui.metrics.collectives.causes.segments import Targets
+from ccltui.metrics.collectives.causes.verdict_request import Question
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
-from ccltui.metrics.collectives.matching.match import HIGH
-from ccltui.parsers.array_types import I8
-
-if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.cause_search import Causes
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Why the late members of ``targets``, of the ranks ``labels``, came after their peers.
-
-    ``limit`` is the confidence of the matches, above which no verdict's can be.
-    """
-
-    labels: tuple[str, ...]
-    targets: Targets
-    limit: I8 | None = None
-
-    @property
-    def limits(self) -> I8:
-        """The limit of each target."""
-        return np.full(len(self.targets), HIGH, np.int8) if self.limit is None else self.limit
 
 
 Walk: TypeAlias = Generator[Question, Verdicts, T]

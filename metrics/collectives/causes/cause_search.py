@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,11 @@ import numpy.typing as npt
 from ccltui.metrics.arrays.across import row_any
 from ccltui.metrics.arrays.distinct import numbered
 from ccltui.metrics.collectives.causes.activity import Activity, Sorts
-from ccltui.metrics.collectives.causes.batched_queries import Question
-from ccltui.metrics.collectives.causes.kernel_counts import KernelNames
+from ccltui.metrics.collectives.causes.blame_link import Link
+from ccltui.metrics.collectives.causes.kernel_name_ids import KernelNames
 from ccltui.metrics.collectives.causes.partners import Partners, partners_of
 from ccltui.metrics.collectives.causes.segments import Segments, Targets, explain
+from ccltui.metrics.collectives.causes.verdict_request import Question
 from ccltui.metrics.collectives.causes.verdicts import OWN_WORK, Verdicts, cause_of, confidence_of
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.lateness.arrivals import Arrivals
@@ -26,9 +27,6 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I64, Bool
-
-if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.chain import Link
 
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
 _SENDRECV: Final = TYPES.index("SendRecv")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ccltui.metrics.collectives.causes.chain import PIPELINE, SLOW_TRANSFER, Link
+from ccltui.metrics.collectives.causes.blame_link import Link
+from ccltui.metrics.collectives.causes.chain import PIPELINE, SLOW_TRANSFER
 from ccltui.metrics.collectives.causes.evidence import Evidence, short_name
 from ccltui.metrics.collectives.causes.time_splits import COMPUTE, COPIES, IDLE, OTHER_COLLECTIVE
 from ccltui.metrics.collectives.causes.verdicts import (

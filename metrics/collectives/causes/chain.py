@@ -15,10 +15,12 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from ccltui.metrics.arrays.distinct import distinct_values
-from ccltui.metrics.collectives.causes.batched_queries import Question, Walk, walk_together
+from ccltui.metrics.collectives.causes.batched_queries import Walk, walk_together
+from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.segments import Targets
 from ccltui.metrics.collectives.causes.time_splits import OTHER_COLLECTIVE
+from ccltui.metrics.collectives.causes.verdict_request import Question
 from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Verdicts, may_name, together
 from ccltui.metrics.collectives.causes.waits import Waits, waits_of
 from ccltui.metrics.collectives.matching.match import LOW, MEDIUM
@@ -36,30 +38,6 @@ HANDED_ON: Final = 0.25
 """A link that hands on less than this share of the lag explains little of it: it is not sure."""
 ITS_OWN: Final = 0.25
 """A sender less behind the other senders than this share of the wait sent when it was its turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A late rank, where it was late, and why.
-
-    ``number`` is the position of the matched group in the arrivals, -1 for a transfer between two
-    ranks, of which ``row`` is the call of ``label``; else ``row`` is the instance with most
-    waiting of the ``count`` that it stands for. ``lag_ns`` is what the rank before it in the
-    chain waited for it beyond its peers; for the first, the lag. ``share`` is the part of its
-    lateness that ``cause`` explains.
-    """
-
-    label: str
-    number: int
-    row: int
-    kind: int
-    group: int
-    count: int
-    lag_ns: int
-    cause: str
-    share: float
-    confidence: int
-    found: Verdicts | None = None  # what the cause was told from
 
 
 @dataclass(frozen=True, slots=True)

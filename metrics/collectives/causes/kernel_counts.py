@@ -4,47 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from ccltui.metrics.arrays.across import row_any, row_count
 from ccltui.metrics.arrays.distinct import distinct_values
-from ccltui.metrics.model.classify import distinct
-from ccltui.parsers.array_types import F64, I32, I64, Bool
-from ccltui.parsers.columns import MISSING, RankTrace
-
-if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.activity import Activity
-
+from ccltui.metrics.collectives.causes.activity import Activity
+from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.columns import MISSING
 
 MAX_COMPARED: Final = 5000
 """So many late arrivals are taken apart by kernel name; of the rest only sums are compared."""
 MAX_PEERS: Final = 4
 _MAX_CELLS: Final = 500_000
 """So many counts, and so many kernels, are held at once."""
-
-
-class KernelNames:
-    """Numbers for the names of kernels, the same on all ranks."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._ids: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def ids(self, trace: RankTrace, names: I32) -> I64:
-        """Numbers of a rank's names (ids into its strings)."""
-        table = np.full(len(trace.strings) + 1, MISSING, np.int64)
-        for local in distinct(names):
-            text = trace.text(local)
-            if text not in self._ids:
-                self._ids[text] = len(self.texts)
-                self.texts.append(text)
-            table[local] = self._ids[text]
-        return table[names]
 
 
 def beyond_number(

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_text import duration
-from ccltui.metrics.collectives.causes.chain import PIPELINE, Link
+from ccltui.metrics.collectives.causes.chain import PIPELINE
 from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, may_name, usual_confidence
 
 NOBODYS: Final = (PIPELINE, UNKNOWN)

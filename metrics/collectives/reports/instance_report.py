@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import microseconds
+from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_text import link_sentence, sentence
-from ccltui.metrics.collectives.causes.chain import Link, chain_of
+from ccltui.metrics.collectives.causes.chain import chain_of
 from ccltui.metrics.collectives.causes.evidence import Evidence, evidence_of
 from ccltui.metrics.collectives.causes.time_splits import PARTS, split, triggers_of
 from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Verdicts

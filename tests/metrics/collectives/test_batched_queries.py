@@ -11,8 +11,9 @@ from ccltui.demo import Spec, Straggler, write_job
 from ccltui.metrics.catalog.stragglers.blame_chain import METRIC as BLAME_CHAIN
 from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC as STRAGGLER_CAUSE
 from ccltui.metrics.collectives.causes import batched_queries, kernel_counts
-from ccltui.metrics.collectives.causes.batched_queries import Question, Walk, walk_together
+from ccltui.metrics.collectives.causes.batched_queries import Walk, walk_together
 from ccltui.metrics.collectives.causes.cause_search import Causes
+from ccltui.metrics.collectives.causes.verdict_request import Question
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.view.job_view import View
