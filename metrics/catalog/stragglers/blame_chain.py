@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.chain import chains_of
-from ccltui.metrics.collectives.causes.root_rule import NOBODYS, Root, Roots, roots_of
+from ccltui.metrics.collectives.causes.root_rule import BLAMELESS_CAUSES, Root, Roots, roots_of
 from ccltui.metrics.collectives.causes.verdicts import UNKNOWN
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
@@ -92,7 +92,7 @@ def _caused_wait(view: View, number: int, row: int) -> int:
 def _is_handed_on(chain: tuple[Link, ...]) -> bool:
     """Whether it began with another rank that was late itself, not with the pipeline's order."""
     root = chain[-1]
-    return root.label != chain[0].label and root.cause not in NOBODYS
+    return root.label != chain[0].label and root.cause not in BLAMELESS_CAUSES
 
 
 def _named(roots: Roots) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from ccltui.metrics.collectives.causes.verdicts import (
     CAUSES,
     MEANINGS,
     UNKNOWN,
+    majority_confidence,
     may_name,
-    usual_confidence,
 )
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, Instance, describe
@@ -75,7 +75,7 @@ def compute(view: View) -> Result:
         "blamed_lag_ms": milliseconds(lag),
         "explained_lag_ms": milliseconds(explained),
         "other_stages_lag_ms": milliseconds(
-            sum(int(one.lag_ns[~one.verdicts.alike].sum()) for one in blamed)
+            sum(int(one.lag_ns[~one.verdicts.has_stage_peer].sum()) for one in blamed)
         ),
         "causes": _causes(blamed),
         "per_rank": _per_rank(blamed),
@@ -167,8 +167,8 @@ def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
     Lags against other stages of a pipeline alone, which its order brings, count only where there
     are no others; those with which the recording begins last of all. A bystander is not named.
     """
-    later = [~one.verdicts.begins for one in blamed]
-    alike = [one.verdicts.alike & rows for one, rows in zip(blamed, later, strict=True)]
+    later = [~one.verdicts.starts_recording for one in blamed]
+    alike = [one.verdicts.has_stage_peer & rows for one, rows in zip(blamed, later, strict=True)]
     every = [np.ones(len(rows), np.bool_) for rows in later]
     chosen = next((some for some in (alike, later) if any(rows.any() for rows in some)), every)
     if not any(rows.any() for rows in chosen):
@@ -191,7 +191,7 @@ def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
     return {
         "main_rank": names[main],
         "main_cause": CAUSES[reason],
-        "main_confidence": CONFIDENCES[usual_confidence(lag[here], confidence[here])],
+        "main_confidence": CONFIDENCES[majority_confidence(lag[here], confidence[here])],
         "main_why": describe(view, int(number[worst]), int(row[worst])).why,
     }
 

@@ -1,4 +1,4 @@
-"""One link of a blame chain: a late rank, where it was late, and why."""
+"""Link of a blame chain."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ccltui.metrics.collectives.causes.verdicts import Verdicts
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A late rank, where it was late, and why.
+    """One late rank of a blame chain, where it was late, and why.
 
     ``number`` is the position of the matched group in the arrivals, -1 for a transfer between two
-    ranks, of which ``row`` is the call of ``label``; else ``row`` is the instance with most
-    waiting of the ``count`` that it stands for. ``lag_ns`` is what the rank before it in the
-    chain waited for it beyond its peers; for the first, the lag. ``share`` is the part of its
-    lateness that ``cause`` explains.
+    ranks. ``row`` is the instance with most lag of the ``count`` that the link represents; of a
+    transfer, the call of ``label``. ``lag_ns`` is how long the rank before it in the chain waited
+    for it beyond its peers; of the first link, the lag. ``share`` is the part of its lateness that
+    ``cause`` explains.
     """
 
     label: str
@@ -28,4 +28,4 @@ class Link:
     cause: str
     share: float
     confidence: int
-    found: Verdicts | None = None  # what the cause was told from
+    found: Verdicts | None = None  # the verdicts that the cause is from

@@ -10,7 +10,7 @@ from ccltui.parsers.columns import MISSING, RankTrace
 
 
 class KernelNames:
-    """Numbers for the names of kernels, the same on all ranks."""
+    """Numbers of kernel names, the same on all ranks; ``texts`` are the names by number."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -20,7 +20,7 @@ class KernelNames:
         return len(self.texts)
 
     def ids(self, trace: RankTrace, names: I32) -> I64:
-        """Numbers of a rank's names (ids into its strings)."""
+        """Return the numbers of a rank's names, which are given as ids into its strings."""
         table = np.full(len(trace.strings) + 1, MISSING, np.int64)
         for local in distinct(names):
             text = trace.text(local)

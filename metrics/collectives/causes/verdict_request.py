@@ -1,4 +1,4 @@
-"""Late arrivals of the same ranks, to be judged in one pass."""
+"""Request for verdicts on late arrivals."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from ccltui.parsers.array_types import I8
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Why the late members of ``targets``, of the ranks ``labels``, came after their peers.
+class VerdictRequest:
+    """Late arrivals of the ranks ``labels``, whose causes are requested.
 
-    ``limit`` is the confidence of the matches, above which no verdict's can be.
+    ``limit`` [t] is the confidence of the matches, an upper bound of that of the verdicts; None
+    for no bound.
     """
 
     labels: tuple[str, ...]
@@ -24,5 +25,5 @@ class Question:
 
     @property
     def limits(self) -> I8:
-        """The limit of each target."""
+        """Upper bound of the confidence of each target, int8 [t]."""
         return np.full(len(self.targets), HIGH, np.int8) if self.limit is None else self.limit

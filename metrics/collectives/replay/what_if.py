@@ -80,7 +80,7 @@ class WhatIf:
     def stretches(self) -> list[Stretch]:
         """What of the ranks' programs can be compared; the first step's beginning cannot."""
         causes = self._view.facts.causes
-        sorts = [causes.activity(label).sorts.number for label in self.labels]
+        sorts = [causes.activity(label).group_kinds.number for label in self.labels]
         return stretches(self._lines, [item.calls for item in self._inputs], sorts)
 
     @cached_property

@@ -81,7 +81,7 @@ def worst_of(blamed: Sequence[Blamed], count: int) -> list[tuple[int, int]]:
 
 
 def _most(one: Blamed, count: int) -> tuple[Bool, I64, I64]:
-    begins = one.verdicts.begins
+    begins = one.verdicts.starts_recording
     order = np.lexsort((-one.caused_wait_ns, begins))[:count]
     return begins[order], one.caused_wait_ns[order], one.rows[order]
 

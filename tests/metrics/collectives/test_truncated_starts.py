@@ -10,7 +10,7 @@ from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 
 from ccltui.demo import LateStart, Spec, Straggler, write_job
 from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC
-from ccltui.metrics.collectives.causes.truncated_starts import beginnings
+from ccltui.metrics.collectives.causes.truncated_starts import starts_recording
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 from ccltui.parsers.job import open_job
@@ -38,7 +38,7 @@ def rank(number: int, *, pair: bool = False, late_us: float = 0) -> RankTrace:
 
 
 def begun(view: View) -> list[list[bool]]:
-    return [mask.tolist() for mask in beginnings(view.facts.causes)]
+    return [mask.tolist() for mask in starts_recording(view.facts.causes)]
 
 
 def test_the_first_collective_of_ranks_that_begin_to_record_at_different_times() -> None:
@@ -93,10 +93,10 @@ def test_they_are_those_of_which_no_moment_before_is_known(
     causes = view.facts.causes
 
     for number, (group, found) in enumerate(
-        zip(view.arrivals.groups, beginnings(causes), strict=True)
+        zip(view.arrivals.groups, starts_recording(causes), strict=True)
     ):
         rows = np.flatnonzero(group.eligible)
         before = causes.points(group.labels).before(causes.targets(number, rows).time_ns)
         assert found[rows].tolist() == (before == 0).tolist()
         late = found & (group.last >= 0)
-        assert causes.verdicts(number, np.flatnonzero(late)).begins.all()
+        assert causes.verdicts(number, np.flatnonzero(late)).starts_recording.all()
