@@ -11,7 +11,11 @@ from ccltui.metrics.collectives.causes.root_rule import BLAMELESS_CAUSES, Root, 
 from ccltui.metrics.collectives.causes.verdicts import UNKNOWN
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
-from ccltui.metrics.collectives.reports.late_arrivals import NOBODY_LATE, blamed_of, worst_of
+from ccltui.metrics.collectives.reports.late_arrivals import (
+    NOBODY_LATE,
+    late_arrivals_of,
+    most_waiting,
+)
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.registry import Metric
@@ -41,8 +45,8 @@ def compute(view: View) -> Result:
     chosen = chosen_of(view)
     match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
     require_possible(match)
-    blamed = blamed_of(view, parts, MAX_FOLLOWED)
-    worst = worst_of(blamed, MAX_FOLLOWED)
+    blamed = late_arrivals_of(view, parts, MAX_FOLLOWED)
+    worst = most_waiting(blamed, MAX_FOLLOWED)
     chains = chains_of(view.facts.causes, worst)
     waits = [_caused_wait(view, number, row) for number, row in worst]
     handed = [wait for wait, chain in zip(waits, chains, strict=True) if _is_handed_on(chain)]

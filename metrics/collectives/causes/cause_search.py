@@ -139,7 +139,7 @@ class Causes:
         """Return the collectives at which these ranks waited for each other."""
         if labels not in self._points:
             self._points[labels] = sync_points(
-                labels, self.arrivals.groups, self.inputs, together_ns=self.common_start(labels)
+                labels, self.arrivals.groups, self.inputs, common_start_ns=self.common_start(labels)
             )
         return self._points[labels]
 

@@ -15,7 +15,7 @@ from ccltui.metrics.collectives.implied.stream_links import inside, linked
 from ccltui.metrics.collectives.implied.stream_options import HostPair, options_of
 from ccltui.metrics.collectives.implied.stream_queues import Queue
 from ccltui.metrics.collectives.implied.stream_refine import refined
-from ccltui.metrics.collectives.matching.align_by_time import Ahead, between
+from ccltui.metrics.collectives.matching.align_by_time import ClockDifference, difference_between
 from ccltui.metrics.collectives.matching.match import MatchInput
 
 MAX_PAIRS: Final = 600
@@ -27,7 +27,7 @@ FEWEST_LINKS: Final = 6
 class RankClock:
     """How far a rank's clock is ahead of that of the rank ``of`` (an index of the inputs)."""
 
-    ahead: Ahead
+    ahead: ClockDifference
     of: int
 
 
@@ -44,7 +44,7 @@ def stream_clocks(inputs: Sequence[MatchInput], queues: Sequence[Queue]) -> dict
     clocks: dict[int, RankClock] = {}
     for host, (root, ahead) in zip(hosts, known, strict=True):
         base = first[root]
-        own = between(ahead, known[base][1])
+        own = difference_between(ahead, known[base][1])
         for owner in host.owners:
             clocks[owner] = RankClock(own, hosts[base].owners[0])
     return clocks

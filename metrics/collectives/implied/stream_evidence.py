@@ -16,7 +16,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue
-from ccltui.metrics.collectives.matching.align_by_time import Ahead
+from ccltui.metrics.collectives.matching.align_by_time import ClockDifference
 from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -213,7 +213,7 @@ def evidence(
     sample: Sample,
     host: HostCalls,
     other: HostCalls,
-    ahead: Ahead,
+    ahead: ClockDifference,
     least: tuple[F64, F64] | None = None,
 ) -> Evidence:
     """How well calls of a host go together with those of another that it is ``ahead`` of.

@@ -15,7 +15,7 @@ import numpy as np
 
 from ccltui.metrics.collectives.implied.stream_evidence import Evidence, HostCalls, evidence
 from ccltui.metrics.collectives.implied.stream_options import FINE, HostPair, Option, best_of
-from ccltui.metrics.collectives.matching.align_by_time import Ahead, between
+from ccltui.metrics.collectives.matching.align_by_time import ClockDifference, difference_between
 from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.parsers.array_types import F64, Bool
 
@@ -53,10 +53,13 @@ _Gain = Callable[[Evidence, Explained, Explained], float]
 
 def linked(
     hosts: Sequence[HostCalls], pairs: Sequence[HostPair], known_inside: list[Explained]
-) -> list[tuple[int, Ahead]]:
+) -> list[tuple[int, ClockDifference]]:
     """Of each host the number of what it is linked to, and how far ahead it is of that clock."""
     explained = known_inside
-    known = [(index, Ahead(0.0, 0.0, int(host.first_ns[0]))) for index, host in enumerate(hosts)]
+    known = [
+        (index, ClockDifference(0.0, 0.0, int(host.first_ns[0])))
+        for index, host in enumerate(hosts)
+    ]
     while True:
         links: Links = {}
         for gain in (_beyond, _as_good, _together):
@@ -76,7 +79,7 @@ def linked(
 
 def _links(
     pairs: Sequence[HostPair],
-    known: Sequence[tuple[int, Ahead]],
+    known: Sequence[tuple[int, ClockDifference]],
     explained: Sequence[Explained],
     gain_of: _Gain,
 ) -> Links:
@@ -151,16 +154,16 @@ def _sides(table: F64, one: F64, other: F64) -> tuple[tuple[F64, F64], tuple[F64
     return (table.max(axis=1, initial=0), one), (table.max(axis=0, initial=0), other)
 
 
-def _between_roots(one: Ahead, ahead: Ahead, other: Ahead) -> float:
+def _between_roots(one: ClockDifference, ahead: ClockDifference, other: ClockDifference) -> float:
     """How far the clock that ``one`` counts from is ahead of that of the ``other``, ns."""
     return ahead.offset_ns - _at(one, ahead.at_ns) + _at(other, ahead.at_ns - ahead.offset_ns)
 
 
-def _at(ahead: Ahead, time_ns: float) -> float:
+def _at(ahead: ClockDifference, time_ns: float) -> float:
     return ahead.offset_ns + (time_ns - ahead.at_ns) * ahead.rate
 
 
-def _join(known: list[tuple[int, Ahead]], pair: HostPair, ahead: Ahead) -> None:
+def _join(known: list[tuple[int, ClockDifference]], pair: HostPair, ahead: ClockDifference) -> None:
     """Count the clocks of all that the first host is linked to from where the other's count."""
     root, own = known[pair.one]
     home, there = known[pair.other]
@@ -170,19 +173,19 @@ def _join(known: list[tuple[int, Ahead]], pair: HostPair, ahead: Ahead) -> None:
             known[index] = home, chained(clock, over)
 
 
-def chained(ahead: Ahead, other: Ahead) -> Ahead:
+def chained(ahead: ClockDifference, other: ClockDifference) -> ClockDifference:
     """How far a clock is ahead of a third, being ``ahead`` of one that is by ``other``."""
     then = ahead.at_ns - round(ahead.offset_ns)
-    return Ahead(ahead.offset_ns + _at(other, then), ahead.rate + other.rate, ahead.at_ns)
+    return ClockDifference(ahead.offset_ns + _at(other, then), ahead.rate + other.rate, ahead.at_ns)
 
 
-def _reversed(ahead: Ahead) -> Ahead:
-    return Ahead(-ahead.offset_ns, -ahead.rate, ahead.at_ns - round(ahead.offset_ns))
+def _reversed(ahead: ClockDifference) -> ClockDifference:
+    return ClockDifference(-ahead.offset_ns, -ahead.rate, ahead.at_ns - round(ahead.offset_ns))
 
 
 def inside(host: HostCalls) -> Explained:
     """What each queue speaks together with its best partner on its own host."""
-    found = evidence(host.sample(FINE), host, host, Ahead(0.0, 0.0, 0))
+    found = evidence(host.sample(FINE), host, host, ClockDifference(0.0, 0.0, 0))
     told, whole = found.told.max(axis=1, initial=0), found.whole.max(axis=1, initial=0)
     return Explained(told, whole, host.transfers)
 
@@ -190,7 +193,7 @@ def inside(host: HostCalls) -> Explained:
 def _explain(
     hosts: Sequence[HostCalls],
     pairs: Sequence[HostPair],
-    known: Sequence[tuple[int, Ahead]],
+    known: Sequence[tuple[int, ClockDifference]],
     explained: list[Explained],
 ) -> None:
     """Let queues find their partners on all hosts that are linked by now."""
@@ -202,8 +205,8 @@ def _explain(
 
 
 def _told(
-    hosts: Sequence[HostCalls], pair: HostPair, known: Sequence[tuple[int, Ahead]]
+    hosts: Sequence[HostCalls], pair: HostPair, known: Sequence[tuple[int, ClockDifference]]
 ) -> Evidence:
     host, other = hosts[pair.one], hosts[pair.other]
-    ahead = between(known[pair.one][1], known[pair.other][1])
+    ahead = difference_between(known[pair.one][1], known[pair.other][1])
     return evidence(host.sample(FINE), host, other, ahead)

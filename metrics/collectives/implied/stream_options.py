@@ -14,7 +14,7 @@ from ccltui.metrics.collectives.implied.stream_evidence import (
     evidence,
 )
 from ccltui.metrics.collectives.implied.stream_votes import candidates
-from ccltui.metrics.collectives.matching.align_by_time import Ahead, fit
+from ccltui.metrics.collectives.matching.align_by_time import ClockDifference, fit
 from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.parsers.array_types import F64
 
@@ -36,7 +36,7 @@ MAX_DRIFT: Final = 500e-6
 class Option:
     """A difference of the clocks of two hosts, and what speaks for it."""
 
-    ahead: Ahead
+    ahead: ClockDifference
     found: Evidence
 
 
@@ -56,7 +56,7 @@ def options_of(host: HostCalls, other: HostCalls) -> tuple[Option, ...]:
     for ahead_ns in candidates(host, mine, other, theirs, CANDIDATES):
         middle = _middle(host, other, ahead_ns)
         near = Sample.of(host, mine, COARSE, middle, WINDOW_NS)
-        rough = Ahead(ahead_ns, 0.0, middle)
+        rough = ClockDifference(ahead_ns, 0.0, middle)
         found.append((best_of(evidence(near, host, other, rough).whole), rough))
     found.sort(key=lambda one: -one[0])
     options: list[Option] = []
@@ -86,7 +86,9 @@ def _middle(host: HostCalls, other: HostCalls, ahead_ns: float) -> int:
     return (first + last) // 2
 
 
-def _widened(host: HostCalls, owners: Sequence[int], other: HostCalls, rough: Ahead) -> Ahead:
+def _widened(
+    host: HostCalls, owners: Sequence[int], other: HostCalls, rough: ClockDifference
+) -> ClockDifference:
     """The difference of clocks with its drift, told from ever more calls around the middle."""
     longest = int(host.last_ns.max() - host.first_ns.min())
     width, ahead = WINDOW_NS, rough
@@ -95,7 +97,7 @@ def _widened(host: HostCalls, owners: Sequence[int], other: HostCalls, rough: Ah
         found = evidence(sample, host, other, ahead)
         if len(found.own_ns) >= 3 and longest <= WINDOW_NS:
             middle = float(middle_of(found.own_ns - found.other_ns))
-            return Ahead(middle, 0.0, rough.at_ns)
+            return ClockDifference(middle, 0.0, rough.at_ns)
         if len(found.own_ns) >= 3:
             fitted = fit(found.own_ns, found.other_ns)
             if abs(fitted.rate) <= MAX_DRIFT:

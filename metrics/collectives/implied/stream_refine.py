@@ -16,7 +16,7 @@ from ccltui.metrics.collectives.implied.stream_evidence import HostCalls, eviden
 from ccltui.metrics.collectives.implied.stream_links import AS_GOOD, Explained
 from ccltui.metrics.collectives.implied.stream_options import HostPair
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST
-from ccltui.metrics.collectives.matching.align_by_time import Ahead, between
+from ccltui.metrics.collectives.matching.align_by_time import ClockDifference, difference_between
 from ccltui.parsers.array_types import F64
 
 ROUNDS: Final = 2
@@ -30,9 +30,9 @@ SHARPEST_NS: Final = 500.0
 def refined(
     hosts: Sequence[HostCalls],
     pairs: Sequence[HostPair],
-    known: list[tuple[int, Ahead]],
+    known: list[tuple[int, ClockDifference]],
     explained: Sequence[Explained],
-) -> list[tuple[int, Ahead]]:
+) -> list[tuple[int, ClockDifference]]:
     """The same clocks, told from all pairs of linked hosts together, the sharpest most."""
     count = len(hosts)
     linked = [pair for pair in pairs if known[pair.one][0] == known[pair.other][0]]
@@ -48,10 +48,10 @@ def refined(
 
 
 def _changed(
-    known: Sequence[tuple[int, Ahead]], moved_ns: F64, rates: F64
-) -> list[tuple[int, Ahead]]:
+    known: Sequence[tuple[int, ClockDifference]], moved_ns: F64, rates: F64
+) -> list[tuple[int, ClockDifference]]:
     return [
-        (root, Ahead(one.offset_ns + offset, one.rate + rate / 1e9, one.at_ns))
+        (root, ClockDifference(one.offset_ns + offset, one.rate + rate / 1e9, one.at_ns))
         for (root, one), offset, rate in zip(known, moved_ns, rates, strict=True)
     ]
 
@@ -85,12 +85,12 @@ def _solved(observations: Sequence[Observation], count: int) -> F64:
 def _seen(
     hosts: Sequence[HostCalls],
     pair: HostPair,
-    known: Sequence[tuple[int, Ahead]],
+    known: Sequence[tuple[int, ClockDifference]],
     explained: Sequence[Explained],
 ) -> tuple[list[Observation], list[Observation]]:
     """What is left over of the difference of two clocks and of their drift, by queues."""
     host, other = hosts[pair.one], hosts[pair.other]
-    ahead = between(known[pair.one][1], known[pair.other][1])
+    ahead = difference_between(known[pair.one][1], known[pair.other][1])
     least = AS_GOOD * explained[pair.one].whole, AS_GOOD * explained[pair.other].whole
     found = evidence(host.sample(MOST), host, other, ahead, least)
     members = np.array([pair.one, pair.other])

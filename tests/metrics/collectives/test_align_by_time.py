@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.collectives.matching.align_by_time import Ahead, between, fit, pair
+from ccltui.metrics.collectives.matching.align_by_time import (
+    ClockDifference,
+    difference_between,
+    fit,
+    pair,
+)
 from ccltui.metrics.collectives.matching.merged_sequences import Merged
 from ccltui.metrics.collectives.matching.split_calls import grouped, runs
 from ccltui.parsers.array_types import I64
@@ -25,7 +30,10 @@ def without(values: I64, *places: int) -> I64:
 
 
 def paired(
-    mine: Sequence[int], theirs: Sequence[int], offset_ns: int = 0, ahead: Ahead | None = None
+    mine: Sequence[int],
+    theirs: Sequence[int],
+    offset_ns: int = 0,
+    ahead: ClockDifference | None = None,
 ) -> list[int] | None:
     """Positions found for calls numbered in one sequence of 40, of one kind."""
     whole = ends(40)
@@ -44,7 +52,7 @@ def test_several_gaps_on_both_sides() -> None:
 
 
 def test_a_clock_that_is_known_needs_no_vote() -> None:
-    assert paired([5], [4, 5, 6], offset_ns=50_000, ahead=Ahead(50_000.0, 0.0, 0)) == [1]
+    assert paired([5], [4, 5, 6], offset_ns=50_000, ahead=ClockDifference(50_000.0, 0.0, 0)) == [1]
 
 
 def test_too_few_calls_tell_no_clock() -> None:
@@ -90,7 +98,7 @@ def test_how_far_ahead_from_ends() -> None:
     known = fit(whole + 2_500_000, whole)
 
     assert known.of(np.array([0, 10**9])).tolist() == [2_500_000, 2_500_000]
-    apart = between(Ahead(700.0, 0.0, 0), Ahead(200.0, 0.0, 0))
+    apart = difference_between(ClockDifference(700.0, 0.0, 0), ClockDifference(200.0, 0.0, 0))
     assert apart.of(np.array([5])).tolist() == [500]
 
 
@@ -110,7 +118,7 @@ def test_a_call_that_the_longest_member_lacks_is_inserted() -> None:
     whole = ends(12)
     longest, other = without(np.arange(12), 4), without(np.arange(12), 7, 8)
     none = np.zeros(12, np.int64)
-    ahead = Ahead(0.0, 0.0, 0)
+    ahead = ClockDifference(0.0, 0.0, 0)
 
     merged = Merged.of(none[longest], whole[longest], 2, 0)
     merged = merged.merged(1, none[other], whole[other], ahead)

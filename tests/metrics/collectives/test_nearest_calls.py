@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.collectives.matching.nearest_calls import Alike, coded
+from ccltui.metrics.collectives.matching.nearest_calls import CodedCalls, coded
 from ccltui.parsers.array_types import I64
 
 FAR = 1 << 61
@@ -16,7 +16,9 @@ def nearest(own: list[tuple[int, int]], other: list[tuple[int, int]], near_ns: i
     """Places found; calls are given as (token, end)."""
     columns = [np.array(part, np.int64).reshape(-1, 2) for part in (own, other)]
     (tokens, ends), (other_tokens, other_ends) = (part.T.copy() for part in columns)
-    found: list[int] = Alike.of(tokens, other_tokens).nearest(ends, other_ends, near_ns).tolist()
+    found: list[int] = (
+        CodedCalls.of(tokens, other_tokens).nearest(ends, other_ends, near_ns).tolist()
+    )
     return found
 
 
@@ -76,4 +78,4 @@ def test_what_is_found_is_what_every_pair_says(
 def test_many_tokens() -> None:
     tokens: I64 = np.arange(40_000)
 
-    assert Alike.of(tokens, tokens[::-1].copy()).code.tolist() == tokens.tolist()
+    assert CodedCalls.of(tokens, tokens[::-1].copy()).code.tolist() == tokens.tolist()
