@@ -15,7 +15,7 @@ from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.collectives.replay.call_links import Links
 from ccltui.metrics.collectives.replay.job_replay import Replay
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, MainLine
-from ccltui.metrics.collectives.replay.replay_order import END, Schedule, StuckError, schedule_of
+from ccltui.metrics.collectives.replay.replay_order import END, DeadlockError, Schedule, schedule_of
 from ccltui.metrics.device.path_lane import Lane, before_and_last
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace
@@ -79,7 +79,7 @@ def scheduled(lines: Sequence[MainLine], links: Links, accelerated: str) -> Sche
     with acceleration(accelerated):
         try:
             return schedule_of(lines, links)
-        except StuckError:
+        except DeadlockError:
             return None
 
 
