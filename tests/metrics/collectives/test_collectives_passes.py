@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.collectives.replay.call_links import Links
 from ccltui.metrics.collectives.replay.job_replay import Replay
-from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, MainLine
+from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, RankTimeline
 from ccltui.metrics.collectives.replay.replay_order import END, DeadlockError, Schedule, schedule_of
 from ccltui.metrics.device.path_lane import Lane, before_and_last
 from ccltui.metrics.view.job_view import View
@@ -37,7 +37,7 @@ def acceleration(setting: str) -> Iterator[None]:
             available.cache_clear()
 
 
-def line_of(first: int, calls: Sequence[Call], awaited: Sequence[int]) -> MainLine:
+def line_of(first: int, calls: Sequence[Call], awaited: Sequence[int]) -> RankTimeline:
     """Every call is posted; the waits for some of them follow, a mark ends the line."""
     kind, which = [], []
     for index in range(len(calls)):
@@ -48,7 +48,7 @@ def line_of(first: int, calls: Sequence[Call], awaited: Sequence[int]) -> MainLi
             which.append(awaited[index])
     before = [index - back for index, (_, back, _, _) in enumerate(calls)]
     delays = np.arange(len(calls)) * 7 % 5
-    return MainLine(
+    return RankTimeline(
         kind=np.array([*kind, MARK], np.int8),
         which=np.array([*which, 0], np.int32),
         progress_ns=np.cumsum(np.arange(len(kind) + 1, dtype=np.int64) * 31 % 17),
@@ -75,7 +75,7 @@ def links_of(ranks: Sequence[Sequence[Call]]) -> Links:
     )
 
 
-def scheduled(lines: Sequence[MainLine], links: Links, accelerated: str) -> Schedule | None:
+def scheduled(lines: Sequence[RankTimeline], links: Links, accelerated: str) -> Schedule | None:
     with acceleration(accelerated):
         try:
             return schedule_of(lines, links)
@@ -109,7 +109,7 @@ def test_both_find_the_same(ranks: list[tuple[list[Call], list[int]]], factor: f
     assert replayed(one, progress, "1") == replayed(one, progress, "0")
 
 
-def two_ranks() -> tuple[list[MainLine], Links]:
+def two_ranks() -> tuple[list[RankTimeline], Links]:
     """Call 0 of both is one collective, awaited; call 1 of the second is queued behind it."""
     calls: list[list[Call]] = [[(0, 0, True, 50)], [(0, 0, True, 60), (-1, 1, False, 5)]]
     lines = [line_of(0, calls[0], [0]), line_of(1, calls[1], [9, 1])]

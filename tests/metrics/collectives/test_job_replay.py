@@ -10,7 +10,7 @@ import pytest
 from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
 
 from ccltui.metrics.catalog.stragglers.what_if_no_straggler import METRIC, _per_step, _saved
-from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, main_line
+from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, rank_timeline
 from ccltui.metrics.collectives.replay.what_if import StepEnds, WhatIf
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
@@ -52,7 +52,7 @@ def two() -> View:
 
 def test_the_line_of_a_rank() -> None:
     view = two()
-    line = main_line(view.facts.ranks["0"], view.facts.calls["0"])
+    line = rank_timeline(view.facts.ranks["0"], view.facts.calls["0"])
 
     # work, the call is posted, the wait for its end, the last work of the step
     assert line.kind.tolist() == [POST, WAIT, MARK] * 4
@@ -195,7 +195,7 @@ def queued() -> RankTrace:
 
 def test_a_call_behind_another_was_posted_when_its_work_was_done() -> None:
     view = View(job(queued()))
-    line = main_line(view.facts.ranks["0"], view.facts.calls["0"])
+    line = rank_timeline(view.facts.ranks["0"], view.facts.calls["0"])
 
     posts = {
         int(w): n for n, (k, w) in enumerate(zip(line.kind, line.which, strict=True)) if k == POST
