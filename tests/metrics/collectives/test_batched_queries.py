@@ -1,4 +1,4 @@
-"""Verdicts requests for together are those that each request gets alone."""
+"""Verdicts of several requests judged together equal those of each request alone."""
 
 from __future__ import annotations
 

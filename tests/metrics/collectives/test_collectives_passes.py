@@ -1,4 +1,4 @@
-"""The compiled passes of a replay beside those in Python: the same order, the same bits."""
+"""The compiled passes of a replay equal those in Python bit by bit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ compiled = pytest.mark.skipif(not available(), reason="the passes were not compi
 
 @contextmanager
 def acceleration(setting: str) -> Iterator[None]:
-    """Have it asked again whether compiled code is wanted, with an answer of our own."""
+    """Reset the cached choice of compiled code, and set the choice of the test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CCLTUI_ACCEL", setting)
         available.cache_clear()
@@ -38,7 +38,7 @@ def acceleration(setting: str) -> Iterator[None]:
 
 
 def line_of(first: int, calls: Sequence[Call], awaited: Sequence[int]) -> RankTimeline:
-    """Every call is posted; the waits for some of them follow, a mark ends the line."""
+    """A timeline that posts every call, waits for some of them and ends with a mark."""
     kind, which = [], []
     for index in range(len(calls)):
         kind.append(POST)
@@ -186,7 +186,7 @@ def test_the_way_back_along_a_lane(accelerated: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=20))
-def test_what_came_before_and_what_reaches_furthest(spans: list[tuple[int, int]]) -> None:
+def test_previous_and_furthest_reaching_spans(spans: list[tuple[int, int]]) -> None:
     spans.sort()
     start, end = np.array([(a, a + dur) for a, dur in spans], np.int64).reshape(-1, 2).T.copy()
     order = [(int(ended), place) for place, ended in enumerate(end)]

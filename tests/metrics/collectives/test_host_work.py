@@ -1,4 +1,4 @@
-"""What the host was doing, told from the names of its ranges."""
+"""Classification of host activity by the names of its ranges."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_user_ranges(name: str, cause: str) -> None:
         "nccl:all_reduce",
     ],
 )
-def test_ranges_that_say_nothing(name: str) -> None:
+def test_enclosing_ranges_match_no_rule(name: str) -> None:
     assert all(not len(time) for time in HostWork(annotated(name)).disjoint().values())
 
 
@@ -90,7 +90,7 @@ def test_running_compiled_code_is_no_compilation() -> None:
     assert not len(HostWork(trace).disjoint()["compilation"])
 
 
-def test_time_that_two_claim_belongs_to_one() -> None:
+def test_time_of_two_causes_counts_for_one() -> None:
     trace = rank_trace(
         0,
         annotations=[Event("get_batch", 0, 100, 1)],
@@ -122,7 +122,7 @@ def test_one_operation_that_lasts_is_a_standstill_and_is_named() -> None:
     assert host.name_of(HOST_BLOCKED, 0, 5_300_000) == ("aten::mm", 5_000_000)
 
 
-def test_what_fills_most_is_named() -> None:
+def test_the_name_with_most_time_is_reported() -> None:
     trace = rank_trace(
         0,
         runtime=[
@@ -139,7 +139,7 @@ def test_what_fills_most_is_named() -> None:
     assert host.name_of("data_loading", 0, 200_000) is None
 
 
-def test_the_user_range_around_a_silence() -> None:
+def test_the_user_range_around_a_stall() -> None:
     trace = annotated("# forward #")
 
     assert HostWork(trace).around(20_000, 60_000) == ("# forward #", 40_000)

@@ -30,7 +30,7 @@ def test_each_call_has_the_nearest_of_its_kind() -> None:
     assert nearest(own, other, 9) == [1, 0, 2]
 
 
-def test_two_that_want_the_same_call_do_not_both_get_it() -> None:
+def test_a_call_is_paired_with_one_other_at_most() -> None:
     assert nearest([(1, 10), (1, 12)], [(1, 13)], 100) == [-1, 0]
 
 
@@ -58,7 +58,7 @@ CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60)), max_size=12)
 
 
 @given(CALLS, CALLS, st.integers(0, 20))
-def test_what_is_found_is_what_every_pair_says(
+def test_the_result_equals_that_of_all_pairs(
     own: list[tuple[int, int]], other: list[tuple[int, int]], near_ns: int
 ) -> None:
     own.sort(key=lambda call: call[1])
