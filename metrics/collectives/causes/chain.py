@@ -32,7 +32,7 @@ PIPELINE: Final = "pipeline"
 SLOW_TRANSFER: Final = "slow_transfer"
 
 MAX_LINKS: Final = 256
-"""Lateness passes through a pipeline once per stage in each direction."""
+"""Longest chain: lateness passes through a pipeline once per stage in each direction."""
 MIN_WAITED_SHARE: Final = 0.3
 """A rank that waited for others for less than this share of its delay had slow transfers."""
 MIN_INHERITED_SHARE: Final = 0.25

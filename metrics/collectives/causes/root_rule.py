@@ -45,12 +45,12 @@ class Roots:
 
     @property
     def wait_ns(self) -> int:
-        """Waiting of all roots."""
+        """Waiting of all roots, ns."""
         return sum(root.wait_ns for root in self.every)
 
     @property
     def unknown_ns(self) -> int:
-        """Waiting whose root is unknown."""
+        """Waiting with an unknown root, ns."""
         return sum(root.wait_ns for root in self.every if root.cause == UNKNOWN)
 
 

@@ -1,7 +1,7 @@
 """Find the collectives before which the recording has no common point of their ranks.
 
-Profilers do not start at once on all ranks. Before the first collective of some ranks nothing is
-recorded that they waited for together, so that the cause of their lateness there is not recorded.
+Profilers do not start at once on all ranks. Before the first collective of some ranks no other
+collective that they all waited for is recorded, and neither is the cause of their lateness.
 """
 
 from __future__ import annotations

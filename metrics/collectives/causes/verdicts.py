@@ -38,7 +38,7 @@ CAUSES: Final = (
     COMPUTE,  # its kernels take longer
     MORE_KERNELS,  # it runs more of them
     UNEQUAL_WORK,  # it was given more: larger messages, or other work than its peers
-    OTHER_COLLECTIVE,  # a collective of another group kept it
+    OTHER_COLLECTIVE,  # a collective of another group delayed it
     COPIES,
     *IDLE,  # the device idled while the host did this
     HOST_LATE,  # the same, of which no kind makes up half

@@ -4,7 +4,7 @@
     offset[r] = median over k of d[r, k], minus that of the reference
     drift[r] = Theil-Sen slope of d[r, k] over time, ns per s; 0 where its 99 % interval includes 0
     residual[r, k] = abs(d[r, k] - time[k] * drift[r] - offset[r] - median over members of the same)
-    corrected time = time - offset - drift * (time - reference time)
+    corrected = time - offset - drift * (corrected - reference time)
 
 A collective in which every rank needs every other ends on all ranks nearly at once, so the
 difference of the ends is that of the clocks. Medians of differences inside groups are combined

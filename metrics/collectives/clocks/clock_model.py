@@ -1,9 +1,9 @@
 """Clock offsets of all ranks, and the conversion of times between clocks.
 
-    reference time = own time - offset - drift
+    corrected = own time - offset - drift * (corrected - reference time)
 
-The reference is the lowest rank of a component: a set of ranks that common groups or hosts link
-to each other.
+Corrected times are on the clock of the reference, the lowest rank of a component: a set of ranks
+that common groups or hosts link to each other.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ClockModel:
         constant = times_ns - np.int64(clock.offset_ns)
         if clock.drift_ppb is None:
             return np.asarray(constant)
-        # the drift counts in reference time: solve own = t + offset + rate * (t - reference) for t
+        # the inverse of `own`: solve own = t + offset + rate * (t - reference_ns) for t
         rate = clock.drift_ppb / 1e9
         drifted = (constant - self.reference_ns) * (rate / (1 + rate))
         return np.asarray(constant - np.rint(drifted).astype(np.int64))

@@ -24,7 +24,7 @@ from ccltui.metrics.model.communicator_groups import CommGroup
 MAX_DOUBTFUL_SHARE: Final = 0.02
 """Share of missing or doubtful collectives up to which a group is not matched again."""
 ENOUGH_FOR_CLOCKS: Final = 64
-"""A group with so many trusted collectives estimates its clocks well enough by itself."""
+"""Trusted collectives from which on a group estimates its clocks well enough by itself."""
 
 
 def match_and_clock(

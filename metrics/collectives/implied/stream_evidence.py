@@ -64,7 +64,7 @@ class HostCalls:
 
     @cached_property
     def transfers(self) -> Bool:
-        """Whether a queue holds nothing but sends and receives."""
+        """Mask of the queues of sends and receives only."""
         return np.array([bool((queue.kind == _SENDRECV).all()) for queue in self.queues])
 
     @cached_property

@@ -38,9 +38,9 @@ from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
 
 MIN_FLOOR_NS = 10_000
-"""A lag up to here blames no rank, however small the residuals of the clocks are."""
+"""Least lag floor, however small the residuals of the clocks are."""
 RESIDUALS_TO_BLAME = 3
-"""A lag up to so many residuals (p95) of the clocks blames no rank."""
+"""Lag floor in residuals (p95) of the clocks."""
 
 NO_RANK = -1
 
@@ -69,7 +69,7 @@ class GroupArrivals:
     """Arrival and lateness of each member at the instances of one group match, row by row.
 
     ``start_ns`` and ``dur_ns`` are int64 [n, m], -1 for an absent member; starts are on the
-    corrected clock unless raw ones were asked for. The lateness columns are clock-free.
+    corrected clock unless raw ones were requested. The lateness columns are clock-free.
     ``by_start`` is the other measure, None where the members' clocks are not known.
     ``eligible`` marks instances that can blame a rank: complete, agreeing, and of a type in
     which every rank waits for every other. ``confidence`` is that of the match: at most medium for

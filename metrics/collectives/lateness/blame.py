@@ -77,7 +77,7 @@ class Tally:
     """Sums per label, int64 arrays of one length; times in ns."""
 
     wait_ns: I64  # waited for others, ties included
-    last_count: I64  # blamed instances in which it came last
+    last_count: I64  # blamed instances in which it arrived last
     caused_wait_ns: I64  # waits of all members of those instances
     took_part: I64  # blamed instances that it was a member of
     num_ranks: int  # labels that are a member of any instance

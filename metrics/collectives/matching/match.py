@@ -40,7 +40,10 @@ IMPLIED = -1
 """Group index of the single group assumed for a job without any process group."""
 
 FEWEST_OF_SEVERAL = 4
-"""From so many ranks on, an implied group may be several communicators that end together."""
+"""Number of ranks from which on an implied group may be several communicators.
+
+Such communicators end together by chance.
+"""
 
 _POINT_TO_POINT = np.array([name in ("Send", "Recv") for name in TYPES])
 
