@@ -1,1 +1,1 @@
-"""Numbers about machines, from benchmarks and from what NCCL and drivers wrote down."""
+"""Check and list figures of machines, from benchmarks, NCCL logs and driver reports."""

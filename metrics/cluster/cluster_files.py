@@ -1,4 +1,4 @@
-"""All files about machines below a directory, read once; what cannot be read is one line each."""
+"""Read the files about machines below a directory; unreadable files become one line each."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Named = tuple[str, T]
-"""A path below what was opened, and what its file holds."""
+"""A path relative to the opened directory, and the content of its file."""
 
 MOST_LOGS: Final = 64
-"""Logs of NCCL that are read: those of many ranks repeat each other."""
+"""Number of NCCL logs that are read: those of many ranks repeat each other."""
 
 
 @dataclass(frozen=True)
 class ClusterFiles:
-    """What was read, in natural order of paths, and one line for each file that could not be."""
+    """Contents of files in natural order of paths, and one line for each unreadable file."""
 
     benchmarks: tuple[ClusterBenchmark, ...] = ()
     tests: tuple[Named[NcclTest], ...] = ()
@@ -47,14 +47,17 @@ class ClusterFiles:
 
     @property
     def device_names(self) -> tuple[str, ...]:
-        """Names of devices that any file states."""
+        """Distinct names of devices in all files."""
         names = [benchmark.gpu_name for benchmark in self.benchmarks]
         names += [name for _, test in self.tests for name in test.device_names]
         return tuple(dict.fromkeys(name for name in names if name))
 
     @property
     def card_gbps(self) -> float | None:
-        """What the network cards of a host carry in one direction, decimal GB/s, if known."""
+        """Rate of all network cards of a host in one direction, decimal GB/s; None if not known.
+
+        The largest sum over hosts; from port states, else from NCCL topologies.
+        """
         by_host: dict[str, float] = defaultdict(float)
         for path, port in self.ports:
             by_host[path] += port.rate_gbps or 0.0 if port.is_up else 0.0
@@ -64,7 +67,7 @@ class ClusterFiles:
 
 
 def read_cluster(discovery: Discovery) -> ClusterFiles:
-    """Every file about machines below a directory."""
+    """Read every file about machines below a directory."""
     files = [file for file in discovery.files if file.duplicate_of is None]
     chosen = tuple(file for file in files if kind_meant(file) in CLUSTER_KINDS)
     return _read(chosen) if chosen else ClusterFiles()
@@ -72,7 +75,7 @@ def read_cluster(discovery: Discovery) -> ClusterFiles:
 
 @lru_cache(maxsize=8)
 def _read(files: tuple[FoundFile, ...]) -> ClusterFiles:
-    # Six readers that most directories need none of.
+    # imported here, as most directories need none of these six readers
     from ccltui.parsers.cluster.benchmark_yaml import read_cluster_benchmark  # noqa: PLC0415
     from ccltui.parsers.cluster.gpu_topology import read_gpu_topology  # noqa: PLC0415
     from ccltui.parsers.cluster.ib_status import read_ib_status  # noqa: PLC0415

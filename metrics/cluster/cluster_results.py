@@ -1,4 +1,4 @@
-"""What the metrics of machines share."""
+"""Select files and build results for the metrics of machines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def cluster_of(view: View, part: str, what: str) -> ClusterFiles:
-    """The files about machines. Raises Refusal where none of a part could be read."""
+    """Return the files about machines.
+
+    Raises:
+        Refusal: No file of ``part`` (a field of `ClusterFiles`) could be read.
+    """
     if not view.job.ranks and not view.job.discovery.files:
         view.require_traces()
     files = read_cluster(view.job.discovery)
@@ -30,7 +34,7 @@ def cluster_of(view: View, part: str, what: str) -> ClusterFiles:
 
 
 def device_peak(view: View, files: ClusterFiles) -> DevicePeak | None:
-    """The device: as the user or the card names it, else as the files do."""
+    """Return the device named by the user or the card, else by the files; None if not known."""
     names = [view.card.text("gpu_model"), *files.device_names]
     return next((peak for name in names if name and (peak := find_device(name))), None)
 
@@ -45,7 +49,7 @@ def cluster_answer(
     basis: Mapping[str, str],
     warnings: Sequence[str] = (),
 ) -> Result:
-    """The result of a metric of machines."""
+    """Return the result of a metric of machines."""
     return side_answer(
         metric,
         view,

@@ -1,4 +1,4 @@
-"""All that is known of the machines, row by row, with what is wrong about each value."""
+"""Build the table of facts about machines, with the problems of each value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Mark = Literal["", "outlier", "suspect", "impossible", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """One fact. ``value`` None: ``text`` holds it. ``mark`` is "" where nothing is wrong."""
+    """One fact, in ``value`` or, if that is None, in ``text``; ``mark`` is "" without a problem."""
 
     section: str
     what: str
@@ -34,9 +34,9 @@ class ClusterRow:
 
 
 def cluster_table(discovery: Discovery, device: str = "") -> tuple[ClusterRow, ...]:
-    """Benchmarks first, then nccl-tests, logs of NCCL, topologies and network cards.
+    """Return rows on benchmarks, nccl-tests, NCCL logs, topologies and network cards, in order.
 
-    ``device`` names the device where no file does.
+    ``device`` is the name of the device; by default the files name it.
     """
     files = read_cluster(discovery)
     rows: list[ClusterRow] = [
@@ -59,26 +59,26 @@ def _benchmark(
     doubts: dict[Measurement, list[Implausible]] = {}
     for doubt in implausible(benchmark, peak, files.card_gbps):
         doubts.setdefault(doubt.measurement, []).append(doubt)
-    far = {
+    deviations = {
         peers.measurements[index]: f"{peers.deviation_pct(index):+.0f} % against the median "
         f"{peers.median:g} of {len(peers.measurements)}"
         for peers in peers_of(benchmark)
         for index in peers.outliers
     }
     for one in benchmark.measurements:
-        yield _value(one, doubts.get(one, []), far.get(one, ""))
+        yield _value(one, doubts.get(one, []), deviations.get(one, ""))
     for note in benchmark.notes:
         yield ClusterRow("files", benchmark.path, mark="problem", message=note.message)
 
 
-def _value(one: Measurement, doubts: list[Implausible], far: str) -> ClusterRow:
+def _value(one: Measurement, doubts: list[Implausible], deviation: str) -> ClusterRow:
     verdicts = [doubt.verdict for doubt in doubts]
     mark: Mark = ""
     if verdicts:
         mark = "impossible" if "impossible" in verdicts else "suspect"
-    elif far:
+    elif deviation:
         mark = "outlier"
-    said = [far, *(doubt.message for doubt in doubts)]
+    messages = [deviation, *(doubt.message for doubt in doubts)]
     section = f"{one.host} {one.category}" if one.host else one.category
     return ClusterRow(
         section=section,
@@ -87,7 +87,7 @@ def _value(one: Measurement, doubts: list[Implausible], far: str) -> ClusterRow:
         unit=one.unit,
         text="" if one.value is not None else one.reason,
         mark=mark,
-        message="; ".join(part for part in said if part) or one.method,
+        message="; ".join(part for part in messages if part) or one.method,
     )
 
 
@@ -96,19 +96,19 @@ def _tests(files: ClusterFiles) -> Iterator[ClusterRow]:
         row = row_of(path, test)
         wrong, problem = row["num_wrong"], test.problem
         best = row["at_bytes"]
-        said = "" if best is None else f"{row['num_sizes']} sizes, the best at {best:,} bytes"
+        message = "" if best is None else f"{row['num_sizes']} sizes, the best at {best:,} bytes"
         yield ClusterRow(
             section="nccl-tests",
             what=f"{row['collective']}, {row['num_ranks'] or '?'} ranks",
             value=row["max_busbw_GBps"],
             unit="" if best is None else "GB/s",
             mark="impossible" if wrong else "problem" if problem else "",
-            message=f"{wrong} wrong values" if wrong else problem or said,
+            message=f"{wrong} wrong values" if wrong else problem or message,
         )
 
 
 def _logs(files: ClusterFiles) -> Iterator[ClusterRow]:
-    """Logs of many ranks in one: what they all say, and every warning."""
+    """Yield the common facts of the logs of all ranks, and every warning."""
     logs = files.logs
     if not logs:
         return
@@ -125,14 +125,14 @@ def _logs(files: ClusterFiles) -> Iterator[ClusterRow]:
     }
     for what, text in facts.items():
         if text:
-            said = f"in {len(logs)} log{'s' if len(logs) > 1 else ''}"
-            yield ClusterRow("NCCL", what, text=text, message=said)
+            message = f"in {len(logs)} log{'s' if len(logs) > 1 else ''}"
+            yield ClusterRow("NCCL", what, text=text, message=message)
     for path, log in logs:
         for warning in log.warnings:
             where = f"{path}:{warning.line}"
             times = f"{warning.count} times" if warning.count > 1 else "once"
-            said = f"{where}: {warning.text}"
-            yield ClusterRow("NCCL", "warning", text=times, mark="suspect", message=said)
+            message = f"{where}: {warning.text}"
+            yield ClusterRow("NCCL", "warning", text=times, mark="suspect", message=message)
     if files.logs_left_out:
         text = f"{files.logs_left_out} further logs are not read"
         yield ClusterRow("NCCL", "logs", text=text)

@@ -1,4 +1,4 @@
-"""Values that cannot be, against hardware peaks and against other values of the same file."""
+"""Find implausible values, by hardware peaks and by other values of the same file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 Verdict = Literal["impossible", "suspect"]
 
 FASTEST_CARD_GBPS: Final = 100.0
-"""800 Gbit/s in one direction: the fastest network card of a device."""
+"""Rate of the fastest network card of a device in one direction: 800 Gbit/s."""
 SLACK: Final = 1.02
-"""Clocks vary: only what exceeds a peak by more than 2 % is impossible."""
+"""Only values more than 2 % above a peak are impossible, since clock rates vary."""
 MOST_DISAGREEMENT: Final = 2.0
-"""Two measurements of one thing may differ by this factor."""
+"""Largest plausible ratio of two measurements of the same quantity."""
 LEAST_LATENCY_MS: Final = 0.0005
 _BETWEEN_DEVICES: Final = ("network_bandwidth", "network_alltoall", "allreduce", "alltoall")
 _MATMUL: Final = {"matmul_fp32": "fp32", "matmul_tf32": "tf32", "matmul_bf16": "bf16"}
@@ -32,7 +32,7 @@ _MARKS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Implausible:
-    """A value, why it cannot be (or is to be doubted), and the limit that it breaks."""
+    """An impossible or suspect value, the reason, and the limit that it exceeds."""
 
     measurement: Measurement
     verdict: Verdict
@@ -43,10 +43,13 @@ class Implausible:
 def implausible(
     benchmark: ClusterBenchmark, peak: DevicePeak | None, card_gbps: float | None = None
 ) -> tuple[Implausible, ...]:
-    """Every doubt about the values of a benchmark, in the order of the file.
+    """Return the implausible values of a benchmark, in the order of the file.
 
-    ``peak`` is the device where it is known, ``card_gbps`` what the network cards of one host
-    carry in one direction where that is known, decimal GB/s.
+    Args:
+        benchmark: The values.
+        peak: Peaks of the device; None where it is not known.
+        card_gbps: Rate of the network cards of one host in one direction, decimal GB/s; None where
+            not known.
     """
     found: list[Implausible] = []
     for one in benchmark.measurements:
@@ -59,12 +62,15 @@ def implausible(
         found += _against_memory(one, benchmark, peak)
         found += _against_network(one, benchmark, card_gbps)
         found += _against_others(one, benchmark)
-        found += _by_its_marks(one)
+        found += _by_marks(one)
     return tuple(found)
 
 
-def _by_its_marks(one: Measurement) -> Iterator[Implausible]:
-    """What the benchmark says of its own value; inside a host only a network is out of place."""
+def _by_marks(one: Measurement) -> Iterator[Implausible]:
+    """Check the marks that the benchmark sets on its value.
+
+    A measurement inside a host is suspect only for network tests.
+    """
     for mark in one.marks:
         if mark in _MARKS and (mark != "same_node" or one.id.startswith("network_")):
             yield Implausible(one, "suspect", _MARKS[mark])
@@ -90,7 +96,7 @@ def _against_device(one: Measurement, peak: DevicePeak | None) -> Iterator[Impla
 def _against_memory(
     one: Measurement, benchmark: ClusterBenchmark, peak: DevicePeak | None
 ) -> Iterator[Implausible]:
-    """What a device sends it reads from its memory first."""
+    """Compare rates between devices with the memory bandwidth: sent data is read from memory."""
     rate = one.decimal_gbps
     if one.id not in _BETWEEN_DEVICES or rate is None:
         return
@@ -118,7 +124,7 @@ def _against_network(
         return
     each = rate
     if one.id == "network_alltoall" and one.ranks:
-        each = rate / one.ranks  # the kinder reading: a sum over all ranks
+        each = rate / one.ranks  # in favour of the value: read it as a sum over all ranks
     limit = 2 * (card_gbps or FASTEST_CARD_GBPS)
     if each <= limit:
         return
@@ -150,7 +156,7 @@ def _agreement(one: Measurement, other: Measurement | None, what: str) -> Iterat
 def _against_single(
     one: Measurement, benchmark: ClusterBenchmark, direction: str
 ) -> Iterator[Implausible]:
-    """All hosts at once against what one of them reached, times the hosts."""
+    """Compare the rate of all hosts together with that of one host times their number."""
     names = (f"storage_sequential_{direction}", f"storage_parallel_{direction}")
     single = [
         other.value
@@ -167,7 +173,7 @@ def _against_single(
 
 
 def hosts_of(benchmark: ClusterBenchmark) -> int | None:
-    """Hosts: as stated, else ranks over the devices listed of one host; None if untold."""
+    """Return the number of hosts: as stated, else ranks over devices per host; None if unknown."""
     if benchmark.nodes:
         return benchmark.nodes
     ranks = max((one.ranks or 0 for one in benchmark.measurements), default=0)
@@ -185,6 +191,6 @@ def _first(benchmark: ClusterBenchmark, name: str) -> Measurement | None:
 
 
 def label_of(one: Measurement) -> str:
-    """A measurement in words: where and what."""
+    """Return the place and the test of a measurement in words."""
     where = name_of(one) if one.device is not None or one.host else one.category
     return f"{where}, {one.test}"

@@ -1,1 +1,1 @@
-"""Collectives across ranks: matching, clocks, stragglers, bandwidth."""
+"""Match collectives across ranks, estimate clocks, and find stragglers and their causes."""

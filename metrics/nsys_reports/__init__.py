@@ -1,7 +1,7 @@
-"""The reports of ``nsys stats``, computed here and equal to nsys's own.
+"""Compute the reports of ``nsys stats``, with results equal to those of nsys.
 
-Durations are never clipped and starts never moved: a window selects whole rows, as
-``--filter-time`` does. Metrics of this package's parent clip instead, and say so.
+A window selects whole rows, as ``--filter-time`` does: durations are never clipped and starts
+never moved. The metrics of the parent package clip instead and document it.
 """
 
 from ccltui.metrics.nsys_reports.make_report import REPORTS, make_pooled_report, make_report

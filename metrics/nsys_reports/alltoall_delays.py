@@ -1,13 +1,15 @@
-"""How long all-to-all exchanges wait for their last device, from the kernels of one node.
+"""Compute how long all-to-all exchanges wait for their last device, from the kernels of a node.
 
-An exchange ends only when every device has joined it, so of one exchange's kernels the longest
-(**Total**) is that of the device that came first, and the shortest (**Actual**) that of the
-device that came last and found everybody there. The **delay** is Total - Actual.
+    Total = longest kernel of an exchange: of the device that arrived first
+    Actual = shortest kernel: of the device that arrived last and did not wait
+    delay = Total - Actual
+
+An exchange ends only when every device has joined it.
 
 Devices may have different numbers of kernels: a window cuts at its edges, a capture drops
 events. Kernels are therefore grouped by time and not by number: those that began before the
 first of them ended belong together, because no device leaves an exchange that another has not
-joined. Groups that lack a device are counted and left out.
+joined. Groups that lack a device are counted and omitted.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _TYPES: Final = frozenset({TYPES.index("SendRecv"), TYPES.index("AllToAll")})
 
 @dataclass(frozen=True, slots=True)
 class Exchanges:
-    """Kernels of exchanges, sorted by start: int64 ns, and an index into ``devices``."""
+    """Kernels of exchanges sorted by start; times int64 ns, ``device`` indexes ``devices``."""
 
     start_ns: I64
     dur_ns: I64
@@ -44,10 +46,10 @@ class Exchanges:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Exchanges of one capture. Arrays have one entry a complete exchange, in order of time.
+    """Exchanges of one capture. Arrays have one entry per complete exchange, in order of time.
 
-    ``rows`` is [exchanges, devices], the rows of the kernels, incomplete exchanges included
-    (-1: that device took no part).
+    ``rows`` is int64 [exchanges, devices], the rows of the kernels, incomplete exchanges included
+    (-1: no kernel of that device).
     """
 
     exchanges: Exchanges
@@ -57,12 +59,12 @@ class Study:
 
     @property
     def delay_ns(self) -> I64:
-        """Total - Actual of each complete exchange."""
+        """Total - Actual of each complete exchange, int64 ns."""
         return self.total_ns - self.actual_ns
 
     @property
     def num_complete(self) -> int:
-        """Exchanges in which every device took part."""
+        """Number of exchanges with a kernel of every device."""
         return len(self.total_ns)
 
     @property
@@ -72,13 +74,13 @@ class Study:
 
     @property
     def num_kernels(self) -> Mapping[str, int]:
-        """Kernels of each device."""
+        """Number of kernels of each device."""
         counts = np.bincount(self.exchanges.device, minlength=len(self.exchanges.devices))
         return dict(zip(self.exchanges.devices, counts.tolist(), strict=True))
 
     @property
     def last(self) -> Mapping[str, int]:
-        """How many complete exchanges each device joined last (it has the shortest kernel)."""
+        """Number of complete exchanges that each device joined last (with the shortest kernel)."""
         complete = self.rows[(self.rows >= 0).all(axis=1)]
         durations = self.exchanges.dur_ns[complete]
         shortest = durations.argmin(axis=1) if len(complete) else np.empty(0, np.int64)
@@ -86,13 +88,13 @@ class Study:
         return dict(zip(self.exchanges.devices, counts.tolist(), strict=True))
 
     def summary(self) -> dict[str, dict[str, float | None]]:
-        """Mean, p50, p95 and max of Total, Actual and delay, in us."""
+        """Return mean, p50, p95 and max of Total, Actual and delay, in us."""
         columns = {"total": self.total_ns, "actual": self.actual_ns, "delay": self.delay_ns}
         return {name: spread_us(values) for name, values in columns.items()}
 
 
 def spread_us(values_ns: I64) -> dict[str, float | None]:
-    """Mean, p50, p95 (nearest rank) and max in us; None of nothing."""
+    """Return mean, p50, p95 (nearest rank) and max in us; None without values."""
     values = values_ns.tolist()
     found = {
         "mean": mean(values),
@@ -114,7 +116,7 @@ def study(exchanges: Exchanges) -> Study:
 
 
 def group_kernels(exchanges: Exchanges) -> I64:
-    """Rows of each exchange, [exchanges, devices], -1 where a device took no part."""
+    """Return the rows of each exchange, int64 [exchanges, devices], -1 without a kernel."""
     queues = [
         np.flatnonzero(exchanges.device == device) for device in range(len(exchanges.devices))
     ]
@@ -135,10 +137,12 @@ def group_kernels(exchanges: Exchanges) -> I64:
 
 
 def exchanges_of_section(section: Section) -> Exchanges:
-    """All-to-all kernels of a ``cuda_gpu_trace`` in text form.
+    """Return the all-to-all kernels of a ``cuda_gpu_trace`` in text form.
 
-    NCCL performs all-to-all as SendRecv. Raises TraceError where a start or duration is cut off
-    before its decimal point.
+    NCCL performs all-to-all as SendRecv.
+
+    Raises:
+        TraceError: A start or duration is cut off before its decimal point.
     """
     names = section.text("Name").values
     chosen = _chosen(names)
@@ -152,7 +156,7 @@ def exchanges_of_section(section: Section) -> Exchanges:
 
 
 def exchanges_of_tables(tables: ReportTables) -> Exchanges:
-    """All-to-all kernels of a capture."""
+    """Return the all-to-all kernels of a capture."""
     work = tables.work
     if work is None:
         none = np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""A report that nsys itself printed, as the same typed columns."""
+"""Convert a report printed by nsys to typed columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ccltui.parsers.units import COLUMN_UNITS_NS, SIZE_UNITS_BYTES
 
 
 def report_of_section(section: Section) -> Report:
-    """The table of a text; what nsys cut off or lost is told in the notes."""
+    """Return the table of a text section; ``notes`` list what nsys cut off or lost."""
     if not section.columns:
         return Report(section.report, section.title, absent=section.absent)
     columns = tuple(map(_column, section.columns))
@@ -56,7 +56,7 @@ def _other(column: NumberColumn, known: Bool | None) -> ReportColumn:
 
 
 def _note(column: Column) -> str:
-    """What is not whole in a column, in a sentence; "" where all is."""
+    """Return a sentence on incomplete cells of a column; "" without any."""
     if isinstance(column, TextColumn):
         count = int(column.cut.sum())
         return f"{column.name}: {count} texts are cut off" if count else ""

@@ -1,4 +1,4 @@
-"""Tables of reports from the columns of ranks: nsys-style summaries of a PyTorch trace."""
+"""Build the tables of nsys reports from the columns of ranks, for PyTorch traces."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ _MAX_THREADS: Final = 1 << 20
 
 
 def tables_of_traces(traces: Sequence[RankTrace], origin_ns: int) -> ReportTables:
-    """The tables of all ranks together, as nsys pools the processes of a node.
+    """Return the tables of all ranks together, as nsys pools the processes of a node.
 
-    Times count from ``origin_ns``. User annotations stand for NVTX ranges. What a PyTorch trace
-    does not keep (grid, registers, calls into the operating system) is missing.
+    Times count from ``origin_ns``. User annotations replace NVTX ranges. Data that a PyTorch trace
+    does not record (grid, registers, calls into the operating system) is missing.
     """
     names = Names()
-    parts = [_Part(index, trace, origin_ns, names) for index, trace in enumerate(traces)]
-    work = joined_work([part.work() for part in parts])
-    api = joined_calls([part.calls() for part in parts])
-    ranges = joined_ranges([part.ranges() for part in parts])
+    ranks = [_RankTables(index, trace, origin_ns, names) for index, trace in enumerate(traces)]
+    work = joined_work([rank.work() for rank in ranks])
+    api = joined_calls([rank.calls() for rank in ranks])
+    ranges = joined_ranges([rank.ranges() for rank in ranks])
     devices = {device.index: device.name for trace in traces for device in trace.devices}
     return ReportTables(names.texts(), work, api, None, ranges, devices)
 
 
-class _Part:
-    """One rank; its number stands for the process."""
+class _RankTables:
+    """Tables of one rank; its index replaces the process id."""
 
     def __init__(self, index: int, trace: RankTrace, origin_ns: int, names: Names) -> None:
         self._index = index
@@ -68,7 +68,7 @@ class _Part:
         self._names = names
 
     def work(self) -> Work:
-        """Device work of the rank."""
+        """Return the device work of the rank."""
         events = self._trace.group("gpu")
         kinds, ids, source, target = self._named_work(events)
         tracks = self._trace.tracks
@@ -91,7 +91,7 @@ class _Part:
         )
 
     def calls(self) -> Calls:
-        """Calls of the CUDA runtime and driver."""
+        """Return the calls of the CUDA runtime and driver."""
         events = self._trace.group("runtime")
         return Calls(
             events.start_ns - self._origin_ns,
@@ -103,7 +103,7 @@ class _Part:
         )
 
     def ranges(self) -> Ranges:
-        """User annotations of the rank's threads."""
+        """Return the user annotations of the threads of the rank."""
         events = self._trace.group("annotations")
         count = len(events)
         return Ranges(
@@ -127,7 +127,7 @@ class _Part:
         return np.array(ids, np.int32)[inverse]
 
     def _named_work(self, events: Events) -> tuple[I8, I32, I64, I64]:
-        """Kind, name as nsys gives it, and the two memory kinds of each piece of work."""
+        """Return kind, name as in nsys, and source and target memory kind of each piece of work."""
         pairs = np.stack([events.category, events.name], 1)
         found, inverse = np.unique(pairs, axis=0, return_inverse=True)
         rows = [self._describe(*pair) for pair in found.tolist()] or [(KERNEL, 0, -1, -1)]
@@ -140,7 +140,7 @@ class _Part:
         copy, fill = _COPY.match(text), _FILL.match(text)
         if kind == COPY:
             source, target = (copy["source"], copy["target"]) if copy else (None, None)
-            label = f"[CUDA memcpy {_way(copy['way']) if copy else 'Unknown'}]"
+            label = f"[CUDA memcpy {_direction(copy['way']) if copy else 'Unknown'}]"
             return COPY, self._names.of(label), _memory_kind(source), _memory_kind(target)
         if kind == FILL:
             target = fill["target"] if fill else None
@@ -148,8 +148,8 @@ class _Part:
         return KERNEL, self._names.of(text), MISSING, MISSING
 
 
-def _way(short: str) -> str:
-    """``HtoD`` as nsys writes it: Host-to-Device."""
+def _direction(short: str) -> str:
+    """Convert ``HtoD`` to the form of nsys: Host-to-Device."""
     source, _, target = short.lower().partition("to")
     if source in _PLACES and target in _PLACES:
         return f"{_PLACES[source]}-to-{_PLACES[target]}"

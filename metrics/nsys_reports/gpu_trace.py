@@ -1,4 +1,4 @@
-"""``cuda_gpu_trace``: every kernel, copy and fill in order of start."""
+"""Make the report ``cuda_gpu_trace``: every kernel, copy and fill in order of start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAUNCH = (
 
 
 def device_trace(tables: ReportTables, chosen: Filter) -> Columns:
-    """All device work; sizes in bytes, cells that the source lacks are not known."""
+    """Return all device work; sizes in bytes, cells that the source lacks are masked."""
     work = tables.work
     if work is None:
         return NO_DEVICE_WORK
@@ -54,7 +54,7 @@ def _green(values: I64) -> ReportColumn:
 
 
 def _throughput(work: Work, rows: I64) -> ReportColumn:
-    """Bytes times the whole number of such durations in a second, as nsys computes it."""
+    """Return bytes * floor(1 s / duration), as nsys computes the throughput; bytes/s."""
     sizes = work.detail("bytes")[rows]
     duration = (work.end_ns - work.start_ns)[rows]
     known = (sizes >= 0) & (duration > 0)

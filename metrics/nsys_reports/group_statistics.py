@@ -1,4 +1,4 @@
-"""Statistics of groups of numbers, all groups at once."""
+"""Compute statistics of groups of numbers, vectorised over all groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ccltui.parsers.array_types import F64, I64
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """One row a group, in the order of falling total. ``std`` is that of a sample, 0 for one."""
+    """One row per group, by falling total. ``std`` is that of a sample (n - 1), 0 for one value."""
 
     key: I64
     count: I64
@@ -27,7 +27,7 @@ class Groups:
         return len(self.key)
 
     def statistics(self, kind: Kind, mean_kind: Kind, prefix: str = "") -> list[ReportColumn]:
-        """The columns Avg, Med, Min, Max and StdDev."""
+        """Return the columns Avg, Med, Min, Max and StdDev."""
         return [
             ReportColumn(f"{prefix}Avg", mean_kind, self.mean),
             ReportColumn(f"{prefix}Med", mean_kind, self.median),
@@ -38,7 +38,7 @@ class Groups:
 
 
 def group(keys: I64, values: I64) -> Groups:
-    """Groups of equal keys; ties of the total in the order of first appearance."""
+    """Group values by equal keys; ties of the total are in order of first appearance."""
     if not len(keys):
         none, nothing = np.empty(0, np.int64), np.empty(0, np.float64)
         return Groups(none, none, none, nothing, nothing, none, none, nothing)
@@ -67,6 +67,6 @@ def group(keys: I64, values: I64) -> Groups:
 
 
 def shares(total: I64) -> F64:
-    """Percent of each total in the sum of all, 0 where the sum is."""
+    """Return the percentage of each total in the sum of all, 0 where the sum is 0."""
     whole = int(total.sum())
     return total * 100 / whole if whole else np.zeros(len(total))

@@ -1,4 +1,4 @@
-"""The reports by name."""
+"""Make reports by name."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ccltui.parsers.nsys.text_reports.report_names import report_title
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a report is made, and of which parts of a capture.
+    """How a report is made, and the parts of a capture that it needs.
 
-    ``of_one``: of a single capture only. ``calls_are_launches``: see `pool`.
+    ``single_capture``: not defined for pooled captures. ``calls_are_launches``: see `pool`.
     """
 
     make: Callable[[ReportTables, Filter], Columns]
     parts: frozenset[Part]
-    of_one: bool = False
+    single_capture: bool = False
     calls_are_launches: bool = False
 
 
@@ -38,7 +38,7 @@ def _recipe(make: Callable[[ReportTables, Filter], Columns], *parts: Part) -> Re
 REPORTS: Final[Mapping[str, Recipe]] = MappingProxyType(
     {
         "cuda_gpu_trace": Recipe(
-            device_trace, frozenset({"kernels", "memory", "places", "details"}), of_one=True
+            device_trace, frozenset({"kernels", "memory", "places", "details"}), single_capture=True
         ),
         "cuda_gpu_sum": _recipe(summaries.device_summary, "kernels", "memory"),
         "cuda_gpu_kern_sum": _recipe(summaries.kernel_summary, "kernels"),
@@ -54,18 +54,26 @@ REPORTS: Final[Mapping[str, Recipe]] = MappingProxyType(
         "osrt_sum": _recipe(summaries.os_summary, "os_calls"),
     }
 )
-"""The reports that can be computed here, by their names of today."""
+"""The reports that can be computed, by their current names."""
 
 
 def make_report(name: str, tables: ReportTables, chosen: Filter = EVERYTHING) -> Report:
-    """One report of a capture. Raises KeyError for a name that is not in REPORTS."""
+    """Make one report of a capture.
+
+    Raises:
+        KeyError: The name is not in REPORTS.
+    """
     columns = REPORTS[name].make(tables, chosen)
     return _report(name, columns, tables, is_filtered=chosen != EVERYTHING)
 
 
 def make_pooled_report(name: str, captures: Sequence[Chosen]) -> Report:
-    """One report of several captures together. Raises KeyError for a name not in REPORTS."""
-    if REPORTS[name].of_one:
+    """Make one report of several captures together.
+
+    Raises:
+        KeyError: The name is not in REPORTS.
+    """
+    if REPORTS[name].single_capture:
         absent = "its times are those of one capture: --each prints one a capture."
         return Report(name, report_title(name), absent=absent)
     tables = pool(captures, calls_are_launches=REPORTS[name].calls_are_launches)

@@ -1,8 +1,8 @@
-"""Several captures as one: rows of all of them, none taken for another's.
+"""Pool several captures into one, with distinct processes and threads.
 
 Pooled as the recipes of nsys pool the files of a job: a median is that of all rows together, not
-of the files' medians. Times stay those of each capture, so a filter selects before pooling, and
-reports of single times (`cuda_gpu_trace`) are not for pools.
+of the medians of the files. Times remain those of each capture, so that a filter selects before
+pooling, and reports of single times (`cuda_gpu_trace`) are not defined for pools.
 """
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.nsys.report_tables import Calls, Names, Ranges, ReportTables, Work
 
-_CAPTURE_SHIFT = 32  # processes have 24 bits
+_CAPTURE_SHIFT = 32  # above the 24 bits of process numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A capture and the rows of it that count."""
+    """A capture and the filter of its rows."""
 
     tables: ReportTables
     filter: Filter = EVERYTHING
 
 
 def pool(captures: Sequence[Chosen], *, calls_are_launches: bool) -> ReportTables:
-    """The chosen rows of all captures, whose processes and threads differ whatever their numbers.
+    """Return the selected rows of all captures, with process and thread numbers made distinct.
 
-    ``calls_are_launches``: calls are only looked up, by what they launched, so all of them stay.
+    ``calls_are_launches``: calls are only looked up by the work that they launched, so all of them
+    are included, whatever the filter.
     """
     names = Names()
     parts = [
-        _Part(index, capture, names, calls_are_launches) for index, capture in enumerate(captures)
+        _CaptureRows(index, capture, names, calls_are_launches)
+        for index, capture in enumerate(captures)
     ]
     notes = dict.fromkeys(note for capture in captures for note in capture.tables.notes)
     return ReportTables(
@@ -47,8 +49,8 @@ def pool(captures: Sequence[Chosen], *, calls_are_launches: bool) -> ReportTable
     )
 
 
-class _Part:
-    """One capture; its index tells its processes and threads from those of others."""
+class _CaptureRows:
+    """Rows of one capture; its index makes its processes and threads distinct."""
 
     def __init__(self, index: int, capture: Chosen, names: Names, calls_are_launches: bool) -> None:
         self._index = index
@@ -119,7 +121,7 @@ class _Part:
 
 
 def joined_work(parts: Sequence[Work]) -> Work | None:
-    """Work of all parts by start, None without any."""
+    """Join work of all parts by start; None without any."""
     if not any(map(len, parts)):
         return None
     start = np.concatenate([part.start_ns for part in parts])
@@ -141,7 +143,7 @@ def joined_work(parts: Sequence[Work]) -> Work | None:
 
 
 def joined_calls(parts: Sequence[Calls]) -> Calls | None:
-    """Calls of all parts, None without any."""
+    """Join calls of all parts; None without any."""
     if not any(map(len, parts)):
         return None
     return Calls(
@@ -155,7 +157,7 @@ def joined_calls(parts: Sequence[Calls]) -> Calls | None:
 
 
 def joined_ranges(parts: Sequence[Ranges]) -> Ranges | None:
-    """Ranges of all parts, None without any."""
+    """Join ranges of all parts; None without any."""
     if not any(map(len, parts)):
         return None
     return Ranges(

@@ -1,4 +1,4 @@
-"""``nvtx_gpu_proj_sum``: the span of device work that each range launched.
+"""Make the report ``nvtx_gpu_proj_sum``: the span of device work launched by each range.
 
 A range is projected onto the work whose launch lies inside it on the same thread: from the
 first start to the last end of that work, gaps included.
@@ -20,7 +20,7 @@ from ccltui.parsers.nsys.report_tables import PUSH_POP, STYLES, Calls, Ranges, R
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """Device work with its launch, sorted by (thread, start of the launch). Equal lengths."""
+    """Device work with its launch, sorted by (thread, start of the launch); equal lengths."""
 
     thread: I64
     call_start_ns: I64
@@ -31,7 +31,7 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Projections:
-    """One row a range: its work's first start, last end and number; 0 of none."""
+    """One row per range: first start, last end and number of its work; 0 without any."""
 
     start_ns: I64
     end_ns: I64
@@ -39,7 +39,7 @@ class Projections:
 
 
 def projection_summary(tables: ReportTables, chosen: Filter) -> Columns:
-    """Projected durations by style and name of the range."""
+    """Return the projected durations by style and name of the range."""
     work, api, ranges = tables.work, tables.api, tables.ranges
     if ranges is None:
         return NO_RANGES
@@ -81,7 +81,7 @@ def projection_summary(tables: ReportTables, chosen: Filter) -> Columns:
 
 
 def launched(work: Work, api: Calls, chosen: Filter) -> Launched:
-    """Each piece of work with the first call of its process that has its correlation."""
+    """Pair each piece of work with the first call of its process that has its correlation."""
     rows = np.flatnonzero(chosen.rows(work.start_ns, work.end_ns) & (work.correlation >= 0))
     calls = np.flatnonzero(api.correlation >= 0)
     calls = calls[np.lexsort((api.start_ns[calls], api.correlation[calls], api.process[calls]))]
@@ -102,7 +102,7 @@ def launched(work: Work, api: Calls, chosen: Filter) -> Launched:
 
 
 def project(ranges: Ranges, rows: I64, ops: Launched) -> Projections:
-    """Projections of ``rows`` of the ranges."""
+    """Return the projections of ``rows`` of the ranges."""
     start, end, count = (np.zeros(len(rows), np.int64) for _ in range(3))
     for thread in np.unique(ranges.thread[rows]).tolist():
         here = np.flatnonzero(ranges.thread[rows] == thread)
@@ -116,14 +116,14 @@ def project(ranges: Ranges, rows: I64, ops: Launched) -> Projections:
         some = np.flatnonzero(last > first)
         if len(some):
             chosen = here[some]
-            start[chosen] = _over(np.minimum, ops.start_ns, first[some], last[some])
-            end[chosen] = _over(np.maximum, ops.end_ns, first[some], last[some])
+            start[chosen] = _reduced(np.minimum, ops.start_ns, first[some], last[some])
+            end[chosen] = _reduced(np.maximum, ops.end_ns, first[some], last[some])
             count[chosen] = (last - first)[some]
     return Projections(start, end, count)
 
 
 def nesting(ranges: Ranges, rows: I64) -> tuple[I64, I64]:
-    """Depth of each of ``rows``, and how many of ``rows`` lie directly inside it.
+    """Return the depth of each of ``rows``, and the number of ``rows`` directly inside it.
 
     Only push/pop ranges of one thread nest; ranges that are not in ``rows`` do not count.
     """
@@ -148,15 +148,15 @@ def nesting(ranges: Ranges, rows: I64) -> tuple[I64, I64]:
     return level, children
 
 
-def _over(operation: np.ufunc, values: I64, first: I64, last: I64) -> I64:
-    """The operation over each slice first:last (none is empty)."""
+def _reduced(operation: np.ufunc, values: I64, first: I64, last: I64) -> I64:
+    """Reduce values over each slice first:last (none is empty)."""
     padded = np.append(values, values[-1])
     result: I64 = operation.reduceat(padded, np.stack([first, last], 1).ravel())[::2]
     return result
 
 
 def _find(keys: I64, wanted: I64) -> I64:
-    """Column of ``keys`` (sorted, 2 rows) equal to each column of ``wanted``, else -1."""
+    """Return the column of ``keys`` (sorted, 2 rows) equal to each of ``wanted``, else -1."""
     if not keys.shape[1]:
         return np.full(wanted.shape[1], -1)
     both, inverse = np.unique(np.concatenate([keys, wanted], 1), axis=1, return_inverse=True)

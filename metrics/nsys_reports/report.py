@@ -1,4 +1,4 @@
-"""A computed report: typed columns under the names that nsys gives them."""
+"""Data model of a report: typed columns with the names of nsys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Kind = Literal["text", "count", "percent", "time", "mean_time", "size", "rate", "mean"]
-"""What a column holds, which settles how it is printed.
+"""Kind of the values of a column, which determines how it is printed.
 
 text: str. count: int64, masked by ``known``. percent: float64. time: int64 ns. mean_time:
 float64 ns. size: float64 bytes. rate: float64 bytes/s. mean: float64, one decimal.
@@ -32,7 +32,7 @@ class ReportColumn:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One report, or why there is none (``absent``, in the words nsys would use)."""
+    """One report, or the reason why there is none (``absent``, in the wording of nsys)."""
 
     name: str
     title: str
@@ -44,7 +44,11 @@ class Report:
         return len(self.columns[0]) if self.columns else 0
 
     def column(self, name: str) -> ReportColumn:
-        """The column of that name. Raises KeyError."""
+        """Return a column by name.
+
+        Raises:
+            KeyError: There is no such column.
+        """
         for column in self.columns:
             if column.name == name:
                 return column

@@ -1,4 +1,4 @@
-"""Which rows a report counts: the predicates of ``--filter-time`` and ``--filter-nvtx``."""
+"""Select the rows of a report: the predicates of ``--filter-time`` and ``--filter-nvtx``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ccltui.parsers.window import Window
 
 @dataclass(frozen=True, slots=True)
 class RangeFilter:
-    """A range by exact name, domain ("" is the default one) and place in order of start."""
+    """An NVTX range by exact name, domain ("" is the default one) and index in order of start."""
 
     name: str
     domain: str = ""
@@ -24,14 +24,14 @@ class RangeFilter:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Bounds in ns, both sides of nsys's predicate: end ≥ ``start_ns`` and start < ``end_ns``."""
+    """Bounds in ns, as in the predicate of nsys: end >= ``start_ns`` and start < ``end_ns``."""
 
     start_ns: int = INT64_MIN
     end_ns: int = INT64_MAX
 
     @classmethod
     def of(cls, window: Window | None) -> Filter:
-        """Bounds of a window; None and open sides select everything."""
+        """Return the bounds of a window; None and open sides select everything."""
         if window is None:
             return EVERYTHING
         start = INT64_MIN if window.start_ns is None else window.start_ns
@@ -39,7 +39,7 @@ class Filter:
         return cls(start, end)
 
     def rows(self, start_ns: I64, end_ns: I64) -> Bool:
-        """Rows that touch the bounds, by their own times; they are taken whole."""
+        """Return the mask of the rows that overlap the bounds; selected rows are not clipped."""
         return (end_ns >= self.start_ns) & (start_ns < self.end_ns)
 
 
@@ -47,7 +47,7 @@ EVERYTHING: Final = Filter()
 
 
 def parse_range_filter(text: str) -> RangeFilter:
-    """``name[@domain][/index]``: what follows the last slash is an index if it is a number."""
+    """Parse ``name[@domain][/index]``; text after the last slash is an index if it is a number."""
     head, slash, tail = text.rpartition("/")
     if slash and tail.isascii() and tail.isdigit() and len(tail) < 10:
         text, index = head, int(tail)
@@ -58,7 +58,7 @@ def parse_range_filter(text: str) -> RangeFilter:
 
 
 def filter_of_range(tables: ReportTables, wanted: RangeFilter) -> Filter | str:
-    """The bounds of one range, or the sentence that there is no such range."""
+    """Return the bounds of one range, or a message that there is no such range."""
     ranges = tables.ranges
     rows = np.empty(0, np.int64) if ranges is None else _matching(tables, ranges, wanted)
     if ranges is None or wanted.index >= len(rows):

@@ -1,4 +1,4 @@
-"""Where device time goes: shares of the kinds of work and of single operations, to a cutoff."""
+"""Compute the shares of device time by kind of work and by operation, down to a cutoff."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ccltui.metrics.nsys_reports.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Total time of a kind or an operation, and its part of all."""
+    """Total time of a kind or an operation, and its percentage of all."""
 
     name: str
     total_ns: int
@@ -24,17 +24,17 @@ class Share:
 
 
 def kind_shares(summary: Report, cutoff_percent: float) -> tuple[Share, ...]:
-    """Shares of the kinds of work of a ``cuda_gpu_sum``: comm, mem, gemm, attention, …."""
+    """Return the shares of the kinds of work (comm, mem, gemm, …) of a ``cuda_gpu_sum``."""
     return _cut(_totals((_kind(c, n), t) for c, n, t in _rows(summary)), cutoff_percent)
 
 
 def operation_shares(summary: Report, cutoff_percent: float) -> tuple[Share, ...]:
-    """Shares of the operations of a ``cuda_gpu_sum``; two kernels may share a cut name."""
+    """Return the shares of the operations of a ``cuda_gpu_sum``, by possibly truncated name."""
     return _cut(_totals((name, total) for _, name, total in _rows(summary)), cutoff_percent)
 
 
 def total_of(summary: Report, name: str) -> tuple[int, int] | None:
-    """Total time in ns and instances of an operation, None where it is not listed."""
+    """Return total time in ns and instances of an operation; None where it is not listed."""
     counts = np.asarray(summary.column("Instances").values).tolist()
     for (_, operation, total), count in zip(_rows(summary), counts, strict=True):
         if operation == name:
@@ -66,7 +66,7 @@ def _totals(pairs: Iterable[tuple[str, int]]) -> list[tuple[str, int, int]]:
 
 
 def _cut(totals: list[tuple[str, int, int]], cutoff_percent: float) -> tuple[Share, ...]:
-    """Shares at or above the cutoff, largest first, then one of all that lie below."""
+    """Return the shares at or above the cutoff, largest first, then one share of all others."""
     whole = sum(total for _, total, _ in totals)
     if not whole:
         return ()

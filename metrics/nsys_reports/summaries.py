@@ -1,4 +1,4 @@
-"""Summaries: total, count and spread of durations per name, over all devices and processes."""
+"""Make summary reports: total, count and spread by name, over all devices and processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.nsys.report_tables import KERNEL, STYLES, Calls, ReportTables, Work
 
 Columns = tuple[ReportColumn, ...] | str
-"""The columns of a report, or why it has none."""
+"""The columns of a report, or the reason why there are none."""
 
 NO_KERNELS = "the capture does not contain CUDA kernel data."
 NO_MEMORY = "the capture does not contain GPU memory data."
@@ -27,7 +27,7 @@ _VERSION_SUFFIX = re.compile(r"_v\d{4}$")  # cudaLaunchKernel_v7000; five digits
 
 
 def kernel_summary(tables: ReportTables, chosen: Filter) -> Columns:
-    """``cuda_gpu_kern_sum``: kernels by name."""
+    """Make ``cuda_gpu_kern_sum``: kernels by name."""
     work, rows = _work_rows(tables, chosen, lambda work: work.kind == KERNEL)
     if work is None or not len(rows):
         return NO_KERNELS
@@ -36,7 +36,7 @@ def kernel_summary(tables: ReportTables, chosen: Filter) -> Columns:
 
 
 def device_summary(tables: ReportTables, chosen: Filter) -> Columns:
-    """``cuda_gpu_sum``: kernels, copies and fills by name, with their category."""
+    """Make ``cuda_gpu_sum``: kernels, copies and fills by name, with their category."""
     work, rows = _work_rows(tables, chosen, lambda work: work.kind >= KERNEL)
     if work is None or not len(rows):
         return NO_DEVICE_WORK
@@ -53,7 +53,7 @@ def device_summary(tables: ReportTables, chosen: Filter) -> Columns:
 
 
 def memory_time_summary(tables: ReportTables, chosen: Filter) -> Columns:
-    """``cuda_gpu_mem_time_sum``: durations of copies and fills by operation."""
+    """Make ``cuda_gpu_mem_time_sum``: durations of copies and fills by operation."""
     work, rows = _work_rows(tables, chosen, lambda work: work.kind != KERNEL)
     if work is None or not len(rows):
         return NO_MEMORY
@@ -62,7 +62,7 @@ def memory_time_summary(tables: ReportTables, chosen: Filter) -> Columns:
 
 
 def memory_size_summary(tables: ReportTables, chosen: Filter) -> Columns:
-    """``cuda_gpu_mem_size_sum``: bytes of copies and fills by operation."""
+    """Make ``cuda_gpu_mem_size_sum``: bytes of copies and fills by operation."""
     work, rows = _work_rows(tables, chosen, lambda work: work.kind != KERNEL)
     if work is None or not len(rows):
         return NO_MEMORY
@@ -80,17 +80,17 @@ def memory_size_summary(tables: ReportTables, chosen: Filter) -> Columns:
 
 
 def api_summary(tables: ReportTables, chosen: Filter) -> Columns:
-    """``cuda_api_sum``: calls of the CUDA runtime and driver by name."""
+    """Make ``cuda_api_sum``: calls of the CUDA runtime and driver by name."""
     return _calls_summary(tables, tables.api, chosen, NO_API, _without_version)
 
 
 def os_summary(tables: ReportTables, chosen: Filter) -> Columns:
-    """``osrt_sum``: calls into the operating system by name."""
+    """Make ``osrt_sum``: calls into the operating system by name."""
     return _calls_summary(tables, tables.os_calls, chosen, NO_OS, str)
 
 
 def range_summary(tables: ReportTables, chosen: Filter) -> Columns:
-    """``nvtx_sum``: ranges by style and name. Ranges nest: their shares must not be added up."""
+    """Make ``nvtx_sum``: ranges by style and name. Ranges nest, so shares must not be added."""
     ranges = tables.ranges
     if ranges is None:
         return NO_RANGES
@@ -109,7 +109,10 @@ def range_summary(tables: ReportTables, chosen: Filter) -> Columns:
 
 
 def range_labels(tables: ReportTables) -> tuple[I64, list[str]]:
-    """A label of each range and their texts: ``domain:text``, bare in the default domain."""
+    """Return the label of each range, and the texts of labels: ``domain:text`` or ``text``.
+
+    The default domain has no prefix.
+    """
     ranges = tables.ranges
     if ranges is None:
         return np.empty(0, np.int64), []
@@ -125,7 +128,7 @@ def range_labels(tables: ReportTables) -> tuple[I64, list[str]]:
 
 
 def _interned(codes: I64, texts: Sequence[str]) -> tuple[I64, list[str]]:
-    """Codes that are equal exactly where the texts are."""
+    """Renumber codes so that they are equal exactly where their texts are."""
     ids: dict[str, int] = {}
     of_code = np.array([ids.setdefault(text, len(ids)) for text in texts], np.int64)
     return of_code[codes], list(ids)

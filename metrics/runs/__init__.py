@@ -1,1 +1,1 @@
-"""Numbers of training runs, from what the runs themselves wrote down."""
+"""Compute figures of training runs from the result files and logs of the runs."""

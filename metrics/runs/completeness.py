@@ -1,4 +1,4 @@
-"""How far a run came, which of its artifacts are there, and what is missing."""
+"""Determine the state of a run: its last step, and present and missing artifacts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ccltui.metrics.runs.run_files import Run
 from ccltui.parsers.found_files import Kind
 
 State = Literal["complete", "unmarked", "incomplete"]
-"""Complete: it says so itself. Unmarked: its results are there, its mark is not."""
+"""Complete: it has a mark of completion. Unmarked: it has results, but no such mark."""
 
 _GPUS_IN_NAME: Final = re.compile(r"(?:^|[/_])(\d{1,6})gpu(?:_|/|$)")
 
@@ -44,10 +44,11 @@ _BY_SWITCH: Final[tuple[tuple[str, tuple[_Expected, ...]], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """``missing`` are artifacts that a run of its kind has.
+    """State of one run.
 
-    ``faults`` begin with a code: missing_metrics, missing_log, invalid_schema,
-    world_size_mismatch. ``ended`` says how it ended, "" where nothing tells.
+    ``missing`` are artifacts that are expected of a run of its kind. ``faults`` begin with a code:
+    missing_metrics, missing_log, invalid_schema, world_size_mismatch. ``ended`` describes how the
+    run ended, "" where that is not known.
     """
 
     state: State
@@ -60,7 +61,7 @@ class Completeness:
 
     @property
     def sentence(self) -> str:
-        """What is to be said about it, "" of a run in which all is well."""
+        """Remarks on the run in one sentence, "" without any."""
         parts = []
         if self.state == "incomplete":
             of = "" if self.total_steps is None else f" of {self.total_steps:,}"
@@ -77,7 +78,7 @@ class Completeness:
 
 
 def completeness(run: Run) -> Completeness:
-    """What a run has and lacks. One that left only a log is judged by what the log says."""
+    """Determine the state of a run. A run with nothing but a log is judged by that log alone."""
     anchored = run.folder.of("training_metrics", "step_log", "launcher_metadata", "run_complete")
     expected = _expected(run) if anchored else ()
     held = [
@@ -88,7 +89,7 @@ def completeness(run: Run) -> Completeness:
     last, total = _last_step(run)
     return Completeness(
         state=_state(run, last, total),
-        present=(*(name for name, there in held if there), *_beside(run)),
+        present=(*(name for name, there in held if there), *_optional(run)),
         missing=tuple(name for name, there in held if not there),
         faults=tuple(_faults(run, log_only=not anchored)),
         ended=end,
@@ -97,13 +98,13 @@ def completeness(run: Run) -> Completeness:
     )
 
 
-def _beside(run: Run) -> list[str]:
-    """What not every writer leaves, where it is there."""
+def _optional(run: Run) -> list[str]:
+    """Return the optional artifacts that are present."""
     return [] if run.steps is None else ["training_steps.jsonl"]
 
 
 def _expected(run: Run) -> tuple[_Expected, ...]:
-    """Artifacts of its kind of run; small test jobs write their results only."""
+    """Return the artifacts expected of a kind of run; small test jobs write only their results."""
     if run.metrics is not None and run.metrics.generation != "2.0":
         return (_ALWAYS[2],)
     expected = list(_ALWAYS)
@@ -115,7 +116,7 @@ def _expected(run: Run) -> tuple[_Expected, ...]:
 
 
 def _is_broken(run: Run, kinds: tuple[Kind, ...]) -> bool:
-    """Whether there is such a file, and nothing of it could be read."""
+    """Whether a file of these kinds exists and could not be read."""
     parts = {
         "training_metrics": run.metrics,
         "launcher_metadata": run.launch,
@@ -125,22 +126,22 @@ def _is_broken(run: Run, kinds: tuple[Kind, ...]) -> bool:
 
 
 def _state(run: Run, last: int | None, total: int | None) -> State:
-    told = "" if run.log is None else run.log.end.kind
-    if run.completion is not None or (told == "completed" and run.metrics is None):
+    end = "" if run.log is None else run.log.end.kind
+    if run.completion is not None or (end == "completed" and run.metrics is None):
         return "complete"
     if run.metrics is not None:
         plain = run.metrics.generation != "2.0"
-        return "complete" if plain or told == "completed" else "unmarked"
+        return "complete" if plain or end == "completed" else "unmarked"
     reached = last is not None and total is not None and last >= total
-    return "unmarked" if reached and told not in ("killed", "failed") else "incomplete"
+    return "unmarked" if reached and end not in ("killed", "failed") else "incomplete"
 
 
 def _last_step(run: Run) -> tuple[int | None, int | None]:
-    """The last step that anything tells of, and how many there were to be."""
+    """Return the last known step, and the number of steps requested."""
     steps, log = run.steps, run.log
     total = None if log is None else log.total_steps
     if total is None:
-        total = run.configuration.max_steps or _wanted(run)
+        total = run.configuration.max_steps or _requested_steps(run)
     if steps is not None and len(steps):
         return int(steps.step.max()), total
     if log is not None and len(log) and log.dialect != "plain":
@@ -150,8 +151,8 @@ def _last_step(run: Run) -> tuple[int | None, int | None]:
     return (sum(made) if made else None), total
 
 
-def _wanted(run: Run) -> int | None:
-    """Steps that the switches asked for."""
+def _requested_steps(run: Run) -> int | None:
+    """Return the number of steps requested by the launch switches."""
     extra = "" if run.launch is None else run.launch.switches.get("GPT2_EXTRA_ARGS", "")
     match = re.search(r"--max[_-](?:train[_-])?steps[= ]+(\d{1,12})\b", extra)
     return None if match is None else int(match[1])
@@ -169,14 +170,14 @@ def _faults(run: Run, *, log_only: bool) -> list[str]:
         if run.metrics.missing:
             found.append(f"invalid_schema: without {', '.join(run.metrics.missing)}")
     named = _GPUS_IN_NAME.search(run.name)
-    sizes = {size for size in (run.configuration.world_size, _marked(run)) if size}
+    sizes = {size for size in (run.configuration.world_size, _stated_world_size(run)) if size}
     if named is not None:
         sizes.add(int(named[1]))
     if len(sizes) > 1:
-        told = " against ".join(str(size) for size in sorted(sizes))
-        found.append(f"world_size_mismatch: {told}")
+        sizes_text = " against ".join(str(size) for size in sorted(sizes))
+        found.append(f"world_size_mismatch: {sizes_text}")
     return found
 
 
-def _marked(run: Run) -> int | None:
+def _stated_world_size(run: Run) -> int | None:
     return None if run.completion is None else run.completion.world_size

@@ -1,4 +1,4 @@
-"""The key figures of one run, each with where it comes from."""
+"""Compute the key figures of one run, each with its source."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ccltui.parsers.runs.training_metrics import Epoch
 
 SAMPLED_EVERY: Final = 50
-"""Micro-steps between two step times of writers that do not say how many they took."""
+"""Micro-steps per step time of writers that do not state their number of samples."""
 _MOST_POINTS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Tokens of all ranks a second. ``checks`` are what contradicts it, one sentence each."""
+    """Tokens of all ranks per second. ``checks`` are contradicting figures, one sentence each."""
 
     tokens_per_s: float
     source: str
@@ -35,9 +35,9 @@ class Throughput:
 class StepTimes:
     """Times of micro-steps in seconds.
 
-    ``num_samples`` of ``num_steps`` micro-steps are behind them; ``coverage`` is the mean times
-    all micro-steps over the training wall: 1 where the samples speak for the run.
-    ``stated``: the file itself says how many there are.
+    They are from ``num_samples`` of ``num_steps`` micro-steps. ``coverage`` is the mean times the
+    number of all micro-steps over the wall time of training: 1 where the samples are
+    representative of the run. ``stated``: the file states the number of samples.
     """
 
     mean_s: float | None
@@ -53,7 +53,7 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Losses: the last of training, the best of validation, and training step by step."""
+    """Last training loss, best validation loss, and the training loss by step."""
 
     last_train: float | None
     best_val: float | None
@@ -63,7 +63,7 @@ class Loss:
 
 
 def throughput(run: Run) -> Throughput | None:
-    """Tokens per second of a run: as it states, else from its steps, else from its log."""
+    """Return the throughput of a run: as it states, else from its steps, else from its log."""
     metrics = run.metrics
     if metrics is not None and metrics.epochs:
         per_epoch = tuple(epoch.tokens_per_s for epoch in metrics.epochs)
@@ -107,13 +107,13 @@ def _throughput_of_log(run: Run) -> Throughput | None:
 
 
 def _after_warm_up(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[float]:
-    """Values without the first, which holds compilation and first uses, if there are others."""
+    """Return values without the first, which includes compilation and first uses, if several."""
     found: list[float] = values.tolist()
     return found[1:] if len(found) > 1 else found
 
 
 def _contradictions(run: Run) -> list[str]:
-    """Where tokens, time and configuration of an epoch do not fit together."""
+    """Return sentences on epochs whose tokens, time and configuration contradict each other."""
     found = []
     config = run.configuration
     factors = (config.micro_batch, config.seq_len, config.world_size)
@@ -145,14 +145,14 @@ def _rate(epoch: Epoch) -> float | None:
 
 
 def step_times(run: Run) -> StepTimes | None:
-    """Times of micro-steps: every one of them where the run logged them, else as it states."""
+    """Return times of micro-steps: from all where the run logged them, else as it states."""
     logged = _times_of_steps(run)
     if logged is not None:
         return logged
     epochs = run.metrics.epochs if run.metrics is not None else ()
-    told = [epoch for epoch in epochs if epoch.step_mean_s or epoch.step_p95_s]
-    if told:
-        return _stated_times(told[-1])
+    stated = [epoch for epoch in epochs if epoch.step_mean_s or epoch.step_p95_s]
+    if stated:
+        return _stated_times(stated[-1])
     return _times_of_log(run)
 
 
@@ -220,7 +220,7 @@ def _times_of_log(run: Run) -> StepTimes | None:
 
 
 def loss(run: Run) -> Loss | None:
-    """Losses of a run, the finest that it has: by step, by line of the log, by epoch."""
+    """Return the losses of a run at the finest resolution: by step, by log line or by epoch."""
     epochs = run.metrics.epochs if run.metrics is not None else ()
     validated = [epoch.val_loss for epoch in epochs if epoch.val_loss is not None]
     best = min(validated, default=None)
@@ -250,7 +250,10 @@ def _curve(run: Run) -> tuple[tuple[int, ...], tuple[float | None, ...], str]:
 
 
 def rate_curve(run: Run) -> tuple[float | None, ...]:
-    """Throughput in the course of a run, tokens/s (of one device where the log has no more)."""
+    """Return the throughput over the course of a run, tokens/s.
+
+    Of one device where the log states no more; steps/s where it states only step times.
+    """
     if run.steps is not None and len(run.steps):
         with np.errstate(divide="ignore", invalid="ignore"):
             rates = run.steps.tokens / run.steps.time_s
@@ -270,7 +273,7 @@ def rate_curve(run: Run) -> tuple[float | None, ...]:
 def _thinned(
     steps: Sequence[int], values: Sequence[float]
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
-    """At most so many points, evenly spaced, the last one kept; NaN is None."""
+    """Select at most ``_MOST_POINTS`` evenly spaced points with the last one; NaN becomes None."""
     stride = max(-(-len(steps) // _MOST_POINTS), 1)
     chosen = list(range(len(steps) - 1, -1, -stride))[::-1]
     return (

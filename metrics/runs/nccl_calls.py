@@ -1,7 +1,7 @@
-"""Calls of NCCL for each backward pass, from the ranges that `nsys stats` lists.
+"""Count NCCL calls per backward pass, from the ranges listed by `nsys stats`.
 
 Counts of two captures differ with their length; divided by the backward passes of the same
-capture they can be compared.
+capture they are comparable.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SETUP: Final = re.compile(r"Comm|Group|GetUniqueId|MemAlloc|RedOp")
 
 @dataclass(frozen=True, slots=True)
 class NcclCalls:
-    """Ranges of one run, all captures added up; ``instances`` by operation, such as AllReduce.
+    """Ranges of one run, summed over all captures; ``instances`` by operation, such as AllReduce.
 
-    ``exhaustive``: an operation that is not in them was not called.
+    ``exhaustive``: an operation that is not listed was not called.
     """
 
     instances: dict[str, int]
@@ -36,7 +36,7 @@ class NcclCalls:
     exhaustive: bool
 
     def per_backward(self, operation: str) -> float | None:
-        """Calls of an operation for each backward pass, None where it is not told."""
+        """Return the calls of an operation per backward pass; None where not known."""
         if operation not in self.instances and not self.exhaustive:
             return None
         return self.instances.get(operation, 0) / self.backward
@@ -50,7 +50,7 @@ class _Source:
 
     @property
     def calls(self) -> dict[str, int]:
-        """Instances of operations of NCCL; setting up and grouping are none."""
+        """Instances of NCCL operations, without set-up and grouping."""
         found = {m[1]: n for name, n in self.counts.items() if (m := _NCCL.search(name))}
         return {op: n for op, n in found.items() if not _SETUP.search(op)}
 
@@ -65,7 +65,7 @@ class _Source:
 
 
 def nccl_calls(run: Run) -> NcclCalls | None:
-    """What the texts of a run say, or the summary where there are none.
+    """Count the NCCL calls in the nsys texts of a run, or in its summary without any text.
 
     None where neither lists ranges of NCCL and of backward passes.
     """
@@ -78,7 +78,7 @@ def nccl_calls(run: Run) -> NcclCalls | None:
 
 
 def _calls(sources: Sequence[_Source]) -> NcclCalls | None:
-    """Captures that count backward passes by one range, added up."""
+    """Sum the captures that count backward passes by the same range."""
     counting = [source for source in sources if source.calls and source.backward[1]]
     if not counting:
         return None
@@ -97,7 +97,7 @@ def _calls(sources: Sequence[_Source]) -> NcclCalls | None:
 
 
 def _of_text(text: StatsText, captures: set[str]) -> _Source:
-    """Instances of every range that is known exactly, of captures that were not met before."""
+    """Return the exactly known instances of ranges, of captures not yet in ``captures``."""
     found: dict[str, int] = {}
     exhaustive = True
     for section in text.sections:

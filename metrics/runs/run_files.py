@@ -1,4 +1,4 @@
-"""Runs as they were read: every file once, what cannot be read as one line each."""
+"""Read the files of runs, each once; unreadable files become one line each."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_LOGS: Final = 8
-"""Logs of one run that are looked at; a run of many ranks repeats itself in all of them."""
+"""Number of logs read per run; the logs of many ranks repeat each other."""
 _REMEMBERED: Final = 64
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run. ``problems`` are files that cannot be read, ``notes`` what readers have to say."""
+    """One run. ``problems`` are unreadable files, ``notes`` the remarks of the readers."""
 
     name: str
     folder: RunFolder
@@ -47,14 +47,14 @@ class Run:
 
     @property
     def configuration(self) -> Configuration:
-        """What it was, as far as `training_metrics.json` says."""
+        """Configuration of the run, as far as `training_metrics.json` states it."""
         from ccltui.parsers.runs.training_metrics import Configuration  # noqa: PLC0415
 
         return Configuration() if self.metrics is None else self.metrics.configuration
 
     @property
     def world_size(self) -> int | None:
-        """Ranks: of the first file that states them."""
+        """Number of ranks, by the first file that states it."""
         stated = (
             self.configuration.world_size,
             None if self.launch is None else self.launch.world_size,
@@ -65,14 +65,14 @@ class Run:
 
     @property
     def git_commit(self) -> str:
-        """The commit it ran, "" where no file states it."""
+        """Commit of the source code of the run, "" where no file states it."""
         return self.configuration.git_commit or (
             "" if self.launch is None else self.launch.git_commit
         )
 
     @property
     def profiled(self) -> bool | None:
-        """Whether nsys recorded it: by its switches, else by what it left; None without either."""
+        """Whether nsys recorded the run: by its switches, else by its files; None if neither."""
         stated = None if self.launch is None else self.launch.is_on("NSYS")
         if stated is not None:
             return stated
@@ -82,23 +82,23 @@ class Run:
 
 
 def read_runs(discovery: Discovery) -> tuple[Run, ...]:
-    """Every run below a directory, in the natural order of their names."""
+    """Read every run below a directory, in the natural order of their names."""
     return tuple(_read(folder, discovery.root) for folder in run_folders(discovery))
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _read(folder: RunFolder, root: str) -> Run:
-    return _Reading(folder).run(root)
+    return _RunReader(folder).run(root)
 
 
 @dataclass
-class _Reading:
+class _RunReader:
     folder: RunFolder
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def run(self, root: str) -> Run:
-        # Readers that a directory without any run needs none of.
+        # imported here, as directories without runs need none of these readers
         from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text  # noqa: PLC0415
         from ccltui.parsers.runs.profile_summary import read_profile_summary  # noqa: PLC0415
         from ccltui.parsers.runs.run_marks import read_completion, read_launch  # noqa: PLC0415
@@ -130,7 +130,7 @@ class _Reading:
         )
 
     def _first(self, kind: Kind, read: Callable[..., T]) -> T | None:
-        """The first readable file of a kind; files nearer to the run's folder come first."""
+        """Read the first readable file of a kind, files nearest to the folder of the run first."""
         found = sorted(self.folder.of(kind), key=lambda file: file.path.count("/"))
         for file in found:
             value = self._one(file, read)
@@ -150,7 +150,7 @@ class _Reading:
             return None
 
     def _log(self) -> TrainingLog | None:
-        """The log that tells of most steps, else the one that tells how the run ended."""
+        """Return the log with most steps, else one that states how the run ended."""
         from ccltui.parsers.runs.training_log import read_training_log  # noqa: PLC0415
 
         candidates = sorted(self.folder.of("training_log", "log", "nccl_log"), key=_log_order)

@@ -1,4 +1,4 @@
-"""What the metrics of runs share: which runs there are, which one leads, and how to refuse."""
+"""Select runs and build results for the metrics of runs."""
 
 from __future__ import annotations
 
@@ -21,34 +21,40 @@ NEEDS: Final = ("run directory: training_metrics.json, training_steps.jsonl or a
 PARAMETERS: Final = {RUN_OVERRIDE: "the run that the value is of, by its folder"}
 
 
-def told_runs(
-    view: View, tell: Callable[[Run], T | None], what: str
+def runs_with(
+    view: View, figure_of: Callable[[Run], T | None], what: str
 ) -> tuple[list[tuple[Run, T]], tuple[Run, T]]:
-    """Runs that tell something, and the leading one: that asked for, else the first by name.
+    """Return the runs with a figure, and the leading one: that requested, else the first by name.
 
-    Raises Refusal where no run tells ``what``.
+    Args:
+        view: The view of the job.
+        figure_of: Computes the figure of a run; None where the run has none.
+        what: The figure in words, for the message.
+
+    Raises:
+        Refusal: No run has the figure.
     """
     runs = read_runs(view.job.discovery)
     if not runs:
         if not view.job.ranks and not view.job.discovery.files:
             view.require_traces()
         raise refuse("no_side_file", f"no run directory here: {NEEDS[0].partition(': ')[2]}")
-    told = [(run, value) for run in runs if (value := tell(run)) is not None]
-    if not told:
+    found = [(run, value) for run in runs if (value := figure_of(run)) is not None]
+    if not found:
         raise Refusal(
             Reason("no_side_file", f"no run tells {what}"),
             *(Reason("no_side_file", problem) for run in runs for problem in run.problems),
         )
-    return told, _leading(view, told)
+    return found, _leading(view, found)
 
 
-def _leading(view: View, told: Sequence[tuple[Run, T]]) -> tuple[Run, T]:
+def _leading(view: View, runs: Sequence[tuple[Run, T]]) -> tuple[Run, T]:
     wanted = view.card.text(RUN_OVERRIDE)
     if not wanted:
-        return told[0]
-    fitting = [pair for pair in told if pair[0].name == wanted.rstrip("/")]
+        return runs[0]
+    fitting = [pair for pair in runs if pair[0].name == wanted.rstrip("/")]
     if not fitting:
-        names = ", ".join(run.name for run, _ in told[:8])
+        names = ", ".join(run.name for run, _ in runs[:8])
         raise refuse("no_side_file", f"no run {wanted!r}; there are {names}")
     return fitting[0]
 
@@ -58,17 +64,17 @@ def run_answer(
     view: View,
     details: Mapping[str, Any],
     *,
-    told: Sequence[tuple[Run, Any]],
+    runs: Sequence[tuple[Run, Any]],
     leading: Run,
     basis: Mapping[str, str],
     reasons: Sequence[Reason] = (),
     warnings: Sequence[str] = (),
 ) -> Result:
-    """The result of a metric of runs; several runs are listed, never averaged."""
-    if len(told) > 1:
-        more = f"{len(told)} runs, which are never averaged: the value is that of {leading.name}; "
+    """Return the result of a metric of runs; several runs are listed, never averaged."""
+    if len(runs) > 1:
+        more = f"{len(runs)} runs, which are never averaged: the value is that of {leading.name}; "
         warnings = (*warnings, f"{more}{RUN_OVERRIDE} chooses another")
-    files = [file.path for run, _ in told for file in run.folder.files if file.kind in _READ]
+    files = [file.path for run, _ in runs for file in run.folder.files if file.kind in _READ]
     return side_answer(
         metric,
         view,

@@ -1,4 +1,4 @@
-"""All runs of a directory side by side: one row a run, every figure with what is to be said."""
+"""Build the table of all runs of a directory: one row per run, with figures and remarks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """Key figures of a run; None where the run does not tell. Curves run over its course."""
+    """Key figures of a run; None where not known. Curves are over the course of the run."""
 
     name: str
     completeness: Completeness
@@ -39,12 +39,12 @@ class RunRow:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether something about it is to be said beside its numbers."""
+        """Whether there are remarks on its figures."""
         return self.completeness.state != "complete" or bool(self.remarks or self.step_caveat)
 
 
 def run_table(discovery: Discovery) -> tuple[RunRow, ...]:
-    """Every run below a directory, in the natural order of their names."""
+    """Return a row for every run below a directory, in the natural order of their names."""
     return tuple(_row(run) for run in read_runs(discovery))
 
 

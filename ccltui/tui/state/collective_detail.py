@@ -11,7 +11,7 @@ from ccltui.metrics.collectives.reports.instance_report import Instance, describ
 from ccltui.metrics.collectives.reports.lag_history import LagHistory, lag_history
 
 if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.chain import Link
+    from ccltui.metrics.collectives.causes.blame_link import Link
     from ccltui.metrics.view.job_view import View
     from ccltui.tui.state.queries import DetailQuery
     from ccltui.tui.state.scene import Scene

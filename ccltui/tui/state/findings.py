@@ -97,9 +97,9 @@ def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
 
 def communicators_of(view: View, chosen: Filter) -> tuple[Communicator, ...]:
     """Matched collectives of every communicator, that with the most harm first."""
-    from ccltui.metrics.collectives.causes.truncated_starts import beginnings  # noqa: PLC0415  (a number comes before)
+    from ccltui.metrics.collectives.causes.truncated_starts import starts_recording  # noqa: PLC0415  (a number comes before)
 
-    begin = beginnings(view.facts.causes)
+    begin = starts_recording(view.facts.causes)
     found = [_communicator(view, number, one) for number, one in enumerate(begin)]
     if chosen.limits_time:
         found = [item.take(_chosen_rows(item, chosen)) for item in found]

@@ -8,7 +8,7 @@ from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.runs.completeness import Completeness, completeness
 from ccltui.metrics.runs.run_files import Run
-from ccltui.metrics.runs.run_results import NEEDS, run_answer, told_runs
+from ccltui.metrics.runs.run_results import NEEDS, run_answer, runs_with
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def compute(view: View) -> Result:
     """The state of every run."""
-    told, (first, _) = told_runs(view, completeness, "how it ended")
+    told, (first, _) = runs_with(view, completeness, "how it ended")
     states = [done.state for _, done in told]
     details: dict[str, Any] = {
         "num_incomplete": states.count("incomplete"),
@@ -30,7 +30,7 @@ def compute(view: View) -> Result:
         METRIC,
         view,
         details,
-        told=told[:1],
+        runs=told[:1],
         leading=first,
         basis={"complete": "a mark of completion, or the end that the program's log prints"},
         warnings=warnings,

@@ -8,7 +8,7 @@ from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.runs.key_figures import Loss, loss
 from ccltui.metrics.runs.run_files import Run
-from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, told_runs
+from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, runs_with
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 def compute(view: View) -> Result:
     """The last training loss and the best of validation."""
-    told, (run, found) = told_runs(view, loss, "a loss")
+    told, (run, found) = runs_with(view, loss, "a loss")
     details: dict[str, Any] = {
         **_row(run, found),
         "train_loss": list(found.curve),
         "steps": list(found.steps),
         "runs": [_row(one, value) for one, value in told],
     }
-    return run_answer(METRIC, view, details, told=told, leading=run, basis={"source": found.source})
+    return run_answer(METRIC, view, details, runs=told, leading=run, basis={"source": found.source})
 
 
 def _row(run: Run, found: Loss) -> dict[str, Any]:

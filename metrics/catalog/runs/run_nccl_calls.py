@@ -8,7 +8,7 @@ from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.runs.nccl_calls import NcclCalls, nccl_calls
 from ccltui.metrics.runs.run_files import Run
-from ccltui.metrics.runs.run_results import PARAMETERS, run_answer, told_runs
+from ccltui.metrics.runs.run_results import PARAMETERS, run_answer, runs_with
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 def compute(view: View) -> Result:
     """Calls of the profiled node over the backward passes of the same node."""
-    told, (run, calls) = told_runs(view, nccl_calls, "ranges of NCCL and of backward passes")
+    told, (run, calls) = runs_with(view, nccl_calls, "ranges of NCCL and of backward passes")
     rows = [_row(one, value) for one, value in told]
     leading = rows[[one for one, _ in told].index(run)]
     return run_answer(
         METRIC,
         view,
         {**leading, "runs": rows},
-        told=told,
+        runs=told,
         leading=run,
         basis={
             "source": "nvtx_sum of nsys stats",

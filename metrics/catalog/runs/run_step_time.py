@@ -9,7 +9,7 @@ from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason
 from ccltui.metrics.runs.key_figures import StepTimes, step_times
 from ccltui.metrics.runs.run_files import Run
-from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, told_runs
+from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, runs_with
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
@@ -22,7 +22,7 @@ MOST_COVERAGE: Final = 1.1
 
 def compute(view: View) -> Result:
     """Mean, median and p95 with the number of samples behind them and their coverage."""
-    told, (run, times) = told_runs(view, step_times, "step times")
+    told, (run, times) = runs_with(view, step_times, "step times")
     rows = [_row(one, value) for one, value in told]
     leading = rows[[one for one, _ in told].index(run)]
     text = caveat(times)
@@ -33,7 +33,7 @@ def compute(view: View) -> Result:
         METRIC,
         view,
         {**{key: leading[key] for key in _OF_LEADING}, "runs": rows},
-        told=told,
+        runs=told,
         leading=run,
         basis={"source": times.source, "sampling": times.sampling or "not stated"},
         reasons=reasons,

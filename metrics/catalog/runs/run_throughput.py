@@ -10,7 +10,7 @@ from ccltui.metrics.result import Reason
 from ccltui.metrics.runs.completeness import completeness
 from ccltui.metrics.runs.key_figures import Throughput, throughput
 from ccltui.metrics.runs.run_files import Run
-from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, told_runs
+from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, runs_with
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def compute(view: View) -> Result:
     """What each run states; a profiled or incomplete one is marked."""
-    told, (run, rate) = told_runs(view, throughput, "its throughput")
+    told, (run, rate) = runs_with(view, throughput, "its throughput")
     done = completeness(run)
     reasons = []
     if done.state == "incomplete":
@@ -34,7 +34,7 @@ def compute(view: View) -> Result:
         METRIC,
         view,
         details,
-        told=told,
+        runs=told,
         leading=run,
         basis={"source": rate.source, "window": "training wall, validation left out"},
         reasons=reasons,

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
-from ccltui.metrics.collectives.causes.chain import Link, chains_of
-from ccltui.metrics.collectives.causes.root_rule import NOBODYS, Root, Roots, roots_of
+from ccltui.metrics.collectives.causes.blame_link import Link
+from ccltui.metrics.collectives.causes.chain import chains_of
+from ccltui.metrics.collectives.causes.root_rule import BLAMELESS_CAUSES, Root, Roots, roots_of
 from ccltui.metrics.collectives.causes.verdicts import UNKNOWN
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
-from ccltui.metrics.collectives.reports.late_arrivals import NOBODY_LATE, blamed_of, worst_of
+from ccltui.metrics.collectives.reports.late_arrivals import (
+    NOBODY_LATE,
+    late_arrivals_of,
+    most_waiting,
+)
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.registry import Metric
@@ -40,8 +45,8 @@ def compute(view: View) -> Result:
     chosen = chosen_of(view)
     match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
     require_possible(match)
-    blamed = blamed_of(view, parts, MAX_FOLLOWED)
-    worst = worst_of(blamed, MAX_FOLLOWED)
+    blamed = late_arrivals_of(view, parts, MAX_FOLLOWED)
+    worst = most_waiting(blamed, MAX_FOLLOWED)
     chains = chains_of(view.facts.causes, worst)
     waits = [_caused_wait(view, number, row) for number, row in worst]
     handed = [wait for wait, chain in zip(waits, chains, strict=True) if _is_handed_on(chain)]
@@ -91,7 +96,7 @@ def _caused_wait(view: View, number: int, row: int) -> int:
 def _is_handed_on(chain: tuple[Link, ...]) -> bool:
     """Whether it began with another rank that was late itself, not with the pipeline's order."""
     root = chain[-1]
-    return root.label != chain[0].label and root.cause not in NOBODYS
+    return root.label != chain[0].label and root.cause not in BLAMELESS_CAUSES
 
 
 def _named(roots: Roots) -> dict[str, Any]:

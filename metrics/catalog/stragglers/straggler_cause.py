@@ -16,16 +16,16 @@ from ccltui.metrics.collectives.causes.verdicts import (
     CAUSES,
     MEANINGS,
     UNKNOWN,
+    majority_confidence,
     may_name,
-    usual_confidence,
 )
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, Instance, describe
 from ccltui.metrics.collectives.reports.late_arrivals import (
     NOBODY_LATE,
-    Blamed,
-    blamed_of,
-    worst_of,
+    LateArrivals,
+    late_arrivals_of,
+    most_waiting,
 )
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.registry import Metric
@@ -59,12 +59,12 @@ def compute(view: View) -> Result:
     chosen = chosen_of(view)
     match = lag_tables.match_table(chosen, [(part.arrived, part.rows) for part in parts])
     require_possible(match)
-    blamed = blamed_of(view, parts, MAX_EXAMINED)
+    blamed = late_arrivals_of(view, parts, MAX_EXAMINED)
     lag = sum(one.lag for one in blamed)
     explained = sum(one.explained_ns for one in blamed)
     examined = sum(len(one.rows) for one in blamed)
     total = sum(one.num_blamed for one in blamed)
-    worst = worst_of(blamed, MAX_SHOWN)
+    worst = most_waiting(blamed, MAX_SHOWN)
     chains_of(view.facts.causes, worst)  # told together; each description finds its own
     details: dict[str, Any] = {
         "explained_ratio": ratio(explained, lag),
@@ -75,7 +75,7 @@ def compute(view: View) -> Result:
         "blamed_lag_ms": milliseconds(lag),
         "explained_lag_ms": milliseconds(explained),
         "other_stages_lag_ms": milliseconds(
-            sum(int(one.lag_ns[~one.verdicts.alike].sum()) for one in blamed)
+            sum(int(one.lag_ns[~one.verdicts.has_stage_peer].sum()) for one in blamed)
         ),
         "causes": _causes(blamed),
         "per_rank": _per_rank(blamed),
@@ -110,7 +110,7 @@ def compute(view: View) -> Result:
     )
 
 
-def _causes(blamed: Sequence[Blamed]) -> dict[str, dict[str, Any]]:
+def _causes(blamed: Sequence[LateArrivals]) -> dict[str, dict[str, Any]]:
     """Number, lag and wait caused of each cause, that with most lag first."""
     found: dict[str, list[int]] = {}
     total = sum(one.lag for one in blamed)
@@ -144,7 +144,7 @@ def _lag_by_cause(lag_ns: Any, cause: Any) -> dict[str, float]:
     return {CAUSES[i]: milliseconds(int(sums[i])) for i in order if sums[i] > 0}
 
 
-def _per_rank(blamed: Sequence[Blamed]) -> dict[str, dict[str, float]]:
+def _per_rank(blamed: Sequence[LateArrivals]) -> dict[str, dict[str, float]]:
     """Lag of each late rank by cause, in ms."""
     lag: defaultdict[str, list[Any]] = defaultdict(list)
     for one in blamed:
@@ -161,14 +161,14 @@ def _per_rank(blamed: Sequence[Blamed]) -> dict[str, dict[str, float]]:
     return {label: _lag_by_cause(*joined[label]) for label in ordered}
 
 
-def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
+def _main(view: View, blamed: Sequence[LateArrivals]) -> dict[str, Any]:
     """The rank with most lag, the cause of most of it, how sure that is, and why in words.
 
     Lags against other stages of a pipeline alone, which its order brings, count only where there
     are no others; those with which the recording begins last of all. A bystander is not named.
     """
-    later = [~one.verdicts.begins for one in blamed]
-    alike = [one.verdicts.alike & rows for one, rows in zip(blamed, later, strict=True)]
+    later = [~one.verdicts.starts_recording for one in blamed]
+    alike = [one.verdicts.has_stage_peer & rows for one, rows in zip(blamed, later, strict=True)]
     every = [np.ones(len(rows), np.bool_) for rows in later]
     chosen = next((some for some in (alike, later) if any(rows.any() for rows in some)), every)
     if not any(rows.any() for rows in chosen):
@@ -191,12 +191,12 @@ def _main(view: View, blamed: Sequence[Blamed]) -> dict[str, Any]:
     return {
         "main_rank": names[main],
         "main_cause": CAUSES[reason],
-        "main_confidence": CONFIDENCES[usual_confidence(lag[here], confidence[here])],
+        "main_confidence": CONFIDENCES[majority_confidence(lag[here], confidence[here])],
         "main_why": describe(view, int(number[worst]), int(row[worst])).why,
     }
 
 
-def _whole(blamed: Sequence[Blamed], rows: Sequence[Bool]) -> tuple[int, int]:
+def _whole(blamed: Sequence[LateArrivals], rows: Sequence[Bool]) -> tuple[int, int]:
     """Lag of some late arrivals, and the part of it of which the cause is unknown, in ns."""
     lag = np.concatenate([one.lag_ns[mine] for one, mine in zip(blamed, rows, strict=True)])
     cause = np.concatenate(
@@ -205,7 +205,7 @@ def _whole(blamed: Sequence[Blamed], rows: Sequence[Bool]) -> tuple[int, int]:
     return int(lag.sum()), int(lag[cause == _UNKNOWN].sum())
 
 
-def _columns(one: Blamed, rows: Bool, places: Mapping[str, int]) -> I64:
+def _columns(one: LateArrivals, rows: Bool, places: Mapping[str, int]) -> I64:
     """Late rank (its place), cause, confidence, lag, group and instance, int64 [6, n]."""
     place = np.array([places[label] for label in one.part.arrived.labels], np.int64)
     found = one.verdicts
@@ -214,7 +214,7 @@ def _columns(one: Blamed, rows: Bool, places: Mapping[str, int]) -> I64:
     return np.stack([column[rows] for column in (place[found.targets.late], *given)])
 
 
-def _by_group(view: View, blamed: Sequence[Blamed]) -> list[dict[str, Any]]:
+def _by_group(view: View, blamed: Sequence[LateArrivals]) -> list[dict[str, Any]]:
     return [
         {
             **describe_group(view, one.part.arrived.match.group),
@@ -226,7 +226,7 @@ def _by_group(view: View, blamed: Sequence[Blamed]) -> list[dict[str, Any]]:
     ]
 
 
-def _per_step(blamed: Sequence[Blamed]) -> list[dict[str, Any]]:
+def _per_step(blamed: Sequence[LateArrivals]) -> list[dict[str, Any]]:
     if not blamed:
         return []
     step = np.concatenate([one.part.arrived.match.step[one.rows] for one in blamed])
@@ -238,7 +238,7 @@ def _per_step(blamed: Sequence[Blamed]) -> list[dict[str, Any]]:
     ]
 
 
-def _meanings(blamed: Sequence[Blamed]) -> dict[str, str]:
+def _meanings(blamed: Sequence[LateArrivals]) -> dict[str, str]:
     present = {
         CAUSES[cause] for one in blamed for cause in distinct_values(one.verdicts.cause).tolist()
     }

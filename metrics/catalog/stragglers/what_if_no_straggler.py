@@ -10,7 +10,7 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
-from ccltui.metrics.collectives.replay.replay_order import StuckError
+from ccltui.metrics.collectives.replay.replay_order import DeadlockError
 from ccltui.metrics.collectives.replay.what_if import StepEnds, WhatIf
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.registry import Metric
@@ -43,7 +43,7 @@ def compute(view: View) -> Result:
     what_if = WhatIf(view)
     try:
         return _answered(view, what_if, warnings)
-    except StuckError as error:
+    except DeadlockError as error:
         raise refuse("unmatched_collectives", f"the job cannot be replayed: {error}") from None
 
 
@@ -58,7 +58,7 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
             f"replayed unchanged, a step is {error / mean:.1%} of a step off its measured end: "
             "the replay does not know what these ranks wait for",
         )
-    if not what_if.stretches:
+    if not what_if.segments:
         raise refuse("not_applicable", "no two ranks run the same program")
     was = what_if.unchanged.length_ns[chosen]
     ideal = what_if.even().length_ns[chosen]
@@ -216,7 +216,7 @@ def _per_step(measured: StepEnds, chosen: Bool, was: F64, ideal: F64) -> list[Ma
 
 def _alone(what_if: WhatIf) -> list[str]:
     """Ranks whose program no other rank runs in any step."""
-    together = {rank for one in what_if.stretches for rank in one.ranks}
+    together = {rank for one in what_if.segments for rank in one.ranks}
     return [label for rank, label in enumerate(what_if.labels) if rank not in together]
 
 

@@ -1,1 +1,1 @@
-"""Find why a rank was late: its activity, its peers, and chains of waits."""
+"""Find the cause of a late arrival from the activity of the late rank and its peers."""

@@ -1,4 +1,7 @@
-"""What one rank's time went into, as sets of time that can be measured between any two moments."""
+"""Split the time of one rank into computation, communication, copies and idle time.
+
+Each part is a set of disjoint intervals, which can be measured between any two times.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import numpy.typing as npt
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.collectives.causes.host_work import HOST_CAUSES, HOST_STALL, HostWork
-from ccltui.metrics.collectives.causes.kernel_counts import KernelNames
+from ccltui.metrics.collectives.causes.kernel_name_ids import KernelNames
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import COMP, any_name, distinct
 from ccltui.metrics.model.rank_facts import RankFacts
@@ -24,14 +27,13 @@ Groups = frozenset[int]
 RIGHT_AFTER_NS: Final = 20_000
 """A kernel that had to wait for another begins within some µs of its end."""
 
-
 OWN: Final = "="
-"""Trigger that is a collective of the ranks themselves."""
+"""Trigger that is a collective of the compared ranks themselves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sorts:
-    """What kind of group each call of a rank serves, as an index into names all ranks share."""
+class GroupKinds:
+    """Kind of group of each call of a rank: ``number`` indexes ``names``, which all ranks share."""
 
     number: I64
     names: npt.NDArray[np.str_]
@@ -39,40 +41,47 @@ class Sorts:
     def __getitem__(self, calls: I64) -> npt.NDArray[np.str_]:
         return np.asarray(self.names[self.number[calls]])
 
-    def are(self, name: str) -> Bool:
-        """Which calls serve groups of this kind."""
+    def equal(self, name: str) -> Bool:
+        """Mask of the calls in groups of this kind, bool [calls]."""
         return np.asarray((self.names == name)[self.number])
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Disjoint time: stopped for collectives of some groups, kept by others', and computing."""
+    """Disjoint time in collectives of some groups, in those of other groups, and in computation."""
 
-    stopped: Intervals
-    kept: Intervals
+    own_comm: Intervals
+    other_comm: Intervals
     compute: Intervals
 
 
 class Activity:
     """One rank's computation, communication, copies and idle time, on its own clock.
 
-    Communication covers copies; what is neither is idle. Where
-    no device was recorded, the operators that no other operator encloses stand for kernels.
-    ``sorts`` says of each call what kind of group it serves; ``names`` is shared by all ranks.
+    Communication covers copies; what is neither is idle. Where no device was recorded, the
+    operators that no other operator encloses replace kernels.
+
+    Args:
+        facts: The events of the rank.
+        calls: Its collectives and transfers.
+        group_kinds: Kind of group of each call.
+        names: Numbers of kernel names, shared by all ranks.
     """
 
-    def __init__(self, facts: RankFacts, calls: Calls, sorts: Sorts, names: KernelNames) -> None:
+    def __init__(
+        self, facts: RankFacts, calls: Calls, group_kinds: GroupKinds, names: KernelNames
+    ) -> None:
         self.trace = facts.trace
         self._names = names
         self.calls = calls
-        self.sorts = sorts
+        self.group_kinds = group_kinds
         self._facts = facts
         self._layers: dict[tuple[Groups, str], Layers] = {}
         self._foreign: dict[Groups, Bool] = {}
 
     @cached_property
     def work(self) -> tuple[I64, I64, I64]:
-        """Start, duration and name of every piece of computation, sorted by start.
+        """Start and duration (ns) and name of every piece of computation, sorted by start.
 
         Names are numbers that all ranks of the job share.
         """
@@ -109,14 +118,14 @@ class Activity:
 
     @cached_property
     def host(self) -> HostWork:
-        """What the host did."""
+        """Activity of the host."""
         return HostWork(self.trace)
 
     @cached_property
     def idle(self) -> dict[str, Intervals]:
-        """Idle time by what the host did meanwhile: HOST_CAUSES, or HOST_STALL for nothing."""
+        """Idle time by activity of the host: HOST_CAUSES, or HOST_STALL where none is recorded."""
         busy = self.compute | self.network | self._facts.busy[2]
-        host = self.host.apart()
+        host = self.host.disjoint()
         found = {cause: host[cause] - busy for cause in HOST_CAUSES}
         recorded = busy
         for intervals in host.values():
@@ -127,53 +136,58 @@ class Activity:
         return found
 
     def layers(self, groups: Groups, trigger: str) -> Layers:
-        """What the rank stopped for in calls of ``groups`` and of others, and computation.
+        """Return exposed time in calls of ``groups`` and of other groups, and computation.
 
-        Computation hides calls, and calls of ``groups`` those of others, but for those of the
-        ``trigger``: what ran beside the call that a rank had to await did not keep it.
+        Computation hides calls, and calls of ``groups`` hide those of other groups. Calls of the
+        ``trigger`` are the exception and hide both: the rank had to await them, so what ran at
+        the same time did not delay it.
         """
         key = (groups, trigger)
         if key not in self._layers:
             foreign = self.foreign(groups)
-            awaited = ~foreign if trigger == OWN else foreign & self.sorts.are(trigger)
+            awaited = ~foreign if trigger == OWN else foreign & self.group_kinds.equal(trigger)
             first = _time_of(self.calls, awaited)
             compute = self.compute - first
             taken = first | self.compute
             own, other = (_time_of(self.calls, rows) for rows in (~foreign, foreign))
-            stopped = first if trigger == OWN else own - taken
-            kept = other - (taken | stopped)
-            self._layers[key] = Layers(
-                stopped, kept if trigger in ("", OWN) else kept | first, compute
-            )
+            own_comm = first if trigger == OWN else own - taken
+            other_comm = other - (taken | own_comm)
+            if trigger not in ("", OWN):
+                other_comm = other_comm | first
+            self._layers[key] = Layers(own_comm, other_comm, compute)
         return self._layers[key]
 
     def triggers(self, times_ns: I64, groups: Groups) -> npt.NDArray[np.str_]:
-        """Kind of group whose call ended right before each time: OWN for one of ``groups``.
+        """Return the kind of group whose call ended right before each time.
 
-        "" where none did, or where a piece of computation ended later.
+        OWN for a call of ``groups``; "" where none ended within ``RIGHT_AFTER_NS``, or where a
+        piece of computation ended later.
         """
         order, ends_ns = self._by_end
         latest, place = _latest(ends_ns, times_ns)
         computed, _ = _latest(self._computed_ns, times_ns)
         right = (times_ns - latest <= RIGHT_AFTER_NS) & (latest > computed)
-        found = np.full(times_ns.shape, "", self.sorts.names.dtype)
+        found = np.full(times_ns.shape, "", self.group_kinds.names.dtype)
         rows = order[place[right]]
-        found[right] = np.where(self.foreign(groups)[rows], self.sorts[rows], OWN)
+        found[right] = np.where(self.foreign(groups)[rows], self.group_kinds[rows], OWN)
         return found
 
     def calls_in(self, start_ns: int, end_ns: int) -> slice:
-        """Calls that may overlap [start, end): all before have ended, all after begin later."""
+        """Return the calls that may overlap [start, end).
+
+        All calls before them end earlier, all calls after them start later.
+        """
         first = np.searchsorted(self._reach, start_ns, side="right")
         return slice(int(first), int(np.searchsorted(self.calls.start_ns, end_ns)))
 
     @cached_property
     def _reach(self) -> I64:
-        """When all calls up to each have ended."""
+        """Latest end of the calls up to each, ns."""
         return np.maximum.accumulate(self.calls.end_ns)
 
     @cached_property
     def _by_end(self) -> tuple[I64, I64]:
-        """Calls in the order in which they ended, and when."""
+        """Calls in the order of their ends, and these ends in ns."""
         ends_ns = self.calls.end_ns
         order = np.argsort(ends_ns, kind="stable")
         return order, ends_ns.take(order)
@@ -184,14 +198,14 @@ class Activity:
         return np.sort(start + dur, kind="stable")
 
     def foreign(self, groups: Groups) -> Bool:
-        """Calls of other groups than these."""
+        """Mask of the calls that are in none of these groups."""
         if groups not in self._foreign:
             self._foreign[groups] = ~np.isin(self.calls.group, list(groups))
         return self._foreign[groups]
 
 
 def _latest(ends_ns: I64, times_ns: I64) -> tuple[I64, I64]:
-    """The last of ascending ends that is not after each time, and its place; long ago if none."""
+    """Return the last of ascending ends not after each time, and its place; far past if none."""
     place = np.searchsorted(ends_ns, times_ns, side="right") - 1
     if not len(ends_ns):
         return np.full(times_ns.shape, np.iinfo(np.int64).min // 2), place
@@ -204,7 +218,7 @@ def _time_of(calls: Calls, rows: Bool) -> Intervals:
 
 
 def _outermost(trace: RankTrace) -> Bool:
-    """Rows of ``cpu_ops`` that are operators of computation inside no other one."""
+    """Mask of the rows of ``cpu_ops`` that are operators of computation inside no other one."""
     events = trace.group("cpu_ops")
     named = [i for i in distinct(events.name) if trace.text(i).startswith("aten::")]
     rows = any_name(trace.strings, events.name, named)

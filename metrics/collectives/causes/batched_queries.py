@@ -1,98 +1,87 @@
-"""Questions of several walks through a job, answered together.
+"""Judge the late arrivals of several searches in joint passes.
 
-To judge one late arrival costs nearly what to judge a thousand costs: each judgement is a pass
-over arrays of all its ranks. A walk that needs a verdict yields a `Question`, and all walks that
-ask about the same ranks at that moment get their answers from one pass.
+One judgement is a pass over arrays of all its ranks, so that judging one late arrival costs
+nearly as much as judging a thousand. A search that needs verdicts yields a `VerdictRequest`; the
+requests of all searches for the same ranks are judged in one pass.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
+from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.kernel_counts import MAX_COMPARED
 from ccltui.metrics.collectives.causes.segments import Targets
+from ccltui.metrics.collectives.causes.verdict_request import VerdictRequest
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
-from ccltui.metrics.collectives.matching.match import HIGH
-from ccltui.parsers.array_types import I8
-
-if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.cause_search import Causes
 
 T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Why the late members of ``targets``, of the ranks ``labels``, came after their peers.
-
-    ``limit`` is the confidence of the matches, above which no verdict's can be.
-    """
-
-    labels: tuple[str, ...]
-    targets: Targets
-    limit: I8 | None = None
-
-    @property
-    def limits(self) -> I8:
-        """The limit of each target."""
-        return np.full(len(self.targets), HIGH, np.int8) if self.limit is None else self.limit
-
-
-Walk: TypeAlias = Generator[Question, Verdicts, T]
+Search: TypeAlias = Generator[VerdictRequest, Verdicts, T]
+"""A search that yields requests, receives their verdicts and returns its result."""
 
 _MAX_TOGETHER: Final = MAX_COMPARED
-"""Of more targets some would not be compared by kernel name, which alone they would be."""
+"""Beyond so many targets in one pass, kernel names of the last are not compared."""
 _MAX_CELLS: Final = 500_000
-"""Targets times ranks: a judgement holds some hundred bytes for each."""
+"""Limit of targets times ranks: a judgement holds some hundred bytes for each."""
 
 
-def walk_together(causes: Causes, walks: Sequence[Walk[T]]) -> list[T]:
-    """What each of the walks returns, in their order; they go in step."""
-    returned: dict[int, T] = {}
-    answers: dict[int, Verdicts | None] = dict.fromkeys(range(len(walks)))
-    while answers:
-        asked: dict[int, Question] = {}
-        for walk, answer in answers.items():
+def run_searches(causes: Causes, searches: Sequence[Search[T]]) -> list[T]:
+    """Run searches in step and return their results in the same order.
+
+    In every round all open requests are judged, those for the same ranks in one pass.
+    """
+    results: dict[int, T] = {}
+    verdicts: dict[int, Verdicts | None] = dict.fromkeys(range(len(searches)))
+    while verdicts:
+        requests: dict[int, VerdictRequest] = {}
+        for index, found in verdicts.items():
             try:
-                # a walk that has not begun takes None only
-                asked[walk] = next(walks[walk]) if answer is None else walks[walk].send(answer)
+                # a generator that has not started accepts only None
+                search = searches[index]
+                requests[index] = next(search) if found is None else search.send(found)
             except StopIteration as end:
-                returned[walk] = end.value
-        answers = dict(_answered(causes, asked))
-    return [returned[walk] for walk in range(len(walks))]
+                results[index] = end.value
+        verdicts = dict(_judged(causes, requests))
+    return [results[index] for index in range(len(searches))]
 
 
-def _answered(causes: Causes, asked: Mapping[int, Question]) -> Iterator[tuple[int, Verdicts]]:
-    """The verdicts on each question, by the number of its walk."""
-    alike: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-    for walk, question in asked.items():
-        alike[question.labels].append(walk)
-    for labels, walks in alike.items():
-        for some in _portions(walks, asked):
-            questions = [asked[walk] for walk in some]
-            targets = Targets.joined([one.targets for one in questions])
-            limits = np.concatenate([one.limits for one in questions])
-            found = causes.judge(Question(labels, targets, limits))
-            ends = np.cumsum([len(one.targets) for one in questions])
-            parts = np.split(np.arange(len(targets)), ends[:-1])
-            yield from ((walk, found.take(rows)) for walk, rows in zip(some, parts, strict=True))
+def _judged(
+    causes: Causes, requests: Mapping[int, VerdictRequest]
+) -> Iterator[tuple[int, Verdicts]]:
+    """Yield the verdicts on each request with the number of its search."""
+    by_ranks: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for search, request in requests.items():
+        by_ranks[request.labels].append(search)
+    for labels, searches in by_ranks.items():
+        for portion in _portions(searches, requests):
+            parts = [requests[search] for search in portion]
+            targets = Targets.joined([one.targets for one in parts])
+            limits = np.concatenate([one.limits for one in parts])
+            found = causes.judge(VerdictRequest(labels, targets, limits))
+            ends = np.cumsum([len(one.targets) for one in parts])
+            rows = np.split(np.arange(len(targets)), ends[:-1])
+            yield from (
+                (search, found.take(mine)) for search, mine in zip(portion, rows, strict=True)
+            )
 
 
-def _portions(walks: Sequence[int], asked: Mapping[int, Question]) -> Iterator[list[int]]:
-    """Walks in order, as many at once as can be judged together without a loss."""
-    some: list[int] = []
+def _portions(
+    searches: Sequence[int], requests: Mapping[int, VerdictRequest]
+) -> Iterator[list[int]]:
+    """Split searches, in order, into portions within the limits of one pass."""
+    portion: list[int] = []
     count = 0
-    for walk in walks:
-        size = len(asked[walk].targets)
-        most = min(_MAX_TOGETHER, _MAX_CELLS // len(asked[walk].labels))
-        if some and count + size > most:
-            yield some
-            some, count = [], 0
-        some.append(walk)
+    for search in searches:
+        size = len(requests[search].targets)
+        most = min(_MAX_TOGETHER, _MAX_CELLS // len(requests[search].labels))
+        if portion and count + size > most:
+            yield portion
+            portion, count = [], 0
+        portion.append(search)
         count += size
-    yield some
+    yield portion

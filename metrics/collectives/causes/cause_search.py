@@ -1,21 +1,26 @@
-"""Why ranks came late to collectives, found in what each of them did since they last met."""
+"""Find the causes of late arrivals at the collectives of a job.
+
+The activity of the late rank since the ranks last waited for each other is compared with that of
+its peers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ccltui.metrics.arrays.across import row_any
 from ccltui.metrics.arrays.distinct import numbered
-from ccltui.metrics.collectives.causes.activity import Activity, Sorts
-from ccltui.metrics.collectives.causes.batched_queries import Question
-from ccltui.metrics.collectives.causes.kernel_counts import KernelNames
+from ccltui.metrics.collectives.causes.activity import Activity, GroupKinds
+from ccltui.metrics.collectives.causes.blame_link import Link
+from ccltui.metrics.collectives.causes.kernel_name_ids import KernelNames
 from ccltui.metrics.collectives.causes.partners import Partners, partners_of
 from ccltui.metrics.collectives.causes.segments import Segments, Targets, explain
+from ccltui.metrics.collectives.causes.verdict_request import VerdictRequest
 from ccltui.metrics.collectives.causes.verdicts import OWN_WORK, Verdicts, cause_of, confidence_of
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.lateness.arrivals import Arrivals
@@ -27,15 +32,12 @@ from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.parsers.array_types import I64, Bool
 
-if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.chain import Link
-
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
 _SENDRECV: Final = TYPES.index("SendRecv")
 
 
 class Causes:
-    """Finds causes in a job; what has been looked at once is kept."""
+    """Causes of late arrivals of a job. Activities, sync points and chains are cached."""
 
     def __init__(
         self,
@@ -60,14 +62,14 @@ class Causes:
 
     @cached_property
     def partners(self) -> Mapping[str, Partners]:
-        """What each call of each rank is a part of."""
+        """Collective or transfer of each call, by label of the rank."""
         return partners_of(list(self.inputs.values()), self.arrivals.groups, self._pairs())
 
     @cached_property
-    def _sort_names(self) -> tuple[I64, npt.NDArray[np.str_]]:
-        """Number of each group's kind (the last one serves calls of none), and all kinds by number.
+    def _kind_names(self) -> tuple[I64, npt.NDArray[np.str_]]:
+        """Kind number of each group (the last one for calls of no group), and all kinds by number.
 
-        Behind those of groups come transfers of each type to lower, and to higher ranks.
+        The kinds of groups are followed by transfers of each type to lower and to higher ranks.
         """
         names = [
             group.axis or (group.description if group.dim == "unknown" else "") or group.dim
@@ -77,14 +79,14 @@ class Causes:
         transfers = [f"{kind} {way}" for kind in TYPES for way in ("below", "above")]
         return number, np.array([*kinds.tolist(), *transfers])
 
-    def _sorts(self, label: str) -> Sorts:
-        """What kind of group each call of a rank serves; of a transfer, to or from whom.
+    def _group_kinds(self, label: str) -> GroupKinds:
+        """Kind of group of each call of a rank; of a transfer, its type and direction.
 
-        Stages of a pipeline do other things at the same time: only with the direction (higher or
-        lower ranks) do transfers of two ranks of one stage compare.
+        Transfers of two ranks of one pipeline stage are comparable only where they go in the same
+        direction, to higher or to lower ranks: the stages on either side do other work then.
         """
         item = self.inputs[label]
-        of_group, names = self._sort_names
+        of_group, names = self._kind_names
         above = np.array(
             [(one.rank or 0) > (item.rank or 0) for one in self.inputs.values()] + [False]
         )
@@ -96,13 +98,14 @@ class Causes:
             is_above = np.where(in_pair, highest[item.calls.group] != item.rank, is_above)
         transfers = len(names) - 2 * len(TYPES) + 2 * item.calls.kind.astype(np.int64) + is_above
         is_transfer = np.isin(item.calls.kind, _TRANSFERS) | in_pair
-        return Sorts(np.where(is_transfer, transfers, of_group[item.calls.group]), names)
+        return GroupKinds(np.where(is_transfer, transfers, of_group[item.calls.group]), names)
 
     @cached_property
     def stages(self) -> Mapping[str, int]:
         """Place of each rank in the pipeline, 0 for the first stage and without any pipeline.
 
-        Told from the transfers between ranks: one more than that of the ranks below it.
+        Derived from the transfers between ranks: one more than the highest stage of the lower
+        ranks that a rank exchanges data with.
         """
         items = list(self.inputs.values())
         below: dict[str, set[str]] = {item.label: set() for item in items}
@@ -124,24 +127,27 @@ class Causes:
         return found
 
     def activity(self, label: str) -> Activity:
-        """What a rank's time went into."""
+        """Return the activity of a rank."""
         if label not in self._activities:
             calls = self.inputs[label].calls
             self._activities[label] = Activity(
-                self._facts[label], calls, self._sorts(label), self.names
+                self._facts[label], calls, self._group_kinds(label), self.names
             )
         return self._activities[label]
 
     def points(self, labels: tuple[str, ...]) -> SyncPoints:
-        """When these ranks waited for each other."""
+        """Return the collectives at which these ranks waited for each other."""
         if labels not in self._points:
             self._points[labels] = sync_points(
-                labels, self.arrivals.groups, self.inputs, together_ns=self.together(labels)
+                labels, self.arrivals.groups, self.inputs, common_start_ns=self.common_start(labels)
             )
         return self._points[labels]
 
-    def together(self, labels: Sequence[str]) -> list[int] | None:
-        """The moment from which all of these ranks were recorded, on the clock of each."""
+    def common_start(self, labels: Sequence[str]) -> list[int] | None:
+        """Return the time from which all of these ranks were recorded, ns on the clock of each.
+
+        None for a single rank, and where the clocks or the first events are not known.
+        """
         first = {label: self._facts[label].trace.first_ns for label in labels}
         if len(labels) < 2 or not self.clocks.comparable(labels) or None in first.values():
             return None
@@ -153,9 +159,12 @@ class Causes:
         return [int(self.clocks.own(label, np.array(common, np.int64))) for label in labels]
 
     def targets(self, number: int, rows: I64, late: I64 | None = None) -> Targets:
-        """Instances (rows, ascending) of a matched group; late is whom durations blame.
+        """Return the late arrivals at instances of a matched group.
 
-        ``rows`` must be eligible. ``late`` are members, by default the shortest duration.
+        Args:
+            number: Position of the group in the arrivals.
+            rows: Eligible instances, ascending.
+            late: Late member of each; by default the one with the shortest duration.
         """
         group = self.arrivals.groups[number]
         points = self.points(group.labels)
@@ -163,28 +172,34 @@ class Causes:
         shortest = group.dur_ns[rows].argmin(axis=1) if late is None else late
         return Targets(points.arrival_ns[place], np.asarray(shortest, np.int64), place)
 
-    def question(self, number: int, rows: I64) -> Question:
-        """Why the last member of each of these instances (as in `targets`) came last."""
+    def request(self, number: int, rows: I64) -> VerdictRequest:
+        """Return the request for the causes of these instances (as in `targets`)."""
         group = self.arrivals.groups[number]
-        return Question(group.labels, self.targets(number, rows), group.confidence[rows])
+        return VerdictRequest(group.labels, self.targets(number, rows), group.confidence[rows])
 
     def verdicts(self, number: int, rows: I64) -> Verdicts:
-        """Why the last member of each of these instances (as in `targets`) came last."""
-        return self.judge(self.question(number, rows))
+        """Return the causes of the last arrivals at these instances (as in `targets`)."""
+        return self.judge(self.request(number, rows))
 
-    def judge(self, asked: Question) -> Verdicts:
-        """Why the late member of each target came after its peers."""
-        labels, targets = asked.labels, asked.targets
+    def judge(self, request: VerdictRequest) -> Verdicts:
+        """Return the cause of each late arrival of a request.
+
+        The confidence of causes in own work is LOW where no punctual peer is of the same pipeline
+        stage: ranks of other stages do other work.
+        """
+        labels, targets = request.labels, request.targets
         activities = [self.activity(label) for label in labels]
         segments = explain(self.points(labels), targets, activities)
         cause, share = cause_of(segments)
-        sure = np.minimum(confidence_of(segments, cause, share), asked.limits).astype(np.int8)
-        alike = self._has_like_peer(labels, targets, segments)
-        sure[~alike & np.isin(cause, OWN_WORK)] = LOW
-        return Verdicts(targets, segments, cause, share, sure, alike)
+        sure = np.minimum(confidence_of(segments, cause, share), request.limits).astype(np.int8)
+        has_stage_peer = self._has_stage_peer(labels, targets, segments)
+        sure[~has_stage_peer & np.isin(cause, OWN_WORK)] = LOW
+        return Verdicts(targets, segments, cause, share, sure, has_stage_peer)
 
-    def _has_like_peer(self, labels: tuple[str, ...], targets: Targets, segments: Segments) -> Bool:
-        """Whether a punctual peer is in the late rank's stage: others do other work."""
+    def _has_stage_peer(
+        self, labels: tuple[str, ...], targets: Targets, segments: Segments
+    ) -> Bool:
+        """Whether a punctual peer is in the pipeline stage of the late rank, bool [t]."""
         stage = np.array([self.stages[label] for label in labels])
         like = stage == stage[targets.late][:, np.newaxis]
         return row_any(like & segments.start.punctual)

@@ -1,18 +1,19 @@
-"""Causes in words: one sentence each, with the numbers that prove it."""
+"""Describe causes and chain links in sentences with their figures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ccltui.metrics.collectives.causes.chain import PIPELINE, SLOW_TRANSFER, Link
+from ccltui.metrics.collectives.causes.blame_link import Link
+from ccltui.metrics.collectives.causes.chain import PIPELINE, SLOW_TRANSFER
 from ccltui.metrics.collectives.causes.evidence import Evidence, short_name
 from ccltui.metrics.collectives.causes.time_splits import COMPUTE, COPIES, IDLE, OTHER_COLLECTIVE
 from ccltui.metrics.collectives.causes.verdicts import (
-    BYSTANDER,
     EARLIER_LAG,
     HOST_LATE,
     MEANINGS,
+    MIN_ROOT_SHARE,
     MORE_KERNELS,
     NAMED_SHARE,
     UNEQUAL_WORK,
@@ -36,18 +37,20 @@ HOST_WORDS: Final = {
 
 
 def sentence(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabel) -> str:
-    """Why the last rank of a collective was late."""
+    """Return one sentence on why the last rank of a collective was late."""
     link = chain[0]
     if link.cause == UNKNOWN:
         return _unknown(evidence)
     if link.cause in (OTHER_COLLECTIVE, SLOW_TRANSFER, PIPELINE):
-        return _elsewhere(chain, evidence, group_label)
-    text = f"{_own(link.cause, evidence)} ({link.share:.0%} of {duration(evidence.excess_ns)})"
+        return _other_group(chain, evidence, group_label)
+    text = (
+        f"{_own_cause(link.cause, evidence)} ({link.share:.0%} of {duration(evidence.excess_ns)})"
+    )
     return f"rank {link.label}: {text}"
 
 
 def link_sentence(link: Link, group_label: GroupLabel) -> str:
-    """One link of a blame chain."""
+    """Return one sentence on a link of a blame chain."""
     where = f"{group_label(link.group)} {TYPES[link.kind]}"
     times = f" ×{link.count}" if link.count > 1 else ""
     reason = {
@@ -59,17 +62,17 @@ def link_sentence(link: Link, group_label: GroupLabel) -> str:
 
 
 def duration(ns: float) -> str:
-    """A time in the unit that suits it."""
+    """Format a time in s, ms or µs with three significant digits."""
     size = abs(ns)
     if size >= 999.5e6:
         return f"{ns / 1e9:.3g} s"
     return f"{ns / 1e6:.3g} ms" if size >= 999.5e3 else f"{ns / 1e3:.3g} µs"
 
 
-def _own(cause: str, evidence: Evidence) -> str:
+def _own_cause(cause: str, evidence: Evidence) -> str:
     part = evidence.parts_ns.get(cause, 0.0)
     if cause in (COMPUTE, MORE_KERNELS, UNEQUAL_WORK):
-        return _kernels(cause, evidence)
+        return _more_computation(cause, evidence)
     if cause == COPIES:
         return f"copies take {duration(part)} longer"
     if cause == EARLIER_LAG:
@@ -81,7 +84,7 @@ def _own(cause: str, evidence: Evidence) -> str:
     return f"its device idles {duration(part)} longer while the host {HOST_WORDS[cause]}{inside}"
 
 
-def _kernels(cause: str, evidence: Evidence) -> str:
+def _more_computation(cause: str, evidence: Evidence) -> str:
     total = duration(evidence.parts_ns.get(COMPUTE, 0.0))
     if not evidence.kernels:
         return f"{total} more computation"
@@ -98,7 +101,7 @@ def _kernels(cause: str, evidence: Evidence) -> str:
     return f"{total} more computation, {duration(worst.more_ns)} of it in {name}"
 
 
-def _elsewhere(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabel) -> str:
+def _other_group(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabel) -> str:
     first, part = chain[0], duration(evidence.parts_ns.get(OTHER_COLLECTIVE, 0.0))
     if len(chain) < 2:
         slow = ": its transfers take longer" if first.cause == SLOW_TRANSFER else ""
@@ -118,7 +121,7 @@ def _elsewhere(chain: Sequence[Link], evidence: Evidence, group_label: GroupLabe
 
 def _why_unknown(first: Link, root: Link) -> str:
     share = root.lag_ns / max(first.lag_ns, 1)
-    if share < BYSTANDER:
+    if share < MIN_ROOT_SHARE:
         return f"rank {root.label} accounts for {share:.1%} of the lag"
     return f"the trace does not tell why rank {root.label} was late"
 

@@ -1,9 +1,10 @@
-"""Who made the late rank late: from collective to collective of other groups, to the root.
+"""Follow late arrivals through collectives of other groups to the root cause.
 
-A rank that a collective of another group kept is not the one to blame. Of the groups that it
-waited in, the one in which it waited most beyond its peers is followed to the rank that came last
+A rank that was delayed by a collective of another group is not to blame. Of the groups in which it
+waited, the one in which it waited most beyond its peers is followed to the rank that arrived last
 there, and so on. A receive is followed to its sender, which is compared with the senders of the
-peers' receives: where those sent as late, it was the pipeline's turn and nobody's fault.
+peers' receives: where those sent as late, the delay follows from the order of the pipeline and
+blames no rank.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from ccltui.metrics.arrays.distinct import distinct_values
-from ccltui.metrics.collectives.causes.batched_queries import Question, Walk, walk_together
+from ccltui.metrics.collectives.causes.batched_queries import Search, run_searches
+from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.segments import Targets
 from ccltui.metrics.collectives.causes.time_splits import OTHER_COLLECTIVE
-from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Verdicts, may_name, together
+from ccltui.metrics.collectives.causes.verdict_request import VerdictRequest
+from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Verdicts, combined, may_name
 from ccltui.metrics.collectives.causes.waits import Waits, waits_of
 from ccltui.metrics.collectives.matching.match import LOW, MEDIUM
 from ccltui.parsers.array_types import I64
@@ -28,71 +31,48 @@ from ccltui.parsers.columns import MISSING
 PIPELINE: Final = "pipeline"
 SLOW_TRANSFER: Final = "slow_transfer"
 
-LONGEST: Final = 256
-"""A pipeline of many stages hands lateness on as often as it has stages, there and back."""
-WAITED: Final = 0.3
-"""Below this share of what kept a rank, waiting did not: its transfers took longer."""
-HANDED_ON: Final = 0.25
-"""A link that hands on less than this share of the lag explains little of it: it is not sure."""
-ITS_OWN: Final = 0.25
-"""A sender less behind the other senders than this share of the wait sent when it was its turn."""
+MAX_LINKS: Final = 256
+"""Longest chain: lateness passes through a pipeline once per stage in each direction."""
+MIN_WAITED_SHARE: Final = 0.3
+"""A rank that waited for others for less than this share of its delay had slow transfers."""
+MIN_INHERITED_SHARE: Final = 0.25
+"""A link with less than this share of the first lag explains little of it: confidence LOW."""
+MIN_SENDER_EXCESS: Final = 0.25
+"""A sender less late than this share of the wait, against the other senders, sent in turn."""
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """A late rank, where it was late, and why.
-
-    ``number`` is the position of the matched group in the arrivals, -1 for a transfer between two
-    ranks, of which ``row`` is the call of ``label``; else ``row`` is the instance with most
-    waiting of the ``count`` that it stands for. ``lag_ns`` is what the rank before it in the
-    chain waited for it beyond its peers; for the first, the lag. ``share`` is the part of its
-    lateness that ``cause`` explains.
-    """
-
-    label: str
-    number: int
-    row: int
-    kind: int
-    group: int
-    count: int
-    lag_ns: int
-    cause: str
-    share: float
-    confidence: int
-    found: Verdicts | None = None  # what the cause was told from
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """A cause that ends a chain, and how sure it can be at most."""
+class _ChainEnd:
+    """A cause that ends a chain, and the upper bound of its confidence."""
 
     cause: str
     limit: int
 
 
-_Step: TypeAlias = tuple[tuple[str, ...], Link] | _End
-"""The next link and the ranks that it is told from, or the end."""
-_CUT_OFF: Final = _End(UNKNOWN, LOW)
+_Step: TypeAlias = tuple[tuple[str, ...], Link] | _ChainEnd
+"""The next link with the ranks whose comparison gives its cause, or the end."""
+_TOO_LONG: Final = _ChainEnd(UNKNOWN, LOW)
 
 
 def chain_of(causes: Causes, number: int, row: int) -> tuple[Link, ...]:
-    """From one instance (of a matched group, eligible) to the root: the last link's cause.
+    """Return the blame chain of an eligible instance ``row`` of the matched group ``number``.
 
-    The first link is the last rank of the instance itself; its lag is that of the instance.
+    The first link is the last rank of the instance, with the lag of the instance; the cause of
+    the last link is the root cause.
     """
     return chains_of(causes, [(number, row)])[0]
 
 
 def chains_of(causes: Causes, starts: Sequence[tuple[int, int]]) -> list[tuple[Link, ...]]:
-    """The same from several instances, whose causes are told together step by step."""
+    """Return the chains of several instances (number, row), followed in step with joint passes."""
     new = {start: _links(causes, *start) for start in starts if start not in causes.chains}
-    causes.chains.update(zip(new, walk_together(causes, list(new.values())), strict=True))
+    causes.chains.update(zip(new, run_searches(causes, list(new.values())), strict=True))
     return [causes.chains[start] for start in starts]
 
 
-def _links(causes: Causes, number: int, row: int) -> Walk[tuple[Link, ...]]:
+def _links(causes: Causes, number: int, row: int) -> Search[tuple[Link, ...]]:
     arrived = causes.arrivals.groups[number]
-    found = yield causes.question(number, np.array([row]))
+    found = yield causes.request(number, np.array([row]))
     late = int(found.targets.late[0])
     first = _link(
         found,
@@ -107,11 +87,11 @@ def _links(causes: Causes, number: int, row: int) -> Walk[tuple[Link, ...]]:
     labels = arrived.labels
     seen = {(first.label, number)}
     while links[-1].cause == OTHER_COLLECTIVE:
-        if len(links) < LONGEST:
+        if len(links) < MAX_LINKS:
             step = yield from _follow(causes, labels, links[-1])
         else:
-            step = _CUT_OFF
-        if isinstance(step, _End):
+            step = _TOO_LONG
+        if isinstance(step, _ChainEnd):
             sure = min(links[-1].confidence, step.limit)
             links[-1] = replace(links[-1], cause=step.cause, confidence=sure)
             break
@@ -120,16 +100,16 @@ def _links(causes: Causes, number: int, row: int) -> Walk[tuple[Link, ...]]:
             links[-1] = replace(links[-1], cause=UNKNOWN, confidence=LOW)
             break
         seen.add((link.label, link.number))
-        handed = min(link.lag_ns, links[-1].lag_ns)
-        sure = link.confidence if handed >= HANDED_ON * first.lag_ns else LOW
-        links.append(replace(link, lag_ns=handed, confidence=sure))
+        inherited = min(link.lag_ns, links[-1].lag_ns)
+        sure = link.confidence if inherited >= MIN_INHERITED_SHARE * first.lag_ns else LOW
+        links.append(replace(link, lag_ns=inherited, confidence=sure))
     return (*links[:-1], _root(first, links[-1]))
 
 
 def _root(first: Link, last: Link) -> Link:
-    """The end of a chain, its cause unknown where it hands on too little to be named.
+    """Return the end of a chain, its cause unknown where its share of the first lag is too small.
 
-    Of what it does not hand on nobody is known to be the root.
+    The root of the remaining lag is unknown.
     """
     share = last.lag_ns / max(first.lag_ns, 1)
     if last.cause == PIPELINE or may_name(share, 1 - share):
@@ -137,27 +117,27 @@ def _root(first: Link, last: Link) -> Link:
     return replace(last, cause=UNKNOWN, confidence=LOW)
 
 
-def _follow(causes: Causes, labels: tuple[str, ...], link: Link) -> Walk[_Step]:
-    """The link after this one, or the cause that ends the chain here."""
+def _follow(causes: Causes, labels: tuple[str, ...], link: Link) -> Search[_Step]:
+    """Return the link after this one, or the cause that ends the chain here."""
     waits = None if link.found is None else waits_of(causes, labels, link.found)
     if waits is None:
-        return _End(UNKNOWN, LOW)
-    if waits.waited_ns < WAITED * waits.more_ns:
-        if waits.waited_ns + waits.untold_ns >= WAITED * waits.more_ns:
-            return _End(UNKNOWN, LOW)
-        return _End(SLOW_TRANSFER, MEDIUM if waits.is_sure else LOW)
+        return _ChainEnd(UNKNOWN, LOW)
+    if waits.waited_ns < MIN_WAITED_SHARE * waits.excess_ns:
+        if waits.waited_ns + waits.unmatched_ns >= MIN_WAITED_SHARE * waits.excess_ns:
+            return _ChainEnd(UNKNOWN, LOW)
+        return _ChainEnd(SLOW_TRANSFER, MEDIUM if waits.is_sure else LOW)
     if waits.number >= 0:
-        return (yield from _to_last(causes, waits))
-    return (yield from _to_partner(causes, waits))
+        return (yield from _link_to_last(causes, waits))
+    return (yield from _link_to_partner(causes, waits))
 
 
-def _to_last(causes: Causes, waits: Waits) -> Walk[_Step]:
-    """To the rank that came last at the collectives that were waited in."""
+def _link_to_last(causes: Causes, waits: Waits) -> Search[_Step]:
+    """Return the link to the rank that arrived last at the collectives in which the rank waited."""
     arrived = causes.arrivals.groups[waits.number]
     rows = distinct_values(waits.rows[arrived.eligible[waits.rows]])
     if not len(rows):
-        return _End(UNKNOWN, LOW)
-    found = yield causes.question(waits.number, rows)
+        return _ChainEnd(UNKNOWN, LOW)
+    found = yield causes.request(waits.number, rows)
     worst = int(rows[arrived.lag_ns[rows].argmax()])
     link = _link(
         found,
@@ -166,42 +146,42 @@ def _to_last(causes: Causes, waits: Waits) -> Walk[_Step]:
         row=worst,
         kind=int(arrived.match.kind[worst]),
         group=arrived.match.group,
-        lag_ns=min(waits.waited_ns, waits.more_ns),
+        lag_ns=min(waits.waited_ns, waits.excess_ns),
         count=len(rows),
     )
     return arrived.labels, link
 
 
-def _to_partner(causes: Causes, waits: Waits) -> Walk[_Step]:
-    """To the other side of the transfers, beside those that did the same for the peers."""
+def _link_to_partner(causes: Causes, waits: Waits) -> Search[_Step]:
+    """Return the link to the other side of the transfers, compared with that of the peers."""
     calls = causes.inputs[waits.partner].calls
     row = int(waits.rows[waits.worst])
-    bare = Link(
+    in_turn = Link(
         label=waits.partner,
         number=MISSING,
         row=row,
         kind=int(calls.kind[row]),
         group=int(calls.group[row]),
         count=len(waits.rows),
-        lag_ns=min(waits.waited_ns, waits.more_ns),
+        lag_ns=min(waits.waited_ns, waits.excess_ns),
         cause=PIPELINE,
         share=1.0,
         confidence=LOW,
     )
-    beside = waits.beside
-    if beside is None:
-        return (waits.partner,), bare
-    labels, rows = beside
+    peer_partners = waits.peer_partners
+    if peer_partners is None:
+        return (waits.partner,), in_turn
+    labels, rows = peer_partners
     starts = [causes.inputs[label].calls.start_ns[rows[:, i]] for i, label in enumerate(labels)]
     times: I64 = np.stack(starts, axis=1)
     points = causes.points(labels)
     place = points.before(times)
-    found = yield Question(labels, Targets(times, np.zeros(len(times), np.int64), place))
-    verdict = together(found)
-    if not verdict.excess_ns > ITS_OWN * waits.waited_ns:  # NaN where nothing compares
-        return labels, bare
+    found = yield VerdictRequest(labels, Targets(times, np.zeros(len(times), np.int64), place))
+    verdict = combined(found)
+    if not verdict.excess_ns > MIN_SENDER_EXCESS * waits.waited_ns:  # NaN where nothing compares
+        return labels, in_turn
     link = replace(
-        bare,
+        in_turn,
         cause=verdict.cause,
         share=verdict.share,
         confidence=verdict.confidence,
@@ -221,7 +201,7 @@ def _link(
     lag_ns: int,
     count: int = 1,
 ) -> Link:
-    verdict = together(found)
+    verdict = combined(found)
     return Link(
         label=label,
         number=number,

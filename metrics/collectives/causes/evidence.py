@@ -1,4 +1,4 @@
-"""The numbers behind a cause: which kernels took longer, what the host was in, and how long."""
+"""Collect the evidence of a cause: time by part, longer kernels and host activity."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ccltui.parsers.array_types import I64
 
 MAX_KERNELS: Final = 5
 MAX_PEERS: Final = 16
-"""So many punctual peers stand for all of them where names are compared."""
-WORTH_TELLING: Final = 0.02
-"""Parts below this share of the lateness are left out."""
+"""Number of punctual peers whose kernel names are compared."""
+MIN_PART_SHARE: Final = 0.02
+"""Parts below this share of the lateness are omitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelDelta:
-    """Kernels of one name on the late rank, beside the median of its peers."""
+    """Kernels of one name on the late rank, compared with the median of its peers."""
 
     name: str
     more_ns: float
@@ -39,7 +39,7 @@ class KernelDelta:
 
 @dataclass(frozen=True, slots=True)
 class HostRange:
-    """What the host was in while the device idled: the name that filled most of it."""
+    """Host activity of one kind while the device idled: the name with most time."""
 
     cause: str
     name: str
@@ -48,12 +48,12 @@ class HostRange:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a late rank did since it last waited with its peers, beside them.
+    """Activity of a late rank since its last sync point with its peers, compared with theirs.
 
-    ``since`` is the collective it is counted from (matched group, instance), (-1, -1) for a
-    moment that only clocks tell, None where there is none. ``parts_ns`` holds what it spent more
-    on, largest first, less than nothing for less. ``elements_ratio`` is what it exchanged in
-    all-to-alls over what they did.
+    ``since`` is that sync point (matched group, instance): (-1, -1) for a time that is common by
+    clock offsets only, None where there is none. ``parts_ns`` is the excess time of each part,
+    largest first, negative where the late rank spent less. ``elements_ratio`` is the number of
+    elements of its all-to-alls over that of the peers.
     """
 
     since: tuple[int, int] | None
@@ -67,7 +67,7 @@ class Evidence:
 
 
 def evidence_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Evidence:
-    """Evidence of all targets of ``found`` (of one late rank) together."""
+    """Return the evidence of all targets of ``found``, which have one late rank."""
     start = found.segments.start
     known = np.flatnonzero(start.since >= 0)
     if not len(known):
@@ -96,9 +96,9 @@ def evidence_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Evi
 
 def _parts(parts_ns: Sequence[float], excess_ns: float) -> dict[str, float]:
     found = zip(PARTS, [float(part) for part in parts_ns], strict=True)
-    least = WORTH_TELLING * abs(excess_ns)
-    worth = [(name, ns) for name, ns in found if abs(ns) > least]
-    return dict(sorted(worth, key=lambda item: -item[1]))
+    least = MIN_PART_SHARE * abs(excess_ns)
+    large = [(name, ns) for name, ns in found if abs(ns) > least]
+    return dict(sorted(large, key=lambda item: -item[1]))
 
 
 def _kernels(
@@ -108,7 +108,7 @@ def _kernels(
     end: I64,
     members: Sequence[int],
 ) -> tuple[KernelDelta, ...]:
-    """Names that took the first member longest beyond the others, at most ``MAX_KERNELS``."""
+    """Return the names with most excess time on the first member, at most ``MAX_KERNELS``."""
     mine, *theirs = [_by_name(activities[i], begin[:, i], end[:, i]) for i in members]
     if not theirs:
         return ()
@@ -123,7 +123,7 @@ def _kernels(
 
 
 def _by_name(activity: Activity, begin: I64, end: I64) -> dict[int, tuple[int, int]]:
-    """Number and summed ns of the pieces of computation that begin in any [begin, end)."""
+    """Return count and total ns by name of the computation that begins in any [begin, end)."""
     start, dur, name = activity.work
     spans = union(begin, end)
     first, stop = np.searchsorted(start, spans.start_ns), np.searchsorted(start, spans.end_ns)
@@ -143,7 +143,7 @@ def _by_name(activity: Activity, begin: I64, end: I64) -> dict[int, tuple[int, i
 def _host(
     activity: Activity, parts: Mapping[str, float], begin: I64, end: I64
 ) -> tuple[HostRange, ...]:
-    """What the host was in for each kind of idle time that the rank has more of."""
+    """Return the host activity in the longest gap of each kind of excess idle time."""
     ranges = []
     spans = union(begin, end)
     for cause in IDLE:
@@ -169,7 +169,7 @@ _LEAD = re.compile(r"^(?:void |static |__global__ )+")
 
 
 def short_name(name: str) -> str:
-    """A kernel's name without its template arguments, parameters and namespaces."""
+    """Return a kernel name without template arguments, parameters and namespaces."""
     bare = _LEAD.sub("", name.replace("(anonymous namespace)::", ""))
     while _TEMPLATES.search(bare):
         bare = _TEMPLATES.sub("", bare)

@@ -1,8 +1,8 @@
-"""What the host was doing, in the words of a cause: waiting for data, saving, collecting.
+"""Classify the activity of the host by cause: data loading, checkpoint, garbage collection, ...
 
-A range counts by its name, the first rule that fits. Names are those that PyTorch, its data
-loader, its profiler and the CUDA and HIP runtimes write; ranges that only enclose others (steps,
-optimizers, whole functions) say nothing and are left out.
+A range is classified by its name, by the first rule that matches. Names are those that PyTorch,
+its data loader, its profiler and the CUDA and HIP runtimes write; ranges that only enclose others
+(steps, optimizers, whole functions) are no evidence and match no rule.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ccltui.parsers.columns import Events, Group, RankTrace
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Names that mean one cause, by the group of events in which they count."""
+    """Patterns of names that indicate one cause, by group of events."""
 
     cause: str
     patterns: Mapping[Group, re.Pattern[str]]
@@ -86,9 +86,9 @@ RULES: Final = (
     ),
 )
 HOST_BLOCKED: Final = "host_blocked"
-"""One operator or runtime call, long without anything beginning or ending on the host."""
+"""Inside one operator or runtime call while nothing begins or ends on the host for long."""
 HOST_WORK: Final = "host_work"
-"""Operators and runtime calls, one after another."""
+"""Operators and runtime calls in succession."""
 HOST_STALL: Final = "host_stall"
 """Nothing recorded on the host."""
 
@@ -97,8 +97,8 @@ _Chosen = Iterator[tuple[Events, I64 | slice]]
 
 HOST_CAUSES: Final = (*(rule.cause for rule in RULES), HOST_BLOCKED, HOST_WORK)
 
-STILL_NS: Final = 200_000
-"""A host that dispatches operators begins or ends something every few µs."""
+STANDSTILL_NS: Final = 200_000
+"""Shortest standstill: a host that dispatches operators begins or ends one every few µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class NamedRanges:
     name: I32
 
     def longest_in(self, start_ns: int, end_ns: int) -> tuple[int, int] | None:
-        """Name id and ns inside [start, end) of the name that fills most of it, if any does."""
+        """Return id and ns of the name with most time inside [start, end); None without any."""
         stop = int(np.searchsorted(self.start_ns, end_ns))
         inside = np.minimum(self.end_ns[:stop], end_ns) - np.maximum(self.start_ns[:stop], start_ns)
         found = np.flatnonzero(inside > 0)
@@ -124,7 +124,7 @@ class NamedRanges:
 
 
 class HostWork:
-    """What one rank's host did, by cause."""
+    """Activity of the host of one rank, by cause."""
 
     def __init__(self, trace: RankTrace) -> None:
         self.trace = trace
@@ -136,11 +136,11 @@ class HostWork:
 
     @cached_property
     def operations(self) -> NamedRanges:
-        """Operators and runtime calls."""
+        """Operators and runtime calls with names, sorted by start."""
         return _collected(_operations(self.trace))
 
-    def apart(self) -> dict[str, Intervals]:
-        """Disjoint time of each cause: what two claim belongs to the one that is named first."""
+    def disjoint(self) -> dict[str, Intervals]:
+        """Return disjoint time of each cause; time of two causes goes to the earlier rule."""
         taken, found = Intervals.empty(), {}
         for cause, ranges in self.named.items():
             mine = union(ranges.start_ns, ranges.end_ns)
@@ -150,19 +150,19 @@ class HostWork:
         for events, rows in _operations(self.trace):
             work = work | union(events.start_ns[rows], events.end_ns[rows])
         work = work - taken
-        still = self.standing_still
+        still = self.standstills
         return {**found, HOST_BLOCKED: work & still, HOST_WORK: work - still}
 
     @cached_property
-    def standing_still(self) -> Intervals:
-        """Where for long no operator or call begins or ends on any thread."""
+    def standstills(self) -> Intervals:
+        """Intervals of at least ``STANDSTILL_NS`` in which nothing begins or ends on any thread."""
         operations = list(_operations(self.trace))
         starts = [events.start_ns[rows] for events, rows in operations]
         ends = [events.end_ns[rows] for events, rows in operations]
-        return standstills(starts + ends, STILL_NS)
+        return standstills(starts + ends, STANDSTILL_NS)
 
     def name_of(self, cause: str, start_ns: int, end_ns: int) -> tuple[str, int] | None:
-        """What fills most of [start, end) of a cause, and its ns there; None where nothing does."""
+        """Return the name with most time of a cause inside [start, end), and that time in ns."""
         if cause == HOST_BLOCKED:
             return self._blocked_in(start_ns, end_ns)
         ranges = self.named.get(cause, self.operations)
@@ -170,7 +170,10 @@ class HostWork:
         return None if found is None else (self.trace.text(found[0]), found[1])
 
     def around(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
-        """The innermost user range or Python frame around a time without operators, if any."""
+        """Return the innermost Python frame or user range around [start, end), and its ns there.
+
+        For times without operators; None where there is no such range.
+        """
         for group in ("python", "annotations"):
             events = self.trace.group(group)
             stop = int(np.searchsorted(events.start_ns, start_ns, side="right"))
@@ -180,8 +183,8 @@ class HostWork:
         return None
 
     def _blocked_in(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
-        """The innermost operation around the longest standstill."""
-        still = self.standing_still.clip(start_ns, end_ns)
+        """Return the innermost operation around the longest standstill, and its length in ns."""
+        still = self.standstills.clip(start_ns, end_ns)
         if not len(still):
             return None
         longest = int((still.end_ns - still.start_ns).argmax())
@@ -194,7 +197,7 @@ class HostWork:
 
 
 def _rows_named(trace: RankTrace, names: Mapping[Group, list[int]], rule: _Rule) -> _Chosen:
-    """Rows of the events whose names a rule's patterns fit; ``names`` are those of each group."""
+    """Yield the events whose names match a rule; ``names`` are the name ids of each group."""
     for group, pattern in rule.patterns.items():
         fitting = [i for i in names[group] if pattern.search(trace.text(i))]
         if fitting:
@@ -210,7 +213,7 @@ def _operations(trace: RankTrace) -> _Chosen:
 
 
 def _collected(chosen: _Chosen) -> NamedRanges:
-    """Chosen rows of groups of events, together in order of start."""
+    """Join rows of several groups of events in order of start."""
     columns = [(one.start_ns[rows], one.dur_ns[rows], one.name[rows]) for one, rows in chosen]
     if not columns:
         none = np.empty(0, np.int64)

@@ -1,60 +1,43 @@
-"""Kernels by name over all ranks of a job: which a late rank ran more often."""
+"""Measure the time in kernels that a late rank ran more often than its peers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from ccltui.metrics.arrays.across import row_any, row_count
 from ccltui.metrics.arrays.distinct import distinct_values
-from ccltui.metrics.model.classify import distinct
-from ccltui.parsers.array_types import F64, I32, I64, Bool
-from ccltui.parsers.columns import MISSING, RankTrace
-
-if TYPE_CHECKING:
-    from ccltui.metrics.collectives.causes.activity import Activity
-
+from ccltui.metrics.collectives.causes.activity import Activity
+from ccltui.parsers.array_types import F64, I64, Bool
+from ccltui.parsers.columns import MISSING
 
 MAX_COMPARED: Final = 5000
-"""So many late arrivals are taken apart by kernel name; of the rest only sums are compared."""
+"""Number of late arrivals compared by kernel name; of further ones only sums are compared."""
 MAX_PEERS: Final = 4
 _MAX_CELLS: Final = 500_000
-"""So many counts, and so many kernels, are held at once."""
+"""Number of counts, and of kernels, that are in memory at once."""
 
 
-class KernelNames:
-    """Numbers for the names of kernels, the same on all ranks."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._ids: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def ids(self, trace: RankTrace, names: I32) -> I64:
-        """Numbers of a rank's names (ids into its strings)."""
-        table = np.full(len(trace.strings) + 1, MISSING, np.int64)
-        for local in distinct(names):
-            text = trace.text(local)
-            if text not in self._ids:
-                self._ids[text] = len(self.texts)
-                self.texts.append(text)
-            table[local] = self._ids[text]
-        return table[names]
-
-
-def beyond_number(
+def extra_kernel_time(
     activities: Sequence[Activity], begin_ns: I64, end_ns: I64, late: I64, punctual: Bool
 ) -> F64:
-    """Time in kernels beyond their number on the peers.
+    """Return the time in kernels that the late rank ran more often than its peers.
 
-    ``begin_ns`` and ``end_ns`` are int64 [t, m] on own clocks, ``late`` the member [t] that is
-    set against the median of its ``punctual`` peers [t, m]. Float64 ns [t]; NaN from
-    ``MAX_COMPARED`` on.
+    Of each name: max(count - median count of the peers, 0) times the mean duration on the late
+    rank. At most ``MAX_PEERS`` peers are compared.
+
+    Args:
+        activities: Activity of each of the m members.
+        begin_ns: int64 [t, m], each member's on its own clock.
+        end_ns: Likewise.
+        late: Late member of each target, int64 [t].
+        punctual: Mask of the peers of each target, bool [t, m].
+
+    Returns:
+        Float64 ns [t]; NaN without peers and from target ``MAX_COMPARED`` on.
     """
     count = len(late)
     extra = np.full(count, np.nan)
@@ -69,24 +52,24 @@ def beyond_number(
     each = max(_MAX_CELLS // (size * who.shape[1]), 1)
     for at in range(0, len(rows), each):
         here = rows[at : at + each]
-        extra[here] = _beyond(activities, who[at : at + each], first[here], stop[here], size)
+        extra[here] = _extra_time(activities, who[at : at + each], first[here], stop[here], size)
     return extra
 
 
-def _beyond(activities: Sequence[Activity], who: I64, first: I64, stop: I64, size: int) -> F64:
-    """Extra time by row; the first of the members ``who`` [t, w] beside the others (-1: nobody).
+def _extra_time(activities: Sequence[Activity], who: I64, first: I64, stop: I64, size: int) -> F64:
+    """Return the extra time by row of the first of the members ``who`` [t, w] (-1: none).
 
     ``first`` and ``stop`` are places in the work of each member [t, m]; names are below ``size``.
     """
     places = first, stop, size
-    mine, *theirs = (_tallied(activities, one, *places, timed=False) for one in who.T)
-    each_ns = _tallied(activities, who[:, 0], *places, timed=True) / np.maximum(mine, 1)
+    mine, *theirs = (_totals_by_name(activities, one, *places, timed=False) for one in who.T)
+    each_ns = _totals_by_name(activities, who[:, 0], *places, timed=True) / np.maximum(mine, 1)
     more = mine - _middle(np.stack(theirs, axis=1), who[:, 1:] >= 0)
     return np.asarray((np.maximum(more, 0) * each_ns).sum(axis=1))
 
 
 def _first_marked(marks: Bool, most: int) -> I64:
-    """The first so many marked columns of each row, int64 [t, most]; -1 after the last."""
+    """Return the first ``most`` marked columns of each row, int64 [t, most]; -1 after the last."""
     place = np.where(marks, np.cumsum(marks, axis=1) - 1, most)
     found = np.full((len(marks), most), MISSING, np.int64)
     rows, columns = np.nonzero(place < most)
@@ -94,12 +77,13 @@ def _first_marked(marks: Bool, most: int) -> I64:
     return found
 
 
-def _tallied(
+def _totals_by_name(
     activities: Sequence[Activity], who: I64, first: I64, stop: I64, size: int, *, timed: bool
 ) -> F64:
-    """How often each name ran, or for how many ns (``timed``), on one member a row; [t, name].
+    """Return how often, or for how many ns (``timed``), each name ran on one member; [t, name].
 
-    ``who`` [t] are members (-1: nobody), ``first`` and ``stop`` [t, m] places in their work.
+    ``who`` [t] is the member of each row (-1: none), ``first`` and ``stop`` [t, m] are places in
+    the work of the members.
     """
     found = np.zeros((len(who), size))
     for member in distinct_values(who[who >= 0]).tolist():
@@ -117,15 +101,15 @@ def _tallied(
 
 
 def _portions(length: I64) -> list[slice]:
-    """Consecutive segments that hold about as many kernels as are taken apart at once."""
+    """Split segments into consecutive portions of about ``_MAX_CELLS`` kernels."""
     portion = np.cumsum(length) // _MAX_CELLS
     edges = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(length)]
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
-def _middle(values: F64, there: Bool) -> F64:
-    """Median over those of [t, w, name] that are there [t, w], float64 [t, name]."""
-    ordered = np.sort(np.where(there[:, :, np.newaxis], values, np.inf), axis=1)
-    count = row_count(there)
+def _middle(values: F64, present: Bool) -> F64:
+    """Median over the present members (mask [t, w]) of [t, w, name], float64 [t, name]."""
+    ordered = np.sort(np.where(present[:, :, np.newaxis], values, np.inf), axis=1)
+    count = row_count(present)
     line = np.arange(len(values))
     return np.asarray((ordered[line, (count - 1) // 2] + ordered[line, count // 2]) / 2)

@@ -1,4 +1,4 @@
-"""From a call of one rank to what it is a part of: its matched collective, or its transfer."""
+"""Map each call of a rank to its matched collective or to the other side of its transfer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ccltui.parsers.columns import MISSING
 
 @dataclass(frozen=True, slots=True)
 class Partners:
-    """For every call of a rank, int64 arrays; -1 where there is none.
+    """Matched collective or transfer of every call of a rank; int64 arrays, -1 for none.
 
     ``number`` and ``instance`` are the matched group and its row; ``other`` and ``other_row`` the
-    input on the other side of a transfer and its call. ``wait_ns`` is how long the call waited
-    for the last member, or for the other side.
+    input on the other side of a transfer and the call there. ``wait_ns`` is how long the call
+    waited for the last member, or for the other side: 0 where there is neither.
     """
 
     number: I64
@@ -34,8 +34,8 @@ class Partners:
 def partners_of(
     inputs: Sequence[MatchInput], groups: Sequence[GroupArrivals], pairs: Pairs
 ) -> Mapping[str, Partners]:
-    """The partners of all calls of all ranks, by label."""
-    found = {item.label: _nobody(len(item.calls)) for item in inputs}
+    """Return the partners of all calls of all ranks, by label."""
+    found = {item.label: _no_partners(len(item.calls)) for item in inputs}
     for number, group in enumerate(groups):
         usable = np.flatnonzero(group.match.usable)
         for member, label in enumerate(group.labels):
@@ -59,7 +59,7 @@ def partners_of(
     return found
 
 
-def _nobody(count: int) -> Partners:
+def _no_partners(count: int) -> Partners:
     number, instance, other, other_row = np.full((4, count), MISSING, np.int64)
     return Partners(number, instance, other, other_row, np.zeros(count, np.int64))
 

@@ -1,8 +1,9 @@
-"""Whom waiting is blamed on, and when that is nobody: one rule for all that names a rank.
+"""Choose the rank to blame for waiting, or none where the cause of most of it is unknown.
 
-Where the file of the rank that kept the others is missing, what is left to explain is what the
-others did to each other: little, well explained, and not what the job waited for. A rank with a
-small part of the waiting is therefore not named while the cause of most of it is unknown.
+All metrics that name a rank use this rule. Where the file of the culprit is missing, only the
+small differences between the other ranks can be explained, and these are not what the job waited
+for. A rank with a small part of the waiting is therefore not named while the cause of most of it
+is unknown.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_text import duration
-from ccltui.metrics.collectives.causes.chain import PIPELINE, Link
-from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, may_name, usual_confidence
+from ccltui.metrics.collectives.causes.chain import PIPELINE
+from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, majority_confidence, may_name
 
-NOBODYS: Final = (PIPELINE, UNKNOWN)
-"""Causes for which no rank is to blame: the turn in the pipeline, and the unknown."""
+BLAMELESS_CAUSES: Final = (PIPELINE, UNKNOWN)
+"""Causes that blame no rank: the order of the pipeline, and unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A rank and a cause at the end of chains, and the waiting behind them."""
+    """A rank and a cause at the end of ``count`` chains, and the waiting that they explain."""
 
     label: str
     cause: str
@@ -32,9 +34,9 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """All roots, those behind most waiting first; ``named`` is the one to blame, None for unknown.
+    """All roots, most waiting first; ``named`` is the one to blame, None for unknown.
 
-    ``why_unknown`` is a sentence with the figures where there are roots, and none is named.
+    ``why_unknown`` is a sentence with the figures where there are roots and none is named.
     """
 
     every: tuple[Root, ...]
@@ -43,19 +45,19 @@ class Roots:
 
     @property
     def wait_ns(self) -> int:
-        """Waiting behind all of them."""
+        """Waiting of all roots, ns."""
         return sum(root.wait_ns for root in self.every)
 
     @property
     def unknown_ns(self) -> int:
-        """The part of it whose root is unknown."""
+        """Waiting with an unknown root, ns."""
         return sum(root.wait_ns for root in self.every if root.cause == UNKNOWN)
 
 
 def roots_of(chains: Sequence[tuple[Link, ...]], waits: Sequence[int]) -> Roots:
-    """What chains end at, and which of it is named; ``waits`` is the waiting behind each, in ns.
+    """Return the roots of chains; ``waits`` is the waiting that each chain explains, in ns.
 
-    Each root is as sure as more than half of the waiting behind it.
+    The confidence of a root is the highest level that more than half of its waiting reaches.
     """
     found: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
     for chain, wait in zip(chains, waits, strict=True):
@@ -64,21 +66,21 @@ def roots_of(chains: Sequence[tuple[Link, ...]], waits: Sequence[int]) -> Roots:
         behind.append(wait)
         sure.append(root.confidence)
     ordered = sorted(found, key=lambda key: (-sum(found[key][0]), key))
-    return judged(
+    return choose_root(
         [
-            Root(*key, len(found[key][0]), sum(found[key][0]), usual_confidence(*found[key]))
+            Root(*key, len(found[key][0]), sum(found[key][0]), majority_confidence(*found[key]))
             for key in ordered
         ]
     )
 
 
-def judged(every: Sequence[Root]) -> Roots:
-    """Roots in their order with the one that is named.
+def choose_root(every: Sequence[Root]) -> Roots:
+    """Return ordered roots together with the one that is named.
 
-    That is the first that a rank is to blame for, else the first that the pipeline is.
+    That is the first root that blames a rank, else the first one of the pipeline.
     """
     roots = Roots(tuple(every), None, None)
-    blamed = [root for root in every if root.cause not in NOBODYS]
+    blamed = [root for root in every if root.cause not in BLAMELESS_CAUSES]
     ordered = [root for root in every if root.cause != UNKNOWN]
     first = next(iter([*blamed, *ordered]), None)
     if not roots.wait_ns:
@@ -95,7 +97,7 @@ def judged(every: Sequence[Root]) -> Roots:
 def why_unknown(
     what: str, whole_ns: int, unknown_ns: int, candidate: tuple[str, str, int] | None
 ) -> str:
-    """Why nobody is named, with the figures; the candidate is a rank, its cause and its part."""
+    """Return a sentence on why no rank is named; the candidate is (rank, cause, its ns)."""
     part = f"the cause of {duration(unknown_ns)} of {duration(whole_ns)} of {what}"
     text = f"unknown: {part} ({unknown_ns / whole_ns:.1%}) is not known"
     if candidate is None:

@@ -1,9 +1,12 @@
-"""What a late rank spent its time on since ranks last waited for each other, beside its peers.
+"""Compare the time of a late rank with that of its peers since their last sync point.
 
-From one arrival to the next each rank's time is split exactly. Lateness at the end is lateness
-at the start plus what the splits differ by, whatever the clocks do: only times of one rank are
-ever subtracted. Where ranks did not stop for a collective (it was hidden behind computation), the
-lateness they had there is still with them; the start is then moved back to where it was not.
+The time of each rank from one arrival to the next is split exactly into parts, so that
+
+    lateness at the end = lateness at the start + sum of the differences of the parts
+
+independent of the clocks: only times of one rank are ever subtracted. Where ranks did not stop for
+a collective (it was hidden behind computation), they carry their lateness past it; the start is
+then moved back to a collective at which they had none.
 """
 
 from __future__ import annotations
@@ -17,16 +20,16 @@ import numpy.typing as npt
 
 from ccltui.metrics.arrays.across import row_all, row_min
 from ccltui.metrics.collectives.causes.activity import Activity
-from ccltui.metrics.collectives.causes.kernel_counts import beyond_number
+from ccltui.metrics.collectives.causes.kernel_counts import extra_kernel_time
 from ccltui.metrics.collectives.causes.time_splits import (
     COMPUTE,
     PARTS,
-    Beside,
+    PeerComparison,
     by_member,
-    computing,
+    compute_time,
     hidden_ns,
+    own_comm_and_compute,
     split,
-    stopped_and_computed,
     triggers_of,
 )
 from ccltui.metrics.collectives.lateness.sync_points import SyncPoints
@@ -34,11 +37,11 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64, Bool
 
 MAX_BACK: Final = 64
-"""So many collectives without a stop are looked through."""
+"""Number of collectives that a start is moved back at most."""
 CARRIED: Final = 0.1
-"""Share of the lateness that may have been there at the start."""
+"""Share of the lateness that may have existed at the start."""
 PUNCTUAL: Final = 0.5
-"""A peer less late than this share of the latest is one to compare with."""
+"""A peer less late than this share of the late rank's lateness is compared with."""
 
 _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 
@@ -59,23 +62,23 @@ class Targets:
 
     @classmethod
     def joined(cls, parts: Sequence[Targets]) -> Targets:
-        """Those of several, one after the other, of the same members."""
+        """Concatenate targets of the same members."""
         columns = ((one.time_ns, one.late, one.place) for one in parts)
         return cls(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     def take(self, rows: I64) -> Targets:
-        """Some of them."""
+        """Select some of them by index."""
         return Targets(self.time_ns[rows], self.late[rows], self.place[rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the time of each target is counted from, and how late its ranks were.
+    """Time from which each target is compared, and how late its ranks were then.
 
     ``since`` is the place of a sync point, -1 where there is none. ``punctual`` [t, m] marks the
-    peers to compare with. ``excess_ns`` is how much later than their median the late rank came,
-    ``carried_ns`` the part of it that was there at the start. ``triggers`` [t, m] is the kind of
-    group right behind whose collective each rank began.
+    peers to compare with. ``excess_ns`` is how much later than their median the late rank
+    arrived, ``carried_ns`` the part of it that existed at the start. ``triggers`` [t, m] is the
+    kind of group whose collective ended right before each rank arrived.
     """
 
     since: I64
@@ -85,18 +88,19 @@ class Start:
     triggers: npt.NDArray[np.str_]
 
     def take(self, rows: I64) -> Start:
-        """Some of them."""
+        """Select some of them by index."""
         return Start(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """What the late rank of each target did more than the median of its punctual peers.
+    """Excess of the late rank of each target over the median of its punctual peers.
 
-    ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` is its own computation, beside
-    that of the peers; ``extra_kernels_ns`` the time in kernels that they ran less often, NaN where
-    names were not compared. ``elements_ratio`` is what it exchanged in all-to-alls over what they
-    did, NaN without any. ``by_clocks`` marks those counted from a moment that only the clocks tell.
+    ``parts_ns`` is float64 [t, part] over ``PARTS``. ``compute_ns`` is the computation of the late
+    rank, ``peer_compute_ns`` that of the peers; ``extra_kernels_ns`` the time in kernels that the
+    peers ran less often, NaN where names were not compared. ``elements_ratio`` is the number of
+    elements of its all-to-alls over that of the peers, NaN without any. ``by_clocks`` marks those
+    whose start is a time that is common by clock offsets only.
     """
 
     start: Start
@@ -108,12 +112,12 @@ class Segments:
     by_clocks: Bool
 
     def take(self, rows: I64) -> Segments:
-        """Some targets."""
+        """Select some targets by index."""
         others = (getattr(self, field.name)[rows] for field in fields(self)[1:])
         return Segments(self.start.take(rows), *others)
 
     def summed(self, rows: Bool) -> Segments:
-        """Some targets (mask) as one: what was spent on all of them."""
+        """Return the sum of some targets (mask) as a single target."""
         start = Start(
             self.start.since[rows][:1],
             np.asarray(self.start.punctual[rows].any(axis=0, keepdims=True)),
@@ -122,11 +126,11 @@ class Segments:
             self.start.triggers[rows][:1],
         )
         weight = self.peer_compute_ns[rows]
-        told = ~np.isnan(self.elements_ratio[rows])
+        known = ~np.isnan(self.elements_ratio[rows])
         ratio = np.nan
-        if told.any():
-            heavy = np.maximum(weight[told], 1)
-            ratio = float(np.average(self.elements_ratio[rows][told], weights=heavy))
+        if known.any():
+            heavy = np.maximum(weight[known], 1)
+            ratio = float(np.average(self.elements_ratio[rows][known], weights=heavy))
         return Segments(
             start,
             self.parts_ns[rows].sum(axis=0, keepdims=True),
@@ -139,7 +143,7 @@ class Segments:
 
 
 def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Segments:
-    """Split the time before each target; ``activities`` are those of ``points.labels``."""
+    """Split the time before each target and compare it; ``activities`` are by ``points.labels``."""
     start = find_start(points, targets, activities)
     count = len(targets)
     parts = np.zeros((count, len(PARTS)))
@@ -148,22 +152,28 @@ def explain(points: SyncPoints, targets: Targets, activities: Sequence[Activity]
     known = np.flatnonzero(start.since >= 0)
     if len(known):
         begin, end = points.arrival_ns[start.since[known]], targets.time_ns[known]
-        beside = Beside(targets.late[known], start.punctual[known])
+        comparison = PeerComparison(targets.late[known], start.punctual[known])
         measured = split(begin, end, activities, points.groups, start.triggers[known])
         for index, name in enumerate(PARTS):
-            parts[known, index] = beside.more(measured[name])
-        every = by_member(activities, begin, end, computing)
-        parts[known, PARTS.index(COMPUTE)] -= hidden_ns(beside, measured[COMPUTE], every)
-        mine[known], theirs[known] = beside.both(every)
-        extra[known] = beyond_number(activities, begin, end, beside.late, beside.punctual)
-        exchanged, usual = beside.both(by_member(activities, begin, end, _exchanged))
+            parts[known, index] = comparison.excess(measured[name])
+        every = by_member(activities, begin, end, compute_time)
+        parts[known, PARTS.index(COMPUTE)] -= hidden_ns(comparison, measured[COMPUTE], every)
+        mine[known], theirs[known] = comparison.late_and_peers(every)
+        extra[known] = extra_kernel_time(
+            activities, begin, end, comparison.late, comparison.punctual
+        )
+        exchanged, usual = comparison.late_and_peers(by_member(activities, begin, end, _exchanged))
         ratio[known] = np.where(usual > 0, exchanged / np.maximum(usual, 1), np.nan)
     by_clocks = (start.since >= 0) & (np.append(points.number, 0)[start.since] < 0)
     return Segments(start, parts, mine, theirs, extra, ratio, by_clocks)
 
 
 def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activity]) -> Start:
-    """The latest sync point from which nearly all of a target's lateness comes."""
+    """Return the latest sync point since which nearly all of the lateness of a target arose.
+
+    If more than the share ``CARRIED`` of it existed at each of the last ``MAX_BACK`` points, that
+    with the least.
+    """
     count, size = targets.time_ns.shape
     since = np.full(count, -1, np.int64)
     punctual = np.zeros((count, size), np.bool_)
@@ -175,14 +185,15 @@ def find_start(points: SyncPoints, targets: Targets, activities: Sequence[Activi
         if not len(left):
             break
         place = targets.place[left] - back
-        peers, found, brought = _lateness(
+        peers, found, carried_ns = _lateness(
             points, targets.take(left), activities, place, triggers[left]
         )
-        better = np.maximum(brought, 0) < carried[left]  # never of NaN: not reached by all
+        # False for NaN: not all ranks reached the point
+        better = np.maximum(carried_ns, 0) < carried[left]
         rows = left[better]
         since[rows], punctual[rows] = place[better], peers[better]
-        excess[rows], carried[rows] = found[better], brought[better]
-        left = left[~(brought <= CARRIED * np.abs(found))]
+        excess[rows], carried[rows] = found[better], carried_ns[better]
+        left = left[~(carried_ns <= CARRIED * np.abs(found))]
     carried[since < 0] = 0.0
     return Start(since, punctual, excess, carried, triggers)
 
@@ -194,23 +205,23 @@ def _lateness(
     place: I64,
     triggers: npt.NDArray[np.str_],
 ) -> tuple[Bool, F64, F64]:
-    """Punctual peers, excess and what of it was brought along, counted from some points."""
+    """Return punctual peers, excess and the carried part of it, counted from sync points."""
     begin = points.arrival_ns[place]
     late = points.late_ns[place] + (targets.time_ns - begin)
     late = late - row_min(late)[:, np.newaxis]
     latest = late[np.arange(len(targets)), targets.late]
     peers = late < PUNCTUAL * latest[:, np.newaxis]
-    beside = Beside(targets.late, peers)
+    comparison = PeerComparison(targets.late, peers)
     times = targets.time_ns
-    stopped, computed = stopped_and_computed(begin, times, activities, points.groups, triggers)
-    brought = beside.more(points.late_ns[place] + stopped)
-    brought += hidden_ns(beside, computed, by_member(activities, begin, times, computing))
+    stopped, computed = own_comm_and_compute(begin, times, activities, points.groups, triggers)
+    carried_ns = comparison.excess(points.late_ns[place] + stopped)
+    carried_ns += hidden_ns(comparison, computed, by_member(activities, begin, times, compute_time))
     reached = row_all(begin < targets.time_ns)
-    return peers, beside.more(late), np.where(reached, brought, np.nan)
+    return peers, comparison.excess(late), np.where(reached, carried_ns, np.nan)
 
 
 def _exchanged(one: Activity, begin: I64, end: I64) -> I64:
-    """Elements of the all-to-alls that begin in [begin, end)."""
+    """Return the elements of the all-to-alls that begin in [begin, end)."""
     rows = np.flatnonzero(one.calls.kind == _ALL_TO_ALL)
     elements = np.maximum(one.calls.in_elems[rows], one.calls.out_elems[rows])
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.maximum(elements, 0))))

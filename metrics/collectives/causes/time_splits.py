@@ -1,4 +1,4 @@
-"""The time of ranks split by what it went into, and a late rank set beside its peers.
+"""Split the time of ranks into parts and compare a late rank with its peers.
 
 Only times of one rank are ever subtracted.
 """
@@ -24,24 +24,27 @@ OTHER_COLLECTIVE: Final = "previous_collective"
 COPIES: Final = "copies"
 IDLE: Final = (*HOST_CAUSES, HOST_STALL)
 PARTS: Final = (COMPUTE, OTHER_COLLECTIVE, COPIES, *IDLE)
-"""Into what the time between two arrivals is split; waiting for one's own peers is no part."""
+"""Parts of the time between two arrivals, without waiting for the compared peers themselves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """The late rank beside the median of its punctual peers, for values [t, m]."""
+class PeerComparison:
+    """Comparison of the late rank with the median of its punctual peers, for values [t, m].
+
+    ``late`` [t] is the late member, ``punctual`` [t, m] the mask of the peers.
+    """
 
     late: I64
     punctual: Bool
 
-    def both(self, values: I64 | F64) -> tuple[F64, F64]:
+    def late_and_peers(self, values: I64 | F64) -> tuple[F64, F64]:
         """Value of the late rank, and the median of its peers; float64 [t]."""
         mine = np.asarray(values[np.arange(len(self.late)), self.late], np.float64)
         return mine, _median(np.asarray(values, np.float64), self.punctual)
 
-    def more(self, values: I64 | F64) -> F64:
-        """By how much the late rank's is larger."""
-        mine, theirs = self.both(values)
+    def excess(self, values: I64 | F64) -> F64:
+        """Value of the late rank minus the median of its peers, float64 [t]."""
+        mine, theirs = self.late_and_peers(values)
         return mine - theirs
 
 
@@ -52,53 +55,65 @@ def split(
     groups: frozenset[int],
     triggers: npt.NDArray[np.str_],
 ) -> dict[str, I64]:
-    """Time of each of ``PARTS`` in [begin, end), int64 ns [t, m] like all that is given."""
+    """Return the time of each of ``PARTS`` in [begin, end), int64 ns [t, m].
+
+    ``begin_ns``, ``end_ns`` and ``triggers`` are [t, m], the times on the clock of each member.
+    """
     found = {name: np.zeros(begin_ns.shape, np.int64) for name in PARTS}
     for i, one in enumerate(activities):
         begin, end = begin_ns[:, i], end_ns[:, i]
         for trigger in distinct_values(triggers[:, i]).tolist():
             rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
             found[COMPUTE][rows, i] = _measure(layers.compute, begin[rows], end[rows])
-            found[OTHER_COLLECTIVE][rows, i] = _measure(layers.kept, begin[rows], end[rows])
+            found[OTHER_COLLECTIVE][rows, i] = _measure(layers.other_comm, begin[rows], end[rows])
         found[COPIES][:, i] = _measure(one.copies, begin, end)
         for name in IDLE:
             found[name][:, i] = _measure(one.idle[name], begin, end)
     return found
 
 
-def stopped_and_computed(
+def own_comm_and_compute(
     begin_ns: I64,
     end_ns: I64,
     activities: Sequence[Activity],
     groups: frozenset[int],
     triggers: npt.NDArray[np.str_],
 ) -> tuple[I64, I64]:
-    """Time in which each rank stopped for collectives of ``groups``, and computed apart."""
+    """Return exposed time in collectives of ``groups`` and computation, each int64 ns [t, m]."""
     stopped, computed = np.zeros((2, *begin_ns.shape), np.int64)
     for i, one in enumerate(activities):
         for trigger in distinct_values(triggers[:, i]).tolist():
             rows, layers = triggers[:, i] == trigger, one.layers(groups, trigger)
             begin, end = begin_ns[rows, i], end_ns[rows, i]
-            stopped[rows, i] = _measure(layers.stopped, begin, end)
+            stopped[rows, i] = _measure(layers.own_comm, begin, end)
             computed[rows, i] = _measure(layers.compute, begin, end)
     return stopped, computed
 
 
-def hidden_ns(beside: Beside, computed: I64, every: I64) -> F64:
-    """How much of what a rank computed more its peers computed too, but beside a collective."""
-    return np.maximum(beside.more(computed) - np.maximum(beside.more(every), 0), 0)
+def hidden_ns(comparison: PeerComparison, computed: I64, every: I64) -> F64:
+    """Return the excess computation that the peers did too, hidden behind a collective.
+
+    Args:
+        comparison: The late rank and its peers.
+        computed: Computation outside awaited collectives, ns [t, m].
+        every: All computation, ns [t, m].
+
+    Returns:
+        Float64 ns [t].
+    """
+    return np.maximum(comparison.excess(computed) - np.maximum(comparison.excess(every), 0), 0)
 
 
 def triggers_of(
     activities: Sequence[Activity], times_ns: I64, groups: frozenset[int]
 ) -> npt.NDArray[np.str_]:
-    """Behind what kind of collective each rank began each target, [t, m]."""
+    """Return the kind of group whose collective ended right before each time, [t, m]."""
     columns = [one.triggers(times_ns[:, i], groups) for i, one in enumerate(activities)]
     return np.stack(columns, axis=1)
 
 
-def computing(one: Activity, begin: I64, end: I64) -> I64:
-    """Time in computation, whatever runs beside it."""
+def compute_time(one: Activity, begin: I64, end: I64) -> I64:
+    """Return all time in computation between begin and end, ns."""
     return _measure(one.compute, begin, end)
 
 
@@ -108,7 +123,7 @@ def by_member(
     end: I64,
     measure: Callable[[Activity, I64, I64], I64],
 ) -> I64:
-    """What is measured of each rank between moments [t, m], int64 like them."""
+    """Apply ``measure`` to each rank between times [t, m]; int64 [t, m]."""
     columns = [measure(one, begin[:, i], end[:, i]) for i, one in enumerate(activities)]
     return np.stack(columns, axis=1)
 

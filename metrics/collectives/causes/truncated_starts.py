@@ -1,7 +1,7 @@
-"""Collectives with which a recording begins: what made ranks late for them lies before it.
+"""Find the collectives before which the recording has no common point of their ranks.
 
-Profilers do not start at once on all ranks. Before the first collective of some ranks nothing is
-recorded that they waited for together, so that their lateness there has no cause to be seen.
+Profilers do not start at once on all ranks. Before the first collective of some ranks no other
+collective that they all waited for is recorded, and neither is the cause of their lateness.
 """
 
 from __future__ import annotations
@@ -18,23 +18,27 @@ from ccltui.metrics.collectives.matching.match import gather
 from ccltui.parsers.array_types import I64, Bool
 
 
-def beginnings(causes: Causes) -> tuple[Bool, ...]:
-    """Of each instance of every matched group, whether its ranks are not seen to meet before.
+def starts_recording(causes: Causes) -> tuple[Bool, ...]:
+    """Mark the instances before which no common point of their ranks is recorded.
 
-    One mask a group, bool [n], as of ``causes.arrivals.groups``; False where a call is missing on
-    a rank. Of these instances, `Causes.verdicts` know no moment from which to count.
+    For these, `Causes.verdicts` has no time to count from.
+
+    Returns:
+        One mask per group of ``causes.arrivals.groups``, bool [n]; False where a call is missing
+        on a rank.
     """
     holding: defaultdict[str, list[GroupArrivals]] = defaultdict(list)
     for group in causes.arrivals.groups:
         for label in group.labels:
             holding[label].append(group)
     return tuple(
-        _begins(causes, group, holding[group.labels[0]]) for group in causes.arrivals.groups
+        _starts_recording(causes, group, holding[group.labels[0]])
+        for group in causes.arrivals.groups
     )
 
 
-def _begins(causes: Causes, group: GroupArrivals, near: Sequence[GroupArrivals]) -> Bool:
-    """``near`` are the groups that hold its first rank."""
+def _starts_recording(causes: Causes, group: GroupArrivals, near: Sequence[GroupArrivals]) -> Bool:
+    """Return the mask of one group; ``near`` are the groups with its first rank."""
     labels = set(group.labels)
     found = np.zeros(len(group.eligible), np.bool_)
     moments = [
@@ -42,9 +46,9 @@ def _begins(causes: Causes, group: GroupArrivals, near: Sequence[GroupArrivals])
         for one in near
         if labels <= set(one.labels) and (moment := _first(causes, one, group.labels)) is not None
     ]
-    together = causes.together(group.labels)
-    if together is not None:
-        moments.insert(0, np.array(together, np.int64))
+    common = causes.common_start(group.labels)
+    if common is not None:
+        moments.insert(0, np.array(common, np.int64))
     if not moments:
         return found
     usable = group.match.usable
@@ -55,7 +59,7 @@ def _begins(causes: Causes, group: GroupArrivals, near: Sequence[GroupArrivals])
 
 
 def _first(causes: Causes, group: GroupArrivals, labels: Sequence[str]) -> I64 | None:
-    """When some of its ranks joined the first of its collectives that all wait for."""
+    """Return when ``labels`` joined the first eligible collective of a group; None without one."""
     rows = group.match.rows[group.eligible]
     if not len(rows):
         return None

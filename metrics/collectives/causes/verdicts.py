@@ -1,7 +1,11 @@
-"""Verdicts on late ranks: one word each, the share it explains, and how sure that is.
+"""Choose the cause of each late arrival, the share it explains and its confidence.
 
-The largest of the things that the late rank spent more time on than its peers is the cause where
-it makes up at least half of the lateness; else the cause is unknown.
+    cause = the part with the largest excess over the peers, if excess >= NAMED_SHARE * lateness
+    share = excess of that part / lateness
+
+Else the cause is unknown. The confidence is HIGH from ``HIGH_SHARE`` on and MEDIUM below; at most
+MEDIUM for causes that only locate the loss in time, LOW for these with fewer than two peers and
+where the start is common by clock offsets only, and never above that of the match.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ CAUSES: Final = (
     COMPUTE,  # its kernels take longer
     MORE_KERNELS,  # it runs more of them
     UNEQUAL_WORK,  # it was given more: larger messages, or other work than its peers
-    OTHER_COLLECTIVE,  # a collective of another group kept it
+    OTHER_COLLECTIVE,  # a collective of another group delayed it
     COPIES,
     *IDLE,  # the device idled while the host did this
     HOST_LATE,  # the same, of which no kind makes up half
@@ -65,22 +69,22 @@ OWN_WORK: Final = [
     CAUSES.index(name)
     for name in (COMPUTE, MORE_KERNELS, UNEQUAL_WORK, COPIES, "host_work", "host_stall", HOST_LATE)
 ]
-"""What ranks of different stages of a pipeline spend different times on anyway."""
+"""Causes in own work, which differs between pipeline stages without any fault."""
 
 _VAGUE: Final = np.array(
     [name in (EARLIER_LAG, HOST_LATE, "host_stall", "host_work") for name in CAUSES]
 )
-"""By cause, whether it says when the time was lost rather than to what."""
+"""By cause, whether it locates the lost time without explaining it."""
 
 NAMED_SHARE: Final = 0.5
-"""A cause explains at least this share of the lateness."""
-SURE_SHARE: Final = 0.8
-"""From this share on a verdict is as sure as the match it rests on."""
-BYSTANDER: Final = 0.2
-"""A rank with less than this share of the waiting is named only where most has a known cause."""
-MOST: Final = 0.5
+"""Least share of the lateness that a cause explains."""
+HIGH_SHARE: Final = 0.8
+"""From this share on the confidence of a verdict is that of its match."""
+MIN_ROOT_SHARE: Final = 0.2
+"""A rank with less of the waiting is named only where most of the waiting has a known cause."""
+MAX_UNKNOWN_SHARE: Final = 0.5
 MORE_WORK: Final = 1.02
-"""Elements over those of the peers from which on messages count as unequal."""
+"""Ratio of elements to those of the peers from which on messages count as unequal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,9 @@ class Verdicts:
     """Causes of n late arrivals.
 
     ``cause`` indexes ``CAUSES``; ``share`` is the part of the lateness it explains, 0 where
-    unknown; ``confidence`` LOW, MEDIUM or HIGH. ``alike`` marks those that a rank of the same
-    stage of the pipeline came before: the others are late against other work, as their turn may
-    have it. The rest is as in `Segments`.
+    unknown; ``confidence`` LOW, MEDIUM or HIGH. ``has_stage_peer`` marks those with a punctual
+    peer of the same pipeline stage: the others are compared with ranks that do other work, and
+    may be late by the order of the pipeline.
     """
 
     targets: Targets
@@ -98,25 +102,25 @@ class Verdicts:
     cause: I8
     share: F64
     confidence: I8
-    alike: Bool
+    has_stage_peer: Bool
 
     def __len__(self) -> int:
         return len(self.cause)
 
     @property
-    def begins(self) -> Bool:
-        """Those with which the recording begins: the ranks are not seen to meet before."""
+    def starts_recording(self) -> Bool:
+        """Mask of those before which the recording has no common point of the ranks."""
         return np.asarray(self.segments.start.since < 0)
 
     def take(self, rows: I64) -> Verdicts:
-        """Some of them."""
+        """Select some of them by index."""
         return Verdicts(
             self.targets.take(rows),
             self.segments.take(rows),
             self.cause[rows],
             self.share[rows],
             self.confidence[rows],
-            self.alike[rows],
+            self.has_stage_peer[rows],
         )
 
 
@@ -130,28 +134,31 @@ class Verdict:
     excess_ns: float
 
 
-def together(found: Verdicts) -> Verdict:
-    """One verdict on several targets of the same late rank: of all that it did more."""
+def combined(found: Verdicts) -> Verdict:
+    """Return one verdict on several targets of the same late rank, from their summed excess."""
     known = found.segments.start.since >= 0
     if not known.any():
         return Verdict(UNKNOWN, 0.0, LOW, 0.0)
     summed = found.segments.summed(known)
     cause, share = cause_of(summed)
     sure = int(confidence_of(summed, cause, share)[0])
-    limit = usual_confidence(found.segments.start.excess_ns[known], found.confidence[known])
+    limit = majority_confidence(found.segments.start.excess_ns[known], found.confidence[known])
     excess = float(summed.start.excess_ns[0])
     return Verdict(CAUSES[cause[0]], float(share[0]), min(sure, limit), excess)
 
 
 def may_name(share: float, unknown_share: float) -> bool:
-    """Whether a rank behind a share of the waiting may be named, given the share of the unknown."""
-    return share >= BYSTANDER or unknown_share <= MOST
+    """Whether a rank with this share of the waiting may be named as its cause.
+
+    ``unknown_share`` is the share of the waiting whose cause is unknown.
+    """
+    return share >= MIN_ROOT_SHARE or unknown_share <= MAX_UNKNOWN_SHARE
 
 
-def usual_confidence(amount: Sequence[float] | F64, confidence: Sequence[int] | I8) -> int:
-    """How sure the better part of an amount is: more than half of it is as sure or surer.
+def majority_confidence(amount: Sequence[float] | F64, confidence: Sequence[int] | I8) -> int:
+    """Return the highest confidence that more than half of an amount reaches; LOW without any.
 
-    ``amount`` and ``confidence`` are those of n verdicts; LOW where there is none of it.
+    ``amount`` and ``confidence`` are those of n verdicts.
     """
     share = np.bincount(
         np.asarray(confidence, np.int64), np.maximum(np.asarray(amount, np.float64), 0), HIGH + 1
@@ -163,7 +170,11 @@ def usual_confidence(amount: Sequence[float] | F64, confidence: Sequence[int] | 
 
 
 def cause_of(segments: Segments) -> tuple[I8, F64]:
-    """Index into CAUSES and share explained."""
+    """Return the index into CAUSES and the share explained, int8 and float64 [t].
+
+    Idle time is compared as a whole; its kind is named if it makes up ``NAMED_SHARE`` of the idle
+    excess, else it is ``HOST_LATE``.
+    """
     parts, excess = segments.parts_ns, segments.start.excess_ns
     idle = [PARTS.index(name) for name in IDLE]
     idle_ns = parts[:, idle].sum(axis=1)
@@ -183,7 +194,7 @@ def cause_of(segments: Segments) -> tuple[I8, F64]:
     amount = choices[np.arange(len(best)), best]
     own = parts[np.arange(len(best)), np.array(idle)[inner]]
     mixed = (best == 3) & (own < NAMED_SHARE * amount)
-    told = np.where((best == 3) & ~mixed, own, amount)
+    named_ns = np.where((best == 3) & ~mixed, own, amount)
     name = np.where(best < 3, best, np.where(best == 3, 3 + inner, len(kinds) - 2))
     name[mixed] = len(kinds) - 1
     index = np.array([CAUSES.index(kind) for kind in kinds])[name]
@@ -191,13 +202,17 @@ def cause_of(segments: Segments) -> tuple[I8, F64]:
     known = (segments.start.since >= 0) & (excess > 0)
     whole = np.where(known, excess, 1.0)
     named = known & (amount >= NAMED_SHARE * whole)
-    share = told / whole
+    share = named_ns / whole
     cause = np.where(named, index, CAUSES.index(UNKNOWN)).astype(np.int8)
     return cause, np.where(named, np.minimum(share, 1.0), 0.0)
 
 
 def _kind_of_compute(segments: Segments) -> I64:
-    """Longer kernels, more of them, or more work to do, as an index into CAUSES."""
+    """Return the kind of excess computation as an index into CAUSES.
+
+    Unequal work where the messages are larger by at least a quarter of the growth of computation;
+    else more kernels where these explain ``NAMED_SHARE`` of it; else longer kernels.
+    """
     extra = segments.compute_ns - segments.peer_compute_ns
     with np.errstate(invalid="ignore", divide="ignore"):
         more = segments.extra_kernels_ns >= NAMED_SHARE * extra
@@ -212,13 +227,13 @@ def _kind_of_compute(segments: Segments) -> I64:
 
 
 def confidence_of(segments: Segments, cause: I8, share: F64) -> I8:
-    """How sure the cause is, were the match certain."""
-    confidence = np.where(share >= SURE_SHARE, HIGH, np.where(share >= NAMED_SHARE, MEDIUM, LOW))
+    """Return the confidence of the causes given certain matches, int8 [t]."""
+    confidence = np.where(share >= HIGH_SHARE, HIGH, np.where(share >= NAMED_SHARE, MEDIUM, LOW))
     vague = _VAGUE[cause]
     confidence[vague] = np.minimum(confidence[vague], MEDIUM)
     few = row_count(segments.start.punctual) < 2
     confidence[few & vague] = LOW
-    # what was launched before the first event of a file runs on unrecorded
+    # work launched before the first event of a file continues unrecorded
     confidence[segments.by_clocks] = LOW
     confidence[cause == CAUSES.index(UNKNOWN)] = LOW
     return confidence.astype(np.int8)

@@ -1,4 +1,4 @@
-"""In which collective of another group a late rank was kept, and who came last there."""
+"""Find the collectives of other groups that delayed a late rank, and the last rank there."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from ccltui.metrics.collectives.matching.group_member import STEP
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
 
-NOTABLE = 0.05
-"""Transfers that were waited for less than this share of the longest wait say little."""
+MIN_WAIT_SHARE = 0.05
+"""Transfers with less than this share of the longest wait are no evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What kept a rank beyond its peers in collectives of one kind of group.
+    """Excess time of a rank in collectives of one kind of other group, and the rank waited for.
 
-    ``more_ns`` is that excess; ``waited_ns`` the part it waited for ``partner``. ``number`` is
-    the matched group in which it did and ``rows`` its instances; or -1 and ``rows`` the calls of
-    ``partner`` on the other side of transfers. ``worst`` indexes ``rows``. ``beside`` holds the
-    labels and call rows [k, m] of those that did for the peers what ``partner`` (the first) did.
-    ``untold_ns`` is its time in those of which the other ranks are not known. ``is_sure`` where
-    all are numbered by the library: of those lined up otherwise members may be missing.
+    ``excess_ns`` is the excess over the peers; ``waited_ns`` the wait for ``partner``. ``number``
+    is the matched group of that wait and ``rows`` its instances; or ``number`` is -1 and ``rows``
+    are the calls of ``partner`` on the other side of transfers. ``worst`` indexes ``rows``.
+    ``peer_partners`` holds the labels and call rows [k, m] of the ranks that were to the peers
+    what ``partner`` (the first) was to the late rank. ``unmatched_ns`` is the time in calls whose
+    other ranks are not known. ``is_sure`` is False where any match lacks a sequence number: of
+    calls lined up otherwise, members may be missing.
     """
 
     partner: str
@@ -37,36 +38,39 @@ class Waits:
     rows: I64
     worst: int
     waited_ns: int
-    more_ns: int
-    beside: tuple[tuple[str, ...], I64] | None = None
-    untold_ns: int = 0
+    excess_ns: int
+    peer_partners: tuple[tuple[str, ...], I64] | None = None
+    unmatched_ns: int = 0
     is_sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class _Foreign:
-    """Calls of one rank in other groups during its segments, in order of time."""
+class _ForeignCalls:
+    """Calls of one rank in other groups during its segments, in order of time.
+
+    ``kind`` is the kind of group, or of transfer: a number of `GroupKinds`.
+    """
 
     row: I64
-    sort: I64  # what kind of group, or of transfer: a number of `Sorts`
+    kind: I64
     exposed_ns: I64
     waited_ns: I64
 
-    def by_sort(self, count: int) -> I64:
-        """Exposed time by kind of group, of which there are so many."""
+    def by_kind(self, count: int) -> I64:
+        """Return the exposed time by kind of group, int64 ns [count]."""
         # float64 counts whole nanoseconds exactly up to 104 days
-        return np.bincount(self.sort, self.exposed_ns, count).astype(np.int64)
+        return np.bincount(self.kind, self.exposed_ns, count).astype(np.int64)
 
-    def of(self, sort: int) -> _Foreign:
-        """Those of one kind of group."""
-        here = self.sort == sort
-        return _Foreign(
-            self.row[here], self.sort[here], self.exposed_ns[here], self.waited_ns[here]
+    def of(self, kind: int) -> _ForeignCalls:
+        """Select the calls of one kind of group."""
+        here = self.kind == kind
+        return _ForeignCalls(
+            self.row[here], self.kind[here], self.exposed_ns[here], self.waited_ns[here]
         )
 
 
 def waits_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Waits | None:
-    """Where the late rank of ``found`` (the same in all of them) was kept; None if nowhere."""
+    """Return what delayed the late rank of ``found`` (the same in all); None without such calls."""
     points = causes.points(labels)
     start = found.segments.start
     known = np.flatnonzero(start.since >= 0)
@@ -76,61 +80,65 @@ def waits_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Waits 
     late = int(found.targets.late[0])
     peers = np.flatnonzero(start.punctual[known].any(axis=0)).tolist()
 
-    def of(member: int) -> _Foreign:
+    def foreign_calls(member: int) -> _ForeignCalls:
         spans = union(begin[:, member], end[:, member])
         trigger = str(start.triggers[known[0], member])
         return _foreign(causes, points, member, spans, trigger=trigger)
 
-    mine, theirs = of(late), [of(i) for i in peers]
+    mine, theirs = foreign_calls(late), [foreign_calls(i) for i in peers]
     if not len(mine.row) or not peers:
         return None
-    sort, more_ns = _most(mine, theirs, causes.activity(points.labels[late]).sorts.names.tolist())
-    beside = [(points.labels[i], one.of(sort)) for i, one in zip(peers, theirs, strict=True)]
-    return _blamed(causes, points.labels[late], mine.of(sort), beside, more_ns)
+    kind, excess_ns = _most_excess(
+        mine, theirs, causes.activity(points.labels[late]).group_kinds.names.tolist()
+    )
+    peer_partners = [(points.labels[i], one.of(kind)) for i, one in zip(peers, theirs, strict=True)]
+    return _longest_wait(causes, points.labels[late], mine.of(kind), peer_partners, excess_ns)
 
 
 def _foreign(
     causes: Causes, points: SyncPoints, member: int, segments: Intervals, *, trigger: str
-) -> _Foreign:
-    """Calls of a rank in other groups; of the kind ``trigger`` also what is hidden."""
+) -> _ForeignCalls:
+    """Return the calls of a rank in other groups, with hidden time for the kind ``trigger``."""
     label = points.labels[member]
     activity, partners = causes.activity(label), causes.partners[label]
     first, last = int(segments.start_ns[0]), int(segments.end_ns[-1])
     near = activity.calls_in(first, last)
     calls, foreign = activity.calls, activity.foreign(points.groups)[near]
     start = calls.start_ns[near]
-    kept = activity.layers(points.groups, trigger).kept
-    open_time = kept.clip(first, last)
+    other_comm = activity.layers(points.groups, trigger).other_comm
+    open_time = other_comm.clip(first, last)
     if len(segments) > 1:
         open_time = open_time & segments
     exposed = open_time.before(start + calls.dur_ns[near]) - open_time.before(start)
     row = np.flatnonzero(foreign & (exposed > 0))
     at = near.start + row
-    return _Foreign(
+    return _ForeignCalls(
         row=at,
-        sort=activity.sorts.number[at],
+        kind=activity.group_kinds.number[at],
         exposed_ns=exposed[row],
         waited_ns=np.minimum(exposed[row], partners.wait_ns[at]),
     )
 
 
-def _most(mine: _Foreign, theirs: Sequence[_Foreign], names: Sequence[str]) -> tuple[int, int]:
-    """The kind of group that kept the rank most beyond the median of its peers, and by how much."""
-    others = np.sort([one.by_sort(len(names)) for one in theirs], axis=0)
+def _most_excess(
+    mine: _ForeignCalls, theirs: Sequence[_ForeignCalls], names: Sequence[str]
+) -> tuple[int, int]:
+    """Return the kind of group with most excess over the median of the peers, and its ns."""
+    others = np.sort([one.by_kind(len(names)) for one in theirs], axis=0)
     usual = (others[(len(others) - 1) // 2] + others[len(others) // 2]) // 2
-    more = mine.by_sort(len(names)) - usual
-    best = max(sorted(set(mine.sort.tolist()), key=lambda i: names[i]), key=lambda i: more[i])
+    more = mine.by_kind(len(names)) - usual
+    best = max(sorted(set(mine.kind.tolist()), key=lambda i: names[i]), key=lambda i: more[i])
     return best, int(more[best])
 
 
-def _blamed(
+def _longest_wait(
     causes: Causes,
     label: str,
-    mine: _Foreign,
-    theirs: Sequence[tuple[str, _Foreign]],
-    more_ns: int,
+    mine: _ForeignCalls,
+    theirs: Sequence[tuple[str, _ForeignCalls]],
+    excess_ns: int,
 ) -> Waits:
-    """For whom the rank waited longest, in collectives of one kind."""
+    """Return the rank that the late rank waited for longest in collectives of one kind."""
     partners = causes.partners[label]
     number, instance = partners.number[mine.row], partners.instance[mine.row]
     who = np.array([_last(causes, n, i) for n, i in zip(number, instance, strict=True)], object)
@@ -142,14 +150,16 @@ def _blamed(
     for key, waited in zip(keys, mine.waited_ns.tolist(), strict=True):
         if key[0] not in ("", label):
             total[key] = total.get(key, 0) + waited
-    untold_ns = int(mine.exposed_ns[(number < 0) & (across < 0)].sum())
+    unmatched_ns = int(mine.exposed_ns[(number < 0) & (across < 0)].sum())
     sure = all(
         causes.arrivals.groups[n].match.level[i] < STEP
         for n, i in zip(number.tolist(), instance.tolist(), strict=True)
         if n >= 0
     )
     if not total:
-        return Waits("", MISSING, mine.row, 0, 0, more_ns, untold_ns=untold_ns, is_sure=sure)
+        return Waits(
+            "", MISSING, mine.row, 0, 0, excess_ns, unmatched_ns=unmatched_ns, is_sure=sure
+        )
     best = max(total, key=lambda key: total[key])
     chosen = np.flatnonzero([key == best for key in keys])
     waited = mine.waited_ns[chosen]
@@ -162,36 +172,39 @@ def _blamed(
             rows,
             worst,
             total[best],
-            more_ns,
-            untold_ns=untold_ns,
+            excess_ns,
+            unmatched_ns=unmatched_ns,
             is_sure=sure,
         )
-    notable = chosen[waited >= NOTABLE * waited.max()]
-    rows = partners.other_row[mine.row[notable]]
-    worst = int(mine.waited_ns[notable].argmax())
-    places = notable - len(mine.row)  # from the end, where windows close together
-    beside = _beside(causes, best[0], rows, places, theirs)
-    return Waits(best[0], MISSING, rows, worst, total[best], more_ns, beside, untold_ns)
+    long_enough = chosen[waited >= MIN_WAIT_SHARE * waited.max()]
+    rows = partners.other_row[mine.row[long_enough]]
+    worst = int(mine.waited_ns[long_enough].argmax())
+    places = long_enough - len(mine.row)  # from the end, where windows close together
+    peer_partners = _peer_partners(causes, best[0], rows, places, theirs)
+    return Waits(best[0], MISSING, rows, worst, total[best], excess_ns, peer_partners, unmatched_ns)
 
 
 def _last(causes: Causes, number: int, instance: int) -> str:
-    """Who came last at an instance, "" where none is matched."""
+    """Return the last rank of an instance, "" where none is matched."""
     if number < 0:
         return ""
     group = causes.arrivals.groups[number]
     return group.labels[int(group.dur_ns[instance].argmin())]
 
 
-def _beside(
+def _peer_partners(
     causes: Causes,
     partner: str,
     rows: I64,
     places: I64,
-    theirs: Sequence[tuple[str, _Foreign]],
+    theirs: Sequence[tuple[str, _ForeignCalls]],
 ) -> tuple[tuple[str, ...], I64] | None:
-    """Who did for each peer, at the same place among its transfers, what ``partner`` did."""
+    """Return the other side of each peer's transfers, at the same places, beside ``partner``.
+
+    Rows on which a peer has another partner than usual are dropped; None where none remain.
+    """
     labels, columns = [partner], [rows]
-    kept: Bool = np.ones(len(rows), np.bool_)
+    agree: Bool = np.ones(len(rows), np.bool_)
     names = list(causes.inputs)
     for label, one in theirs:
         if len(one.row) < -places.min():
@@ -204,7 +217,7 @@ def _beside(
             continue
         labels.append(names[usual])
         columns.append(partners.other_row[one.row[places]])
-        kept &= other == usual
-    if len(labels) < 2 or not kept.any():
+        agree &= other == usual
+    if len(labels) < 2 or not agree.any():
         return None
-    return tuple(labels), np.stack(columns, axis=1)[kept]
+    return tuple(labels), np.stack(columns, axis=1)[agree]

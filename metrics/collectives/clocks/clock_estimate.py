@@ -1,4 +1,17 @@
-"""How far each rank's clock is from the others', told from when collectives end."""
+"""Estimate the clock offset of each rank from the ends of matched collectives.
+
+    d[r, k] = end[r, k] - median over q of end[q, k]      deviation of rank r at collective k, ns
+    offset[r] = median over k of d[r, k], minus that of the reference
+    drift[r] = Theil-Sen slope of d[r, k] over time, ns per s; 0 where its 99 % interval includes 0
+    residual[r, k] = abs(d[r, k] - time[k] * drift[r] - offset[r] - median over members of the same)
+    corrected = time - offset - drift * (corrected - reference time)
+
+A collective in which every rank needs every other ends on all ranks nearly at once, so the
+difference of the ends is that of the clocks. Medians of differences inside groups are combined
+over all groups by weighted least squares. The reference is the lowest rank of each component of
+ranks linked by common groups or hosts. Ranks of one host share a clock and are pooled. The p95 of
+the residuals is the error bar of every number from starts.
+"""
 
 from __future__ import annotations
 
@@ -39,37 +52,41 @@ from ccltui.parsers.columns import MISSING
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """Ends of the collectives of one group: deviations [n, m], and when, s from the reference."""
+    """Ends of the n collectives of one group with m members.
+
+    ``members`` index the ranks, ``deviation`` is float64 ns [n, m], ``end_ns`` [n] the ends on the
+    clock of the first member, ``time`` [n] the same in s from the reference time.
+    """
 
     members: I64
     deviation: F64
-    end_ns: I64  # [n], on the first member's clock
+    end_ns: I64
     time: F64
 
-    def levelled(self, drift: F64, offsets: F64) -> F64:
-        """Deviations left over, [n, m], once drift (ns per s) and offsets (ns) are taken out."""
+    def residual(self, drift: F64, offsets: F64) -> F64:
+        """Return the deviations without drift (ns per s) and offsets (ns), float64 ns [n, m]."""
         rest = self.deviation - offsets[self.members]
         rate = drift[self.members]
         if rate.any():
             rest -= self.time[:, np.newaxis] * rate
         return np.asarray(rest - middle_of(rest, 1)[:, np.newaxis])
 
-    def at_rest(self, drift: F64, offsets: F64) -> Observation:
-        """Offsets that are left over, weighted by the instances of the group."""
-        rest = middle_of(self.levelled(drift, offsets))
+    def offset_observation(self, drift: F64, offsets: F64) -> Observation:
+        """Return the remaining offsets, weighted by the number of instances of the group."""
+        rest = middle_of(self.residual(drift, offsets))
         return Observation(self.members, rest, float(len(self.end_ns)))
 
-    def drifting(self) -> Observation:
-        """Slopes of the members, weighted by how well the group tells them."""
+    def drift_observation(self) -> Observation:
+        """Return the slopes of the members, weighted by 1 / (median standard error)^2."""
         values, errors = slopes(self.time, self.deviation)
         return Observation(self.members, values, 1 / float(middle_of(errors)) ** 2)
 
-    def timed(self, offsets: F64, reference_ns: int) -> _Sample:
-        """The same with its times, once the offset of its first member is known."""
+    def with_times(self, offsets: F64, reference_ns: int) -> _Sample:
+        """Return the sample with times, given the offset of its first member."""
         return replace(self, time=(self._common_ns(offsets) - reference_ns) / 1e9)
 
     def extent_ns(self, offsets: F64) -> tuple[int, int]:
-        """First and last end on the common clock."""
+        """Return the first and the last end on the common clock, ns."""
         common = self._common_ns(offsets)
         return int(common.min()), int(common.max())
 
@@ -78,16 +95,16 @@ class _Sample:
 
 
 def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockModel:
-    """Offsets of all ranks from matched fully dependent collectives; ranks of a host pooled.
+    """Estimate the clocks of all ranks from matched fully dependent collectives.
 
-    All-to-alls are asked only where nothing else exists; where every match is uncertain, only
-    residuals are given and no clock is called known. Of very many instances of a group an even
-    selection is asked, and ``n`` counts it.
+    All-to-alls are used only where nothing else exists. Where every match is uncertain, only
+    residuals are given and no clock is marked known. At most ``MAX_INSTANCES`` instances of a
+    group are used, evenly spread; ``n`` of a `Clock` counts those used.
     """
     part = [inputs[index] for index in taking_part(inputs)]
     evidence, chosen = _evidence(matches)
     count = len(part)
-    reference_ns, samples = _timed(_samples(chosen, part), count)
+    reference_ns, samples = _with_times(_samples(chosen, part), count)
     drift = _drift(samples, _hosts(part))
     offsets = _offsets(samples, drift, count)
     spread = _residuals(samples, drift, offsets)
@@ -102,7 +119,7 @@ def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockMode
     size = np.bincount(joined, minlength=count)
     for index, item in enumerate(part):
         lowest = part[joined[index]].rank
-        known = bool(size[joined[index]] > 1) and _ends_meet(spread[index])
+        known = bool(size[joined[index]] > 1) and _residual_is_small(spread[index])
         clocks[item.label] = _clock(offsets[index], spread[index], drift[index], lowest, known)
     everything = np.concatenate([np.empty(0), *spread])
     residual = round(nearest_rank(everything, 0.95)) if len(everything) else None
@@ -110,7 +127,7 @@ def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockMode
 
 
 def _evidence(matches: Matches) -> tuple[str, list[tuple[GroupMatch, Bool]]]:
-    """The most trustworthy instances that exist, and what they are."""
+    """Return the kind of evidence and its instances: the first kind of which any exist."""
     choices = (
         ("dependent collectives", MEDIUM, fully_dependent),
         ("all-to-all", MEDIUM, exchange),
@@ -142,45 +159,47 @@ def _samples(
     return samples
 
 
-def _timed(samples: Sequence[_Sample], count: int) -> tuple[int, list[_Sample]]:
-    """The samples on one time axis, and its zero: the middle of all collectives.
+def _with_times(samples: Sequence[_Sample], count: int) -> tuple[int, list[_Sample]]:
+    """Return the reference time and the samples with times relative to it.
 
-    A drift counts from there on the common clock, however far off a rank's own clock may be.
+    The reference time is the middle of all collectives on the common clock, on which drifts count
+    from it, so that a large offset of a rank does not shift it.
     """
     if not samples:
         return 0, []
     rough = _offsets(samples, np.zeros(count), count)
     extents = [sample.extent_ns(rough) for sample in samples]
     reference_ns = (min(first for first, _ in extents) + max(last for _, last in extents)) // 2
-    return reference_ns, [sample.timed(rough, reference_ns) for sample in samples]
+    return reference_ns, [sample.with_times(rough, reference_ns) for sample in samples]
 
 
 def _hosts(part: Sequence[MatchInput]) -> I64:
-    """A number for the host of each rank; a rank of unknown host has a host of its own."""
+    """Return the host number of each rank; a rank of unknown host has a number of its own."""
     names = [item.host or f"\0{index}" for index, item in enumerate(part)]
     numbers = {name: index for index, name in enumerate(dict.fromkeys(names))}
     return np.array([numbers[name] for name in names], np.int64)
 
 
 def _drift(samples: Sequence[_Sample], hosts: I64) -> F64:
-    """Drift of each rank against its component's lowest, ns per s; 0 where that is not certain.
+    """Return the drift of each rank against the lowest of its component, ns per s.
 
-    Ranks of one host drift alike, and together tell it better than each for itself, unless a rank
-    certainly differs.
+    The drift is 0 unless it exceeds 2.576 standard errors (its 99 % interval excludes 0). Ranks of
+    one host drift alike, so their pooled drift, which is more precise, is used unless the own
+    drift of a rank is certain and differs from it by as many of its standard errors.
     """
     count = len(hosts)
-    seen = [sample.drifting() for sample in samples]
+    seen = [sample.drift_observation() for sample in samples]
     own, own_error = solve(seen, count), standard_errors(seen, count)
     number = int(hosts.max(initial=-1)) + 1
-    pooled = [one for one in (_of_hosts(one, hosts) for one in seen) if len(one.members) > 1]
+    pooled = [one for one in (_by_host(one, hosts) for one in seen) if len(one.members) > 1]
     shared, error = solve(pooled, number)[hosts], standard_errors(pooled, number)[hosts]
     shared = np.where(np.abs(shared) > Z_99 * error, shared, 0.0)
     differs = (np.abs(own - shared) > Z_99 * own_error) & (np.abs(own) > Z_99 * own_error)
     return np.where(differs, own, shared)
 
 
-def _of_hosts(seen: Observation, hosts: I64) -> Observation:
-    """What a group tells of the hosts of its members: the means over the members of each."""
+def _by_host(seen: Observation, hosts: I64) -> Observation:
+    """Return an observation of hosts: the means over the members of each host."""
     names, place = numbered(hosts[seen.members])
     number = np.bincount(place)
     values = np.bincount(place, seen.values) / number
@@ -188,36 +207,37 @@ def _of_hosts(seen: Observation, hosts: I64) -> Observation:
 
 
 def _offsets(samples: Sequence[_Sample], drift: F64, count: int) -> F64:
-    """Offsets in ns, float64 [count], 0 for the lowest rank of every component.
+    """Return the offsets in ns, float64 [count], 0 for the lowest rank of every component.
 
-    The second pass takes its medians over ends that are on one clock but for a rest, so that a
-    clock far off does not shift the middle of its group.
+    The second pass takes its medians after subtracting the offsets of the first, so that a clock
+    that is far off does not shift the median of its group.
     """
     offsets = np.zeros(count)
     for _ in range(2):
-        offsets += solve([sample.at_rest(drift, offsets) for sample in samples], count)
+        offsets += solve([sample.offset_observation(drift, offsets) for sample in samples], count)
     return offsets
 
 
 def _residuals(samples: Sequence[_Sample], drift: F64, offsets: F64) -> list[F64]:
-    """How far the single ends of each rank are from the middle of their instance, in ns."""
+    """Return the absolute residuals of the ends of each rank, ns."""
     found: list[list[F64]] = [[] for _ in offsets]
     for sample in samples:
-        rest = np.abs(sample.levelled(drift, offsets))
+        rest = np.abs(sample.residual(drift, offsets))
         for column, member in enumerate(sample.members.tolist()):
             found[member].append(rest[:, column])
     return [np.concatenate([np.empty(0), *parts]) for parts in found]
 
 
 def _pooled(
-    part: Sequence[MatchInput], offsets: F64, apart: I64, spread: Sequence[F64]
+    part: Sequence[MatchInput], offsets: F64, linked: I64, spread: Sequence[F64]
 ) -> tuple[F64, I64]:
-    """Offsets with the ranks of one host made equal, and the components that hosts join.
+    """Return offsets with the ranks of one host made equal, and the components joined by hosts.
 
-    A rank whose own offset disagrees with its host's beyond the tolerance keeps its own.
+    A rank whose offset differs from that of its host by more than its residual (p95) and
+    ``ONE_CLOCK_NS`` keeps its own.
     """
     pooled = offsets.copy()
-    joined = apart.copy()
+    joined = linked.copy()
     hosts = dict.fromkeys(item.host for item in part if item.host)
     for host in hosts:
         here = np.array([i for i, item in enumerate(part) if item.host == host], np.int64)
@@ -236,7 +256,7 @@ def _pooled(
 
 
 def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
-    """Give members the median of their offsets, in place, where they agree with it."""
+    """Set offsets that agree with the median of the members to it, in place, and return it."""
     middle = float(middle_of(offsets[members]))
     for member in members.tolist():
         own = nearest_rank(spread[member], 0.95) if len(spread[member]) else 0.0
@@ -245,7 +265,7 @@ def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
     return middle
 
 
-def _ends_meet(spread: F64) -> bool:
+def _residual_is_small(spread: F64) -> bool:
     return not len(spread) or nearest_rank(spread, 0.95) <= MAX_RESIDUAL_NS
 
 

@@ -1,7 +1,9 @@
-"""The clock of each rank against the others', and times of one on the other.
+"""Clock offsets of all ranks, and the conversion of times between clocks.
 
-A rank's time minus its offset is the time of the reference: the lowest rank of its component,
-which is the set of ranks that shared groups, or a common host, link to each other.
+    corrected = own time - offset - drift * (corrected - reference time)
+
+Corrected times are on the clock of the reference, the lowest rank of a component: a set of ranks
+that common groups or hosts link to each other.
 """
 
 from __future__ import annotations
@@ -15,16 +17,19 @@ from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 
 MAX_RESIDUAL_NS = 10_000_000
-"""Ends scatter by some ms in exchanges; by more, what was matched does not end together at all."""
+"""Largest residual (p95) of a known clock.
+
+Ends of all-to-alls scatter by some ms. Beyond that, the matched calls do not end together.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """One rank's clock against the reference of its component.
+    """Clock of one rank against the reference of its component.
 
     ``offset_ns`` is own time minus reference time, 0 where it is not ``known``: where nothing
-    links it, or ends scatter by more than ``MAX_RESIDUAL_NS``. The residuals (how far single ends
-    are from it) are its error bar, over ``n`` collectives; None without.
+    links the rank, or the ends scatter by more than ``MAX_RESIDUAL_NS``. The residuals (absolute
+    deviations of single ends from it) are its error bar, over ``n`` collectives; None without any.
     """
 
     offset_ns: int = 0
@@ -38,12 +43,12 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class ClockModel:
-    """The clocks of all labels, from ``evidence``: what kind of collectives spoke."""
+    """The clocks of all labels; ``evidence`` is the kind of collectives they are from."""
 
     clocks: Mapping[str, Clock]
     evidence: str  # "dependent collectives", "all-to-all", "uncertain matches", "none"
     residual_p95_ns: int | None = None  # over all ranks and collectives
-    reference_ns: int = 0  # the time at which the offsets hold, where a clock drifts
+    reference_ns: int = 0  # the time at which the offsets hold, for clocks that drift
 
     @property
     def offsets_ns(self) -> Mapping[str, int]:
@@ -58,17 +63,18 @@ class ClockModel:
         )
 
     def corrected(self, label: str, times_ns: I64) -> I64:
-        """``times_ns`` of one rank (int64, any shape) on the reference's clock."""
+        """Convert times of one rank (int64 ns, any shape) to the clock of the reference."""
         clock = self.clocks[label]
         constant = times_ns - np.int64(clock.offset_ns)
         if clock.drift_ppb is None:
             return np.asarray(constant)
+        # the inverse of `own`: solve own = t + offset + rate * (t - reference_ns) for t
         rate = clock.drift_ppb / 1e9
         drifted = (constant - self.reference_ns) * (rate / (1 + rate))
         return np.asarray(constant - np.rint(drifted).astype(np.int64))
 
     def own(self, label: str, times_ns: I64) -> I64:
-        """Times of the reference's clock (int64, any shape) on that of one rank."""
+        """Convert times of the reference's clock (int64 ns, any shape) to that of one rank."""
         clock = self.clocks[label]
         constant = times_ns + np.int64(clock.offset_ns)
         if clock.drift_ppb is None:

@@ -1,4 +1,7 @@
-"""One value per rank from differences that are known only inside groups."""
+"""Solve for one value per rank from differences known only inside groups.
+
+Weighted least squares over the Laplacian of the groups; used for clock offsets and drifts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from ccltui.parsers.array_types import F64, I64
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Values of the members of a group, right up to a constant of that group."""
+    """Values of the members of a group, correct up to a constant of that group."""
 
     members: I64
     values: F64
@@ -20,7 +23,7 @@ class Observation:
 
 
 def components(links: Sequence[I64], count: int) -> I64:
-    """The lowest index that each of ``count`` nodes is linked to, itself included; int64."""
+    """Return the lowest index that each of ``count`` nodes is linked to, or its own; int64."""
     parent = list(range(count))
 
     def root(node: int) -> int:
@@ -37,9 +40,9 @@ def components(links: Sequence[I64], count: int) -> I64:
 
 
 def solve(observations: Sequence[Observation], count: int) -> F64:
-    """Weighted least squares over all groups, float64 [count].
+    """Return the weighted least-squares values over all groups, float64 [count].
 
-    The lowest index of every component is 0, and so is what no group links.
+    The lowest index of every component is 0, as are nodes without a group.
     """
     right = np.zeros(count)
     for one in observations:
@@ -52,7 +55,7 @@ def solve(observations: Sequence[Observation], count: int) -> F64:
 
 
 def standard_errors(observations: Sequence[Observation], count: int) -> F64:
-    """Standard errors of what `solve` finds, where weights are inverse variances; float64."""
+    """Return the standard errors of `solve`, given inverse variances as weights; float64."""
     matrix, free = _normal_equations(observations, count)
     result = np.zeros(count)
     if len(free):
@@ -61,7 +64,7 @@ def standard_errors(observations: Sequence[Observation], count: int) -> F64:
 
 
 def _normal_equations(observations: Sequence[Observation], count: int) -> tuple[F64, I64]:
-    """The matrix over the indices that are not the lowest of their component."""
+    """Return the matrix over the indices that are not the lowest of their component, and these."""
     laplacian = np.zeros((count, count))
     for one in observations:
         size = len(one.members)

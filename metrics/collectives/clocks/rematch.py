@@ -1,4 +1,4 @@
-"""Matching in two rounds: what only order lines up is lined up again once the clocks are known."""
+"""Match calls that only their order lines up a second time, with known clock offsets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ccltui.metrics.collectives.clocks.clock_estimate import estimate_clocks
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
-from ccltui.metrics.collectives.matching.align_by_time import Ahead
+from ccltui.metrics.collectives.matching.align_by_time import ClockDifference
 from ccltui.metrics.collectives.matching.group_member import ORDER
 from ccltui.metrics.collectives.matching.match import (
     LOW,
@@ -21,37 +21,40 @@ from ccltui.metrics.collectives.matching.match import (
 )
 from ccltui.metrics.model.communicator_groups import CommGroup
 
-DOUBTFUL: Final = 0.02
-TELLS_CLOCKS: Final = 64
-"""From so many believed collectives on a group lined itself up by clocks as good as any."""
+MAX_DOUBTFUL_SHARE: Final = 0.02
+"""Share of missing or doubtful collectives up to which a group is not matched again."""
+ENOUGH_FOR_CLOCKS: Final = 64
+"""Trusted collectives from which on a group estimates its clocks well enough by itself."""
 
 
 def match_and_clock(
     inputs: Sequence[MatchInput], groups: Sequence[CommGroup]
 ) -> tuple[Matches, ClockModel]:
-    """Which calls are one collective, and how far each rank's clock is from the others'.
+    """Match the calls of all ranks and estimate the clocks, matching doubtful groups twice.
 
-    A large group tells the clocks of its members; a small one of few calls, some of which are
-    missing, can then be lined up by time.
+    A large group determines the clocks of its members; a small group with few calls, some of
+    which are missing, can then be lined up by time.
     """
     matches = match_calls(inputs, groups)
     clocks = estimate_clocks(matches, inputs)
-    doubtful = frozenset(match.group for match in matches.groups if _open(match))
+    doubtful = frozenset(match.group for match in matches.groups if _is_doubtful(match))
     if not doubtful:
         return matches, clocks
     known = {
-        label: Ahead(clock.offset_ns, (clock.drift_ppb or 0) / 1e9, clocks.reference_ns)
+        label: ClockDifference(clock.offset_ns, (clock.drift_ppb or 0) / 1e9, clocks.reference_ns)
         for label, clock in clocks.clocks.items()
         if clock.known
     }
     if not known:
         return matches, clocks
-    again = {
+    rematched = {
         match.group: match
         for match in match_calls(inputs, groups, clocks=known, only=doubtful).groups
     }
     chosen = [
-        again[match.group] if _believed(again.get(match.group)) > _believed(match) else match
+        rematched[match.group]
+        if _num_trusted(rematched.get(match.group)) > _num_trusted(match)
+        else match
         for match in matches.groups
     ]
     if all(new is old for new, old in zip(chosen, matches.groups, strict=True)):
@@ -60,14 +63,16 @@ def match_and_clock(
     return matches, estimate_clocks(matches, inputs)
 
 
-def _open(match: GroupMatch) -> bool:
-    """Whether order alone lined up calls of which not just a few are missing or doubtful."""
+def _is_doubtful(match: GroupMatch) -> bool:
+    """Whether more than a few calls of a group lined up by order are missing or doubtful."""
     doubtful = (match.level == ORDER) & (~match.usable | (match.confidence == LOW))
-    return _believed(match) < TELLS_CLOCKS and int(doubtful.sum()) > DOUBTFUL * len(doubtful)
+    return _num_trusted(match) < ENOUGH_FOR_CLOCKS and int(
+        doubtful.sum()
+    ) > MAX_DOUBTFUL_SHARE * len(doubtful)
 
 
-def _believed(match: GroupMatch | None) -> int:
-    """Collectives that are believed."""
+def _num_trusted(match: GroupMatch | None) -> int:
+    """Return the number of usable collectives above LOW confidence."""
     if match is None:
         return 0
     return int(np.count_nonzero(match.usable & (match.confidence > LOW)))

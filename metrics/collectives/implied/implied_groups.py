@@ -1,7 +1,7 @@
-"""Communicators of jobs whose traces name none, told from streams and from when calls end.
+"""Infer the communicators of jobs whose traces name none, from streams and ends of calls.
 
-A communicator has a stream of its own on each rank. Of two ranks, those streams belong to one
-communicator whose calls, like for like, end together all the time.
+A communicator has a stream of its own on each rank. Streams of two ranks belong to one
+communicator if their like calls always end together.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ from ccltui.parsers.array_types import F64, I32, I64
 from ccltui.parsers.columns import MISSING
 
 RESOLUTION_NS: Final = 1_000
-"""Times are told no better than that on all ranks together."""
+"""Least usual distance of ends, the resolution of times over all ranks."""
 CLOCKS_NS: Final = 20_000
-"""Clocks of two hosts may be told wrong by so much."""
+"""Largest error of the clock difference of two hosts that is removed from distances of ends."""
 SAMPLES: Final = 256
+"""Number of calls of a stream that are compared, evenly spread."""
 ALIKE: Final = 1.4
-"""Members of a communicator end up to so many times as far apart as others of it do."""
+"""Ends of a further member may be this many times as far apart as those of known members."""
 CHANCE: Final = 2.0
-"""By how much that ratio may be larger, times the root of the number of calls."""
+"""Added to that ratio, divided by the square root of the number of calls: sampling error."""
 APART: Final = 1.5
-"""Strangers end at least so many times further apart than that."""
+"""Streams of different communicators end at least this many times further apart."""
 _NEVER: Final = np.inf
 _SENDRECV: Final = TYPES.index("SendRecv")
 
 
 @dataclass(frozen=True, slots=True)
 class ImpliedGroup:
-    """Global ranks of a communicator, and the stream that it has on all of them (-1: several).
+    """Global ranks of a communicator, and its stream on all of them (-1: several).
 
-    ``whole``: all ranks of the job are there, so that it has no other ranks.
+    ``whole``: files of all ranks of the job exist, so that the communicator has no other ranks.
     """
 
     ranks: tuple[int, ...]
@@ -51,7 +52,7 @@ class ImpliedGroup:
     whole: bool = True
 
     def as_group(self) -> CommGroup:
-        """A group of the job that no file names."""
+        """Return a communicator group labelled by its stream."""
         text = f"stream {self.stream}" if self.stream >= 0 else "streams"
         size = len(self.ranks) if self.whole else MISSING
         return CommGroup(self.ranks, "", text, label=text, size=size, implied=True)
@@ -59,7 +60,7 @@ class ImpliedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Implied:
-    """Groups, and by label the index into them of every call, int32, -1 for none."""
+    """Inferred groups, and by label the group index of every call, int32, -1 for none."""
 
     groups: tuple[ImpliedGroup, ...]
     index: Mapping[str, I32]
@@ -67,7 +68,7 @@ class Implied:
     def applied(
         self, inputs: Sequence[MatchInput], groups: Sequence[CommGroup]
     ) -> tuple[list[MatchInput], list[CommGroup]]:
-        """The calls with their groups, which follow the ``groups`` that files state."""
+        """Return the calls with their groups, which are appended to the ``groups`` of files."""
         first = np.int32(len(groups))
         named = []
         for item in inputs:
@@ -80,10 +81,15 @@ class Implied:
 def implied_groups(
     inputs: Sequence[MatchInput], streams: Mapping[str, I64], world_size: int | None = None
 ) -> Implied | None:
-    """Communicators by streams; ``streams`` are those of each call, by label.
+    """Infer communicators from streams and ends of calls.
 
-    None where nothing is told, or no more than that every call is of one group. ``world_size`` is
-    the number of ranks of the job, where files state it.
+    Args:
+        inputs: The calls of each rank.
+        streams: Stream of each call, by label.
+        world_size: Number of ranks of the job; None where no file states it.
+
+    Returns:
+        None where no group is found, or only one that contains every call of every rank.
     """
     queues = queues_of(inputs, streams)
     clocks = stream_clocks(inputs, queues)
@@ -104,18 +110,18 @@ def implied_groups(
 
 
 def _all_there(inputs: Sequence[MatchInput], world_size: int | None) -> bool:
-    """Whether no rank of the job is missing, as far as its size or the ranks themselves tell."""
+    """Whether no rank of the job is missing, by its size and the highest rank."""
     ranks = {inputs[index].rank for index in taking_part(inputs)}
     known = [rank for rank in ranks if rank is not None]
     return len(known) >= max(world_size or 0, max(known, default=-1) + 1)
 
 
 def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
-    """Mean time between ends of like calls of two streams, float64 ns [q, q].
+    """Return the mean time between ends of like calls of two streams, float64 ns [q, q].
 
-    Of the calls inside the time of both; one that has no counterpart counts with
-    ``ONE_CLOCK_NS``. Infinite where fewer than ``USUAL`` have one. Of two hosts, whose clocks are
-    not known that well, a few us that all ends are apart do not count.
+    Over the calls inside the time of both; a call without counterpart counts as ``ONE_CLOCK_NS``.
+    Infinite where a smaller share than ``USUAL`` has one. Between hosts, whose clock difference is
+    less precise, a constant difference of all ends by up to ``CLOCKS_NS`` is removed.
     """
     count = len(queues)
     times = [queue.end_ns - clocks[queue.owner].ahead.of(queue.end_ns) for queue in queues]
@@ -130,8 +136,8 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
         nearest = _nearest_of_all(time[chosen], queue.what[chosen], tables, count)
         inside = (time[chosen, np.newaxis] >= first) & (time[chosen, np.newaxis] <= last)
         number = inside.sum(axis=0)
-        met = (inside & np.isfinite(nearest)).sum(axis=0)
-        usual = (number >= FEWEST) & (met >= USUAL * number) & (base == base[index])
+        near = (inside & np.isfinite(nearest)).sum(axis=0)
+        usual = (number >= FEWEST) & (near >= USUAL * number) & (base == base[index])
         for other in np.flatnonzero(usual).tolist():
             apart = nearest[inside[:, other], other]
             apart = apart if ahead[other] == ahead[index] else _without_clocks(apart)
@@ -140,13 +146,13 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
 
 
 def _without_clocks(apart: F64) -> F64:
-    """Differences of ends without what an error of the clocks makes of them."""
+    """Return differences of ends without a median that a clock error explains."""
     middle = float(middle_of(apart[np.isfinite(apart)]))
     return apart - middle if abs(middle) <= CLOCKS_NS else apart
 
 
 def _tables(queues: Sequence[Queue], times: Sequence[I64]) -> dict[int, tuple[I64, I64]]:
-    """By type: when calls of all streams ended, ascending, and the stream of each."""
+    """Return by type the ends of the calls of all streams, ascending, and the stream of each."""
     every = np.concatenate([*times, np.empty(0, np.int64)])
     what = np.concatenate([*(queue.what for queue in queues), np.empty(0, np.int64)])
     whose = np.repeat(np.arange(len(queues)), [len(one) for one in times])
@@ -161,7 +167,7 @@ def _tables(queues: Sequence[Queue], times: Sequence[I64]) -> dict[int, tuple[I6
 def _nearest_of_all(
     times: I64, kinds: I64, tables: Mapping[int, tuple[I64, I64]], count: int
 ) -> F64:
-    """Difference of each time and the nearest like call of every stream, float64 [n, count].
+    """Return the difference of each time to the nearest like call of every stream, ns [n, count].
 
     Infinite where that is above ``ONE_CLOCK_NS``.
     """
@@ -180,15 +186,16 @@ def _nearest_of_all(
 
 
 def _components(queues: Sequence[Queue], distance: F64) -> list[list[Queue]]:
-    """Streams that end together, the closest joined first, one of each rank.
+    """Group streams that end together, the closest joined first, one per rank.
 
-    What ends hardly further apart than the members do belongs to them; what ends a little further
-    apart leaves open what the communicator is: it is left out.
+    A stream whose ends are at most the limit apart joins the members. A stream up to ``APART``
+    times further apart makes the communicator ambiguous, as does a second stream of one rank:
+    ambiguous groups are dropped.
     """
     part = list(range(len(queues)))
     members = {one: [one] for one in part}
     reach = dict.fromkeys(part, 0.0)
-    blurred: set[int] = set()
+    ambiguous: set[int] = set()
     ones, others = np.nonzero(np.triu(np.isfinite(distance), 1))
     apart = distance[ones, others]
     number = np.array([len(queue.rows) for queue in queues], np.int64)
@@ -205,26 +212,27 @@ def _components(queues: Sequence[Queue], distance: F64) -> list[list[Queue]]:
         if apart[edge] > APART * limit:
             continue
         if clash or apart[edge] > limit:
-            blurred.update(pair_of)
+            ambiguous.update(pair_of)
             continue
         for i in members[other]:
             part[i] = one
         members[one] += members.pop(other)
         reach[one] = max(float(apart[edge]), reach[one], reach[other])
-        if other in blurred:
-            blurred.add(one)
+        if other in ambiguous:
+            ambiguous.add(one)
     return [
         [queues[i] for i in sorted(here, key=lambda i: queues[i].owner)]
         for root, here in members.items()
-        if len(here) > 1 and root not in blurred
+        if len(here) > 1 and root not in ambiguous
     ]
 
 
 def _transfers(part: list[Queue]) -> list[list[Queue]]:
-    """Pairs of one sender and one receiver each, where a rank sends on one stream to another.
+    """Split a group of transfers into pairs of one sender and one receiver.
 
-    Ranks of a stage that advance together end such transfers together: they are told apart by
-    the order of their ranks, as stages hold theirs.
+    Transfers use two streams, one per side. Ranks of a pipeline stage that advance together end
+    such transfers together: they are paired by the order of their ranks, as stages hold their ranks
+    in order.
     """
     streams = sorted({queue.stream for queue in part})
     transfers = all((queue.kind == _SENDRECV).all() for queue in part)
@@ -235,10 +243,10 @@ def _transfers(part: list[Queue]) -> list[list[Queue]]:
 
 
 def _usual(distance: F64) -> float:
-    """How far apart a stream and the one nearest to it usually end, ns."""
+    """Return the median over streams of the distance to the nearest other stream, ns."""
     if len(distance) < 2:
         return 0.0
     others = distance + np.diag(np.full(len(distance), _NEVER))
     nearest = others.min(axis=1)
-    met = nearest[np.isfinite(nearest)]
-    return float(middle_of(met)) if len(met) else 0.0
+    finite = nearest[np.isfinite(nearest)]
+    return float(middle_of(finite)) if len(finite) else 0.0

@@ -1,4 +1,4 @@
-"""How far the clocks of hosts are from each other where no file names a communicator."""
+"""Estimate the clock differences of hosts where no file names a communicator."""
 
 from __future__ import annotations
 
@@ -11,55 +11,56 @@ import numpy as np
 
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.collectives.implied.stream_evidence import HostCalls
-from ccltui.metrics.collectives.implied.stream_links import inside, linked
+from ccltui.metrics.collectives.implied.stream_links import linked, scores_on_host
 from ccltui.metrics.collectives.implied.stream_options import HostPair, options_of
 from ccltui.metrics.collectives.implied.stream_queues import Queue
 from ccltui.metrics.collectives.implied.stream_refine import refined
-from ccltui.metrics.collectives.matching.align_by_time import Ahead, between
+from ccltui.metrics.collectives.matching.align_by_time import ClockDifference, difference_between
 from ccltui.metrics.collectives.matching.match import MatchInput
 
 MAX_PAIRS: Final = 600
-"""Up to so many pairs of hosts all are compared."""
+"""Up to this number of pairs, all pairs of hosts are compared."""
 FEWEST_LINKS: Final = 6
+"""Least number of hosts that each host is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankClock:
-    """How far a rank's clock is ahead of that of the rank ``of`` (an index of the inputs)."""
+    """How far the clock of a rank is ahead of that of the rank ``of`` (an index of the inputs)."""
 
-    ahead: Ahead
+    ahead: ClockDifference
     of: int
 
 
 def stream_clocks(inputs: Sequence[MatchInput], queues: Sequence[Queue]) -> dict[int, RankClock]:
-    """The clock of each rank that has queues, against the first of those it is linked to."""
+    """Return the clock of each rank that has queues, against the first rank linked to it."""
     hosts = _hosts(inputs, queues)
-    pairs = [HostPair(a, b, options_of(hosts[a], hosts[b])) for a, b in _asked(len(hosts))]
-    explained = [inside(host) for host in hosts]
-    known = linked(hosts, pairs, explained)
-    known = refined(hosts, pairs, known, explained)
+    pairs = [HostPair(a, b, options_of(hosts[a], hosts[b])) for a, b in _compared_pairs(len(hosts))]
+    scores = [scores_on_host(host) for host in hosts]
+    known = linked(hosts, pairs, scores)
+    known = refined(hosts, pairs, known, scores)
     first: dict[int, int] = {}
     for index, (root, _) in enumerate(known):
         first.setdefault(root, index)
     clocks: dict[int, RankClock] = {}
     for host, (root, ahead) in zip(hosts, known, strict=True):
         base = first[root]
-        own = between(ahead, known[base][1])
+        own = difference_between(ahead, known[base][1])
         for owner in host.owners:
             clocks[owner] = RankClock(own, hosts[base].owners[0])
     return clocks
 
 
 def _hosts(inputs: Sequence[MatchInput], queues: Sequence[Queue]) -> list[HostCalls]:
-    """Ranks of one host together; a rank of unknown host for itself."""
+    """Group the queues by host; a rank of unknown host is a host of its own."""
     found: dict[str | int, list[Queue]] = {}
     for queue in queues:
         found.setdefault(inputs[queue.owner].host or queue.owner, []).append(queue)
     return [HostCalls(number, tuple(part)) for number, part in enumerate(found.values())]
 
 
-def _asked(count: int) -> list[tuple[int, int]]:
-    """Pairs of hosts that are compared: all, or of many hosts the nearest and some further ones."""
+def _compared_pairs(count: int) -> list[tuple[int, int]]:
+    """Return the pairs of hosts to compare: all, or of many hosts near and some distant ones."""
     every = list(combinations(range(count), 2))
     if len(every) <= MAX_PAIRS:
         return every

@@ -1,8 +1,11 @@
-"""How strongly the ends of calls on two hosts speak for a difference of their clocks.
+"""Measure the evidence of call ends on two hosts for a clock difference.
 
-Calls of one collective end at once although their ranks came at different times: that ends agree
-where durations differ is what chance, or the same program run a little later, does not bring
-about. Each call speaks by the logarithm of how much better its ends agree than its starts.
+    log_gain of a call = log((|dur - dur'| + FINE_NS) / (|end - end'| + FINE_NS))
+    closeness of a call = CLOSE_NS / (|end - end'| + CLOSE_NS)
+
+Calls of one collective end at once although their ranks arrive at different times. Ends that
+agree where durations differ are caused neither by chance nor by the same program running a little
+later, so a call is weighted by the logarithm of how much better its ends agree than its starts.
 """
 
 from __future__ import annotations
@@ -16,17 +19,17 @@ import numpy as np
 
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue
-from ccltui.metrics.collectives.matching.align_by_time import Ahead
+from ccltui.metrics.collectives.matching.align_by_time import ClockDifference
 from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64, Bool
 
 USUAL: Final = 0.8
-"""Share of the calls of a stream that must end together with calls of the other."""
+"""Least share of the calls of a stream that end together with calls of the other stream."""
 FINE_NS: Final = 5_000
 """Ends of one collective scatter by some us."""
 CLOSE_NS: Final = 10_000
-"""Ends this far apart speak half of what ends that agree do."""
+"""Ends this far apart have half the closeness of ends that agree."""
 _FAR: Final = 10**15
 _STREAMS: Final = 1 << 32
 _SENDRECV: Final = TYPES.index("SendRecv")
@@ -34,7 +37,7 @@ _SENDRECV: Final = TYPES.index("SendRecv")
 
 @dataclass(frozen=True)
 class HostCalls:
-    """The queues of one host, which have one clock, and all of their calls."""
+    """The queues of one host, which share one clock, with all of their calls."""
 
     number: int  # among the hosts of the job
     queues: tuple[Queue, ...]
@@ -61,7 +64,7 @@ class HostCalls:
 
     @cached_property
     def transfers(self) -> Bool:
-        """Whether a queue holds nothing but sends and receives."""
+        """Mask of the queues of sends and receives only."""
         return np.array([bool((queue.kind == _SENDRECV).all()) for queue in self.queues])
 
     @cached_property
@@ -80,7 +83,7 @@ class HostCalls:
 
     @cached_property
     def _base(self) -> tuple[int, int]:
-        """First end of all, and how long it is to the last."""
+        """First end of all calls, and the time from it to the last one, ns."""
         first = int(self.first_ns.min())
         return first, int(self.last_ns.max()) - first + 1
 
@@ -104,15 +107,15 @@ class HostCalls:
     def _partners(self) -> dict[int, Bool]:
         return {}
 
-    def can_go_together(self, other: HostCalls) -> Bool:
-        """Which queues of two hosts may be of one communicator, bool [q, q].
+    def compatible(self, other: HostCalls) -> Bool:
+        """Return which queues of two hosts may be of one communicator, bool [q, q].
 
-        Ranks of one program number their streams alike: where either has both numbers, a number
-        is another communicator than the other. What one rank sends on a stream, the next one
-        receives on another.
+        Ranks of one program number their streams alike: two stream numbers that either rank has
+        both of are different communicators. Transfers are the exception: a rank sends on one
+        stream and the next rank receives on another.
         """
         if other.number not in self._partners:
-            self._partners[other.number] = _can_go_together(self, other)
+            self._partners[other.number] = _compatible(self, other)
         return self._partners[other.number]
 
     @cached_property
@@ -120,15 +123,17 @@ class HostCalls:
         return {}
 
     def sample(self, most: int) -> Sample:
-        """At most so many calls of each queue, evenly spread."""
+        """Return at most ``most`` calls of each queue, evenly spread."""
         if most not in self._samples:
             self._samples[most] = Sample.of(self, self.owners, most)
         return self._samples[most]
 
     def nearest(self, times_ns: I64, what: I64) -> tuple[F64, I64, I64]:
-        """Of each call the like one of every queue that ended nearest: [n, q] all three.
+        """Return the like call of every queue with the nearest end, for each of n calls.
 
-        How far it ended, float64 ns (very far where there is none), when, and its duration.
+        Returns:
+            Distance of the ends (float64 ns, very large without such a call), end and duration
+            (int64 ns), each [n, q].
         """
         key, end, dur, prefixes = self._sorted
         base, span = self._base
@@ -168,9 +173,9 @@ class Sample:
         middle_ns: int = 0,
         width_ns: int = 0,
     ) -> Sample:
-        """At most so many calls of each queue of ``owners``, evenly spread.
+        """Select at most ``most`` calls of each queue of ``owners``, evenly spread.
 
-        Of those that ended inside ``width_ns`` to either side of the middle, if that is given.
+        With ``width_ns`` only calls that end at most so far from ``middle_ns``.
         """
         parts = []
         for number, queue in enumerate(host.queues):
@@ -190,72 +195,72 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the queues of two hosts speak for a difference of clocks, float64 [q, q], 0 for nothing.
+    """Evidence of the queues of two hosts for a clock difference, float64 [q, q], 0 for none.
 
-    ``told`` by ends that agree better than starts, ``met`` by ends that agree, a call at most 1.
-    ``own_ns`` and ``other_ns`` are ends of calls that are one, of the queues that go together best
-    (``queue`` is that of the first host).
+    ``log_gain`` sums how much better ends agree than starts, ``closeness`` how close ends are, at
+    most 1 per call. ``own_ns`` and ``other_ns`` are the ends of matching calls of the queue pairs
+    with most evidence (``queue`` is that of the first host).
     """
 
-    told: F64
-    met: F64
+    log_gain: F64
+    closeness: F64
     own_ns: I64
     other_ns: I64
     queue: I64
 
     @property
-    def whole(self) -> F64:
-        """All that is spoken: by ends that agree better than starts, and by ends that agree."""
-        return self.told + self.met
+    def total(self) -> F64:
+        """Sum of both kinds of evidence."""
+        return self.log_gain + self.closeness
 
 
 def evidence(
     sample: Sample,
     host: HostCalls,
     other: HostCalls,
-    ahead: Ahead,
+    ahead: ClockDifference,
     least: tuple[F64, F64] | None = None,
 ) -> Evidence:
-    """How well calls of a host go together with those of another that it is ``ahead`` of.
+    """Return the evidence that a host is ``ahead`` of another by this clock difference.
 
-    Queues of either host of which no more than ``least`` is told are not asked for ends.
+    Queues of either host with less total evidence than ``least`` contribute no ends.
     """
     shape = len(host.queues), len(other.queues)
     times = sample.end_ns - ahead.of(sample.end_ns)
     apart, end, dur = other.nearest(times, sample.what)
-    met = apart <= ONE_CLOCK_NS
+    near = apart <= ONE_CLOCK_NS
     inside = (times[:, np.newaxis] >= other.first_ns - ONE_CLOCK_NS) & (
         times[:, np.newaxis] <= other.last_ns + ONE_CLOCK_NS
     )
     starts = np.abs(sample.dur_ns[:, np.newaxis] - dur)
-    near = apart + FINE_NS
+    distance = apart + FINE_NS
     table = _summed(
         sample.queue,
         shape,
-        np.where(met, np.log((starts + FINE_NS) / near), 0.0),
-        np.where(met, CLOSE_NS / (apart + CLOSE_NS), 0.0),
+        np.where(near, np.log((starts + FINE_NS) / distance), 0.0),
+        np.where(near, CLOSE_NS / (apart + CLOSE_NS), 0.0),
         inside.astype(np.float64),
-        (met & inside).astype(np.float64),
+        (near & inside).astype(np.float64),
     )
     usual = (table[3] >= FEWEST) & (table[3] >= USUAL * table[2])
-    usual &= host.can_go_together(other)
-    told = np.where(usual, np.maximum(table[0], 0.0), 0.0)
-    close = np.where(usual, table[1], 0.0)
-    whole = told + close
-    best = whole.argmax(axis=1)
-    most = whole.max(axis=1)
-    both = (most > 0) & (whole[:, best].argmax(axis=0) == np.arange(shape[0]))
+    usual &= host.compatible(other)
+    log_gain = np.where(usual, np.maximum(table[0], 0.0), 0.0)
+    closeness = np.where(usual, table[1], 0.0)
+    total = log_gain + closeness
+    best = total.argmax(axis=1)
+    most = total.max(axis=1)
+    both = (most > 0) & (total[:, best].argmax(axis=0) == np.arange(shape[0]))
     if least is not None:
         both &= (most >= least[0]) & (most >= least[1][best])
     line = np.arange(len(sample.queue))
     column = best[sample.queue]
-    chosen = met[line, column] & both[sample.queue]
+    chosen = near[line, column] & both[sample.queue]
     own, queue = sample.end_ns[chosen], sample.queue[chosen]
-    return Evidence(told, close, own, end[line, column][chosen], queue)
+    return Evidence(log_gain, closeness, own, end[line, column][chosen], queue)
 
 
 def _summed(queue: I64, shape: tuple[int, int], *columns: F64) -> list[F64]:
-    """Sums of values [n, q] over the calls of each queue, [q, q]."""
+    """Sum values [n, q] over the calls of each queue, [q, q]."""
     found = []
     for values in columns:
         table = np.zeros(shape)
@@ -264,7 +269,7 @@ def _summed(queue: I64, shape: tuple[int, int], *columns: F64) -> list[F64]:
     return found
 
 
-def _can_go_together(host: HostCalls, other: HostCalls) -> Bool:
+def _compatible(host: HostCalls, other: HostCalls) -> Bool:
     same = host.stream[:, np.newaxis] == other.stream
     here = np.isin(host.owner[:, np.newaxis] * _STREAMS + other.stream, host.numbers)
     there = np.isin(other.owner * _STREAMS + host.stream[:, np.newaxis], other.numbers)

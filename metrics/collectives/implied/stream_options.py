@@ -1,4 +1,4 @@
-"""What two hosts tell about the difference of their clocks: a few possible ones, with reasons."""
+"""Find a few possible clock differences of two hosts, with the evidence for each."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from ccltui.metrics.collectives.implied.stream_evidence import (
     evidence,
 )
 from ccltui.metrics.collectives.implied.stream_votes import candidates
-from ccltui.metrics.collectives.matching.align_by_time import Ahead, fit
+from ccltui.metrics.collectives.matching.align_by_time import ClockDifference, fit
 from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS
 from ccltui.parsers.array_types import F64
 
 CANDIDATES: Final = 12
-KEPT: Final = 5
+MAX_OPTIONS: Final = 5
 COARSE: Final = 8
 FINE: Final = 16
-"""So many calls of a queue are asked: to choose among candidates, and to judge them."""
-SPEAKERS: Final = 2
-"""So many ranks of a host are asked for candidates."""
+"""Number of calls of a queue used to choose among candidates, and to evaluate them."""
+MAX_RANKS_SAMPLED: Final = 2
+"""Number of ranks of a host used to find candidates."""
 WINDOW_NS: Final = 1_000_000_000
-"""In so short a time clocks drift apart by less than the ends of a collective."""
+"""Half the time over which a drift is smaller than the distances of ends of a collective."""
 WIDER: Final = 8
 MAX_DRIFT: Final = 500e-6
-"""Clocks of computers drift by some ten parts in a million."""
+"""Larger fitted drifts are rejected: clocks of computers drift by some ten parts in a million."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A difference of the clocks of two hosts, and what speaks for it."""
+    """A possible clock difference of two hosts, and its evidence."""
 
-    ahead: Ahead
+    ahead: ClockDifference
     found: Evidence
 
 
 @dataclass(frozen=True, slots=True)
 class HostPair:
-    """Two hosts by their numbers, and the possible differences of their clocks."""
+    """Two hosts by number, and their possible clock differences."""
 
     one: int
     other: int
@@ -50,44 +50,46 @@ class HostPair:
 
 
 def options_of(host: HostCalls, other: HostCalls) -> tuple[Option, ...]:
-    """The differences of clocks that most speaks for, with all that speaks for them."""
-    mine, theirs = _speakers(host), _speakers(other)
+    """Return the clock differences with most evidence, at most ``MAX_OPTIONS``."""
+    mine, theirs = _sampled_ranks(host), _sampled_ranks(other)
     found = []
     for ahead_ns in candidates(host, mine, other, theirs, CANDIDATES):
         middle = _middle(host, other, ahead_ns)
         near = Sample.of(host, mine, COARSE, middle, WINDOW_NS)
-        rough = Ahead(ahead_ns, 0.0, middle)
-        found.append((best_of(evidence(near, host, other, rough).whole), rough))
+        rough = ClockDifference(ahead_ns, 0.0, middle)
+        found.append((best_of(evidence(near, host, other, rough).total), rough))
     found.sort(key=lambda one: -one[0])
     options: list[Option] = []
     whole = host.sample(FINE)
     for score, rough in found:
         known = any(abs(one.ahead.offset_ns - rough.offset_ns) <= ONE_CLOCK_NS for one in options)
-        if score > 0 and not known and len(options) < KEPT:
+        if score > 0 and not known and len(options) < MAX_OPTIONS:
             ahead = _widened(host, mine, other, rough)
             options.append(Option(ahead, evidence(whole, host, other, ahead)))
     return tuple(options)
 
 
-def _speakers(host: HostCalls) -> list[int]:
+def _sampled_ranks(host: HostCalls) -> list[int]:
     owners = host.owners
-    return owners if len(owners) <= SPEAKERS else [owners[0], owners[-1]]
+    return owners if len(owners) <= MAX_RANKS_SAMPLED else [owners[0], owners[-1]]
 
 
-def best_of(told: F64) -> float:
-    """What all queues speak, each with the one that it goes together with best."""
-    return float(told.max(axis=1, initial=0).sum() + told.max(axis=0, initial=0).sum())
+def best_of(score: F64) -> float:
+    """Sum the evidence of all queues of both hosts, each with its best partner."""
+    return float(score.max(axis=1, initial=0).sum() + score.max(axis=0, initial=0).sum())
 
 
 def _middle(host: HostCalls, other: HostCalls, ahead_ns: float) -> int:
-    """The middle of what both hosts recorded, on the clock of the first."""
+    """Return the middle of the time that both hosts recorded, ns on the clock of the first."""
     first = max(int(host.first_ns.min()), int(other.first_ns.min()) + round(ahead_ns))
     last = min(int(host.last_ns.max()), int(other.last_ns.max()) + round(ahead_ns))
     return (first + last) // 2
 
 
-def _widened(host: HostCalls, owners: Sequence[int], other: HostCalls, rough: Ahead) -> Ahead:
-    """The difference of clocks with its drift, told from ever more calls around the middle."""
+def _widened(
+    host: HostCalls, owners: Sequence[int], other: HostCalls, rough: ClockDifference
+) -> ClockDifference:
+    """Fit the clock difference with its drift to calls in a growing window around the middle."""
     longest = int(host.last_ns.max() - host.first_ns.min())
     width, ahead = WINDOW_NS, rough
     while True:
@@ -95,7 +97,7 @@ def _widened(host: HostCalls, owners: Sequence[int], other: HostCalls, rough: Ah
         found = evidence(sample, host, other, ahead)
         if len(found.own_ns) >= 3 and longest <= WINDOW_NS:
             middle = float(middle_of(found.own_ns - found.other_ns))
-            return Ahead(middle, 0.0, rough.at_ns)
+            return ClockDifference(middle, 0.0, rough.at_ns)
         if len(found.own_ns) >= 3:
             fitted = fit(found.own_ns, found.other_ns)
             if abs(fitted.rate) <= MAX_DRIFT:

@@ -1,4 +1,4 @@
-"""The calls of a job by rank and stream, where no file says which communicator they belong to."""
+"""Group the calls of a job by rank and stream, where no file names their communicators."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 
 FEWEST: Final = 3
-"""Fewer calls tell no communicator: they may end together by chance."""
+"""Fewer calls are no evidence of a communicator: they may end together by chance."""
 _KINDS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Calls of one rank (index of the inputs) on one stream, in the order in which they ended.
+    """Calls of one rank (``owner``, an index of the inputs) on one stream, in order of their ends.
 
-    ``what`` tells calls apart that cannot be one: by type, and by step where all ranks know steps.
+    ``what`` differs for calls that cannot be one collective: by type, and by step where all ranks
+    have steps in common.
     """
 
     owner: int
@@ -35,7 +36,7 @@ class Queue:
 
 
 def queues_of(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> list[Queue]:
-    """Queues of at least ``FEWEST`` calls; ``streams`` are those of each call, by label."""
+    """Return the queues of at least ``FEWEST`` calls; ``streams`` is by label, one per call."""
     part = taking_part(inputs)
     marked = _share_steps([inputs[owner].calls.step for owner in part])
     found = []
@@ -55,6 +56,6 @@ def queues_of(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> list[
 
 
 def _share_steps(steps: Sequence[I64]) -> bool:
-    """Whether all ranks were in some step together."""
+    """Whether all ranks have a step in common."""
     known = [set(distinct_values(step[step != MISSING]).tolist()) for step in steps]
     return bool(known) and bool(set.intersection(*known))

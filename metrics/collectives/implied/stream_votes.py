@@ -1,4 +1,4 @@
-"""Differences of clocks that the calls of two hosts share: which ones are worth a closer look."""
+"""Find candidate clock differences of two hosts: those that many pairs of calls share."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ccltui.metrics.arrays.middle import middle_of
 from ccltui.metrics.collectives.implied.stream_evidence import FINE_NS, USUAL, HostCalls
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue
 
-ALIKE: Final = 0.1
-"""What a pair of calls votes with whose starts agree as well as its ends."""
+MIN_WEIGHT: Final = 0.1
+"""Weight of a pair of calls whose starts agree as well as its ends."""
 _BIN_NS: Final = 30_000
 _VOTERS: Final = 256
 _CELLS: Final = 100_000
-"""So many pairs of calls of two queues vote, those in the middle of the first."""
+"""Number of pairs of calls of two queues that vote, those in the middle of the first."""
 _SLACK: Final = 64
-"""So many calls may be missing on both sides together, beyond the difference of the lengths."""
+"""Number of calls that may be missing on both sides, beyond the difference of the lengths."""
 
 
 def candidates(
     host: HostCalls, owners: Sequence[int], other: HostCalls, others: Sequence[int], most: int
 ) -> list[float]:
-    """Differences of clocks (ns) that most speak for, of some ranks of either host."""
+    """Return the clock differences (ns) with most votes of some ranks of either host."""
     votes: list[tuple[float, float]] = []
     for one in (queue for queue in host.queues if queue.owner in owners):
         for two in (queue for queue in other.queues if queue.owner in others):
@@ -42,7 +42,10 @@ def candidates(
 
 
 def _votes(one: Queue, two: Queue, most: int = 4) -> list[tuple[float, float]]:
-    """Differences that many pairs of like calls share, weighted by how their durations differ."""
+    """Return (votes, difference) of differences that many pairs of like calls share.
+
+    A pair votes with log(1 + |difference of durations| / FINE_NS) + MIN_WEIGHT.
+    """
     count, others = len(one.rows), len(two.rows)
     reach = abs(count - others) + _SLACK
     voters = min(count, max(_CELLS // (2 * reach), 16), _VOTERS)
@@ -56,7 +59,7 @@ def _votes(one: Queue, two: Queue, most: int = 4) -> list[tuple[float, float]]:
     longer = np.abs(one.dur_ns[mine, np.newaxis] - two.dur_ns[there])[like]
     order = np.argsort(apart)
     apart = apart[order]
-    weight = np.concatenate(([0.0], np.cumsum(np.log1p(longer[order] / FINE_NS) + ALIKE)))
+    weight = np.concatenate(([0.0], np.cumsum(np.log1p(longer[order] / FINE_NS) + MIN_WEIGHT)))
     stop = np.searchsorted(apart, apart + _BIN_NS, side="right")
     begin = np.arange(len(apart))
     votes = np.where(stop - begin >= FEWEST, weight[stop] - weight[:-1], 0.0)

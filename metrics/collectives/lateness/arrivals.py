@@ -1,8 +1,17 @@
-"""Who arrived last at each collective, and who waited how long for it.
+"""Compute arrival, lag and wait of each rank at each collective.
 
-Two measures. Clock-free: such collectives end nearly together, so the longest duration belongs
-to the first to arrive and the shortest to the last; no clock is compared. By start: on corrected
-clocks, the last start. The rank with the *shortest* collective is the late one.
+    lag floor = max(10 µs, 3 * residual_p95 of the clocks)
+
+A lag up to the floor is a tie and blames no rank. There are two measures of n instances with m
+members, in ns:
+
+    clock-free:  wait[r] = dur[r] - min(dur)        last = argmin(dur)
+    by start:    wait[r] = max(start) - start[r]    last = argmax(start)
+    both:        lag = max(wait)                    late[r] = lag - wait[r]
+
+Collectives in which every rank waits for every other end nearly at once on all ranks, so the rank
+with the longest duration arrived first and the rank with the *shortest* one is the late one. The
+clock-free measure compares no clocks; the measure by start needs them corrected.
 """
 
 from __future__ import annotations
@@ -29,10 +38,11 @@ from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING
 
 MIN_FLOOR_NS = 10_000
-"""A lag up to here blames nobody, whatever the clocks say."""
+"""Least lag floor, however small the residuals of the clocks are."""
 RESIDUALS_TO_BLAME = 3
+"""Lag floor in residuals (p95) of the clocks."""
 
-NOBODY = -1
+NO_RANK = -1
 
 _SENDRECV = TYPES.index("SendRecv")
 _GENERIC = TYPES.index("Generic")
@@ -42,10 +52,10 @@ _GENERIC = TYPES.index("Generic")
 class Lateness:
     """One measure of lateness of n instances with m members each.
 
-    ``wait_ns`` is how long each member waited for the last (int64 [n, m]), ``late_ns`` how long
-    after the first it arrived, ``lag_ns`` their largest (int64 [n]), ``last`` the member that
-    arrived last, NOBODY where the lag is not above the floor. Where an instance lacks a member
-    or its members disagree all are -1.
+    ``wait_ns`` is how long each member waited for the last one (int64 [n, m]), ``late_ns`` how
+    long after the first one it arrived (int64 [n, m]), ``lag_ns`` the largest of either (int64
+    [n]), ``last`` the member that arrived last (int32 [n]), NO_RANK where the lag is not above the
+    floor. Where an instance lacks a member or its members disagree all are -1.
     """
 
     wait_ns: I64
@@ -56,16 +66,16 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class GroupArrivals:
-    """The instances of one group match, row by row, with when and how late each member came.
+    """Arrival and lateness of each member at the instances of one group match, row by row.
 
     ``start_ns`` and ``dur_ns`` are int64 [n, m], -1 for an absent member; starts are on the
-    corrected clock unless raw ones were asked for. The lateness columns are clock-free.
+    corrected clock unless raw ones were requested. The lateness columns are clock-free.
     ``by_start`` is the other measure, None where the members' clocks are not known.
     ``eligible`` marks instances that can blame a rank: complete, agreeing, and of a type in
-    which every rank waits for every other; ``confidence`` is that of the match, at most medium
-    for an all-to-all and low for a SendRecv kernel, which may be none, and for one that tells no
-    type but ends after all have started, or whose group may have members that no file tells of.
-    SendRecv kernels of two ranks are taken for transfers.
+    which every rank waits for every other. ``confidence`` is that of the match: at most medium for
+    an all-to-all; low for a SendRecv kernel, which may be no all-to-all, for a kernel of unknown
+    type that ends after all have started, and where the group may have members without a file.
+    SendRecv kernels of two ranks count as transfers and are not eligible.
     """
 
     match: GroupMatch
@@ -83,38 +93,38 @@ class GroupArrivals:
 
     @property
     def late_ns(self) -> I64:
-        """Clock-free arrival after the first member."""
+        """Clock-free arrival after the first member, int64 ns [n, m]."""
         return self.clock_free.late_ns
 
     @property
     def wait_ns(self) -> I64:
-        """Clock-free wait for the last member."""
+        """Clock-free wait for the last member, int64 ns [n, m]."""
         return self.clock_free.wait_ns
 
     @property
     def lag_ns(self) -> I64:
-        """Clock-free lag."""
+        """Clock-free lag, int64 ns [n]."""
         return self.clock_free.lag_ns
 
     @property
     def last(self) -> I32:
-        """Member that the clock-free measure blames, NOBODY in a tie or if not eligible."""
-        return np.where(self.eligible, self.clock_free.last, NOBODY).astype(np.int32)
+        """Member blamed by the clock-free measure, int32 [n]; NO_RANK in a tie or not eligible."""
+        return np.where(self.eligible, self.clock_free.last, NO_RANK).astype(np.int32)
 
     @property
     def first_start_ns(self) -> I64:
-        """Start of the first member that is present, int64 [n]."""
+        """Earliest start of the members present, int64 ns [n]."""
         never = np.iinfo(np.int64).max
         return row_min(np.where(self.match.rows >= 0, self.start_ns, never))
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """All groups of a job. ``floor_ns`` is the lag above which a rank is blamed."""
+    """Arrivals at all groups of a job. ``floor_ns`` is the lag above which a rank is blamed."""
 
     groups: tuple[GroupArrivals, ...]
     floor_ns: int
-    basis: str  # "corrected clocks" or "raw clocks": what start_ns is on
+    basis: str  # "corrected clocks" or "raw clocks": the clock of start_ns
 
 
 def arrivals(
@@ -125,10 +135,14 @@ def arrivals(
     raw_clocks: bool = False,
     floor_ns: int | None = None,
 ) -> Arrivals:
-    """Arrival, lag and wait of every matched collective, in both measures.
+    """Compute arrival, lag and wait of every matched collective, in both measures.
 
-    The floor is three residuals (p95) of the clocks, at least 10 µs, unless ``floor_ns`` is
-    given. ``raw_clocks`` leaves the starts as recorded.
+    Args:
+        matches: The matched collectives.
+        inputs: The calls of each rank.
+        clocks: Offsets of the ranks.
+        raw_clocks: Leave the starts as recorded.
+        floor_ns: Lag above which a rank is blamed, by default `blame_floor`.
     """
     floor = blame_floor(clocks) if floor_ns is None else floor_ns
     by_label = {item.label: item for item in inputs}
@@ -139,23 +153,27 @@ def arrivals(
 
 
 def blame_floor(clocks: ClockModel) -> int:
-    """The noise floor: lags up to it are ties."""
+    """Return the lag floor in ns: max(10 µs, 3 * residual_p95). Lags up to it are ties.
+
+    The residual is the error bar of every start on corrected clocks. Below the floor the two
+    measures name different ranks.
+    """
     return max(MIN_FLOOR_NS, RESIDUALS_TO_BLAME * (clocks.residual_p95_ns or 0))
 
 
 def clock_free(dur_ns: I64, floor_ns: int) -> Lateness:
-    """Lateness from durations alone, int64 [n, m] of complete instances."""
+    """Return lateness from durations alone, int64 ns [n, m] of complete instances."""
     return _lateness(dur_ns - row_min(dur_ns)[:, np.newaxis], floor_ns)
 
 
 def by_start(start_ns: I64, floor_ns: int) -> Lateness:
-    """Lateness from starts on one clock, int64 [n, m] of complete instances."""
+    """Return lateness from starts on one clock, int64 ns [n, m] of complete instances."""
     return _lateness(row_max(start_ns)[:, np.newaxis] - start_ns, floor_ns)
 
 
 def _lateness(wait_ns: I64, floor_ns: int) -> Lateness:
     lag = row_max(wait_ns)
-    last = np.where(lag > floor_ns, wait_ns.argmin(axis=1), NOBODY).astype(np.int32)
+    last = np.where(lag > floor_ns, wait_ns.argmin(axis=1), NO_RANK).astype(np.int32)
     return Lateness(wait_ns, lag[:, np.newaxis] - wait_ns, lag, last)
 
 
@@ -179,22 +197,23 @@ def _arrivals(
         match=match,
         start_ns=start,
         dur_ns=dur,
-        clock_free=_spread(clock_free(dur[usable], floor_ns), usable),
-        by_start=_spread(by_start(start[usable], floor_ns), usable) if starts_known else None,
+        clock_free=_expanded(clock_free(dur[usable], floor_ns), usable),
+        by_start=_expanded(by_start(start[usable], floor_ns), usable) if starts_known else None,
         eligible=usable & _awaits_all(match),
-        confidence=_capped(match),
+        confidence=_confidence(match),
     )
 
 
 def _awaits_all(match: GroupMatch) -> Bool:
-    """Whether every rank waits for every other, as far as types and times tell."""
-    untold = (match.kind == _GENERIC) & (match.overlap == 1)
+    """Whether every rank waits for every other, by type and overlap, bool [n]."""
+    untyped = (match.kind == _GENERIC) & (match.overlap == 1)
     pair = match.group >= 0 and len(match.labels) + len(match.missing) == 2
     transfer = (match.kind == _SENDRECV) & pair
-    return np.asarray((fully_dependent(match.kind) | exchange(match.kind) | untold) & ~transfer)
+    return np.asarray((fully_dependent(match.kind) | exchange(match.kind) | untyped) & ~transfer)
 
 
-def _capped(match: GroupMatch) -> I8:
+def _confidence(match: GroupMatch) -> I8:
+    """Return the confidence of the matches, bounded by what their type allows, int8 [n]."""
     if not match.whole:
         return np.full(len(match.rows), LOW, np.int8)
     limit = np.where(exchange(match.kind), MEDIUM, HIGH)
@@ -202,13 +221,13 @@ def _capped(match: GroupMatch) -> I8:
     return np.minimum(match.confidence, limit).astype(np.int8)
 
 
-def _spread(part: Lateness, usable: Bool) -> Lateness:
-    """The lateness of usable instances among all, -1 for the others."""
+def _expanded(part: Lateness, usable: Bool) -> Lateness:
+    """Expand the lateness of usable instances to all, with -1 for the others."""
     if usable.all():
         return part
     n, m = len(usable), part.wait_ns.shape[1]
     wait, late = np.full((n, m), MISSING, np.int64), np.full((n, m), MISSING, np.int64)
-    lag, last = np.full(n, MISSING, np.int64), np.full(n, NOBODY, np.int32)
+    lag, last = np.full(n, MISSING, np.int64), np.full(n, NO_RANK, np.int32)
     wait[usable], late[usable] = part.wait_ns, part.late_ns
     lag[usable], last[usable] = part.lag_ns, part.last
     return Lateness(wait, late, lag, last)

@@ -1,4 +1,4 @@
-"""Lag, wait and blame summed over the instances and ranks that were chosen."""
+"""Sum lag, wait and blame over selected instances and ranks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from ccltui.metrics.collectives.lateness.arrivals import (
 from ccltui.parsers.array_types import F64, I8, I64, Bool
 
 MIN_TIMES_LAST = 3
-SHARE_OF_EVEN = 1.5
-"""A straggler is last this many times as often as chance would have it."""
+"""Number of blamed instances that a straggler is last in at least."""
+TIMES_EVEN_SHARE = 1.5
+"""A straggler is last more than this many times as often as by an even share."""
 
 MIN_STEPS = 3
+"""With fewer known steps, time is divided into ``QUARTERS`` instead."""
 QUARTERS = 4
-FAIR_PART = 0.25
-"""Of an even share: less of the wait caused in a step does not count as being late in it."""
-MOST = 0.8
+MIN_EVEN_PART = 0.25
+"""A step counts as late from this part of an even share of the caused wait on."""
+TRANSIENT_SHARE = 0.8
+"""Share of the caused wait in one step from which on a pattern is transient."""
 
 Pattern = Literal["persistent", "recurring", "transient"]
 
@@ -35,8 +38,8 @@ Pattern = Literal["persistent", "recurring", "transient"]
 class Chosen:
     """Eligible instances of one group: n rows, m members that index the ``labels`` of the job.
 
-    Times are int64 ns; ``step`` is -1 outside steps. ``aligned`` is the measure by starts, None
-    where the members' clocks are not known.
+    Times are int64 ns [n, m]; ``step`` is -1 outside steps. ``lateness`` is clock-free;
+    ``aligned`` is the measure by starts, None where the members' clocks are not known.
     """
 
     group: int
@@ -54,7 +57,7 @@ class Chosen:
 
 
 def choose(arrived: GroupArrivals, rows: Bool, columns: I64, members: I64, floor_ns: int) -> Chosen:
-    """Rows (mask) and member columns of a group, lateness taken among those columns alone."""
+    """Select rows (mask) and member columns of a group; lateness is among these columns alone."""
     start, dur = arrived.start_ns[rows][:, columns], arrived.dur_ns[rows][:, columns]
     return Chosen(
         group=arrived.match.group,
@@ -74,7 +77,7 @@ class Tally:
     """Sums per label, int64 arrays of one length; times in ns."""
 
     wait_ns: I64  # waited for others, ties included
-    last_count: I64  # blamed instances in which it came last
+    last_count: I64  # blamed instances in which it arrived last
     caused_wait_ns: I64  # waits of all members of those instances
     took_part: I64  # blamed instances that it was a member of
     num_ranks: int  # labels that are a member of any instance
@@ -90,20 +93,26 @@ class Tally:
         return np.asarray(self.last_count / max(int(self.last_count.sum()), 1))
 
     def stragglers(self) -> list[int]:
-        """Labels that are last in at least three blamed instances, and well above chance.
+        """Return the labels that are last often: at least three times and above chance.
 
-        Chance is an even share of all blamed instances: a rank that is last in a group of its
-        own because another group kept it is then not named for a few. Those that caused the
-        most waiting come first.
+            blamed_share > 1.5 / num_ranks
+
+        Chance is an even share of *all* blamed instances, not of those that the rank took part in:
+        a rank that is often last in a small group because another group delays it is a victim, and
+        is not named for a few instances. Those that caused most waiting come first.
         """
-        often = self.blamed_share > SHARE_OF_EVEN / max(self.num_ranks, 1)
+        often = self.blamed_share > TIMES_EVEN_SHARE / max(self.num_ranks, 1)
         found = np.flatnonzero(often & (self.last_count >= MIN_TIMES_LAST))
         order = np.lexsort((found, -self.caused_wait_ns[found]))
         return [int(label) for label in found[order]]
 
 
 def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
-    """Add up who waited and who was blamed."""
+    """Sum waits and blame by label.
+
+    The caused wait of a label is the sum of the waits of all members over the instances in which
+    it was last.
+    """
     wait, last, caused, part = (np.zeros(num_labels, np.int64) for _ in range(4))
     present = np.zeros(num_labels, np.bool_)
     for one in chosen:
@@ -118,7 +127,7 @@ def tally(chosen: Sequence[Chosen], num_labels: int) -> Tally:
 
 
 def is_persistent(chosen: Sequence[Chosen], label: int) -> bool:
-    """Whether a label is last most often in the first and in the second half of the blamed."""
+    """Whether a label is last most often in both halves, by time, of the blamed instances."""
     times = [row_min(one.start_ns)[one.lateness.last >= 0] for one in chosen]
     who = [one.members[one.lateness.last[one.lateness.last >= 0]] for one in chosen]
     order = np.argsort(np.concatenate(times), kind="stable")
@@ -128,25 +137,26 @@ def is_persistent(chosen: Sequence[Chosen], label: int) -> bool:
 
 
 def patterns(chosen: Sequence[Chosen], num_labels: int) -> dict[int, Pattern]:
-    """How the wait that each blamed label caused is spread over time.
+    """Classify how the wait that each blamed label caused is distributed over time.
 
-    Time is counted in steps, in quarters where fewer than three steps are known. Persistent: a
-    fair part of it in at least half of them. Transient: four fifths of it in one. Else recurring.
+    Time is counted in steps, or in quarters where fewer than three steps are known. Persistent: at
+    least a quarter of an even share in at least half of them. Transient: four fifths in one. Else
+    recurring.
     """
     cells = _caused_by_time(chosen, num_labels)
     found: dict[int, Pattern] = {}
     for label in np.flatnonzero(cells.any(axis=1)).tolist():
         share = cells[label] / cells[label].sum()
-        often = np.count_nonzero(share >= FAIR_PART / len(share)) >= len(share) / 2
+        often = np.count_nonzero(share >= MIN_EVEN_PART / len(share)) >= len(share) / 2
         if often:
             found[label] = "persistent"
         else:
-            found[label] = "transient" if share.max() >= MOST else "recurring"
+            found[label] = "transient" if share.max() >= TRANSIENT_SHARE else "recurring"
     return found
 
 
 def _caused_by_time(chosen: Sequence[Chosen], num_labels: int) -> I64:
-    """Wait caused, int64 ns [label, unit of time]."""
+    """Return the caused wait, int64 ns [label, unit of time]."""
     blamed = [one.lateness.last >= 0 for one in chosen]
     who = [one.members[one.lateness.last[rows]] for one, rows in zip(chosen, blamed, strict=True)]
     wait = [row_sum(one.lateness.wait_ns[rows]) for one, rows in zip(chosen, blamed, strict=True)]

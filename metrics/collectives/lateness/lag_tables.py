@@ -1,4 +1,4 @@
-"""The tables of `straggler_lag`, JSON-ready, from the chosen instances."""
+"""Build the JSON tables of `straggler_lag` from the selected instances."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEVELS = ("high", "medium", "low")
 
 
 def summary(lag_ns: I64) -> dict[str, Any]:
-    """Mean, median, p95, extremes in µs, and n, of at least one lag."""
+    """Return mean, median, p95, min and max in µs, and n, of at least one lag."""
     middle, p95 = middle_and_rank(lag_ns, 0.95)
     return {
         "mean_lag_us": microseconds(int(lag_ns.sum())) / len(lag_ns),
@@ -36,7 +36,7 @@ def summary(lag_ns: I64) -> dict[str, Any]:
 
 
 def distribution(times_ns: I64) -> dict[str, Any]:
-    """Median, p95 and largest of times in µs, and their number; null of none."""
+    """Return median, p95 and max of times in µs, and their number; None without any."""
     if not len(times_ns):
         return {"p50": None, "p95": None, "max": None, "n": 0}
     middle, p95 = middle_and_rank(times_ns, 0.95)
@@ -49,10 +49,10 @@ def distribution(times_ns: I64) -> dict[str, Any]:
 
 
 def end_spread(chosen: Sequence[Chosen]) -> dict[str, Any]:
-    """Last minus first end of each collective on one clock, in µs.
+    """Return the distribution of last minus first end of each collective on one clock, in µs.
 
-    Such collectives end nearly together: a spread far above some tens of µs says that pairs are
-    wrong, or clocks. Instances whose members' clocks are not known are left out.
+    Such collectives end nearly together: a spread far above some tens of µs means wrong matches or
+    wrong clocks. Instances whose members' clocks are not known are omitted.
     """
     known = [one for one in chosen if one.aligned is not None]
     ends = [one.start_ns + one.dur_ns for one in known]
@@ -61,7 +61,7 @@ def end_spread(chosen: Sequence[Chosen]) -> dict[str, Any]:
 
 
 def last_counts(one: Chosen, rows: Bool, labels: Sequence[str]) -> dict[str, int]:
-    """How often each rank was blamed for some rows (mask), most often first."""
+    """Return how often each rank was last in some rows (mask), most often first."""
     last = one.lateness.last[rows]
     counts = np.bincount(last[last >= 0], minlength=len(one.members))
     order = np.argsort(-counts, kind="stable")
@@ -71,7 +71,7 @@ def last_counts(one: Chosen, rows: Bool, labels: Sequence[str]) -> dict[str, int
 def by_group(
     chosen: Sequence[Chosen], labels: Sequence[str], describe: Callable[[int], Mapping[str, Any]]
 ) -> Table:
-    """One row a group: its lags and whom they blame."""
+    """Return one row per group: its lags and the ranks that they blame."""
     rows = []
     for one in chosen:
         everything = np.ones(len(one), np.bool_)
@@ -94,9 +94,9 @@ def by_group(
 def per_step(
     chosen: Sequence[Chosen], labels: Sequence[str], step_time_ns: Mapping[int, int]
 ) -> Table:
-    """One row a step: its lags, whom they blame, and what share of the step they are.
+    """Return one row per step: its lags, the ranks that they blame, and their share of the step.
 
-    ``lag_us`` is the sum over the group in which it is largest: groups wait side by side.
+    ``lag_us`` is the sum over the group in which it is largest: groups wait at the same time.
     """
     steps = sorted({int(step) for one in chosen for step in distinct_values(one.step) if step >= 0})
     rows = []
@@ -130,9 +130,9 @@ def _merged(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def blame(found: Tally, labels: Sequence[str], present: Sequence[int]) -> dict[str, Any]:
-    """Times last, their share of its own and of all blamed instances, wait caused; by rank.
+    """Return by rank: times last, share of its own and of all blamed instances, caused wait.
 
-    A share of no instance at all is null.
+    A share of no instance is None.
     """
     return {
         labels[i]: {
@@ -146,7 +146,7 @@ def blame(found: Tally, labels: Sequence[str], present: Sequence[int]) -> dict[s
 
 
 def clock_table(clocks: ClockModel, labels: Sequence[str]) -> dict[str, Any]:
-    """Offset, error bar and number of collectives behind it, by rank; null where not known."""
+    """Return offset, residuals, number of collectives and drift by rank; None where not known."""
     table = {}
     for label in labels:
         clock = clocks.clocks[label]
@@ -165,7 +165,7 @@ def _us(nanoseconds: int | None) -> float | None:
 
 
 def confidence_counts(chosen: Sequence[Chosen]) -> dict[str, int]:
-    """Instances by confidence."""
+    """Count the instances by confidence."""
     values = np.concatenate([one.confidence for one in chosen])
     counts = np.bincount(values, minlength=3)
     return {
@@ -176,7 +176,7 @@ def confidence_counts(chosen: Sequence[Chosen]) -> dict[str, int]:
 def match_table(
     chosen: Sequence[Chosen], matched: Sequence[tuple[GroupArrivals, Bool]]
 ) -> dict[str, Any]:
-    """How the instances were matched, and what was left out (``matched``: rows as masks)."""
+    """Summarise how the instances were matched and what was omitted (``matched``: row masks)."""
     level = np.concatenate([one.match.level[rows & one.eligible] for one, rows in matched])
     overlap = np.concatenate([one.match.overlap[rows & one.eligible] for one, rows in matched])
     tested = overlap[overlap >= 0]
@@ -194,7 +194,7 @@ def match_table(
 
 
 def end_times(chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, float]:
-    """When each rank's last collective ended, µs after the first of all began."""
+    """Return the end of each rank's last collective, µs after the first start of all."""
     first = min(int(one.start_ns.min()) for one in chosen)
     ends: dict[str, int] = {}
     for one in chosen:

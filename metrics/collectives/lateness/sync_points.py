@@ -1,4 +1,7 @@
-"""The moments at which given ranks waited for each other: what lateness is counted from."""
+"""Collect the collectives at which given ranks waited for each other.
+
+Lateness is counted from them.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,9 @@ class SyncPoints:
     """Collectives that all of ``labels`` took part in and waited for, in order of time.
 
     ``arrival_ns`` is int64 [p, m], when each rank joined, on its own clock; ``late_ns`` how long
-    after the first of them, told from durations. ``number`` and ``row`` say which instance of
-    which matched group each one is, -1 for a common moment before the first of them: there the
-    clocks, not a collective, say that the ranks were together. ``groups`` are the indices of the
-    communicators.
+    after the first of them, from durations. ``number`` is the matched group of each point and
+    ``row`` its instance; both are -1 for a common time before the first collective, which is known
+    from clock offsets only. ``groups`` are the indices of the communicators.
     """
 
     labels: tuple[str, ...]
@@ -35,13 +37,13 @@ class SyncPoints:
         return len(self.row)
 
     def place_of(self, number: int, rows: I64) -> I64:
-        """Places of instances (rows, ascending) of a matched group among the points, int64."""
+        """Return the places of instances (rows, ascending) of a matched group, int64."""
         mine = np.flatnonzero(self.number == number)
         order = mine[np.argsort(self.row[mine], kind="stable")]
         return np.asarray(order[np.searchsorted(self.row[order], rows)], np.int64)
 
     def before(self, times_ns: I64) -> I64:
-        """How many points every rank had reached before its time, int64 [t] for int64 [t, m]."""
+        """Return how many points all ranks had reached before times [t, m], int64 [t]."""
         reached = [
             np.searchsorted(np.maximum.accumulate(self.arrival_ns[:, i]), times_ns[:, i])
             for i in range(len(self.labels))
@@ -54,19 +56,20 @@ def sync_points(
     groups: Sequence[GroupArrivals],
     inputs: Mapping[str, MatchInput],
     *,
-    together_ns: Sequence[int] | None = None,
+    common_start_ns: Sequence[int] | None = None,
 ) -> SyncPoints:
-    """Eligible instances of every matched group that holds all of ``labels``.
+    """Return the eligible instances of every matched group that contains all of ``labels``.
 
-    ``together_ns`` is one moment on the clock of each, where the clocks are known.
+    ``common_start_ns`` is a time from which all are recorded, on the clock of each; None where the
+    clocks are not known.
     """
     size = len(labels)
     arrival, late = [np.empty((0, size), np.int64)], [np.empty((0, size), np.int64)]
     number: list[I64] = [np.empty(0, np.int64)]
     row: list[I64] = [np.empty(0, np.int64)]
     holding: set[int] = set()
-    if together_ns is not None:
-        arrival.append(np.array([together_ns], np.int64))
+    if common_start_ns is not None:
+        arrival.append(np.array([common_start_ns], np.int64))
         late.append(np.zeros((1, size), np.int64))
         number.append(np.full(1, -1))
         row.append(np.full(1, -1))

@@ -1,7 +1,7 @@
-"""Lining up two sequences of collectives by when they ended, where either lacks some.
+"""Line up two sequences of collectives by their ends, where either lacks some calls.
 
-Collectives of one group end in one order on all ranks, and nearly at once: what their ends differ
-by is the difference of two clocks, the same for all but a drift and some scatter.
+Collectives of one group end in the same order on all ranks and nearly at once, so that the
+differences of their ends are the difference of two clocks, constant but for drift and scatter.
 """
 
 from __future__ import annotations
@@ -14,53 +14,56 @@ import numpy as np
 from ccltui.metrics.arrays.middle import middle_of
 from ccltui.metrics.arrays.theil_sen import slopes
 from ccltui.metrics.collectives.matching.end_deviation import nearest_rank
-from ccltui.metrics.collectives.matching.nearest_calls import Alike, Tokens
+from ccltui.metrics.collectives.matching.nearest_calls import CodedCalls, Tokens
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
 
 SCATTER_NS: Final = 200_000
-"""Ends of one collective are no further apart than this on one clock."""
+"""Largest distance of the ends of one collective on one clock."""
 _BIN_NS: Final = SCATTER_NS
 _COLUMNS: Final = 64
 _POINTS: Final = 24
-"""Calls are lined up within ``SCATTER_NS``: so many blocks tell a drift well enough."""
+"""Number of blocks for the slope: enough for calls that are lined up within ``SCATTER_NS``."""
 _VOTERS: Final = 128
 _NEARLY_ALL: Final = 0.9
 _SLACK: Final = 64
-"""So many calls may be missing on both sides together, beyond the difference of the lengths."""
-LOOSE: Final = 4
-"""Ends may be so many times as far apart as nearly all of them are, where that is more."""
+"""Number of calls that may be missing on both sides, beyond the difference of the lengths."""
+SPREAD_FACTOR: Final = 4
+"""Ends may be this many times the p95 of their distances apart, if that is more."""
 FEWEST: Final = 3
 _NEVER: Final = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
-    """By how much one clock is ahead of another: ns at a time, and ns per ns from there on."""
+class ClockDifference:
+    """How far one clock is ahead of another: ``offset_ns`` at ``at_ns``, ``rate`` in ns per ns."""
 
     offset_ns: float
     rate: float
     at_ns: int
 
     def of(self, times_ns: I64) -> I64:
-        """Difference at times of the clock that is ahead, int64 ns."""
+        """Return the difference at times of the clock that is ahead, int64 ns."""
         drifted = np.rint((times_ns - self.at_ns) * self.rate).astype(np.int64)
         return np.asarray(round(self.offset_ns) + drifted)
 
 
-def between(ahead: Ahead, other: Ahead) -> Ahead:
-    """How far one clock is ahead of another, from how far both are ahead of a third."""
+def difference_between(ahead: ClockDifference, other: ClockDifference) -> ClockDifference:
+    """Return how far one clock is ahead of another, given how far both are ahead of a third."""
     offset = ahead.offset_ns - float(other.of(np.array([ahead.at_ns], np.int64))[0])
-    return Ahead(offset, ahead.rate - other.rate, ahead.at_ns)
+    return ClockDifference(offset, ahead.rate - other.rate, ahead.at_ns)
 
 
-def fit(ends_ns: I64, other_ns: I64) -> Ahead:
-    """How far ahead a clock is, from ends of the same collectives on both; drift if it shows."""
+def fit(ends_ns: I64, other_ns: I64) -> ClockDifference:
+    """Return how far a clock is ahead, from the ends of the same collectives on both clocks.
+
+    The rate is 0 unless the drift exceeds three standard errors.
+    """
     return fit_all(ends_ns[:, np.newaxis], other_ns)[0]
 
 
-def fit_all(ends_ns: I64, other_ns: I64) -> list[Ahead]:
-    """The same of many clocks, int64 [n, m], against one, int64 [n]."""
+def fit_all(ends_ns: I64, other_ns: I64) -> list[ClockDifference]:
+    """Return the same for many clocks, int64 [n, m], against one, int64 [n]."""
     middle = int(other_ns[0]) + int(middle_of(other_ns - other_ns[0]))
     difference = (ends_ns - other_ns[:, np.newaxis]).astype(np.float64)
     since = other_ns - middle
@@ -71,9 +74,9 @@ def fit_all(ends_ns: I64, other_ns: I64) -> list[Ahead]:
         rates = np.where(np.abs(slope) > 3 * error, slope / 1e9, 0.0)
         drifted = since[:, np.newaxis] * rates if rates.any() else 0.0
         offsets = middle_of(part - drifted)
-        # counted on the clock that is ahead, which shows the middle later and drifts as seen there
+        # convert to the clock that is ahead: it reads the middle later, and its own rate there
         found += [
-            Ahead(offset, rate / (1 + rate), middle + round(offset))
+            ClockDifference(offset, rate / (1 + rate), middle + round(offset))
             for offset, rate in zip(offsets.tolist(), rates.tolist(), strict=True)
         ]
     return found
@@ -81,10 +84,10 @@ def fit_all(ends_ns: I64, other_ns: I64) -> list[Ahead]:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Positions of calls among others, int64, ascending, -1 for none; and the clocks by which."""
+    """Positions of calls among others, int64 ascending, -1 for none; and the clock difference."""
 
     positions: I64
-    ahead: Ahead
+    ahead: ClockDifference
 
 
 def pair(
@@ -92,21 +95,28 @@ def pair(
     ends_ns: I64,
     other_tokens: Tokens,
     other_ends_ns: I64,
-    ahead: Ahead | None = None,
+    ahead: ClockDifference | None = None,
     *,
     least: float = 0.5,
 ) -> Paired | None:
-    """Which of the others each call is the counterpart of.
+    """Pair the calls of two sequences.
 
-    ``tokens`` stand for what calls are, ``ends_ns`` ascend. ``ahead`` is how far this clock is
-    ahead of the other where that is known; else it is told from the differences that most pairs
-    share. None where less than the share ``least`` of the shorter sequence finds a counterpart,
-    or, with clocks that are not known, fewer than three.
+    Args:
+        tokens: One number per call for its type, dtype and sizes.
+        ends_ns: Ends of the calls, ascending.
+        other_tokens: Likewise of the other sequence.
+        other_ends_ns: Likewise.
+        ahead: How far this clock is ahead of the other; None to estimate it from the difference
+            that most pairs share.
+        least: Share of the shorter sequence that must find a counterpart.
+
+    Returns:
+        None where fewer calls find a counterpart, or, with unknown clocks, fewer than three.
     """
-    known = ahead or _voted(tokens, ends_ns, other_tokens, other_ends_ns)
+    known = ahead or _most_common_difference(tokens, ends_ns, other_tokens, other_ends_ns)
     if known is None or not len(tokens) or not len(other_tokens):
         return None
-    near_ns, alike = SCATTER_NS, Alike.of(tokens, other_tokens)
+    near_ns, alike = SCATTER_NS, CodedCalls.of(tokens, other_tokens)
     for _ in range(2):
         here = ends_ns - known.of(ends_ns)
         anchors = _ascending(alike.nearest(here, other_ends_ns, near_ns))
@@ -115,7 +125,7 @@ def pair(
             break
         known = fit(ends_ns[found], other_ends_ns[anchors[found]])
         apart = (ends_ns - known.of(ends_ns))[found] - other_ends_ns[anchors[found]]
-        near_ns = max(SCATTER_NS, round(LOOSE * nearest_rank(np.abs(apart), 0.95)))
+        near_ns = max(SCATTER_NS, round(SPREAD_FACTOR * nearest_rank(np.abs(apart), 0.95)))
         if len(found) >= _NEARLY_ALL * min(len(tokens), len(other_tokens)):
             break
     here = ends_ns - known.of(ends_ns)
@@ -129,10 +139,12 @@ def pair(
     return Paired(positions, known)
 
 
-def _voted(tokens: Tokens, ends: I64, other_tokens: Tokens, other_ends: I64) -> Ahead | None:
-    """The difference that most pairs of like calls share, among pairs of similar place.
+def _most_common_difference(
+    tokens: Tokens, ends: I64, other_tokens: Tokens, other_ends: I64
+) -> ClockDifference | None:
+    """Return the difference shared by most pairs of like calls at similar places.
 
-    Calls in the middle vote: over more of them clocks that drift would spread their votes.
+    Only calls in the middle are used: over a longer time, drift would spread the differences.
     """
     count, others = len(tokens), len(other_tokens)
     reach = abs(others - count) + _SLACK
@@ -147,11 +159,11 @@ def _voted(tokens: Tokens, ends: I64, other_tokens: Tokens, other_ends: I64) -> 
     within = np.searchsorted(every, every + _BIN_NS, side="right") - np.arange(len(every))
     best = int(within.argmax())
     chosen = every[best : best + int(within[best])]
-    return Ahead(float(middle_of(chosen)), 0.0, int(ends[len(ends) // 2]))
+    return ClockDifference(float(middle_of(chosen)), 0.0, int(ends[len(ends) // 2]))
 
 
 def _ascending(place: I64) -> I64:
-    """Only those places that are above all before and below all after them."""
+    """Keep only the places that are above all before and below all after them; -1 for others."""
     known = np.flatnonzero(place >= 0)
     if not len(known):
         return place
@@ -165,9 +177,9 @@ def _ascending(place: I64) -> I64:
 
 
 def _filled(anchors: I64, own: tuple[Tokens, I64], other: tuple[Tokens, I64], near_ns: int) -> I64:
-    """Anchors, and between them what is left: in order where it fits, else at least cost.
+    """Fill the calls between anchors: in order where that fits, else the best pairing.
 
-    ``own`` and ``other`` are tokens and ends of either sequence.
+    ``own`` and ``other`` are tokens and ends of the two sequences.
     """
     (tokens, ends), (other_tokens, other_ends) = own, other
     positions = anchors.copy()
@@ -183,13 +195,16 @@ def _filled(anchors: I64, own: tuple[Tokens, I64], other: tuple[Tokens, I64], ne
             positions[mine] = np.arange(theirs.start, theirs.stop)
         else:
             like = tokens[mine, np.newaxis] == other_tokens[theirs]
-            found = _cheapest(like, ends[mine], other_ends[theirs], near_ns)
+            found = _best_pairing(like, ends[mine], other_ends[theirs], near_ns)
             positions[mine] = np.where(found >= 0, found + theirs.start, MISSING)
     return positions
 
 
-def _cheapest(like: Bool, ends: I64, other_ends: I64, near_ns: int) -> I64:
-    """The pairing of two short sequences with most near and like pairs, then nearest ends."""
+def _best_pairing(like: Bool, ends: I64, other_ends: I64, near_ns: int) -> I64:
+    """Return the pairing of two short sequences with most near and like pairs, then nearest ends.
+
+    Dynamic programming: a near and like pair gains 2 minus its distance over ``near_ns``.
+    """
     rows, columns = like.shape
     distance = np.abs(ends[:, np.newaxis] - other_ends)
     gain = np.where(like & (distance <= near_ns), 2.0 - distance / near_ns, -1.0)

@@ -1,4 +1,4 @@
-"""Lining up sequences of calls: by a common key, or by where one sequence has a gap."""
+"""Line up sequences of calls by a common key, or by the place of one gap."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ccltui.parsers.columns import MISSING
 
 
 def tabulate(keys: Sequence[I64]) -> I64:
-    """Line up members by key: int64 [n, m], the position of each key in each member, or -1.
+    """Return the position of each key in each member, int64 [n, m], -1 where it has none.
 
-    Lines are ascending in key. A key that a member repeats is told apart by its ordinal.
+    Lines are ascending in key. Repeats of a key within a member are distinguished by ordinal.
     """
     distinct = _without_repeats(keys)
     filled = [key for key in distinct if len(key)]
@@ -25,7 +25,7 @@ def tabulate(keys: Sequence[I64]) -> I64:
     span = max(int(key.max()) for key in filled) - low + 1
     if span > 4 * max(len(key) for key in filled) + 1024:
         return tabulate(_as_ranks(distinct))
-    # one row a member, so that the columns of the result are contiguous
+    # one row per member, so that the columns of the result are contiguous
     table = np.full((len(keys), span), MISSING, np.int64)
     for member, key in enumerate(distinct):
         table[member, key - low] = np.arange(len(key))
@@ -34,7 +34,7 @@ def tabulate(keys: Sequence[I64]) -> I64:
 
 
 def ordinals(key: I64) -> I64:
-    """How many equal keys stand before each, int64."""
+    """Return the number of equal keys before each, int64."""
     if np.all(key[1:] > key[:-1]):
         return np.zeros(len(key), np.int64)
     order = np.argsort(key, kind="stable")
@@ -55,13 +55,13 @@ def place_gap(
     *,
     ahead_ns: int | None = None,
 ) -> I64:
-    """Positions in a longer sequence of a sequence that lacks one run of its calls; int64.
+    """Return the positions in a longer sequence of one that lacks a run of its calls, int64.
 
-    ``tokens`` stand for what a call is (type, dtype, elements), ``ends_ns`` for when it ended,
-    on two clocks that differ by ``ahead_ns`` where that is known. The gap is put where fewest
-    tokens disagree, then where ends agree best (the times between them, and they themselves
-    where the clocks are known), then first: a sequence that fits both ways is lined up from its
-    end, because windows open at different times and close together.
+    ``tokens`` encode type, dtype and elements of a call, ``ends_ns`` are the ends, on two clocks
+    that differ by ``ahead_ns`` where that is known. The gap is placed where fewest tokens disagree,
+    then where the times between ends (and, with known clocks, the ends) agree best, then first: a
+    sequence that fits both ways is lined up from its end, because windows open at different times
+    and close together.
     """
     count = len(tokens)
     gap = len(longer_tokens) - count
@@ -79,7 +79,7 @@ def place_gap(
 
 
 def _distance(ends_ns: I64, longer_ends_ns: I64) -> I64:
-    """For each place of the gap, by how much the ends themselves disagree on one clock."""
+    """Return for each place of the gap the summed distance of the ends on one clock, ns."""
     count = len(ends_ns)
     gap = len(longer_ends_ns) - count
     before = _summed(np.abs(ends_ns - longer_ends_ns[:count]))
@@ -88,7 +88,7 @@ def _distance(ends_ns: I64, longer_ends_ns: I64) -> I64:
 
 
 def _unevenness(ends_ns: I64, longer_ends_ns: I64) -> I64:
-    """For each place of the gap, by how much the times between consecutive ends disagree."""
+    """Return for each place of the gap the summed difference of times between ends, ns."""
     count = len(ends_ns)
     gap = len(longer_ends_ns) - count
     between = np.diff(ends_ns)
@@ -104,7 +104,7 @@ def _unevenness(ends_ns: I64, longer_ends_ns: I64) -> I64:
 
 
 def _summed(values: I64) -> I64:
-    """Sums of the first 0, 1, … values."""
+    """Return the sums of the first 0, 1, … values."""
     total = np.zeros(len(values) + 1, np.int64)
     np.cumsum(values, out=total[1:])
     return total
@@ -120,6 +120,6 @@ def _without_repeats(keys: Sequence[I64]) -> list[I64]:
 
 
 def _as_ranks(keys: Sequence[I64]) -> list[I64]:
-    """The keys numbered 0, 1, … in ascending order over all members."""
+    """Number the keys 0, 1, … in ascending order over all members."""
     _, ranks = numbered(np.concatenate(list(keys)))
     return np.split(ranks, np.cumsum([len(key) for key in keys])[:-1])

@@ -1,8 +1,8 @@
-"""When the members of one collective ended, relative to each other.
+"""Compare the ends of the members of one collective.
 
-A collective in which every rank needs every other ends on all of them nearly at once. What the
-ends differ by is therefore the difference of the clocks, plus little: the basis of both the
-clock estimate and the test whether a match can be right at all.
+A collective in which every rank needs every other ends on all of them nearly at once. The
+differences of the ends are therefore those of the clocks plus a small scatter: the basis of the
+clock estimate and of the test whether a match is possible.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64, Bool
 
 ONE_CLOCK_NS = 100_000
-"""Collectives end up to some tens of µs apart on ranks that share one clock."""
+"""Largest offset on one clock: ends are up to some tens of µs apart on ranks that share one."""
 
 _DEPENDENT = np.array(
     [name in ("AllReduce", "AllGather", "ReduceScatter", "Barrier") for name in TYPES]
@@ -27,11 +27,12 @@ _EXCHANGE = np.array([name in ("AllToAll", "SendRecv") for name in TYPES])
 
 
 MAX_INSTANCES = 4096
-"""So many leave of the scatter of single ends 1/64 in their median: more tell no clock better."""
+"""Largest sample of instances: its median has 1/64 of the scatter of single ends, and more
+instances would not improve the clock estimate."""
 
 
 def evenly(rows: I64) -> I64:
-    """At most ``MAX_INSTANCES`` of ``rows``, spread evenly."""
+    """Return at most ``MAX_INSTANCES`` of ``rows``, evenly spread."""
     if len(rows) <= MAX_INSTANCES:
         return rows
     return rows[np.linspace(0, len(rows) - 1, MAX_INSTANCES).astype(np.int64)]
@@ -48,33 +49,33 @@ def exchange(kind: npt.ArrayLike) -> Bool:
 
 
 def end_deviation(end_ns: I64) -> F64:
-    """Deviation of each end from the median end of its instance, float64 ns [n, m].
+    """Return the deviation of each end from the median end of its instance, float64 ns [n, m].
 
     ``end_ns`` is int64 [n, m] with every member present. Differences are taken before the
-    median, so that times since the epoch lose nothing.
+    median, so that times since the epoch lose no precision as floats.
     """
     relative = np.ascontiguousarray(end_ns - end_ns[:, :1]).astype(np.float64)
     return relative - middle_of(relative, 1)[:, np.newaxis]
 
 
 def nearest_rank(values: F64 | I64, share: float) -> float:
-    """The ceil(share * n)-th smallest of ``values``, which must not be empty."""
+    """Return the ceil(share * n)-th smallest of ``values``, which must not be empty."""
     index = rank_place(len(values), share)
     return float(np.partition(values, index)[index])
 
 
 def middle_and_rank(values: F64 | I64, share: float) -> tuple[float, float]:
-    """The median and the `nearest_rank` of ``values`` (none is NaN), found together."""
+    """Return the median and the `nearest_rank` of ``values`` (none is NaN) in one pass."""
     low, high, index = (len(values) - 1) // 2, len(values) // 2, rank_place(len(values), share)
     ordered = np.partition(values, [low, high, index])
     return (float(ordered[low]) + float(ordered[high])) / 2, float(ordered[index])
 
 
 def member_offsets(end_ns: I64) -> I64:
-    """Clock difference of each member to the middle of its group, int64 ns [m].
+    """Return the clock offset of each member against the median of its group, int64 ns [m].
 
-    A difference that devices on one clock show too, or that the scatter of the ends hides
-    (below their p95 around it), is not taken for one: it is 0. Without an instance all are 0.
+    0 where the offset is at most ``ONE_CLOCK_NS``, which devices on one clock reach too, or at most
+    the p95 of the scatter of the ends around it. Without an instance all are 0.
     """
     if not len(end_ns):
         return np.zeros(end_ns.shape[1], np.int64)
@@ -89,10 +90,10 @@ def member_offsets(end_ns: I64) -> I64:
 
 
 def drifts(end_ns: I64, times_ns: I64) -> I64:
-    """By how much each member's clock drifts from the middle one until each time, int64 [t, m].
+    """Return how far each member's clock has drifted from the median at each time, int64 ns [t, m].
 
     Counted from the middle of the instances ``end_ns`` [n, m], on the first member's clock; 0
-    where no drift shows.
+    where the 99 % interval of the drift includes 0.
     """
     nothing = np.zeros((len(times_ns), end_ns.shape[1]), np.int64)
     if not len(end_ns):

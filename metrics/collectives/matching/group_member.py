@@ -1,4 +1,4 @@
-"""The calls of one rank in one group, and lines of calls that belong together."""
+"""Calls of one rank in one group, and lines of calls that form one collective."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from ccltui.parsers.array_types import I8, I64, Bool
 from ccltui.parsers.columns import MISSING
 
 COMMUNICATOR, SEQUENCE, STEP, ORDER = 1, 2, 3, 4
+"""Levels of evidence of a match, see `match`."""
 
 EQUAL_INPUTS = np.array(
     [name in ("AllReduce", "ReduceScatter", "AllGather", "Broadcast", "Reduce") for name in TYPES]
 )
-"""Types of which every member gives as many elements as any other."""
+"""Mask of the types with equal input sizes on all members."""
 EQUAL_OUTPUTS = np.array([name in ("AllReduce", "ReduceScatter", "AllGather") for name in TYPES])
+"""Mask of the types with equal output sizes on all members."""
 
 
 @dataclass(frozen=True)
@@ -30,24 +32,24 @@ class Member:
     rows: I64
 
     def column(self, name: str) -> I64:
-        """One column of the calls, as int64."""
+        """Return one column of the calls, as int64."""
         values = getattr(self.calls, name)
         whole = len(self.rows) == len(values)  # ascending, so these are all rows
         return np.asarray(values if whole else values[self.rows], np.int64)
 
     @cached_property
     def start_ns(self) -> I64:
-        """When each call began, on the rank's own clock."""
+        """Start of each call, int64 ns on the rank's own clock."""
         return self.column("start_ns")
 
     @cached_property
     def end_ns(self) -> I64:
-        """When each call ended, on the rank's own clock."""
+        """End of each call, int64 ns on the rank's own clock."""
         return self.start_ns + self.column("dur_ns")
 
     @cached_property
     def tokens(self) -> I64:
-        """One number for what a call is: type, dtype and the sizes its members share."""
+        """One number per call for its type, dtype and the sizes that are equal on all members."""
         kind = self.column("kind")
         given = np.where(EQUAL_INPUTS[kind], self.column("in_elems"), 0)
         produced = np.where(EQUAL_OUTPUTS[kind], self.column("out_elems"), 0)
@@ -60,8 +62,8 @@ class Line:
     """Positions in the members' rows, int64 [n, m], -1 for none; and the level of each line.
 
     ``last`` are the positions of the last kernels where a collective has several. ``summed``
-    marks lines of which some members have one kernel for several of the others, of one size in
-    all.
+    marks lines in which some members have one kernel for several kernels of the others, of the
+    same total size.
     """
 
     positions: I64
@@ -71,12 +73,12 @@ class Line:
 
     @classmethod
     def of(cls, positions: I64, level: I8) -> Line:
-        """Lines of one kernel a member."""
+        """Create lines of one kernel per member."""
         return cls(positions, level, positions, np.zeros(len(positions), np.bool_))
 
     @classmethod
     def joined(cls, lines: Sequence[Line], members: int) -> Line:
-        """Several lines one below the other."""
+        """Concatenate several sets of lines."""
         empty = cls.of(np.empty((0, members), np.int64), np.empty(0, np.int8))
         every = (empty, *lines)
         return cls(
@@ -93,7 +95,7 @@ class Line:
 
 
 def pick(values: I64, positions: I64) -> I64:
-    """``values`` at ``positions``, -1 where the position is."""
+    """Return ``values`` at ``positions``, -1 where the position is -1."""
     if not len(values):
         return np.full(positions.shape, MISSING, np.int64)
     if positions.min(initial=0) >= 0:

@@ -1,4 +1,4 @@
-"""The calls of one group lined up across its members, by key or by order."""
+"""Line up the calls of one group across its members, by key or by order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.collectives.matching.align_by_time import (
     FEWEST,
     SCATTER_NS,
-    Ahead,
-    between,
+    ClockDifference,
+    difference_between,
     fit_all,
 )
 from ccltui.metrics.collectives.matching.align_calls import ordinals, tabulate
@@ -33,23 +33,24 @@ from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
 
 _CODES = 8191
-MOSTLY = 0.5
-"""Share of calls that end on all ranks at once from which on ends tell which calls are one."""
+MIN_ENDS_TOGETHER = 0.5
+"""Share of calls that end on all ranks at once from which on ends identify the collectives."""
 
 
 def line_up(
-    members: Sequence[Member], *, by_type: bool, ahead: Sequence[Ahead] | None = None
+    members: Sequence[Member], *, by_type: bool, ahead: Sequence[ClockDifference] | None = None
 ) -> Line:
     """Line up the calls of a group by the best evidence that all members carry.
 
-    ``by_type``: the group is only implied, so its types may belong to several communicators
-    and each is lined up for itself. ``ahead`` are the clocks of the members where they are known.
+    ``by_type``: the group is only implied, so that its types may belong to several communicators,
+    and each type is lined up separately. ``ahead`` are the clock differences of the members; None
+    where not all are known.
     """
     numbered = [np.flatnonzero(member.column("seq") >= 0) for member in members]
     every = [np.arange(len(member.rows)) for member in members]
     if not by_type and all(len(positions) for positions in numbered):
         line = _by_sequence(members, numbered)
-        if _credible(members, line):
+        if _sequence_agrees(members, line):
             rest = [
                 np.setdiff1d(whole, part, assume_unique=True)
                 for whole, part in zip(every, numbered, strict=True)
@@ -91,21 +92,21 @@ def _by_sequence(members: Sequence[Member], subsets: Sequence[I64]) -> Line:
     firsts = [subset[first] for subset, (first, _) in zip(subsets, spans, strict=True)]
     lasts = [subset[last] for subset, (_, last) in zip(subsets, spans, strict=True)]
     table = tabulate([seq[first] for seq, (first, _) in zip(seqs, spans, strict=True)])
-    positions = _lifted(table, firsts)
+    positions = _positions_in_whole(table, firsts)
     elements = np.stack(
         [pick(member.column("in_elems"), positions[:, i]) for i, member in enumerate(members)],
         axis=1,
     )
     _, keep, summed = grouped(positions, elements)
-    last = _lifted(table, lasts)
+    last = _positions_in_whole(table, lasts)
     if summed.any():
         last = np.where(summed[:, np.newaxis], grouped(last, elements)[0], last)
     rank = np.full(int(keep.sum()), level, np.int8)
     return Line(positions[keep], rank, last[keep], summed[keep])
 
 
-def _credible(members: Sequence[Member], line: Line) -> bool:
-    """Sequence numbers are no key where they pair calls that mostly are not the same thing."""
+def _sequence_agrees(members: Sequence[Member], line: Line) -> bool:
+    """Whether at least half of the calls paired by sequence number agree in type and size."""
     complete = line.positions[row_all(line.positions >= 0)]
     if not len(complete):
         return False
@@ -117,12 +118,14 @@ def _credible(members: Sequence[Member], line: Line) -> bool:
 
 
 def by_order(
-    members: Sequence[Member], subsets: Sequence[I64], ahead: Sequence[Ahead] | None = None
+    members: Sequence[Member],
+    subsets: Sequence[I64],
+    ahead: Sequence[ClockDifference] | None = None,
 ) -> Line:
     """Line up positions of each member (``subsets``, ascending) step by step, by their order.
 
-    In a step with as many calls on every member the k-th is the k-th, unless their ends say
-    otherwise; in another, and outside of steps, calls are lined up by when they ended.
+    In a step with equal numbers of calls on all members the k-th calls match, unless their ends
+    contradict it. In other steps, and outside of steps, calls are lined up by their ends.
     """
     segments = [
         _segments(member.column("step")[subset])
@@ -147,7 +150,7 @@ def by_order(
 
 
 def _segments(step: I64) -> I64:
-    """An even number for a step, an odd one for the time after it and before the next."""
+    """Number the segments of time: even for a step, odd for the time between it and the next."""
     latest = np.maximum.accumulate(step) if len(step) else step
     return np.where(step >= 0, 2 * step, 2 * latest + 1)
 
@@ -155,16 +158,16 @@ def _segments(step: I64) -> I64:
 def _ordinal_line(
     names: I64, codes: Sequence[I64], counts: I64, even: Bool, subsets: Sequence[I64]
 ) -> Line:
-    """Steps with as many calls on every member: the k-th is the k-th."""
+    """Match the k-th calls of segments with equal numbers of calls on all members."""
     kept = [np.flatnonzero(even[code]) for code in codes]
     widest = int(counts[even].max(initial=0))
     keys = [
         code[part] * widest + ordinals(code[part]) for code, part in zip(codes, kept, strict=True)
     ]
-    table = _lifted(tabulate(keys), kept)
+    table = _positions_in_whole(tabulate(keys), kept)
     segment = names[codes[0][table[:, 0]]] if len(table) else np.empty(0, np.int64)
     level = np.where(segment % 2 == 0, STEP, ORDER).astype(np.int8)
-    return Line.of(_lifted(table, subsets), level)
+    return Line.of(_positions_in_whole(table, subsets), level)
 
 
 def _contradicted(
@@ -172,12 +175,11 @@ def _contradicted(
     line: Line,
     codes: Sequence[I64],
     subsets: Sequence[I64],
-    ahead: Sequence[Ahead] | None,
+    ahead: Sequence[ClockDifference] | None,
 ) -> Bool:
-    """Stretches with as many calls everywhere that may yet not be the same calls, by code.
+    """Mark the segments, by code, whose calls disagree in type, size or end despite equal numbers.
 
-    As many may be missing on one member as others are on another. Then what calls are, or when
-    they end, disagrees in the stretch.
+    Members may lack equally many, but different, calls.
     """
     wrong = np.zeros(1 + max(int(code.max(initial=-1)) for code in codes), np.bool_)
     if len(line.positions) < FEWEST:
@@ -186,16 +188,18 @@ def _contradicted(
     place[subsets[0]] = codes[0]
     code = place[line.positions[:, 0]]
     tokens, ends = members[0].tokens[line.positions[:, 0]], members[0].end_ns[line.positions[:, 0]]
-    meets = fully_dependent(members[0].column("kind")[line.positions[:, 0]])
+    dependent = fully_dependent(members[0].column("kind")[line.positions[:, 0]])
     differs = np.zeros(len(code), np.bool_)
     others = _ends(members[1:], line.positions[:, 1:])
     apart = (
-        fit_all(others, ends) if ahead is None else [between(one, ahead[0]) for one in ahead[1:]]
+        fit_all(others, ends)
+        if ahead is None
+        else [difference_between(one, ahead[0]) for one in ahead[1:]]
     )
     for index, member in enumerate(members[1:], start=1):
         differs |= member.tokens[line.positions[:, index]] != tokens
         own = others[:, index - 1]
-        differs |= meets & (np.abs(own - ends - apart[index - 1].of(own)) > SCATTER_NS)
+        differs |= dependent & (np.abs(own - ends - apart[index - 1].of(own)) > SCATTER_NS)
     wrong[code[differs]] = True
     return wrong
 
@@ -205,9 +209,9 @@ def _uneven_lines(
     subsets: Sequence[I64],
     codes: Sequence[I64],
     uneven: I64,
-    ahead: Sequence[Ahead] | None,
+    ahead: Sequence[ClockDifference] | None,
 ) -> list[Line]:
-    """Stretches in which some member lacks calls: all at once by time, else each for itself."""
+    """Line up the segments in which a member lacks calls: all at once by time, else separately."""
     orders = [np.argsort(code, kind="stable") for code in codes]
     bounds = [
         (np.searchsorted(code[order], uneven), np.searchsorted(code[order], uneven, "right"))
@@ -220,7 +224,7 @@ def _uneven_lines(
         ahead,
         [code[rows] for code, rows in zip(codes, every, strict=True)],
     )
-    if whole.told or len(uneven) == 1:
+    if whole.by_time or len(uneven) == 1:
         return [_line_of(whole, [s[rows] for s, rows in zip(subsets, every, strict=True)])]
     found = []
     for index in range(len(uneven)):
@@ -236,12 +240,12 @@ def _uneven_lines(
 def _merged(
     members: Sequence[Member],
     parts: Sequence[I64],
-    ahead: Sequence[Ahead] | None,
+    ahead: Sequence[ClockDifference] | None,
     codes: Sequence[I64],
 ) -> Merged:
-    """Every part joined to those before it, the longest first; what only it has is inserted.
+    """Merge all parts, the longest first; calls that the merged sequence lacks are inserted.
 
-    Only calls in stretches of one code can be one.
+    Only calls in segments of one code can match.
     """
     order = np.argsort([-len(part) for part in parts], kind="stable").tolist()
     tokens = coded(
@@ -252,16 +256,16 @@ def _merged(
     )
     first = order[0]
     whole = members[first]
-    meets = fully_dependent(whole.column("kind")[parts[first]])
+    dependent = fully_dependent(whole.column("kind")[parts[first]])
     joined = Merged.of(
         tokens[first],
         whole.end_ns[parts[first]],
         len(members),
         first,
-        ends_meet=bool(meets.mean() >= MOSTLY) if len(meets) else True,
+        ends_meet=bool(dependent.mean() >= MIN_ENDS_TOGETHER) if len(dependent) else True,
     )
     for index in order[1:]:
-        apart = None if ahead is None else between(ahead[index], ahead[first])
+        apart = None if ahead is None else difference_between(ahead[index], ahead[first])
         end_ns = members[index].end_ns[parts[index]]
         joined = joined.merged(index, tokens[index], end_ns, apart)
     return joined
@@ -272,10 +276,10 @@ def _line_of(joined: Merged, parts: Sequence[I64]) -> Line:
     return Line.of(table, np.full(len(table), ORDER, np.int8))
 
 
-def _ahead(members: Sequence[Member], line: Line) -> list[Ahead] | None:
-    """How far each member's clock is ahead of the first one's; None if unseen.
+def _ahead(members: Sequence[Member], line: Line) -> list[ClockDifference] | None:
+    """Return how far each member's clock is ahead of that of the first; None without lines.
 
-    ``line`` holds the stretches that need no fitting, all members in every row.
+    ``line`` holds the segments with equal numbers of calls, all members in every row.
     """
     rows = evenly(np.arange(len(line.positions)))
     if not len(rows):
@@ -285,12 +289,12 @@ def _ahead(members: Sequence[Member], line: Line) -> list[Ahead] | None:
 
 
 def _ends(members: Sequence[Member], positions: I64) -> I64:
-    """Ends of every member's calls, int64 [n, m], each on its own clock."""
+    """Return the ends of every member's calls, int64 ns [n, m], each on its own clock."""
     ends = [member.end_ns[positions[:, index]] for index, member in enumerate(members)]
     return np.stack(ends).T
 
 
-def _lifted(table: I64, subsets: Sequence[I64]) -> I64:
-    """Positions in subsets turned into positions in what the subsets were taken of."""
+def _positions_in_whole(table: I64, subsets: Sequence[I64]) -> I64:
+    """Convert positions in subsets to positions in the sequences that they were taken from."""
     columns = [pick(subset, table[:, index]) for index, subset in enumerate(subsets)]
     return np.stack(columns).T

@@ -1,8 +1,16 @@
-"""Which calls of different ranks are one collective.
+"""Match calls of different ranks to collectives.
 
-Four levels of evidence, the first possible one: communicator id and sequence number; group and
-sequence number; step and ordinal in it; order alone, lined up where one rank has fewer. A match
-by order is only believed where its members overlap in time as a collective must.
+The first possible one of four levels of evidence is used:
+
+    level  key                                                         confidence
+    1      communicator id and sequence number                         high
+    2      group and sequence number                                   high
+    3      step and ordinal in it                                      medium or low
+    4      order alone, lined up by end where one rank has fewer calls medium or low
+
+A key is trusted at most at medium where no size confirms it. A match by order is trusted only
+where its members overlap in time as those of a collective must: max(start) <= min(end) on one
+clock.
 """
 
 from __future__ import annotations
@@ -16,7 +24,7 @@ import numpy as np
 
 from ccltui.metrics.arrays.across import row_all
 from ccltui.metrics.arrays.distinct import counted
-from ccltui.metrics.collectives.matching.align_by_time import Ahead
+from ccltui.metrics.collectives.matching.align_by_time import ClockDifference
 from ccltui.metrics.collectives.matching.group_member import Member, pick
 from ccltui.metrics.collectives.matching.lineup import line_up
 from ccltui.metrics.collectives.matching.validity import HIGH, LOW, MEDIUM, judge
@@ -29,17 +37,20 @@ from ccltui.parsers.columns import MISSING
 __all__ = ["HIGH", "IMPLIED", "LOW", "MEDIUM", "GroupMatch", "MatchInput", "Matches", "match_calls"]
 
 IMPLIED = -1
-"""Group index of the one group that a job without any process group is taken for."""
+"""Group index of the single group assumed for a job without any process group."""
 
 FEWEST_OF_SEVERAL = 4
-"""So many ranks may be two communicators that end together by chance."""
+"""Number of ranks from which on an implied group may be several communicators.
+
+Such communicators end together by chance.
+"""
 
 _POINT_TO_POINT = np.array([name in ("Send", "Recv") for name in TYPES])
 
 
 @dataclass(frozen=True, slots=True)
 class MatchInput:
-    """The collectives of one rank; ``rank`` None (unknown) takes no part in matching."""
+    """The collectives of one rank; a rank of unknown number (None) is not matched."""
 
     label: str
     rank: int | None
@@ -53,8 +64,8 @@ class GroupMatch:
 
     ``rows`` is int64 [n, m]: the row in that member's `Calls`, -1 where it has no such call.
     ``level`` is 1 to 4, ``confidence`` LOW, MEDIUM or HIGH, ``step`` the step id or -1.
-    ``agrees`` tells whether type, dtype and sizes are one; ``overlap`` whether the last start is
-    not after the first end on one clock (1 yes, 0 no, -1 not all members there).
+    ``agrees`` marks instances of one type, dtype and size; ``overlap`` those whose last start is
+    not after the first end on one clock (1 yes, 0 no, -1 not all members present).
     """
 
     group: int
@@ -68,7 +79,7 @@ class GroupMatch:
     overlap: I8
     missing: tuple[int, ...] = ()  # ranks of the group without a call in any file
     until: I64 | None = None  # as rows, the last kernel, where a collective has several
-    whole: bool = True  # False: the group may have members that no file tells of
+    whole: bool = True  # False: the group may have members without a file
 
     @cached_property
     def complete(self) -> Bool:
@@ -81,11 +92,11 @@ class GroupMatch:
         return self.complete & self.agrees
 
     def instance(self, row: int) -> GroupMatch:
-        """One instance alone."""
+        """Select one instance."""
         return self.where(slice(row, row + 1))
 
     def where(self, here: slice | Bool) -> GroupMatch:
-        """Some instances (mask or slice)."""
+        """Select instances by mask or slice."""
         names = ("rows", "kind", "level", "confidence", "step", "agrees", "overlap")
         until = None if self.until is None else self.until[here]
         return replace(self, until=until, **{name: getattr(self, name)[here] for name in names})
@@ -103,10 +114,10 @@ class GroupMatch:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """All groups of a job, and what took no part."""
+    """The matches of all groups of a job, and what was not matched."""
 
     groups: tuple[GroupMatch, ...]
-    skipped: Mapping[str, str]  # label -> why the rank takes no part
+    skipped: Mapping[str, str]  # label -> why the rank is not matched
     single_rank_groups: int = 0  # groups of which one rank alone is present
     ungrouped: int = 0  # calls that name no group in a job where others do
 
@@ -115,16 +126,21 @@ def match_calls(
     inputs: Sequence[MatchInput],
     groups: Sequence[CommGroup],
     *,
-    clocks: Mapping[str, Ahead] | None = None,
+    clocks: Mapping[str, ClockDifference] | None = None,
     only: frozenset[int] | None = None,
 ) -> Matches:
     """Match every group collective across the ranks of its group.
 
-    Sends and receives are left to `match_p2p`. Where no call of the job names a group with
-    its ranks, all ranks together are taken for one, type by type. Ranks that are unknown,
-    claimed twice or recorded by another kind of event than most are skipped. ``clocks`` are how
-    far the clock of each label is ahead of a common one, for calls that only order lines up;
-    ``only`` these groups are matched.
+    Sends and receives are matched by `match_p2p`. Where no call of the job names a group with its
+    ranks, all ranks together are one group, matched type by type. Ranks that are unknown, claimed
+    by several files or recorded by another kind of event than most are skipped.
+
+    Args:
+        inputs: The calls of each rank.
+        groups: The communicators that the calls index.
+        clocks: How far the clock of each label is ahead of a common one, for calls that are lined
+            up by order; None where not known.
+        only: Indices of the groups to match; None for all.
     """
     skipped = _skipped(inputs)
     chosen = [inputs[index] for index in taking_part(inputs)]
@@ -156,9 +172,9 @@ def taking_part(inputs: Sequence[MatchInput]) -> list[int]:
 
 
 def gather(match: GroupMatch, inputs: Mapping[str, MatchInput], column: str) -> I64:
-    """One column of the calls of every member, int64 [n, m], -1 where a member has no call.
+    """Return one column of the calls of every member, int64 [n, m], -1 where one has no call.
 
-    A collective on several kernels begins with the first and lasts to the end of the last.
+    A collective of several kernels begins with the first and lasts to the end of the last.
     """
     first = _picked(match.labels, match.rows, inputs, column)
     if column != "dur_ns" or match.until is None:
@@ -180,7 +196,7 @@ def _picked(labels: Sequence[str], rows: I64, inputs: Mapping[str, MatchInput], 
 def disagreements(
     matches: Matches, groups: Sequence[CommGroup], *, limit: int = 8, incomplete: bool = True
 ) -> tuple[str, ...]:
-    """One sentence for each mismatched and each incomplete instance, at most ``limit``."""
+    """Return a sentence for each mismatched and each incomplete instance, at most ``limit``."""
     sentences: list[str] = []
     for match in matches.groups:
         name = "all ranks" if match.group < 0 else groups[match.group].label
@@ -214,9 +230,10 @@ def _skipped(inputs: Sequence[MatchInput]) -> dict[str, str]:
 
 
 def _rows_by_group(calls: Calls, known: Bool) -> dict[int, I64]:
-    """Rows of group collectives by group index, each ascending in time.
+    """Return the rows of group collectives by group index, each ascending in time.
 
-    A group whose ranks no file states (``known`` is False) cannot be told apart across ranks.
+    Groups whose ranks no file states (``known`` is False) cannot be identified across ranks and
+    become ``IMPLIED``.
     """
     rows = np.flatnonzero(~_POINT_TO_POINT[calls.kind])
     group = np.where(known[calls.group[rows]], calls.group[rows], IMPLIED)
@@ -230,16 +247,16 @@ def _match_group(
     index: int,
     chosen: Sequence[tuple[MatchInput, I64]],
     group: CommGroup | None,
-    clocks: Mapping[str, Ahead] | None,
+    clocks: Mapping[str, ClockDifference] | None,
 ) -> GroupMatch:
     members = [Member(item.calls, rows) for item, rows in chosen]
     stated = group is not None
     named = group is not None and not group.implied
     whole = group is None or not group.implied or group.size > 0
-    ahead = None if clocks is None else [clocks.get(item.label) for item, _ in chosen]
-    known = None if ahead is None else [one for one in ahead if one is not None]
-    told = known if known is not None and len(known) == len(chosen) else None
-    line = line_up(members, by_type=not stated, ahead=told)
+    found = [(clocks or {}).get(item.label) for item, _ in chosen]
+    known = [one for one in found if one is not None]
+    ahead = known if len(known) == len(chosen) else None
+    line = line_up(members, by_type=not stated, ahead=ahead)
     several = not named and (len(members) >= FEWEST_OF_SEVERAL or not whole)
     verdict = judge(members, line, stated=stated, several=several)
     order = np.argsort(verdict.first_start_ns, kind="stable")

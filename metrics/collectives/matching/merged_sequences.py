@@ -1,4 +1,4 @@
-"""Sequences of collectives of several ranks merged into one, in which each may lack some."""
+"""Merge the sequences of collectives of several ranks, each of which may lack some."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.collectives.matching.align_by_time import SCATTER_NS, Ahead, Paired, fit, pair
+from ccltui.metrics.collectives.matching.align_by_time import (
+    SCATTER_NS,
+    ClockDifference,
+    Paired,
+    fit,
+    pair,
+)
 from ccltui.metrics.collectives.matching.align_calls import place_gap
 from ccltui.metrics.collectives.matching.nearest_calls import Tokens
 from ccltui.parsers.array_types import I64
@@ -16,38 +22,42 @@ from ccltui.parsers.columns import MISSING
 OTHER_LENGTH: Final = 0.5
 SAME_LENGTH: Final = 0.8
 NEARLY_ALL: Final = 0.95
-"""Share of a member's calls that must find a counterpart by time, or order alone counts."""
+"""Shares of the calls of a member that must find a counterpart by time, else order is used:
+for sequences of other length, of the same length, and where ends need not be close."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The calls that any member has, in order: what they are, and when they ended.
+    """The calls that any member has, in order, with their tokens and ends.
 
     ``end_ns`` is on the clock of the first member, ``places`` int64 [n, m] the position of each
     call in each member's sequence, -1 where it lacks it. ``ends_meet``: most of them end on all
-    ranks at once, as all-to-alls and broadcasts need not. ``told``: time lined all of them up.
+    ranks at once, unlike all-to-alls and broadcasts. ``by_time``: all of them were lined up
+    by time.
     """
 
     tokens: Tokens
     end_ns: I64
     places: I64
     ends_meet: bool = True
-    told: bool = True
+    by_time: bool = True
 
     @classmethod
     def of(
         cls, tokens: Tokens, end_ns: I64, members: int, first: int, *, ends_meet: bool = True
     ) -> Merged:
-        """One member's sequence alone, of so many that may follow."""
+        """Create the sequence of the member ``first`` alone, with room for ``members``."""
         places = np.full((len(tokens), members), MISSING, np.int64)
         places[:, first] = np.arange(len(tokens))
         return cls(tokens, end_ns, places, ends_meet)
 
-    def merged(self, member: int, tokens: Tokens, end_ns: I64, ahead: Ahead | None) -> Merged:
-        """With one more member, whose clock is ``ahead`` of the first one's where that is known.
+    def merged(
+        self, member: int, tokens: Tokens, end_ns: I64, ahead: ClockDifference | None
+    ) -> Merged:
+        """Add a member, whose clock is ``ahead`` of that of the first; None where not known.
 
-        Its calls are lined up by when they ended, and inserted where no other member has them.
-        Where ends do not tell, all of its calls are taken for calls that are there already.
+        Its calls are lined up by their ends and inserted where no other member has them. Where the
+        ends do not decide, all of its calls are placed among the calls already present.
         """
         if self._in_order(tokens, end_ns, ahead):
             return self._placed(member, np.arange(len(tokens)))
@@ -72,31 +82,33 @@ class Merged:
             np.insert(self.end_ns, at, here[more]),
             np.insert(places, at, inserted, axis=0),
             self.ends_meet,
-            self.told,
+            self.by_time,
         )
 
-    def _in_order(self, tokens: Tokens, end_ns: I64, ahead: Ahead | None) -> bool:
-        """Whether calls, as many as there are, are those that are there: what and when they end."""
+    def _in_order(self, tokens: Tokens, end_ns: I64, ahead: ClockDifference | None) -> bool:
+        """Whether the calls equal those present one by one, in token and end."""
         if len(tokens) != len(self.tokens) or not np.array_equal(tokens, self.tokens):
             return False
         apart = ahead or fit(end_ns, self.end_ns)
         return bool((np.abs(end_ns - apart.of(end_ns) - self.end_ns) <= SCATTER_NS).all())
 
     def _is_better(self, paired: Paired, tokens: Tokens, end_ns: I64) -> bool:
-        """Whether time pairs more calls than as many calls in order do."""
+        """Whether pairing by time matches more calls than pairing in order."""
         if len(tokens) != len(self.tokens):
             return True
         apart = np.abs(end_ns - paired.ahead.of(end_ns) - self.end_ns)
         in_order = (tokens == self.tokens) & (apart <= SCATTER_NS)
         return int((paired.positions >= 0).sum()) > int(in_order.sum())
 
-    def _fitted(self, member: int, tokens: Tokens, end_ns: I64, ahead: Ahead | None) -> Merged:
-        untold = replace(self, told=False)
+    def _fitted(
+        self, member: int, tokens: Tokens, end_ns: I64, ahead: ClockDifference | None
+    ) -> Merged:
+        by_order = replace(self, by_time=False)
         if len(tokens) > len(self.tokens):
-            return untold
+            return by_order
         apart = None if ahead is None or not len(end_ns) else int(ahead.of(end_ns[:1])[0])
         at = place_gap(tokens, end_ns, self.tokens, self.end_ns, ahead_ns=apart)
-        return untold._placed(member, at)
+        return by_order._placed(member, at)
 
     def _placed(self, member: int, at: I64) -> Merged:
         places = self.places.copy()
@@ -105,6 +117,6 @@ class Merged:
 
 
 def _gaps(positions: I64, count: int) -> I64:
-    """Where among ``count`` calls each one belongs: before the next one that has a position."""
+    """Return the insertion place of each call: before the next one with a position."""
     after = np.where(positions >= 0, positions, count)
     return np.asarray(np.minimum.accumulate(after[::-1])[::-1])

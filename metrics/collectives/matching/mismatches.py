@@ -1,7 +1,8 @@
-"""Collectives that are not what they should be on all ranks: named, with rank and index.
+"""Find collectives that differ between ranks, with rank and index.
 
-Where windows open late or close early, collectives are on some ranks only; that is no fault. In
-between, one that most ranks have is missing on the others, and one that few have is extra.
+Before the first and after the last collective that all members have, some ranks lack calls because
+their windows open late or close early; that is no fault. In between, a collective that at least
+half of the members have is missing on the others, and one that fewer have is extra.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ FIELDS: Final = {
 class Finding:
     """One collective that differs between ranks.
 
-    ``index`` is its place among those of the group, ``seq`` its number (None without).
-    ``labels`` are the ranks that lack it, that alone have it, or whose ``values`` (by field and
-    rank) are not those of most.
+    ``index`` is its place among those of the group, ``seq`` its sequence number (None without).
+    ``labels`` are the ranks that lack it (missing), that alone have it (extra), or whose
+    ``values`` (by field and rank) differ from the most frequent ones (mismatched).
     """
 
     problem: Problem
@@ -48,7 +49,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How the instances of one group were matched, and how many differ."""
+    """Number of instances of one group by how they match.
+
+    ``outside`` are incomplete ones before the first or after the last complete instance.
+    """
 
     matched: int
     missing: int
@@ -59,7 +63,7 @@ class Tally:
 
 
 def tally(match: GroupMatch) -> Tally:
-    """Count the instances of a group by what is the matter with them."""
+    """Count the instances of a group by how they match."""
     inside, scarce = _inside(match), _scarce(match)
     lacking = ~match.complete
     several = 0 if match.until is None else int(row_any(match.until != match.rows).sum())
@@ -74,7 +78,7 @@ def tally(match: GroupMatch) -> Tally:
 
 
 def findings(match: GroupMatch, inputs: Mapping[str, MatchInput]) -> Iterator[Finding]:
-    """The instances that differ between ranks, in order of time."""
+    """Yield the instances that differ between ranks, in order of time."""
     inside, scarce = _inside(match), _scarce(match)
     doubtful = (~match.complete & inside) | (match.complete & ~match.agrees)
     for row in np.flatnonzero(doubtful).tolist():
@@ -89,7 +93,7 @@ def findings(match: GroupMatch, inputs: Mapping[str, MatchInput]) -> Iterator[Fi
 
 
 def _inside(match: GroupMatch) -> Bool:
-    """Instances between the first and the last that all members have."""
+    """Mask of the instances between the first and the last that all members have."""
     complete = np.flatnonzero(match.complete)
     inside = np.zeros(len(match.rows), np.bool_)
     if len(complete):
@@ -98,7 +102,7 @@ def _inside(match: GroupMatch) -> Bool:
 
 
 def _scarce(match: GroupMatch) -> Bool:
-    """Instances that fewer than half of the members have."""
+    """Mask of the instances that fewer than half of the members have."""
     return np.asarray(2 * row_count(match.rows >= 0) < match.rows.shape[1])
 
 

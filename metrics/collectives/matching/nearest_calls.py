@@ -1,4 +1,4 @@
-"""For calls in order of time, the like call of another sequence whose end is nearest."""
+"""Find for each call the like call of another sequence with the nearest end."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Tokens = npt.NDArray[np.integer]
 _NEVER: Final = np.iinfo(np.int64).max
 _BITS: Final = 62
 _Calls = tuple[I64, I64]
-"""What calls are, ascending, and when they ended, ascending among like ones."""
+"""Codes of calls, ascending, and their ends, ascending among equal codes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """The calls of two sequences by what they are: small numbers, and the order by them.
+class CodedCalls:
+    """The calls of two sequences coded as small numbers, and the stable order by these codes.
 
-    Both sequences ascend in time, and so do like calls in that order.
+    Both sequences ascend in time, and so do equal codes in that order.
     """
 
     code: I64
@@ -34,16 +34,16 @@ class Alike:
     other_order: I64
 
     @classmethod
-    def of(cls, tokens: Tokens, other_tokens: Tokens) -> Alike:
-        """Calls are like where their tokens are equal; small numbers are not coded again."""
+    def of(cls, tokens: Tokens, other_tokens: Tokens) -> CodedCalls:
+        """Code calls so that equal tokens have equal codes; int16 tokens are codes already."""
         small = tokens.dtype == other_tokens.dtype == np.int16
         code, other = (tokens, other_tokens) if small else coded((tokens, other_tokens))
         return cls(code.astype(np.int64), other.astype(np.int64), _ordered(code), _ordered(other))
 
     def nearest(self, ends_ns: I64, other_ends_ns: I64, near_ns: int) -> I64:
-        """Which of the others each call is the counterpart of, int64, -1 for none.
+        """Return the counterpart of each call in the other sequence, int64, -1 for none.
 
-        Their ends are near, and each is the nearest of the other.
+        Their ends are at most ``near_ns`` apart, and each is the nearest of the other.
         """
         place = np.full(len(ends_ns), MISSING, np.int64)
         if not len(ends_ns) or not len(other_ends_ns):
@@ -59,7 +59,7 @@ class Alike:
 
 
 def coded(tokens: Sequence[Tokens]) -> list[Tokens]:
-    """Each sequence with its tokens numbered, alike in all; as few bytes as they need."""
+    """Number the tokens alike in all sequences, as int16 where that suffices, else int64."""
     names = distinct_values(tokens[0]) if len(tokens) else np.empty(0, np.int64)
     places = []
     for one in tokens:
@@ -73,7 +73,7 @@ def coded(tokens: Sequence[Tokens]) -> list[Tokens]:
 
 
 def _place(names: Tokens, tokens: Tokens) -> I64 | None:
-    """Where each token is among the names, None where one is not."""
+    """Return the place of each token among the names, None where one is missing."""
     if not len(tokens):
         return np.empty(0, np.int64)
     if not len(names):
@@ -87,7 +87,7 @@ def _ordered(code: Tokens) -> I64:
 
 
 def _keys(own: _Calls, other: _Calls) -> tuple[I64, I64]:
-    """Numbers that order the calls of both by what they are, then by when they ended."""
+    """Return keys that order the calls of both sequences by code, then by end."""
     (code, ends), (other_code, other_ends) = own, other
     base = min(int(ends.min()), int(other_ends.min()))
     span = max(int(ends.max()), int(other_ends.max())) - base + 1
@@ -99,7 +99,7 @@ def _keys(own: _Calls, other: _Calls) -> tuple[I64, I64]:
 
 
 def _closest(key: I64, own: _Calls, among_key: I64, among: _Calls) -> tuple[I64, I64]:
-    """Which of the others of the same kind ended nearest to each, and how far, int64 ns."""
+    """Return the call of the same code with the nearest end, and the distance, int64 ns."""
     (code, times), (among_code, ends) = own, among
     right = np.searchsorted(among_key, key)
     left = np.maximum(right - 1, 0)

@@ -1,4 +1,4 @@
-"""Which send of one rank is which receive of another: by the pair of ranks, and in order."""
+"""Match sends to receives by pair of ranks and order."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Pairs:
 def match_p2p(inputs: Sequence[MatchInput], groups: Sequence[CommGroup] = ()) -> Pairs:
     """Pair the sends and receives of every (source, destination), first with first.
 
-    A call that does not state its peer has the other rank of its group, where that has two.
-    Both sides are lined up step by step; where one has fewer calls in a step, the gap is put
-    where sizes and ends agree best. Calls whose peer stays unknown, or has no file, pair with
-    nothing.
+    The peer of a call that does not state it is the other rank of its group, if that has two
+    ranks. Both sides are lined up step by step; where one has fewer calls in a step, the gap is
+    placed where sizes and ends agree best. Calls whose peer is unknown or has no file are not
+    paired.
     """
     part = taking_part(inputs)
     index_of = {inputs[index].rank: index for index in part}
@@ -68,7 +68,7 @@ def _by_peer(
     groups: Sequence[CommGroup],
     index_of: dict[int | None, int],
 ) -> dict[int, I64]:
-    """Rows of one kind by the input index of the other side, ascending in time."""
+    """Return the rows of one kind by input index of the other side, ascending in time."""
     calls = item.calls
     rows = np.flatnonzero(calls.kind == kind)
     peers = np.asarray((calls.dst if kind == SEND else calls.src)[rows], np.int64)
@@ -92,19 +92,19 @@ def _other_rank(ranks: tuple[int, ...], rank: int | None) -> int:
 class _Side(Member):
     """The transfers of one direction between two ranks, on one of them.
 
-    Mostly they end on both at once, as collectives do that every rank waits for: lined up by time
-    where that pairs more of them than order does.
+    Most of them end on both ranks at once, like collectives in which every rank waits for every
+    other, so that they are lined up by time where that pairs more of them than order.
     """
 
     def column(self, name: str) -> I64:
-        """One column; the type is that of a collective whose ends meet."""
+        """Return one column; the type is that of a collective that ends on all ranks at once."""
         if name == "kind":
             return np.full(len(self.rows), TYPES.index("AllReduce"), np.int64)
         return super().column(name)
 
     @cached_property
     def tokens(self) -> I64:
-        """One number for what is moved: elements and dtype, the same on both sides."""
+        """One number per transfer for elements and dtype, the same on both sides."""
         elements = np.maximum(self.column("in_elems"), self.column("out_elems"))
         return elements * 4096 + self.column("dtype")
 

@@ -1,8 +1,8 @@
-"""One collective on several kernels, and several calls in one kernel.
+"""Join collectives that several kernels execute, and calls that one kernel executes together.
 
-A communicator may carry one call out in several kernels, which all carry its number. A rank may
-issue calls as one group, in one kernel with the number of the first, where another issues them
-one by one.
+One call may be executed by several kernels, all of which have its sequence number. A rank may
+issue several calls as one group, executed by one kernel with the number of the first, while
+another rank issues them one by one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ccltui.metrics.arrays.across import row_all, row_any
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
 
-MOST: Final = 64
-"""So many calls may be one kernel on another rank."""
+MAX_JOINED: Final = 64
+"""Largest number of calls that may be one kernel on another rank."""
 
 
 def runs(keys: I64, tokens: I64) -> tuple[I64, I64]:
-    """First and last position of each run of consecutive calls of one key and token, int64."""
+    """Return first and last position of each run of consecutive calls of one key and token."""
     if not len(keys):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     changes = (keys[1:] != keys[:-1]) | (tokens[1:] != tokens[:-1])
@@ -29,12 +29,19 @@ def runs(keys: I64, tokens: I64) -> tuple[I64, I64]:
 
 
 def grouped(positions: I64, elements: I64) -> tuple[I64, Bool, Bool]:
-    """Join the calls of some members that others carried out in one kernel.
+    """Join the calls of some members that other members executed in one kernel.
 
-    ``positions`` is int64 [n, m] in order of the calls' numbers, -1 where a member has no kernel
-    of that number; ``elements`` how many each one has, -1 where not known. Where some have one
-    kernel with as many elements as the others have in it and in those that follow, these are one.
-    Returns the last position of each line and member, the lines to keep, and which were joined.
+    Where some members have one kernel with as many elements as the others have in it and in the
+    kernels that follow, these are one collective.
+
+    Args:
+        positions: int64 [n, m] in order of the sequence numbers, -1 where a member has no kernel
+            of that number.
+        elements: Elements of each, int64 [n, m], -1 where not known.
+
+    Returns:
+        The last position of each line and member, int64 [n, m]; the mask of the lines that remain;
+        and the mask of the lines that were joined.
     """
     last = positions.copy()
     keep, joined = np.ones(len(positions), np.bool_), np.zeros(len(positions), np.bool_)
@@ -52,11 +59,11 @@ def grouped(positions: I64, elements: I64) -> tuple[I64, Bool, Bool]:
 
 
 def _together(present: Bool, elements: I64, line: int) -> int:
-    """The line up to which the smaller calls add up to the larger one, ``line`` where none."""
+    """Return the line up to which the smaller calls sum up to the larger one, else ``line``."""
     whole = int(elements[line].max())
     small = elements[line] < whole
     total = elements[line, small].copy()
-    for after in range(line + 1, min(line + MOST, len(elements))):
+    for after in range(line + 1, min(line + MAX_JOINED, len(elements))):
         if present[after, ~small].any() or not present[after, small].all():
             return line
         total += elements[after, small]

@@ -1,4 +1,8 @@
-"""Whether calls that were lined up can be one collective, and how far to believe it."""
+"""Test whether calls that were lined up can be one collective, and rate the confidence.
+
+Overlap test, on one clock: max(start) <= min(end) of the members, since no member of a collective
+in which every rank needs every other can end before the last one has started.
+"""
 
 from __future__ import annotations
 
@@ -32,48 +36,48 @@ from ccltui.parsers.array_types import I8, I64, Bool
 from ccltui.parsers.columns import MISSING
 
 LOW, MEDIUM, HIGH = 0, 1, 2
-ENOUGH = 0.95
-"""Share of a type's instances that must pass the overlap test before order is believed."""
+MIN_OVERLAP_SHARE = 0.95
+"""Share of the instances of a type that must pass the overlap test for a match by order."""
 
-FEWEST_TO_TEST_A_CLOCK = 3
-"""A difference of clocks makes one or two pairs of any calls overlap."""
+MIN_CLOCK_TESTS = 3
+"""Fewer lines test no clock: with a suitable offset one or two pairs of any calls overlap."""
 
-WHOLE = 0.9
-"""Share of the lines, ends left out, on all ranks below which no group of all ranks is implied."""
+MIN_COMPLETE_SHARE = 0.9
+"""Least share of complete lines, without those at either end, for an implied group of all ranks."""
 
-STRAY = 3
-"""Ends so many times as far apart as nearly all others are: another collective."""
+STRAY_FACTOR = 3
+"""Ends more than this many times the p95 of the distances apart are of different collectives."""
 
-HELD_NS = 10_000
-"""A wait up to here binds nobody: calls that start together take a little longer or shorter."""
+MIN_LONE_WAIT_NS = 10_000
+"""A shorter lone wait is no evidence: durations of calls that start together vary a little."""
 
 _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known of each line, arrays of length n; see `GroupMatch` for the meanings."""
+    """Results of the tests of each line, arrays of length n; see `GroupMatch` for the meanings."""
 
     kind: I8
     step: I64
     agrees: Bool
     overlap: I8
     confidence: I8
-    first_start_ns: I64  # earliest start of the members, on the middle clock of the group
+    first_start_ns: I64  # earliest start of the members, on the median clock of the group
 
 
 def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool = False) -> Verdict:
     """Test each line for agreement and overlap.
 
-    ``stated``: the group's ranks are known. ``several``: they may be more than one communicator,
-    which no line is believed of unless a wait binds them together.
+    ``stated``: the group's ranks are known. ``several``: they may be more than one communicator;
+    every line is then LOW unless all members once waited for one of them alone.
     """
     kind = _first_known(members, line.positions, "kind")
     agrees, sized = _agreement(members, line.positions, kind)
     agrees |= line.summed
     usable = agrees & row_all(line.positions >= 0)
-    tested = _tested(members, line, kind, usable)
-    overlap, stray, offsets = tested.overlap, tested.stray, tested.offsets
+    test = _tested(members, line, kind, usable)
+    overlap, stray, offsets = test.overlap, test.stray, test.offsets
     certain, sound = usable & sized, agrees & (overlap == 1)
     sound &= ~_unproven(line.level, usable, offsets)
     confidence = _confidence(line.level, kind, overlap >= 0, certain, sound, stated=stated)
@@ -81,9 +85,9 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool 
     confidence[(line.level == ORDER) & fully_dependent(kind) & (stray | (overlap == 0))] = LOW
     if not stated:
         for one in distinct_values(kind):
-            if _gappy(line.positions[kind == one]):
+            if _has_gaps(line.positions[kind == one]):
                 confidence[kind == one] = LOW
-    if several and not tested.bound():
+    if several and not test.waited_for_one():
         confidence[:] = LOW
     return Verdict(
         kind=kind.astype(np.int8),
@@ -95,20 +99,20 @@ def judge(members: Sequence[Member], line: Line, *, stated: bool, several: bool 
     )
 
 
-def _gappy(positions: I64) -> bool:
-    """Whether many calls that are not at an end of what was recorded are missing on some ranks.
+def _has_gaps(positions: I64) -> bool:
+    """Whether many calls between the first and the last complete line are missing on some ranks.
 
-    Where no file names a group, the calls of several communicators are then lined up as one.
+    Where no file names a group, this shows calls of several communicators lined up as one.
     """
     complete = np.flatnonzero(row_all(positions >= 0))
     if not len(complete):
         return True
     span = int(complete[-1] - complete[0]) + 1
-    return len(complete) < WHOLE * span
+    return len(complete) < MIN_COMPLETE_SHARE * span
 
 
 def _first_known(members: Sequence[Member], positions: I64, name: str) -> I64:
-    """The first member's value that is not -1."""
+    """Return the value of the first member that is not -1, int64 [n]."""
     result = np.full(len(positions), MISSING, np.int64)
     for index, member in enumerate(members):
         value = pick(member.column(name), positions[:, index])
@@ -119,7 +123,10 @@ def _first_known(members: Sequence[Member], positions: I64, name: str) -> I64:
 
 
 def _agreement(members: Sequence[Member], positions: I64, kind: I64) -> tuple[Bool, Bool]:
-    """Whether type, dtype and shared sizes are one where stated, and whether a size is stated."""
+    """Return the masks of lines that agree in type, dtype and size, and of those with a size.
+
+    Only stated values are compared, and only sizes that are equal on all members.
+    """
     agrees = np.ones(len(positions), np.bool_)
     sized = ~(EQUAL_INPUTS[kind] | EQUAL_OUTPUTS[kind])
     everywhere = np.ones(len(kind), np.bool_)
@@ -137,7 +144,7 @@ def _agreement(members: Sequence[Member], positions: I64, kind: I64) -> tuple[Bo
 
 
 def _extremes(members: Sequence[Member], positions: I64, name: str) -> tuple[I64, I64]:
-    """Least and greatest value over the members that state one; the greatest is -1 if none."""
+    """Return least and greatest value over the members that state one; greatest -1 if none."""
     low = np.full(len(positions), _NEVER, np.int64)
     high = np.full(len(positions), MISSING, np.int64)
     for index, member in enumerate(members):
@@ -149,11 +156,11 @@ def _extremes(members: Sequence[Member], positions: I64, name: str) -> tuple[I64
 
 @dataclass(frozen=True, slots=True)
 class _Tested:
-    """The overlap test of n lines, which of them end too far apart, and the clocks.
+    """Overlap test of n lines, mask of the lines that end too far apart, and clock offsets.
 
-    ``offsets`` are the differences of the members' clocks in the middle of all lines. Of the k
-    lines of which all members wait for each other, ``dur_ns`` is int64 [k, m], ``spread_ns`` how
-    far apart they end, and ``usual_ns`` what few exceed.
+    ``offsets`` are the clock offsets of the members in the middle of all lines, ns. Of the k lines
+    in which all members wait for each other, ``dur_ns`` is int64 [k, m], ``spread_ns`` [k] last
+    minus first end, and ``usual_ns`` the p95 of the spread.
     """
 
     overlap: I8
@@ -163,16 +170,17 @@ class _Tested:
     spread_ns: I64
     usual_ns: float
 
-    def bound(self) -> bool:
+    def waited_for_one(self) -> bool:
         """Whether all members once waited for one of them alone.
 
-        Communicators that end together have each a last member of their own, who come together.
+        Several communicators that end together have a last member each, so that two members or
+        more are short at the same time.
         """
         if not len(self.dur_ns):
             return False
         shortest = np.partition(self.dur_ns, 1, axis=1)
         apart = np.maximum(self.spread_ns, self.usual_ns)
-        alone = shortest[:, 1] - shortest[:, 0] > np.maximum(HELD_NS, STRAY * apart)
+        alone = shortest[:, 1] - shortest[:, 0] > np.maximum(MIN_LONE_WAIT_NS, STRAY_FACTOR * apart)
         return bool(alone.any())
 
 
@@ -184,8 +192,8 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     end = np.stack([m.end_ns[last[:, i]] for i, m in enumerate(members)]).T
     witness = usable[complete]
     dependent = witness & fully_dependent(kind[complete])
-    told = np.flatnonzero(dependent if dependent.any() else witness)
-    some = evenly(told)
+    tested = np.flatnonzero(dependent if dependent.any() else witness)
+    some = evenly(tested)
     offsets = member_offsets(end[some])
     apart = offsets + drifts(end[some], end[:, 0])
     result = np.full(len(positions), -1, np.int8)
@@ -194,21 +202,21 @@ def _tested(members: Sequence[Member], line: Line, kind: I64, usable: Bool) -> _
     spread = row_max(on_one_clock) - row_min(on_one_clock)
     usual = nearest_rank(spread[some], 0.95) if len(some) else 0.0
     stray = np.zeros(len(positions), np.bool_)
-    stray[complete] = spread > max(ONE_CLOCK_NS, STRAY * usual)
+    stray[complete] = spread > max(ONE_CLOCK_NS, STRAY_FACTOR * usual)
     waiting = np.flatnonzero(dependent | (witness & exchange(kind[complete])))
     return _Tested(result, stray, offsets, (end - start)[waiting], spread[waiting], usual)
 
 
 def _unproven(level: I8, usable: Bool, offsets: I64) -> Bool:
-    """Lines by order alone that are too few to test the clock differences they gave rise to."""
-    few = int(usable.sum()) < FEWEST_TO_TEST_A_CLOCK
+    """Mask of lines by order alone that are too few to test the clock offsets derived from them."""
+    few = int(usable.sum()) < MIN_CLOCK_TESTS
     return np.asarray((level == ORDER) & (few and bool(offsets.any())))
 
 
 def _confidence(
     level: I8, kind: I64, complete: Bool, certain: Bool, sound: Bool, *, stated: bool
 ) -> I8:
-    """A key is believed; order only where enough of what it pairs agrees and overlaps."""
+    """Rate the lines: a key is trusted, order only where enough of its lines agree and overlap."""
     confidence = np.where(certain, HIGH, MEDIUM).astype(np.int8)
     tested = complete & (level >= STEP)
     dependent = fully_dependent(kind)
@@ -216,7 +224,7 @@ def _confidence(
         of_kind = tested & (kind == one)
         one_sided = not (dependent[of_kind] | exchange(kind[of_kind])).any()
         witness = tested & dependent if one_sided and (tested & dependent).any() else of_kind
-        confidence[of_kind] = MEDIUM if sound[witness].mean() >= ENOUGH else LOW
+        confidence[of_kind] = MEDIUM if sound[witness].mean() >= MIN_OVERLAP_SHARE else LOW
         if stated:
             confidence[of_kind & (level == STEP) & ~dependent] = MEDIUM
     return confidence

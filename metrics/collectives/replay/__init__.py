@@ -1,1 +1,1 @@
-"""Replay a job from its dependencies, and ask what a step would take without a straggler."""
+"""Replay a job from its dependencies, with the excess time of stragglers removed."""

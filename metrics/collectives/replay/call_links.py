@@ -1,4 +1,4 @@
-"""Calls of all ranks numbered through, and linked to the collectives and transfers they are of."""
+"""Number the calls of all ranks and link them to their collectives and transfers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import MISSING
 
 APART_NS: Final = 20_000
-"""A member that ended this long before the last one began did not wait for it."""
+"""A member that ended more than this before the last one began did not wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The calls of all ranks, numbered through: arrays of one length.
+    """The calls of all ranks, numbered consecutively: arrays of one length.
 
-    ``first`` is the number of each rank's first call. ``instance`` is what each call is a part
-    of, -1 for nothing. A call that ``waits`` ends ``after_ns`` after the last start of its
-    instance; any other after its own. Those of instance i that wait are
+    ``first`` is the number of each rank's first call. ``instance`` is the collective or transfer
+    of each call, -1 for none. A call that ``waits`` ends ``after_ns`` after the last start of its
+    instance, any other call ``after_ns`` after its own start. The waiting calls of instance i are
     ``waiting[first_waiting[i]:first_waiting[i + 1]]``.
     """
 
@@ -46,7 +46,7 @@ class Links:
         after_ns: I64,
         waits: npt.NDArray[np.bool_],
     ) -> Links:
-        """With the calls of each instance that wait for it; those of no instance wait for none."""
+        """Create links, with the waiting calls by instance; calls of no instance do not wait."""
         waiting = np.flatnonzero(waits)
         waiting = waiting[np.argsort(instance[waiting], kind="stable")]
         edges = np.searchsorted(instance[waiting], np.arange(len(size) + 1))
@@ -62,7 +62,10 @@ class Links:
 
 
 def link(inputs: Sequence[MatchInput], matches: Matches, pairs: Pairs, clocks: ClockModel) -> Links:
-    """Number the calls of ``inputs`` and link those that are one collective or transfer."""
+    """Number the calls of ``inputs`` and link those of one collective or transfer.
+
+    Only usable matches of at least MEDIUM confidence are linked.
+    """
     first = np.concatenate(([0], np.cumsum([len(item.calls) for item in inputs])))
     start = np.concatenate([clocks.corrected(i.label, i.calls.start_ns) for i in inputs])
     end = np.concatenate([clocks.corrected(i.label, i.calls.end_ns) for i in inputs])

@@ -1,8 +1,12 @@
-"""The job replayed from its dependencies: when would steps end if some work took another time.
+"""Replay a job from its dependencies to find when steps would end with other durations.
 
-Every rank advances along its line; a collective ends on all members as long after the last of
-them began it as it did. Nothing is taken from the clock but how the lines lie to each other at
-the start, and how far apart the members of one collective end.
+Every rank advances along its timeline. A collective ends on each member as long after the last
+start of all members as it was recorded to:
+
+    end[member] = max(start of all members) + recorded end[member] - recorded max(start)
+
+Clock offsets enter only through the starts of the timelines and through the distances between the
+ends of the members of one collective.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from ccltui.parsers.array_types import F64
 
 
 class Replay:
-    """A schedule made ready to be replayed, as often as other times are to be tried."""
+    """Replays of one schedule with different durations."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -31,13 +35,17 @@ class Replay:
         ]
 
     def run(self, begin_ns: Sequence[int], progress: Sequence[F64]) -> list[Mapping[int, float]]:
-        """When each rank's work of each step ends, in ns, by step id; by rank.
+        """Replay the job once.
 
-        ``begin_ns`` is when each line begins on one clock that counts from near 0, so that floats
-        are exact; ``progress`` the progress at each of its operations: that of the line, or a
-        changed one.
+        Args:
+            begin_ns: Start of each timeline, on one clock that counts from near 0, so that floats
+                are exact.
+            progress: Progress at each operation of each rank, ns: recorded or changed.
+
+        Returns:
+            End of each step in ns by step id, for each rank.
         """
-        # Operations on no line (place -1) advance nobody: what they pick here is not used.
+        # Operations on no timeline (place -1) advance no rank: the value they take is not used.
         longer = np.concatenate([*(np.diff(one, prepend=0.0) for one in progress), [0.0]])
         advance = longer.take(self._schedule.operation)
         run = _compiled if available() else _run
@@ -49,7 +57,7 @@ class Replay:
 
 
 def _compiled(schedule: Schedule, now: F64, advance: F64) -> F64:
-    """What `_run` gives."""
+    """Return the result of `_run`, from compiled code."""
     from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
     links, operations = schedule.links, schedule.operations
@@ -72,9 +80,9 @@ def _compiled(schedule: Schedule, now: F64, advance: F64) -> F64:
 
 
 def _run(schedule: Schedule, begin: F64, advance: F64) -> F64:
-    """When each step ends, in the order of their marks: one pass along the schedule.
+    """Return the end of each step, in order of the marks, from one pass along the schedule.
 
-    The hot loop of every replay, so it reads lists and nothing in it is a call.
+    The inner loop of every replay: it reads lists and avoids function calls for speed.
     """
     links, calls, now = schedule.links, schedule.operations, begin.tolist()
     delay, behind, gap = calls.delay_ns.tolist(), calls.behind.tolist(), calls.gap_ns.tolist()

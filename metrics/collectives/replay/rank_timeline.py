@@ -1,8 +1,8 @@
-"""One rank as a line of work that collectives hold up: what a replay needs to know of it.
+"""Build the timeline of one rank for a replay: its progress, calls, waits and steps.
 
-The device works, idles, or stands and waits in a collective that nothing hides. Without the
-waits, time on the line is progress: it takes as long whatever other ranks do. A call is posted
-at some point of progress, and begins there, or when the call that it is queued behind has ended.
+The device works, idles, or waits in a collective that is not hidden by computation. Time without
+these waits is progress, which does not depend on other ranks. A call is posted at a point of
+progress and begins there, or when the call that it is queued behind has ended.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from ccltui.parsers.array_types import I8, I32, I64
 from ccltui.parsers.columns import MISSING
 
 WAIT, POST, MARK = 0, 1, 2
+"""Kinds of operations: wait for the end of a call, post a call, mark the end of a step."""
 
 QUEUED_NS: Final = 20_000
-"""A call that begins within this time after another has ended was queued behind it."""
+"""A call that begins within this time after the end of another one was queued behind it."""
 
 
 @dataclass(frozen=True, slots=True)
-class MainLine:
-    """The operations of one rank in order of progress, and what its calls need.
+class RankTimeline:
+    """Operations of one rank in order of progress, and the timing of its calls.
 
     ``kind`` is WAIT (for the end of call ``which``), POST (of call ``which``) or MARK (the last
-    work of step ``which`` ends). ``progress_ns`` is when, waits taken out. The others go by call:
-    once posted it begins ``delay_ns`` later, and not before ``gap_ns`` after the end of call
-    ``behind`` (-1: none); ``posted_ns`` is the progress at its post, ``launched_ns`` its place in
-    the program. ``begin_ns`` is the first moment of the line on the rank's clock.
+    work of step ``which`` ends). ``progress_ns`` is the time of the operation without waits. The
+    next arrays are by call: a posted call begins ``delay_ns`` later, and not before ``gap_ns``
+    after the end of call ``behind`` (-1: none); ``posted_ns`` is the progress at its post,
+    ``launched_ns`` its launch, which orders the calls of the program. ``begin_ns`` is the start of
+    the timeline on the rank's clock, ``steps`` are the ids of its steps.
     """
 
     kind: I8
@@ -48,20 +50,20 @@ class MainLine:
     steps: tuple[int, ...]
 
 
-def main_line(facts: RankFacts, calls: Calls) -> MainLine:
-    """The line of a rank whose device was recorded; ``calls`` are all its collectives."""
+def rank_timeline(facts: RankFacts, calls: Calls) -> RankTimeline:
+    """Build the timeline of a rank whose device was recorded; ``calls`` are all its collectives."""
     work = facts.busy[1] | facts.busy[2]
-    standing = _standing(calls, union(calls.start_ns, calls.end_ns) - work)
+    waiting = _exposed_waits(calls, union(calls.start_ns, calls.end_ns) - work)
     begin = min(
         int(times[0]) for times in (work.start_ns, calls.start_ns) if len(times)
     )  # both ascend
 
     def progress(times: I64) -> I64:
-        return np.asarray(times - begin - standing.before(times))
+        return np.asarray(times - begin - waiting.before(times))
 
     behind, gap = _queued(calls, work.end_ns)
-    post, delay, launched = _posts(facts, calls, standing, behind)
-    waits = np.flatnonzero(_ends_in(standing, calls.end_ns))
+    post, delay, launched = _posts(facts, calls, waiting, behind)
+    waits = np.flatnonzero(_ends_in(waiting, calls.end_ns))
     marks = facts.work.end_ns[facts.work.end_ns > facts.work.start_ns]
     number = np.flatnonzero(facts.work.end_ns > facts.work.start_ns)
     count = len(calls)
@@ -70,9 +72,9 @@ def main_line(facts: RankFacts, calls: Calls) -> MainLine:
     )
     when = np.concatenate((calls.end_ns[waits], post, marks))
     which = np.concatenate((waits, np.arange(count), number))
-    # Progress never falls as time goes on, so this is the order of progress too.
+    # Progress is monotonic in time, so this is the order of progress too.
     order = np.argsort((when - begin) * 4 + kind, kind="stable")
-    return MainLine(
+    return RankTimeline(
         kind=kind[order].astype(np.int8),
         which=which[order].astype(np.int32),
         progress_ns=progress(when[order]),
@@ -86,8 +88,8 @@ def main_line(facts: RankFacts, calls: Calls) -> MainLine:
     )
 
 
-def _standing(calls: Calls, open_time: Intervals) -> Intervals:
-    """The part of each stretch of open communication up to the last end of a call in it."""
+def _exposed_waits(calls: Calls, open_time: Intervals) -> Intervals:
+    """Return the part of each interval of exposed communication up to the last call end in it."""
     if not len(open_time):
         return open_time
     place = np.searchsorted(open_time.start_ns, calls.end_ns, side="left") - 1
@@ -97,13 +99,13 @@ def _standing(calls: Calls, open_time: Intervals) -> Intervals:
     return union(open_time.start_ns, last)
 
 
-def _ends_in(standing: Intervals, times_ns: I64) -> I64:
-    """Which times end a wait: inside a stretch of waiting, or at its end."""
-    return np.asarray(standing.contains(times_ns - 1))
+def _ends_in(waiting: Intervals, times_ns: I64) -> I64:
+    """Return which times end a wait: those inside an interval of waiting, or at its end."""
+    return np.asarray(waiting.contains(times_ns - 1))
 
 
 def _queued(calls: Calls, worked_ns: I64) -> tuple[I64, I64]:
-    """The call right behind whose end each one began (-1 for none), and the time between, ns."""
+    """Return the call that each one was queued behind (-1 for none), and the time between, ns."""
     call_ends = calls.end_ns
     order = np.argsort(call_ends, kind="stable")
     ends = call_ends.take(order)
@@ -117,24 +119,22 @@ def _queued(calls: Calls, worked_ns: I64) -> tuple[I64, I64]:
     return np.where(queued, before, MISSING), np.where(queued, gap, 0)
 
 
-def _posts(
-    facts: RankFacts, calls: Calls, standing: Intervals, behind: I64
-) -> tuple[I64, I64, I64]:
-    """When each call was posted on the line, how much later it could begin, and its launch.
+def _posts(facts: RankFacts, calls: Calls, waiting: Intervals, behind: I64) -> tuple[I64, I64, I64]:
+    """Return the post of each call, the delay from post to start, and its launch, ns.
 
-    A call that is not queued is posted when it begins; in the middle of a wait, as much after
-    its beginning as it was. One that is queued was posted when the work launched before it had
-    ended, which the launches tell.
+    A call that is not queued is posted when it begins; one that begins during a wait is posted at
+    the start of the wait, with the delay between. A queued call was posted when all work launched
+    before it had ended.
     """
     all_launched = facts.launched_ns
     launched = all_launched.take(calls.row)
     unknown = launched == np.iinfo(np.int64).min
     post, delay = calls.start_ns.copy(), np.zeros(len(calls), np.int64)
-    free = (behind < 0) & standing.contains(calls.start_ns)
+    free = (behind < 0) & waiting.contains(calls.start_ns)
     if free.any():
-        place = np.searchsorted(standing.start_ns, calls.start_ns[free], side="right") - 1
-        delay[free] = calls.start_ns[free] - standing.start_ns[place]
-        post[free] = standing.start_ns[place]
+        place = np.searchsorted(waiting.start_ns, calls.start_ns[free], side="right") - 1
+        delay[free] = calls.start_ns[free] - waiting.start_ns[place]
+        post[free] = waiting.start_ns[place]
     queued = np.flatnonzero((behind >= 0) & ~unknown)
     post[queued] = np.minimum(_ready(facts, all_launched, launched[queued]), calls.start_ns[queued])
     without = np.flatnonzero((behind >= 0) & unknown)
@@ -143,7 +143,7 @@ def _posts(
 
 
 def _ready(facts: RankFacts, launches_ns: I64, launched_ns: I64) -> I64:
-    """When the device had done all work launched before each launch, or the launch itself.
+    """Return when all work launched before each launch had ended, at least the launch itself.
 
     ``launches_ns`` are those of all rows of ``gpu``.
     """

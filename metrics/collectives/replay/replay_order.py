@@ -1,8 +1,8 @@
-"""In which order the work of all ranks can be replayed: whatever it takes, that order holds.
+"""Find the order in which the operations of all ranks can be replayed.
 
 A rank waits for the end of a call, a collective for its last member, a call for the one that it
-is queued behind: who waits for whom does not depend on times. So the order is found once, and a
-replay with other times is one pass along it.
+is queued behind. These dependencies do not change with durations, so the order is found once, and
+a replay with other durations is one pass along it.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import numpy as np
 
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.collectives.replay.call_links import Links
-from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, MainLine
+from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, RankTimeline
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 
 PUT_OFF, BEGIN, END = 3, 4, 5
-"""Beside WAIT, POST and MARK: a post that waits for another call's end, the beginning of such a
-call, and the end of a collective on all members that waited for it."""
+"""Events beside WAIT, POST and MARK: a post delayed until the end of another call, the start of
+such a call, and the end of a collective on all members that waited for it."""
 
 
-class StuckError(ValueError):
-    """The lines of the ranks wait for each other: what was matched cannot be."""
+class DeadlockError(ValueError):
+    """Exception raised when the ranks wait for each other, so that the matches are wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """The operations of all lines end to end; those of rank r from ``first[r]`` on.
+    """The operations of all timelines, concatenated; those of rank r start at ``first[r]``.
 
-    As in `MainLine`, but that calls are numbered through the job, and what waits for nothing is
-    ``behind`` -1. ``steps`` are the ids of the steps of each rank.
+    As in `RankTimeline`, but calls are numbered through the job; ``behind`` is -1 for a call that
+    is queued behind none. ``steps`` are the ids of the steps of each rank.
     """
 
     first: I32
@@ -43,17 +43,17 @@ class Operations:
     steps: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, lines: Sequence[MainLine], links: Links) -> Operations:
-        """``links`` number the calls."""
-        numbered = list(zip(lines, links.first, strict=True))
+    def of(cls, timelines: Sequence[RankTimeline], links: Links) -> Operations:
+        """Concatenate timelines; ``links`` number the calls."""
+        numbered = list(zip(timelines, links.first, strict=True))
         return cls(
-            first=np.cumsum([0, *(len(line.kind) for line in lines)], dtype=np.int32),
-            kind=np.concatenate([line.kind for line in lines]),
+            first=np.cumsum([0, *(len(timeline.kind) for timeline in timelines)], dtype=np.int32),
+            kind=np.concatenate([timeline.kind for timeline in timelines]),
             which=np.concatenate([_shifted(ln.which, ln.kind != MARK, n) for ln, n in numbered]),
             behind=np.concatenate([_shifted(ln.behind, ln.behind >= 0, n) for ln, n in numbered]),
-            delay_ns=np.concatenate([line.delay_ns for line in lines]),
-            gap_ns=np.concatenate([line.gap_ns for line in lines]),
-            steps=tuple(line.steps for line in lines),
+            delay_ns=np.concatenate([timeline.delay_ns for timeline in timelines]),
+            gap_ns=np.concatenate([timeline.gap_ns for timeline in timelines]),
+            steps=tuple(timeline.steps for timeline in timelines),
         )
 
 
@@ -63,11 +63,11 @@ def _shifted(values: I32 | I64, chosen: Bool, by: int) -> I32:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What happens, in order; arrays of one length.
+    """The events of a replay in order; arrays of one length.
 
-    ``kind`` is WAIT, POST, MARK, PUT_OFF, BEGIN or END. ``operation`` is the place of it among
-    the operations of all lines end to end, -1 for BEGIN and END, which are on no line. ``which``
-    is the call, the step or, for END, the instance.
+    ``kind`` is WAIT, POST, MARK, PUT_OFF, BEGIN or END. ``operation`` is the place of the event
+    among the operations of all timelines, -1 for BEGIN and END, which are on no timeline.
+    ``which`` is the call, the step or, for END, the instance.
     """
 
     operations: Operations
@@ -82,17 +82,21 @@ Order = tuple[I8, I32, I32, I32]
 """Kind, rank, operation and which of a `Schedule`."""
 
 
-def schedule_of(lines: Sequence[MainLine], links: Links) -> Schedule:
-    """The order in which everything can happen. Raises StuckError."""
-    operations = Operations.of(lines, links)
-    found = _compiled(operations, links) if available() else _Order(operations, links).found()
+def schedule_of(timelines: Sequence[RankTimeline], links: Links) -> Schedule:
+    """Return an order in which all operations can be executed.
+
+    Raises:
+        DeadlockError: The ranks wait for each other.
+    """
+    operations = Operations.of(timelines, links)
+    found = _compiled(operations, links) if available() else _OrderSearch(operations, links).found()
     if found is None:
-        raise StuckError("the ranks wait for each other")
+        raise DeadlockError("the ranks wait for each other")
     return Schedule(operations, links, *found)
 
 
 def _compiled(operations: Operations, links: Links) -> Order | None:
-    """What `_Order` finds."""
+    """Return the result of `_OrderSearch`, from compiled code."""
     from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 
     found: Order | None = _passes.Order(
@@ -109,8 +113,8 @@ def _compiled(operations: Operations, links: Links) -> Order | None:
     return found
 
 
-class _Order:
-    """Ranks run until they wait for a call whose end does not follow yet."""
+class _OrderSearch:
+    """Search of the order: each rank runs until it waits for a call that has not ended."""
 
     def __init__(self, operations: Operations, links: Links) -> None:
         self.first = operations.first.tolist()
@@ -125,21 +129,21 @@ class _Order:
         self.waiting = links.waiting.tolist()
         self.ranks_waiting: dict[int, list[int]] = {}
         self.calls_waiting: dict[int, list[int]] = {}
-        self.told: list[tuple[int, int, int, int]] = []
+        self.emitted: list[tuple[int, int, int, int]] = []
 
     def found(self) -> Order | None:
-        """The order; None where ranks wait for each other."""
+        """Return the order; None where ranks wait for each other."""
         runnable = list(range(len(self.at)))
         while runnable:
             runnable += self._advance(runnable.pop())
         if any(at < end for at, end in zip(self.at, self.first[1:], strict=True)):
             return None
-        kind, rank, operation, which = np.array(self.told, np.int32).reshape(-1, 4).T.copy()
+        kind, rank, operation, which = np.array(self.emitted, np.int32).reshape(-1, 4).T.copy()
         return kind.astype(np.int8), rank, operation, which
 
     def _advance(self, rank: int) -> list[int]:
-        """Run a rank as far as it goes; the ranks that this lets run again."""
-        ops, tell = self.ops, self.told.append
+        """Run a rank until it waits, and return the ranks that can continue because of it."""
+        ops, emit = self.ops, self.emitted.append
         freed: list[int] = []
         for at in range(self.at[rank], self.first[rank + 1]):
             kind, which = ops[at]
@@ -148,17 +152,17 @@ class _Order:
                 self.at[rank] = at
                 return freed
             if kind == POST and self.behind[which] >= 0 and not self.ended[self.behind[which]]:
-                tell((PUT_OFF, rank, at, which))
+                emit((PUT_OFF, rank, at, which))
                 self.calls_waiting.setdefault(self.behind[which], []).append(which)
                 continue
-            tell((kind, rank, at, which))
+            emit((kind, rank, at, which))
             if kind == POST:
                 freed += self._begun(which)
         self.at[rank] = self.first[rank + 1]
         return freed
 
     def _begun(self, call: int) -> list[int]:
-        """A call has begun: ends that follow from it, and the ranks that waited for them."""
+        """Start a call and emit the ends that follow; return the ranks that waited for them."""
         freed: list[int] = []
         begun = [call]
         while begun:
@@ -166,12 +170,12 @@ class _Order:
                 self.ended[ended] = True
                 freed += self.ranks_waiting.pop(ended, ())
                 for other in self.calls_waiting.pop(ended, ()):
-                    self.told.append((BEGIN, -1, -1, other))
+                    self.emitted.append((BEGIN, -1, -1, other))
                     begun.append(other)
         return freed
 
     def _ends_with(self, call: int) -> list[int]:
-        """Calls whose end follows from the beginning of this one."""
+        """Return the calls whose end follows from the start of this one."""
         number = self.instance[call]
         ended = [] if number >= 0 and self.waits[call] else [call]
         if number < 0:
@@ -179,6 +183,6 @@ class _Order:
         self.left[number] -= 1
         members = self.waiting[self.first_waiting[number] : self.first_waiting[number + 1]]
         if self.left[number] == 0 and members:
-            self.told.append((END, -1, -1, number))
+            self.emitted.append((END, -1, -1, number))
             ended += members
         return ended

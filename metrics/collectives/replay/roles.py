@@ -1,7 +1,7 @@
-"""Ranks that run the same program, and how long each of them takes from call to call.
+"""Compare the segments between calls of ranks that run the same program.
 
-What lies between two calls of the program is compared between ranks that issue the same calls in
-a step. A rank without its excess takes as long as the median of the others.
+Ranks that issue the same calls in a step run the same program; the time between two calls is
+compared between them. The excess of a rank is removed by giving it the median of the others.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, MainLine
+from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, RankTimeline
 from ccltui.metrics.model.calls import Calls
 from ccltui.parsers.array_types import F64, I64
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """One step of the ranks that run one program: the time between its calls, waits taken out.
+class StepSegments:
+    """One step of the ranks that run one program: the times between its calls without waits.
 
-    ``length_ns`` is float64 [rank, n]: from the end of the step before (the first moment of the
-    line, in the first) to the first call, between calls, and to the end of the step.
-    ``operations`` are the places of those ends among the operations of each rank, int64 [rank, n].
+    ``length_ns`` is float64 [rank, n]: from the end of the step before (in the first step, the
+    start of the timeline) to the first call, between calls, and to the end of the step.
+    ``operations`` are the places of the segment ends among the operations of each rank, int64
+    [rank, n].
     """
 
     step: int
@@ -32,9 +33,10 @@ class Stretch:
     is_first: bool = False  # how long before its first call its ranks began is not known
 
     def without(self, chosen: frozenset[int]) -> F64:
-        """The lengths with each chosen rank as long as the median of the others, [rank, n].
+        """Return the lengths with each chosen rank set to the median of the others, [rank, n].
 
-        Of an even number of others the shorter of the two in the middle; of one other, that one.
+        The lower median: of an even number of others the shorter of the two in the middle; of one
+        other, that one.
         """
         changed = self.length_ns.copy()
         for place, rank in enumerate(self.ranks):
@@ -44,7 +46,7 @@ class Stretch:
         return self._from_known(changed)
 
     def even(self) -> F64:
-        """The lengths with every rank as long as the median of all, the shorter middle one."""
+        """Return the lengths with those of every rank set to the lower median of all, [rank, n]."""
         ordered = np.sort(self.length_ns, axis=0)
         middle = ordered[(len(ordered) - 1) // 2]
         return self._from_known(np.tile(middle, (len(ordered), 1)))
@@ -55,25 +57,30 @@ class Stretch:
         return changed
 
 
-def stretches(
-    lines: Sequence[MainLine], calls: Sequence[Calls], sorts: Sequence[I64]
-) -> list[Stretch]:
-    """Every step of every program that two ranks or more run; ``sorts`` number what calls serve."""
-    found: list[Stretch] = []
-    steps = sorted({step for line in lines for step in line.steps})
-    anchors = [_anchors(line, one.step) for line, one in zip(lines, calls, strict=True)]
+def step_segments(
+    timelines: Sequence[RankTimeline], calls: Sequence[Calls], kinds: Sequence[I64]
+) -> list[StepSegments]:
+    """Return every step of every program that at least two ranks run.
+
+    ``kinds`` is the kind of group of each call, by rank.
+    """
+    found: list[StepSegments] = []
+    steps = sorted({step for timeline in timelines for step in timeline.steps})
+    segments = [
+        _segments_of(timeline, one.step) for timeline, one in zip(timelines, calls, strict=True)
+    ]
     for step in steps:
         programs: dict[bytes, list[int]] = {}
-        for rank, known in enumerate(anchors):
+        for rank, known in enumerate(segments):
             if step in known:
                 part = known[step].calls
-                program = np.stack((calls[rank].kind[part], sorts[rank][part]))
+                program = np.stack((calls[rank].kind[part], kinds[rank][part]))
                 programs.setdefault(program.tobytes(), []).append(rank)
         for ranks in programs.values():
             if len(ranks) > 1:
-                here = [anchors[rank][step] for rank in ranks]
+                here = [segments[rank][step] for rank in ranks]
                 found.append(
-                    Stretch(
+                    StepSegments(
                         step,
                         tuple(ranks),
                         np.stack([one.length_ns for one in here]),
@@ -84,12 +91,15 @@ def stretches(
     return found
 
 
-def stretched(line: MainLine, operations: Sequence[I64], lengths: Sequence[F64]) -> F64:
-    """Progress of a line whose stretches (by their operations) have other lengths, float64.
+def with_segment_lengths(
+    timeline: RankTimeline, operations: Sequence[I64], lengths: Sequence[F64]
+) -> F64:
+    """Return the progress of a timeline whose segments have other lengths, float64 ns.
 
-    What lies between two ends of a stretch is moved in proportion.
+    Segments are given by the operations at their ends. Operations inside a segment are moved in
+    proportion.
     """
-    was = line.progress_ns.astype(np.float64)
+    was = timeline.progress_ns.astype(np.float64)
     if not operations:
         return was
     places = np.concatenate(operations)
@@ -101,7 +111,7 @@ def stretched(line: MainLine, operations: Sequence[I64], lengths: Sequence[F64])
     moved = np.cumsum(longer - old)
     shift_before = np.concatenate(([0.0], moved))
     here = np.bincount(ends, minlength=len(was))
-    after = np.cumsum(here) - here  # the stretch that each lies in: how many end before it
+    after = np.cumsum(here) - here  # the segment of each operation: the number of ends before it
     inside = np.minimum(after, len(ends) - 1)
     share = np.where(
         old[inside] > 0, (was - starts[inside]) / np.where(old > 0, old, 1)[inside], 1.0
@@ -112,32 +122,32 @@ def stretched(line: MainLine, operations: Sequence[I64], lengths: Sequence[F64])
 
 
 @dataclass(frozen=True, slots=True)
-class _Anchors:
-    """The calls of one rank in one step, in the order of its program, and the ends of stretches."""
+class _RankSegments:
+    """The calls of one rank in one step, in program order, and the ends and lengths of segments."""
 
     calls: I64
     operations: I64
     length_ns: F64
 
 
-def _anchors(line: MainLine, step_of_call: I64) -> dict[int, _Anchors]:
-    post = np.flatnonzero(line.kind == POST)
-    place_of = np.empty(len(line.posted_ns), np.int64)
-    place_of[line.which[post]] = post
-    found: dict[int, _Anchors] = {}
+def _segments_of(timeline: RankTimeline, step_of_call: I64) -> dict[int, _RankSegments]:
+    post = np.flatnonzero(timeline.kind == POST)
+    place_of = np.empty(len(timeline.posted_ns), np.int64)
+    place_of[timeline.which[post]] = post
+    found: dict[int, _RankSegments] = {}
     begin = 0
-    for place in np.flatnonzero(line.kind == MARK).tolist():
-        step = line.steps[int(line.which[place])]
+    for place in np.flatnonzero(timeline.kind == MARK).tolist():
+        step = timeline.steps[int(timeline.which[place])]
         mine = np.flatnonzero(step_of_call == step)
-        mine = mine[np.argsort(line.launched_ns[mine], kind="stable")]
+        mine = mine[np.argsort(timeline.launched_ns[mine], kind="stable")]
         mine = mine[place_of[mine] < place]  # posted before the last work of the step ended
         operations = (
             np.append(np.maximum.accumulate(place_of[mine]), place)
             if len(mine)
             else np.array([place])
         )
-        ends = line.progress_ns[operations].astype(np.float64)
+        ends = timeline.progress_ns[operations].astype(np.float64)
         length = np.diff(np.concatenate(([begin], ends)))
-        found[step] = _Anchors(mine, operations, length)
-        begin = int(line.progress_ns[place])
+        found[step] = _RankSegments(mine, operations, length)
+        begin = int(timeline.progress_ns[place])
     return found

@@ -1,4 +1,4 @@
-"""Step times if no rank, or not one rank, were later than those that run the same program."""
+"""Compute step times with the excess of one or all ranks over their program peers removed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ import numpy as np
 
 from ccltui.metrics.collectives.replay.call_links import Links, link
 from ccltui.metrics.collectives.replay.job_replay import Replay
-from ccltui.metrics.collectives.replay.rank_timeline import MainLine, main_line
+from ccltui.metrics.collectives.replay.rank_timeline import RankTimeline, rank_timeline
 from ccltui.metrics.collectives.replay.replay_order import schedule_of
-from ccltui.metrics.collectives.replay.roles import Stretch, stretched, stretches
+from ccltui.metrics.collectives.replay.roles import (
+    StepSegments,
+    step_segments,
+    with_segment_lengths,
+)
 from ccltui.parsers.array_types import F64, I64
 
 if TYPE_CHECKING:
@@ -22,10 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepEnds:
-    """When the last rank ended each step, ns on one clock from the origin of the view.
+    """End of each step on its last rank, ns on one clock from the origin of the view.
 
-    ``begin_ns`` is when the first rank began. Of several steps the first is not measured: how
-    late its ranks were at its beginning is not known.
+    ``begin_ns`` is the start of the first rank. Of several steps the first is not measured: the
+    lateness of its ranks at its start is not known.
     """
 
     steps: tuple[int, ...]
@@ -39,15 +43,18 @@ class StepEnds:
 
     @property
     def length_ns(self) -> F64:
-        """From the end of the step before to the end of each step; an only step from the start."""
+        """Time from the previous step end to each step end; of a single step, from the start."""
         every = np.diff(self.end_ns, prepend=self.begin_ns)
         return every[1:] if len(every) > 1 else every
 
 
 class WhatIf:
-    """A job, all ranks of which were recorded on their devices, with some work changed.
+    """Replays of a job with changed durations; the devices of all ranks must be recorded.
 
-    Whatever the view selects, all ranks are replayed. Raises StuckError.
+    All ranks are replayed, whatever the view selects.
+
+    Raises:
+        DeadlockError: By any replay, where the ranks wait for each other.
     """
 
     def __init__(self, view: View) -> None:
@@ -56,9 +63,9 @@ class WhatIf:
         self.labels = tuple(item.label for item in self._inputs)
 
     @cached_property
-    def _lines(self) -> list[MainLine]:
+    def _timelines(self) -> list[RankTimeline]:
         facts = self._view.facts.ranks
-        return [main_line(facts[item.label], item.calls) for item in self._inputs]
+        return [rank_timeline(facts[item.label], item.calls) for item in self._inputs]
 
     @cached_property
     def _links(self) -> Links:
@@ -67,25 +74,25 @@ class WhatIf:
 
     @cached_property
     def _replay(self) -> Replay:
-        return Replay(schedule_of(self._lines, self._links))
+        return Replay(schedule_of(self._timelines, self._links))
 
     @property
     def unlinked_share(self) -> float:
-        """Share of the time in collectives that is of calls matched to none: replayed as it was."""
+        """Share of the time in collectives in unmatched calls, which are replayed as recorded."""
         dur = np.concatenate([item.calls.dur_ns for item in self._inputs])
         alone = self._links.instance < 0
         return float(dur[alone].sum() / max(int(dur.sum()), 1))
 
     @cached_property
-    def stretches(self) -> list[Stretch]:
-        """What of the ranks' programs can be compared; the first step's beginning cannot."""
+    def segments(self) -> list[StepSegments]:
+        """Comparable segments of all steps, without the start of the first step."""
         causes = self._view.facts.causes
-        sorts = [causes.activity(label).sorts.number for label in self.labels]
-        return stretches(self._lines, [item.calls for item in self._inputs], sorts)
+        kinds = [causes.activity(label).group_kinds.number for label in self.labels]
+        return step_segments(self._timelines, [item.calls for item in self._inputs], kinds)
 
     @cached_property
     def measured(self) -> StepEnds:
-        """As it was."""
+        """Step ends as recorded."""
         marks: list[Mapping[int, float]] = []
         for item in self._inputs:
             work = self._view.facts.ranks[item.label].work
@@ -102,30 +109,34 @@ class WhatIf:
 
     @cached_property
     def unchanged(self) -> StepEnds:
-        """As the replay has it when nothing is changed."""
-        return self._replayed([line.progress_ns.astype(np.float64) for line in self._lines])
+        """Step ends of the replay with recorded durations."""
+        return self._replayed(
+            [timeline.progress_ns.astype(np.float64) for timeline in self._timelines]
+        )
 
     def without(self, rank: str) -> StepEnds:
-        """As it would be if one rank took as long as the median of its like."""
+        """Return the step ends with one rank set to the median of its program peers."""
         chosen = frozenset({self.labels.index(rank)})
         return self._changed(lambda one: one.without(chosen))
 
     def even(self) -> StepEnds:
-        """As it would be if all ranks that run one program took as long as their median."""
-        return self._changed(Stretch.even)
+        """Return the step ends with all ranks that run one program set to their median."""
+        return self._changed(StepSegments.even)
 
-    def _changed(self, lengths_of: Callable[[Stretch], F64]) -> StepEnds:
-        operations: list[list[I64]] = [[] for _ in self._lines]
-        lengths: list[list[F64]] = [[] for _ in self._lines]
-        for one in self.stretches:
+    def _changed(self, lengths_of: Callable[[StepSegments], F64]) -> StepEnds:
+        operations: list[list[I64]] = [[] for _ in self._timelines]
+        lengths: list[list[F64]] = [[] for _ in self._timelines]
+        for one in self.segments:
             changed = lengths_of(one)
             for place, rank in enumerate(one.ranks):
                 operations[rank].append(one.operations[place])
                 lengths[rank].append(np.asarray(changed[place]))
         return self._replayed(
             [
-                stretched(line, places, longer)
-                for line, places, longer in zip(self._lines, operations, lengths, strict=True)
+                with_segment_lengths(timeline, places, longer)
+                for timeline, places, longer in zip(
+                    self._timelines, operations, lengths, strict=True
+                )
             ]
         )
 
@@ -133,15 +144,15 @@ class WhatIf:
     def _begin_ns(self) -> list[int]:
         clocks, origin = self._view.clocks, self._view.origin_ns
         return [
-            int(clocks.corrected(label, np.array(line.begin_ns, np.int64))) - origin
-            for label, line in zip(self.labels, self._lines, strict=True)
+            int(clocks.corrected(label, np.array(timeline.begin_ns, np.int64))) - origin
+            for label, timeline in zip(self.labels, self._timelines, strict=True)
         ]
 
     def _replayed(self, progress: Sequence[F64]) -> StepEnds:
         return self._ends(self._replay.run(self._begin_ns, progress))
 
     def _ends(self, marks: Sequence[Mapping[int, float]]) -> StepEnds:
-        """The last end of each step that all ranks have; of those that are known to be ranks."""
+        """Return the last end of each step that all matched ranks have."""
         skipped = self._view.matches.skipped
         known = [one for label, one in zip(self.labels, marks, strict=True) if label not in skipped]
         shared = set.intersection(*(set(one) for one in known)) if known else set()

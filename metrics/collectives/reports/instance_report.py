@@ -1,4 +1,4 @@
-"""Everything about one collective: who came when, who waited, how fast, why late, whose fault."""
+"""Describe one collective: arrivals, waits, bandwidth, cause of the lag and blame chain."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import microseconds
+from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_text import link_sentence, sentence
-from ccltui.metrics.collectives.causes.chain import Link, chain_of
+from ccltui.metrics.collectives.causes.chain import chain_of
 from ccltui.metrics.collectives.causes.evidence import Evidence, evidence_of
 from ccltui.metrics.collectives.causes.time_splits import PARTS, split, triggers_of
 from ccltui.metrics.collectives.causes.verdicts import UNKNOWN, Verdicts
-from ccltui.metrics.collectives.lateness.arrivals import NOBODY, GroupArrivals
+from ccltui.metrics.collectives.lateness.arrivals import NO_RANK, GroupArrivals
 from ccltui.metrics.collectives.matching.match import LOW, gather
 from ccltui.metrics.model.bandwidth import matched_bandwidth
 from ccltui.metrics.model.calls import DTYPES
@@ -38,9 +39,10 @@ METHODS: Final = {
 class Member:
     """One rank at a collective, times in ns.
 
-    ``late_ns`` is its arrival after the first rank, told from durations; ``start_late_ns`` the
-    same from corrected starts, None where the clocks are not known. ``doing`` is what it spent
-    most of its time on since the ranks last met, ``doing_ns`` for how long.
+    ``late_ns`` is its arrival after the first rank, from durations; ``start_late_ns`` the same
+    from corrected starts, None where the clocks are not known. ``doing`` is the part (of
+    ``PARTS``) with most of its time since the last sync point of the ranks, ``doing_ns`` that
+    time.
     """
 
     label: str
@@ -59,9 +61,9 @@ class Member:
 class Instance:
     """One matched collective. Sizes in bytes, times in ns, bandwidth in decimal GB/s.
 
-    ``last`` is the label of the rank that came last, None in a tie or where nobody can be
+    ``last`` is the label of the rank that arrived last, None in a tie or where no rank can be
     blamed; ``cause`` is then None too. ``chain`` begins with the last rank and ends at the root.
-    ``members`` are in the order of arrival where that is known.
+    ``members`` are the present ranks, the latest first. ``absent`` are the labels of the others.
     """
 
     number: int
@@ -83,7 +85,7 @@ class Instance:
     method: str
     confidence: str
     overlaps: bool | None
-    uncertainty_ns: int | None  # of every start, from the residual of the clocks
+    uncertainty_ns: int | None  # of every start: the residual (p95) of the clocks
     cause: str | None = None
     share: float = 0.0
     cause_confidence: str = "low"
@@ -94,16 +96,16 @@ class Instance:
 
     @property
     def root(self) -> Link | None:
-        """Where the lateness began, None where nobody is blamed."""
+        """Last link of the chain, None where no rank is blamed."""
         return self.chain[-1] if self.chain else None
 
     @property
     def root_is_unknown(self) -> bool:
-        """Whether a rank was late, and the trace does not tell why."""
+        """Whether a rank was late and the root cause is unknown."""
         return self.root is not None and self.root.cause == UNKNOWN
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON form, times in µs."""
+        """Return the JSON form, times in µs."""
         return {
             "group": self.group,
             "dim": self.dim,
@@ -130,10 +132,12 @@ class Instance:
 
 
 def describe(view: View, number: int, row: int) -> Instance:
-    """One instance (``row``) of the matched group at ``number`` of ``view.arrivals.groups``.
+    """Describe instance ``row`` of the matched group at ``number`` of ``view.arrivals.groups``.
 
-    Arrivals are those of all ranks of the group, whatever ranks the view selects. Raises
-    IndexError for a group or an instance that does not exist.
+    Arrivals are those of all ranks of the group, whatever ranks the view selects.
+
+    Raises:
+        IndexError: There is no such group or instance.
     """
     arrived = view.arrivals.groups[number]
     if not 0 <= row < len(arrived.match.rows):
@@ -144,7 +148,7 @@ def describe(view: View, number: int, row: int) -> Instance:
         return str(describe_group(view, index)["group"])
 
     chain: tuple[Link, ...] = ()
-    if last != NOBODY:
+    if last != NO_RANK:
         chain = chain_of(view.facts.causes, number, row)
     found = chain[0].found if chain else None
     evidence = None if found is None else evidence_of(view.facts.causes, arrived.labels, found)
@@ -166,7 +170,7 @@ def describe(view: View, number: int, row: int) -> Instance:
         algbw_gbps=algbw,
         busbw_gbps=busbw,
         lag_ns=int(arrived.lag_ns[row]) if arrived.lag_ns[row] >= 0 else None,
-        last=None if last == NOBODY else arrived.labels[last],
+        last=None if last == NO_RANK else arrived.labels[last],
         members=_members(view, arrived, row, found),
         absent=tuple(
             label for label, r in zip(match.labels, match.rows[row], strict=True) if r < 0
@@ -191,7 +195,7 @@ def describe(view: View, number: int, row: int) -> Instance:
 def _bandwidth(
     view: View, arrived: GroupArrivals, row: int
 ) -> tuple[int | None, int | None, float | None, float | None, str | None]:
-    """Message size, transfer time, algbw, busbw and dtype; None where the trace does not tell."""
+    """Return message size, transfer time, algbw, busbw and dtype; None where not known."""
     inputs = view.facts.causes.inputs
     one = arrived.match.instance(row)
     size, dur = gather(one, inputs, "message_bytes"), gather(one, inputs, "dur_ns")
@@ -199,13 +203,13 @@ def _bandwidth(
     count = view.groups[one.group].size if one.group >= 0 else implied_size(view, arrived.match)
     found = matched_bandwidth(one.kind, size, dur, np.array([count]))
     known = not np.isnan(found.algbw_gbps[0])
-    told = known and not np.isnan(found.busbw_gbps[0])
+    has_busbw = known and not np.isnan(found.busbw_gbps[0])
     dtype = int(dtypes.max())
     return (
         int(found.message_bytes[0]) if found.message_bytes[0] >= 0 else None,
         int(found.time_ns[0]) if found.time_ns[0] >= 0 else None,
         float(found.algbw_gbps[0]) if known else None,
-        float(found.busbw_gbps[0]) if told else None,
+        float(found.busbw_gbps[0]) if has_busbw else None,
         DTYPES[dtype] if dtype >= 0 else None,
     )
 
@@ -213,7 +217,9 @@ def _bandwidth(
 def _members(
     view: View, arrived: GroupArrivals, row: int, found: Verdicts | None
 ) -> tuple[Member, ...]:
-    doing = [(None, 0)] * len(arrived.labels) if found is None else _doing(view, arrived, found)
+    doing = (
+        [(None, 0)] * len(arrived.labels) if found is None else _main_parts(view, arrived, found)
+    )
     starts = arrived.by_start
     members = [
         Member(
@@ -234,8 +240,10 @@ def _members(
     return tuple(sorted(members, key=lambda member: -member.late_ns))
 
 
-def _doing(view: View, arrived: GroupArrivals, found: Verdicts) -> list[tuple[str | None, int]]:
-    """What each member spent most time on since the ranks last met, and for how long."""
+def _main_parts(
+    view: View, arrived: GroupArrivals, found: Verdicts
+) -> list[tuple[str | None, int]]:
+    """Return the part with most time since the last sync point, and its ns, for each member."""
     causes = view.facts.causes
     since = int(found.segments.start.since[0])
     if since < 0:

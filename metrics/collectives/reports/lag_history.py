@@ -1,4 +1,4 @@
-"""How late ranks usually are at a collective's type: the distribution of lags, and their trend."""
+"""Compute the distribution and the trend of the lags of like collectives."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.parsers.array_types import I64
 
 BINS = 12
+_LEAST_NS = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LagHistory:
     """Lags of the n complete collectives of one type of a group, int64 ns.
 
-    ``edges_ns`` [BINS + 1] are even on a logarithmic scale from the smallest lag (1 us at least)
-    to the largest, ``counts`` [BINS] count smaller lags in the first; ``bin`` is that of the
-    collective asked about. ``trend_ns`` [n] is in order of time, ``place`` that collective in it.
+    ``edges_ns`` [BINS + 1] are even on a logarithmic scale from the smallest lag (at least 1 us)
+    to the largest; ``counts`` [BINS] counts smaller lags in the first bin. ``trend_ns`` [n] is in
+    order of time. ``bin`` and ``place`` are the bin and the place in time of the collective that
+    the history was computed for.
     """
 
     edges_ns: I64
@@ -30,15 +32,12 @@ class LagHistory:
 
     @property
     def median_ns(self) -> int:
-        """The middle lag."""
+        """Median lag."""
         return int(middle_of(self.trend_ns))
 
 
-_LEAST_NS = 1_000
-
-
 def lag_history(arrived: GroupArrivals, row: int) -> LagHistory | None:
-    """The lags of all collectives like ``row``; None where its own lag is not known."""
+    """Return the lags of all collectives of the type of ``row``; None where its lag is unknown."""
     lag, kind = arrived.lag_ns, arrived.match.kind
     if lag[row] < 0:
         return None

@@ -1,4 +1,4 @@
-"""The late arrivals of a view with their causes, the worst first where there are too many."""
+"""Select the late arrivals of a view with their causes, those with most waiting first."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NOBODY_LATE: Final = "nobody came later than the floor: there is nothing to expl
 
 
 @dataclass(frozen=True, slots=True)
-class Blamed:
+class LateArrivals:
     """Late arrivals of one group, ascending ``rows`` of its instances.
 
-    ``caused_wait_ns`` is what all members waited for the last. ``num_blamed`` counts those that
-    were left out because others are worse.
+    ``caused_wait_ns`` is the sum of the waits of all members for the last one. ``num_blamed``
+    counts all late arrivals of the group, with those omitted because others caused more waiting.
     """
 
     part: Part
@@ -36,19 +36,19 @@ class Blamed:
 
     @property
     def lag(self) -> int:
-        """Lag of all of them, ns."""
+        """Sum of the lags, ns."""
         return int(self.lag_ns.sum())
 
     @property
     def explained_ns(self) -> int:
-        """The part of it that causes explain."""
+        """Sum of the lags that causes explain, ns."""
         return round(float((self.lag_ns * self.verdicts.share).sum()))
 
 
-def blamed_of(view: View, parts: Sequence[Part], limit: int) -> list[Blamed]:
-    """Selected instances that a selected rank came late to, by group; at most ``limit`` in all.
+def late_arrivals_of(view: View, parts: Sequence[Part], limit: int) -> list[LateArrivals]:
+    """Return the selected instances with a selected late rank, by group; at most ``limit`` in all.
 
-    Those with most waiting are kept.
+    Those with most waiting are selected.
     """
     rows = [_rows(part) for part in parts]
     waits = [row_sum(part.arrived.wait_ns[one]) for part, one in zip(parts, rows, strict=True)]
@@ -58,35 +58,35 @@ def blamed_of(view: View, parts: Sequence[Part], limit: int) -> list[Blamed]:
         least = int(np.partition(together, len(together) - limit)[len(together) - limit])
     found = []
     for part, one, wait in zip(parts, rows, waits, strict=True):
-        kept = wait >= least
-        if kept.any():
-            chosen = one[kept]
-            verdicts = view.facts.causes.verdicts(part.number, chosen)
-            lag = part.arrived.lag_ns[chosen]
-            found.append(Blamed(part, chosen, lag, wait[kept], verdicts, len(one)))
+        chosen = wait >= least
+        if chosen.any():
+            late_rows = one[chosen]
+            verdicts = view.facts.causes.verdicts(part.number, late_rows)
+            lag = part.arrived.lag_ns[late_rows]
+            found.append(LateArrivals(part, late_rows, lag, wait[chosen], verdicts, len(one)))
     return found
 
 
-def worst_of(blamed: Sequence[Blamed], count: int) -> list[tuple[int, int]]:
-    """(matched group, instance) of those with most waiting, the worst first.
+def most_waiting(blamed: Sequence[LateArrivals], count: int) -> list[tuple[int, int]]:
+    """Return (matched group, instance) of the late arrivals with most waiting, in falling order.
 
-    Those with which the recording begins come last: what is before them is not seen.
+    Those before which the recording has no common point come last: their cause is not recorded.
     """
     ranked = [
-        (bool(begins), -int(wait), one.part.number, int(row))
+        (bool(starts), -int(wait), one.part.number, int(row))
         for one in blamed
-        for begins, wait, row in zip(*_most(one, count), strict=True)
+        for starts, wait, row in zip(*_most(one, count), strict=True)
     ]
     return [(number, row) for _, _, number, row in sorted(ranked)[:count]]
 
 
-def _most(one: Blamed, count: int) -> tuple[Bool, I64, I64]:
-    begins = one.verdicts.begins
-    order = np.lexsort((-one.caused_wait_ns, begins))[:count]
-    return begins[order], one.caused_wait_ns[order], one.rows[order]
+def _most(one: LateArrivals, count: int) -> tuple[Bool, I64, I64]:
+    starts = one.verdicts.starts_recording
+    order = np.lexsort((-one.caused_wait_ns, starts))[:count]
+    return starts[order], one.caused_wait_ns[order], one.rows[order]
 
 
 def _rows(part: Part) -> I64:
-    """Blamed instances of a part whose last member is selected."""
+    """Return the blamed instances of a part whose last member is selected."""
     last = part.arrived.last
     return np.flatnonzero(part.rows & (last >= 0) & np.isin(last, part.columns))

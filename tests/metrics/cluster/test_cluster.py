@@ -1,4 +1,4 @@
-"""Doubts about machines: outliers, impossible values, cross-checks, and what NCCL says."""
+"""Checks of machines: outliers, impossible values, cross-checks and NCCL logs."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_limits(one: Measurement, message: str | None) -> None:
     assert message is None or message in found[0]
 
 
-def test_hosts_are_stated_or_reckoned(example: Path) -> None:
+def test_the_number_of_hosts_is_stated_or_derived(example: Path) -> None:
     assert hosts_of(read(example)) == 3
     assert hosts_of(ClusterBenchmark("b", (), nodes=5)) == 5
     assert hosts_of(ClusterBenchmark("b", (value("alltoall", 1.0, ranks=7),))) is None
@@ -293,7 +293,7 @@ def test_bandwidth_of_nccl_tests(tmp_path: Path) -> None:
     assert (result.details["at_bytes"], result.details["num_wrong"]) == (2048, 0)
 
 
-def test_what_nccl_says(tmp_path: Path) -> None:
+def test_facts_of_nccl_logs(tmp_path: Path) -> None:
     for rank, network in enumerate(("IB", "Socket")):
         (tmp_path / f"nccl_rank_{rank}.log").write_text(
             f"n{rank}:1:1 [0] NCCL INFO NCCL version 2.{26 + rank}.2\n"
@@ -311,7 +311,7 @@ def test_what_nccl_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["cluster_outliers", "cluster_plausibility", "nccl_tests_busbw", "nccl_transport"]
 )
-def test_without_files_every_metric_says_so(tmp_path: Path, name: str) -> None:
+def test_without_files_every_metric_is_unavailable(tmp_path: Path, name: str) -> None:
     (tmp_path / "x.log").write_text("nothing\n")
 
     result = measure(tmp_path, name)

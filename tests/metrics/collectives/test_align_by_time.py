@@ -1,4 +1,4 @@
-"""Lining up by when collectives ended: gaps on either side, clocks far apart and drifting."""
+"""Pairing of collectives by their ends: gaps on either side, clock offsets and drift."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.collectives.matching.align_by_time import Ahead, between, fit, pair
+from ccltui.metrics.collectives.matching.align_by_time import (
+    ClockDifference,
+    difference_between,
+    fit,
+    pair,
+)
 from ccltui.metrics.collectives.matching.merged_sequences import Merged
 from ccltui.metrics.collectives.matching.split_calls import grouped, runs
 from ccltui.parsers.array_types import I64
@@ -25,7 +30,10 @@ def without(values: I64, *places: int) -> I64:
 
 
 def paired(
-    mine: Sequence[int], theirs: Sequence[int], offset_ns: int = 0, ahead: Ahead | None = None
+    mine: Sequence[int],
+    theirs: Sequence[int],
+    offset_ns: int = 0,
+    ahead: ClockDifference | None = None,
 ) -> list[int] | None:
     """Positions found for calls numbered in one sequence of 40, of one kind."""
     whole = ends(40)
@@ -43,11 +51,11 @@ def test_several_gaps_on_both_sides() -> None:
     assert found == [theirs.index(n) if n in theirs else -1 for n in mine]
 
 
-def test_a_clock_that_is_known_needs_no_vote() -> None:
-    assert paired([5], [4, 5, 6], offset_ns=50_000, ahead=Ahead(50_000.0, 0.0, 0)) == [1]
+def test_a_known_clock_needs_no_estimate() -> None:
+    assert paired([5], [4, 5, 6], offset_ns=50_000, ahead=ClockDifference(50_000.0, 0.0, 0)) == [1]
 
 
-def test_too_few_calls_tell_no_clock() -> None:
+def test_too_few_calls_give_no_clock_difference() -> None:
     assert paired([5, 6], [5, 6], offset_ns=123_456) is None
 
 
@@ -73,7 +81,7 @@ def test_unlike_calls_are_never_paired() -> None:
     assert held.sum() == 27
 
 
-def test_a_drifting_clock_is_followed() -> None:
+def test_a_drifting_clock_is_fitted() -> None:
     whole = ends(600)
     fast = whole + 3_000_000 + whole // 20_000  # 50 ppm
 
@@ -84,13 +92,13 @@ def test_a_drifting_clock_is_followed() -> None:
     assert found.ahead.rate == pytest.approx(50e-6, rel=0.02)
 
 
-def test_how_far_ahead_from_ends() -> None:
+def test_clock_difference_from_ends() -> None:
     whole = ends(100)
 
     known = fit(whole + 2_500_000, whole)
 
     assert known.of(np.array([0, 10**9])).tolist() == [2_500_000, 2_500_000]
-    apart = between(Ahead(700.0, 0.0, 0), Ahead(200.0, 0.0, 0))
+    apart = difference_between(ClockDifference(700.0, 0.0, 0), ClockDifference(200.0, 0.0, 0))
     assert apart.of(np.array([5])).tolist() == [500]
 
 
@@ -110,7 +118,7 @@ def test_a_call_that_the_longest_member_lacks_is_inserted() -> None:
     whole = ends(12)
     longest, other = without(np.arange(12), 4), without(np.arange(12), 7, 8)
     none = np.zeros(12, np.int64)
-    ahead = Ahead(0.0, 0.0, 0)
+    ahead = ClockDifference(0.0, 0.0, 0)
 
     merged = Merged.of(none[longest], whole[longest], 2, 0)
     merged = merged.merged(1, none[other], whole[other], ahead)
@@ -154,7 +162,7 @@ def test_grouped_calls_add_up() -> None:
         [[60, 20], [40, 40], [5, 5], [5, 5]],  # the other rank has the next call too
     ],
 )
-def test_calls_that_are_no_group_stay_apart(elements: list[list[int]]) -> None:
+def test_calls_that_do_not_add_up_are_not_joined(elements: list[list[int]]) -> None:
     positions = np.where(np.array(elements) >= 0, np.arange(4)[:, np.newaxis], -1)
 
     _, keep, joined = grouped(positions, np.array(elements))

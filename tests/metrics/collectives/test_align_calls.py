@@ -1,4 +1,4 @@
-"""Lining up by key, and finding the one gap of a shorter sequence."""
+"""Alignment by key, and by the one gap of a shorter sequence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_members_are_lined_up_by_key() -> None:
     assert table.tolist() == [[0, -1, -1], [1, 0, -1], [2, 1, 0], [-1, 2, -1]]
 
 
-def test_a_repeated_key_is_told_apart_by_its_ordinal() -> None:
+def test_repeats_of_a_key_are_distinguished_by_ordinal() -> None:
     table = tabulate([array(7, 7, 8), array(7, 8, 8)])
 
     assert table.tolist() == [[0, 0], [1, -1], [2, 1], [-1, 2]]
@@ -37,7 +37,7 @@ def test_keys_far_apart_need_no_table_of_their_span() -> None:
     assert tabulate([array(-5, huge), array(huge)]).tolist() == [[0, -1], [1, 0]]
 
 
-def test_no_key_no_line() -> None:
+def test_without_keys_there_are_no_lines() -> None:
     assert tabulate([array(), array()]).shape == (0, 2)
 
 
@@ -58,7 +58,7 @@ def test_ordinals_count_equal_keys_in_order() -> None:
         ((), (10, 20), ()),
     ],
 )
-def test_ends_tell_where_the_gap_is(
+def test_ends_determine_the_place_of_the_gap(
     ends: tuple[int, ...], longer: tuple[int, ...], places: tuple[int, ...]
 ) -> None:
     found = place_gap(same(len(ends)), array(*ends), same(len(longer)), array(*longer))
@@ -66,7 +66,7 @@ def test_ends_tell_where_the_gap_is(
     assert found.tolist() == list(places)
 
 
-def test_what_the_calls_are_weighs_more_than_when_they_ended() -> None:
+def test_tokens_take_precedence_over_ends() -> None:
     fewer, more = array(1, 3, 4), array(1, 2, 3, 4)
 
     found = place_gap(fewer, array(20, 50, 60), more, array(10, 20, 50, 60))

@@ -1,4 +1,4 @@
-"""Who came last and who waited: both measures, the floor, and what is never blamed."""
+"""Lag, wait and last rank in both measures, the lag floor, and types that never blame a rank."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_worked_example_of_lag_blame_and_wait() -> None:
     assert found.match.confidence.tolist() == [HIGH]
 
 
-def test_two_ranks_with_a_clock_offset_and_no_lag_blame_nobody() -> None:
+def test_two_ranks_with_a_clock_offset_and_no_lag_blame_no_rank() -> None:
     inputs = [member(rank, [Call(0, 200, step=5)], shift_us=5000 * rank) for rank in range(2)]
 
     found = only(arrived(inputs, group(0, 1)))
@@ -101,7 +101,7 @@ def test_the_floor_is_three_residuals_of_the_clocks() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Broadcast", "Reduce", "Gather", "Scatter", "Other"])
-def test_one_sided_and_unknown_types_are_measured_but_blame_nobody(kind: str) -> None:
+def test_one_sided_and_unknown_types_are_measured_but_blame_no_rank(kind: str) -> None:
     found = only(arrived(one_allreduce(kind), group(0, 1, 2)))
 
     assert found.eligible.tolist() == [False]
@@ -138,7 +138,7 @@ def test_incomplete_and_mismatched_instances_have_no_lag() -> None:
     assert found.first_start_ns[0] == found.start_ns[0, 0]
 
 
-def test_without_a_known_clock_only_durations_speak() -> None:
+def test_without_a_known_clock_only_durations_count() -> None:
     groups = (group(0, 1), group(0, 2))
     rows = [Call(0, 10, "Broadcast", group=0, seq=0)]
     found = only(arrived([member(0, rows), member(1, rows)], *groups))
@@ -181,7 +181,7 @@ def test_delaying_one_rank_with_equal_ends_is_its_lag_and_the_others_wait(
 
 
 @given(st.data())
-def test_the_waits_of_all_are_what_the_blamed_caused(data: st.DataObject) -> None:
+def test_the_sum_of_waits_equals_the_sum_of_caused_waits(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 8))
     starts = data.draw(
         st.lists(

@@ -1,4 +1,4 @@
-"""Verdicts asked for together are those that each question gets alone."""
+"""Verdicts of several requests judged together equal those of each request alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from ccltui.demo import Spec, Straggler, write_job
 from ccltui.metrics.catalog.stragglers.blame_chain import METRIC as BLAME_CHAIN
 from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC as STRAGGLER_CAUSE
 from ccltui.metrics.collectives.causes import batched_queries, kernel_counts
-from ccltui.metrics.collectives.causes.batched_queries import Question, Walk, walk_together
+from ccltui.metrics.collectives.causes.batched_queries import Search, run_searches
 from ccltui.metrics.collectives.causes.cause_search import Causes
+from ccltui.metrics.collectives.causes.verdict_request import VerdictRequest
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.view.job_view import View
@@ -27,40 +28,40 @@ def causes(tmp_path_factory: pytest.TempPathFactory) -> Causes:
     return View(open_job(directory)).facts.causes
 
 
-def everything(causes: Causes) -> list[Question]:
-    """Questions about single instances that can be judged, and one about all of each group."""
+def everything(causes: Causes) -> list[VerdictRequest]:
+    """Requests for single instances, and one for all instances of each group."""
     found = []
     for number, group in enumerate(causes.arrivals.groups):
         rows = np.flatnonzero(group.eligible)
-        found += [causes.question(number, rows[at : at + 1]) for at in range(0, len(rows), 9)]
-        found.append(causes.question(number, rows))
+        found += [causes.request(number, rows[at : at + 1]) for at in range(0, len(rows), 9)]
+        found.append(causes.request(number, rows))
     return found
 
 
 def columns(found: Verdicts) -> list[list[object]]:
-    """What is told of each target, NaN as text."""
-    told = (found.cause, found.share, found.confidence, found.alike)
+    """Every column of the verdicts, NaN as text."""
+    main = (found.cause, found.share, found.confidence, found.has_stage_peer)
     ns = (found.segments.extra_kernels_ns, found.segments.parts_ns, found.targets.time_ns)
-    return [np.asarray(one).astype(str).tolist() for one in (*told, *ns)]
+    return [np.asarray(one).astype(str).tolist() for one in (*main, *ns)]
 
 
-def ask(question: Question) -> Walk[Verdicts]:
-    return (yield question)
+def one_request(request: VerdictRequest) -> Search[Verdicts]:
+    return (yield request)
 
 
 @pytest.mark.parametrize("together", [1, 3, 5000])
-def test_answers_are_those_that_each_gets_alone(
+def test_joint_verdicts_equal_those_of_single_requests(
     causes: Causes, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
     monkeypatch.setattr(batched_queries, "_MAX_TOGETHER", together)
-    asked = everything(causes)
-    assert len({one.labels for one in asked}) > 2
+    requests = everything(causes)
+    assert len({one.labels for one in requests}) > 2
 
-    found = walk_together(causes, [ask(one) for one in asked])
+    found = run_searches(causes, [one_request(one) for one in requests])
 
-    for question, answer in zip(asked, found, strict=True):
-        alone = causes.judge(question)
-        assert columns(answer) == columns(alone)
+    for request, verdicts in zip(requests, found, strict=True):
+        alone = causes.judge(request)
+        assert columns(verdicts) == columns(alone)
 
 
 def test_no_more_are_judged_at_once_than_are_compared_by_name(
@@ -69,32 +70,32 @@ def test_no_more_are_judged_at_once_than_are_compared_by_name(
     sizes = []
     judge = Causes.judge
 
-    def counted(self: Causes, asked: Question) -> Verdicts:
-        sizes.append(len(asked.targets))
-        return judge(self, asked)
+    def counted(self: Causes, request: VerdictRequest) -> Verdicts:
+        sizes.append(len(request.targets))
+        return judge(self, request)
 
     monkeypatch.setattr(Causes, "judge", counted)
     monkeypatch.setattr(batched_queries, "_MAX_TOGETHER", 3)
     group = causes.arrivals.groups[0]
     rows = np.flatnonzero(group.eligible)[:6]
-    asked = [causes.question(0, some) for some in (rows[:2], rows[2:3], rows, rows[:1])]
+    requests = [causes.request(0, some) for some in (rows[:2], rows[2:3], rows, rows[:1])]
 
-    walk_together(causes, [ask(one) for one in asked])
+    run_searches(causes, [one_request(one) for one in requests])
 
     assert sizes == [3, 6, 1]
 
 
-def test_walks_of_any_length_return_in_their_order(causes: Causes) -> None:
-    question = causes.question(0, np.flatnonzero(causes.arrivals.groups[0].eligible)[:1])
+def test_searches_of_any_length_return_in_their_order(causes: Causes) -> None:
+    request = causes.request(0, np.flatnonzero(causes.arrivals.groups[0].eligible)[:1])
 
-    def walk(steps: int) -> Walk[int]:
+    def search(steps: int) -> Search[int]:
         for _ in range(steps):
-            answer = yield question
-            assert len(answer) == 1
+            verdicts = yield request
+            assert len(verdicts) == 1
         return steps
 
-    assert walk_together(causes, [walk(steps) for steps in (2, 0, 3, 1)]) == [2, 0, 3, 1]
-    assert walk_together(causes, list[Walk[int]]()) == []
+    assert run_searches(causes, [search(steps) for steps in (2, 0, 3, 1)]) == [2, 0, 3, 1]
+    assert run_searches(causes, list[Search[int]]()) == []
 
 
 def test_the_worst_are_judged_by_name_however_many_are_late(

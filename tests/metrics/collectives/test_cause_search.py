@@ -1,4 +1,4 @@
-"""Causes of lateness on jobs written down by hand: every number is known."""
+"""Causes of lateness in small hand-written jobs with known numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ END_US = 2200.0
 
 
 def rank(number: int, between: Sequence[Event], start_us: float, **host: Any) -> RankTrace:
-    """A rank that meets the others at 0..100 µs, then at ``start_us``, till 2200 µs."""
+    """A rank with a collective at 0 to 100 µs and one from ``start_us`` to 2200 µs."""
     gpu = [
         allreduce(0, 100, Coll("allreduce", 64, 64, seq=1)),
         *between,
@@ -38,7 +38,7 @@ def rank(number: int, between: Sequence[Event], start_us: float, **host: Any) ->
 
 
 def usual(number: int) -> RankTrace:
-    """Computes from 100 to 1000 µs in three kernels, then meets the others."""
+    """A rank that computes from 100 to 1000 µs in three kernels, then joins a collective."""
     return rank(number, [kernel("gemm", t, 300) for t in (100, 400, 700)], SECOND_US)
 
 
@@ -91,7 +91,7 @@ def test_a_long_copy() -> None:
 
 
 IDLE_KERNELS = [kernel("gemm", t, 300) for t in (100, 400, 1500)]
-"""The device stands idle from 700 to 1500 µs."""
+"""The device is idle from 700 to 1500 µs."""
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_an_idle_device_and_what_the_host_did(group: str, name: str, cause: str)
     assert name in (found.why or "")
 
 
-def test_silence_names_the_range_around_it() -> None:
+def test_a_stall_names_the_range_around_it() -> None:
     late = rank_trace(
         3,
         gpu=[

@@ -1,4 +1,4 @@
-"""Clock offsets from collective ends: exact, pooled, linked, and honest when unknown."""
+"""Clock offsets from collective ends: exact, pooled by host, linked by groups, and unknown."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_drifting_clock_is_corrected_along_the_run() -> None:
     assert np.abs(clocks.corrected("1", own) - truth).max() < 2_000
 
 
-def test_broadcasts_tell_no_clock_and_all_to_alls_only_where_nothing_else_does() -> None:
+def test_broadcasts_are_never_clock_evidence_and_all_to_alls_only_without_other() -> None:
     alone = [member(r, rows([100.0, 200.0], kind="Broadcast"), shift_us=500 * r) for r in range(2)]
     swaps = rows([100.0, 200.0, 270.0], kind="AllToAll")
     only_swaps = [member(r, swaps, shift_us=500 * r) for r in range(2)]
@@ -202,7 +202,7 @@ def test_matches_that_may_be_wrong_correct_no_clock_but_show_how_far_they_scatte
     assert clocks.residual_p95_ns > 100_000
 
 
-def test_labels_that_take_no_part_have_no_clock() -> None:
+def test_skipped_labels_have_no_clock() -> None:
     clocks = clocks_of([member(None, rows([100.0]), label="odd.json")])
 
     assert clocks.clocks == {"odd.json": Clock()}
@@ -238,7 +238,7 @@ def test_a_clock_a_day_off_may_drift_as_well() -> None:
     assert np.abs(clocks.corrected("1", own) - reference).max() < 50
 
 
-def test_a_group_that_meets_rarely_does_not_water_the_drift_down() -> None:
+def test_a_group_with_few_collectives_does_not_bias_the_drift() -> None:
     ends = 10_000.0 * np.arange(1, 401)
     few = [5_000.0, 2_005_000.0, 3_995_000.0]
     both = [rows(ends) + rows(few, group=1), rows(ends * (1 + 20e-6)) + rows(few, group=1)]
@@ -268,7 +268,7 @@ def test_slopes_come_with_their_error() -> None:
     assert error[0] == pytest.approx(100 / (50**0.5 * time.std()), rel=0.3)
 
 
-def test_too_few_points_and_points_at_one_time_tell_no_slope() -> None:
+def test_too_few_points_and_points_at_one_time_give_no_slope() -> None:
     time = np.linspace(0, 10, 7)
 
     for when in (time, np.zeros(9)):
@@ -277,7 +277,7 @@ def test_too_few_points_and_points_at_one_time_tell_no_slope() -> None:
         assert error.tolist() == [UNKNOWN_ERROR]
 
 
-def test_ends_that_do_not_meet_tell_no_clock() -> None:
+def test_ends_that_scatter_give_no_known_clock() -> None:
     # taken for one by order, and 30 to 900 ms apart
     rows = [
         [Call(i * 5e6, i * 5e6 + 100 + 30_000 * ((i * r) % 30)) for i in range(20)] for r in (1, 7)

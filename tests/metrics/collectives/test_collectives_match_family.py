@@ -1,4 +1,4 @@
-"""Matching over a family of drawn jobs: what is right, and that nothing wrong is believed."""
+"""Matching of random jobs: share of correct matches, and no wrong match above low confidence."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_without_metadata(name: str) -> None:
 
 
 @pytest.mark.parametrize("dropped", [0.0, 0.01])
-def test_several_groups_that_only_streams_tell(dropped: float) -> None:
+def test_several_groups_inferred_from_streams(dropped: float) -> None:
     right, whole, wrong = 0, 0, [0, 0, 0]
     for seed in range(8):
         ranks = (*SIZES, 32)[seed % 5]
@@ -77,7 +77,7 @@ def test_several_groups_that_only_streams_tell(dropped: float) -> None:
     assert wrong[1:] == [0, 0]
 
 
-def test_several_groups_that_no_file_names_are_not_believed() -> None:
+def test_several_unnamed_groups_have_low_confidence() -> None:
     _, _, wrong = scored(Family(sized=False), range(12))
 
     assert wrong[1:] == [0, 0]
@@ -101,7 +101,7 @@ def test_offsets_lie_within_their_error_bar(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sequence numbers, calls dropped", "names alone"])
-def test_drifting_clocks_are_told_within_their_error_bar(name: str) -> None:
+def test_drifting_clocks_lie_within_their_error_bar(name: str) -> None:
     """At the beginning, in the middle and at the end: 50 ppm are 200 us over such a job."""
     family = (TOLD | BARE)[name]
     inside = told = 0

@@ -1,4 +1,4 @@
-"""Transfers around rings and along pipelines: pairs over drawn jobs that lack some calls."""
+"""Pairing of transfers in rings and pipelines, over random jobs that lack some calls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def drawn(
 
 @pytest.mark.parametrize("ring", [True, False], ids=["ring", "pipeline"])
 @pytest.mark.parametrize("dropped", [0.0, 0.02])
-def test_transfers_find_their_other_side(ring: bool, dropped: float) -> None:
+def test_transfers_are_paired_with_their_other_side(ring: bool, dropped: float) -> None:
     right = wrong = whole = 0
     for seed, ranks in enumerate((3, 4, 8, 16, 64)):
         inputs, truth, both = drawn(ranks, seed, ring=ring, dropped=dropped)

@@ -1,4 +1,4 @@
-"""The compiled passes of a replay beside those in Python: the same order, the same bits."""
+"""The compiled passes of a replay equal those in Python bit by bit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ccltui.metrics.arrays.compiled import available
 from ccltui.metrics.collectives.replay.call_links import Links
 from ccltui.metrics.collectives.replay.job_replay import Replay
-from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, MainLine
-from ccltui.metrics.collectives.replay.replay_order import END, Schedule, StuckError, schedule_of
+from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, RankTimeline
+from ccltui.metrics.collectives.replay.replay_order import END, DeadlockError, Schedule, schedule_of
 from ccltui.metrics.device.path_lane import Lane, before_and_last
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace
@@ -27,7 +27,7 @@ compiled = pytest.mark.skipif(not available(), reason="the passes were not compi
 
 @contextmanager
 def acceleration(setting: str) -> Iterator[None]:
-    """Have it asked again whether compiled code is wanted, with an answer of our own."""
+    """Reset the cached choice of compiled code, and set the choice of the test."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CCLTUI_ACCEL", setting)
         available.cache_clear()
@@ -37,8 +37,8 @@ def acceleration(setting: str) -> Iterator[None]:
             available.cache_clear()
 
 
-def line_of(first: int, calls: Sequence[Call], awaited: Sequence[int]) -> MainLine:
-    """Every call is posted; the waits for some of them follow, a mark ends the line."""
+def line_of(first: int, calls: Sequence[Call], awaited: Sequence[int]) -> RankTimeline:
+    """A timeline that posts every call, waits for some of them and ends with a mark."""
     kind, which = [], []
     for index in range(len(calls)):
         kind.append(POST)
@@ -48,7 +48,7 @@ def line_of(first: int, calls: Sequence[Call], awaited: Sequence[int]) -> MainLi
             which.append(awaited[index])
     before = [index - back for index, (_, back, _, _) in enumerate(calls)]
     delays = np.arange(len(calls)) * 7 % 5
-    return MainLine(
+    return RankTimeline(
         kind=np.array([*kind, MARK], np.int8),
         which=np.array([*which, 0], np.int32),
         progress_ns=np.cumsum(np.arange(len(kind) + 1, dtype=np.int64) * 31 % 17),
@@ -75,11 +75,11 @@ def links_of(ranks: Sequence[Sequence[Call]]) -> Links:
     )
 
 
-def scheduled(lines: Sequence[MainLine], links: Links, accelerated: str) -> Schedule | None:
+def scheduled(lines: Sequence[RankTimeline], links: Links, accelerated: str) -> Schedule | None:
     with acceleration(accelerated):
         try:
             return schedule_of(lines, links)
-        except StuckError:
+        except DeadlockError:
             return None
 
 
@@ -109,7 +109,7 @@ def test_both_find_the_same(ranks: list[tuple[list[Call], list[int]]], factor: f
     assert replayed(one, progress, "1") == replayed(one, progress, "0")
 
 
-def two_ranks() -> tuple[list[MainLine], Links]:
+def two_ranks() -> tuple[list[RankTimeline], Links]:
     """Call 0 of both is one collective, awaited; call 1 of the second is queued behind it."""
     calls: list[list[Call]] = [[(0, 0, True, 50)], [(0, 0, True, 60), (-1, 1, False, 5)]]
     lines = [line_of(0, calls[0], [0]), line_of(1, calls[1], [9, 1])]
@@ -186,7 +186,7 @@ def test_the_way_back_along_a_lane(accelerated: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=20))
-def test_what_came_before_and_what_reaches_furthest(spans: list[tuple[int, int]]) -> None:
+def test_previous_and_furthest_reaching_spans(spans: list[tuple[int, int]]) -> None:
     spans.sort()
     start, end = np.array([(a, a + dur) for a, dur in spans], np.int64).reshape(-1, 2).T.copy()
     order = [(int(ended), place) for place, ended in enumerate(end)]

@@ -1,4 +1,4 @@
-"""What the host was doing, told from the names of its ranges."""
+"""Classification of host activity by the names of its ranges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PYTHON_FRAMES = {
 
 
 def us(host: HostWork, cause: str) -> float:
-    return host.apart()[cause].total_ns / 1000
+    return host.disjoint()[cause].total_ns / 1000
 
 
 def annotated(*names: str) -> RankTrace:
@@ -50,8 +50,8 @@ def test_user_ranges(name: str, cause: str) -> None:
         "nccl:all_reduce",
     ],
 )
-def test_ranges_that_say_nothing(name: str) -> None:
-    assert all(not len(time) for time in HostWork(annotated(name)).apart().values())
+def test_enclosing_ranges_match_no_rule(name: str) -> None:
+    assert all(not len(time) for time in HostWork(annotated(name)).disjoint().values())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_ranges_that_say_nothing(name: str) -> None:
 def test_runtime_calls(name: str, cause: str) -> None:
     host = HostWork(rank_trace(0, runtime=[Event(name, 10, 100, 1)]))
 
-    assert {key for key, time in host.apart().items() if len(time)} == {cause}
+    assert {key for key, time in host.disjoint().items() if len(time)} == {cause}
 
 
 @pytest.mark.parametrize("cause", PYTHON_FRAMES)
@@ -87,10 +87,10 @@ def test_python_frames(cause: str) -> None:
 def test_running_compiled_code_is_no_compilation() -> None:
     trace = rank_trace(0, python=[Event("torch/_dynamo/eval_frame.py(574): _fn", 0, 100, 1)])
 
-    assert not len(HostWork(trace).apart()["compilation"])
+    assert not len(HostWork(trace).disjoint()["compilation"])
 
 
-def test_time_that_two_claim_belongs_to_one() -> None:
+def test_time_of_two_causes_counts_for_one() -> None:
     trace = rank_trace(
         0,
         annotations=[Event("get_batch", 0, 100, 1)],
@@ -122,7 +122,7 @@ def test_one_operation_that_lasts_is_a_standstill_and_is_named() -> None:
     assert host.name_of(HOST_BLOCKED, 0, 5_300_000) == ("aten::mm", 5_000_000)
 
 
-def test_what_fills_most_is_named() -> None:
+def test_the_name_with_most_time_is_reported() -> None:
     trace = rank_trace(
         0,
         runtime=[
@@ -139,7 +139,7 @@ def test_what_fills_most_is_named() -> None:
     assert host.name_of("data_loading", 0, 200_000) is None
 
 
-def test_the_user_range_around_a_silence() -> None:
+def test_the_user_range_around_a_stall() -> None:
     trace = annotated("# forward #")
 
     assert HostWork(trace).around(20_000, 60_000) == ("# forward #", 40_000)

@@ -1,4 +1,4 @@
-"""Communicators told from streams and ends, where no file names any."""
+"""Communicators inferred from streams and ends, where no file names any."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_one_stream_of_all_ranks_needs_no_groups() -> None:
     assert implied_groups(*job((20, (0, 1, 2, 3)))) is None
 
 
-def test_pairs_alone_are_told_without_a_common_collective() -> None:
+def test_pairs_are_inferred_without_a_common_collective() -> None:
     groups = (20, (0, 1)), (20, (2, 3))
 
     assert told(implied_groups(*job(*groups, hosts="aabb"))) == set(groups)
@@ -154,21 +154,21 @@ def confidences(
     }
 
 
-def test_pairs_that_always_end_at_once_are_not_believed_to_be_one_group() -> None:
+def test_pairs_that_always_end_at_once_as_one_group_have_low_confidence() -> None:
     assert confidences(*at_once()) == {(-1, 0, 1, 2, 3): {LOW}}
 
 
-def test_one_wait_of_all_for_one_rank_binds_them() -> None:
+def test_one_wait_of_all_for_one_rank_confirms_the_group() -> None:
     assert confidences(*at_once(200.0)) == {(-1, 0, 1, 2, 3): {MEDIUM}}
 
 
-def test_a_wait_of_one_pair_alone_tells_it_from_the_other() -> None:
+def test_a_wait_of_one_pair_alone_separates_it_from_the_other() -> None:
     believed = confidences(*at_once(200.0, wait=False))
 
     assert believed == {(0, 0, 1): {MEDIUM}, (1, 2, 3): {MEDIUM}}
 
 
-def test_groups_of_streams_are_believed_where_a_wait_binds_them() -> None:
+def test_groups_of_streams_are_trusted_where_a_wait_confirms_them() -> None:
     assert confidences(*at_once(world=True)) == {
         (0, 0, 1, 2, 3): {LOW},
         (1, 0, 1, 2, 3): {MEDIUM},
@@ -185,7 +185,7 @@ def test_a_group_is_as_large_as_it_seems_only_where_no_rank_is_missing() -> None
 
 
 @pytest.mark.parametrize("world_size", [4, 8])
-def test_where_ranks_are_missing_clocks_are_told_but_nobody_is_blamed_for_sure(
+def test_with_missing_ranks_clocks_are_known_but_blame_has_low_confidence(
     world_size: int,
 ) -> None:
     inputs, streams = at_once(world=True)

@@ -1,4 +1,4 @@
-"""Replays worked out by hand: lines of work, collectives that wait for all, and what is saved."""
+"""Replays with hand-computed results: timelines, collectives that wait for all, saved time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
 
 from ccltui.metrics.catalog.stragglers.what_if_no_straggler import METRIC, _per_step, _saved
-from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, main_line
+from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, rank_timeline
 from ccltui.metrics.collectives.replay.what_if import StepEnds, WhatIf
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
@@ -50,9 +50,9 @@ def two() -> View:
     return View(job(early, rank(1, LONGEST, longest=LONGEST)))
 
 
-def test_the_line_of_a_rank() -> None:
+def test_the_timeline_of_a_rank() -> None:
     view = two()
-    line = main_line(view.facts.ranks["0"], view.facts.calls["0"])
+    line = rank_timeline(view.facts.ranks["0"], view.facts.calls["0"])
 
     # work, the call is posted, the wait for its end, the last work of the step
     assert line.kind.tolist() == [POST, WAIT, MARK] * 4
@@ -63,7 +63,7 @@ def test_the_line_of_a_rank() -> None:
     assert progress[6:9] == [2080 - 320, 2080 - 320, 2080 - 320]
 
 
-def test_unchanged_it_ends_as_it_was() -> None:
+def test_the_unchanged_replay_ends_as_recorded() -> None:
     what_if = WhatIf(two())
 
     ends = [120_000.0, 1_420_000.0, 2_120_000.0, 3_320_000.0]
@@ -151,7 +151,7 @@ def test_a_step_that_is_longer_without_stragglers_is_refused_with_the_figures() 
     assert result.details["without_rank"] is None
 
 
-def test_a_rank_that_would_make_the_step_longer_is_worth_nothing_that_is_told() -> None:
+def test_a_rank_that_would_make_the_step_longer_has_no_value() -> None:
     # rank 3 is 50 us late once; the middle of the three others is 60 us longer than its own step
     result = METRIC.run(prefetching((*POSTED_US, POSTED_US[0]), late_us=50))
 
@@ -195,7 +195,7 @@ def queued() -> RankTrace:
 
 def test_a_call_behind_another_was_posted_when_its_work_was_done() -> None:
     view = View(job(queued()))
-    line = main_line(view.facts.ranks["0"], view.facts.calls["0"])
+    line = rank_timeline(view.facts.ranks["0"], view.facts.calls["0"])
 
     posts = {
         int(w): n for n, (k, w) in enumerate(zip(line.kind, line.which, strict=True)) if k == POST
@@ -214,7 +214,7 @@ def refused(*ranks: RankTrace) -> Result:
     return result
 
 
-def test_one_rank_has_nobody_to_be_compared_with() -> None:
+def test_a_single_rank_cannot_be_compared() -> None:
     assert refused(rank(0, LONGEST, longest=LONGEST)).reason == "single_rank"
 
 

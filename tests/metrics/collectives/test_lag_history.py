@@ -1,4 +1,4 @@
-"""How late ranks usually are at a kind of collective."""
+"""Distribution and trend of the lags of like collectives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LATE_US = (5, 5, 5, 5, 100, 5)
 
 
 def rank(number: int) -> RankTrace:
-    """Six collectives of 400 us that rank 1 comes late to."""
+    """Six collectives of 400 us at which rank 1 is late."""
     gpu = []
     for i, late in enumerate(LATE_US):
         begin = 1000 * i + (late if number else 0)

@@ -1,4 +1,4 @@
-"""Matching across ranks: levels of evidence, confidence, and what takes no part."""
+"""Matching across ranks: levels of evidence, confidence, and ranks that are skipped."""
 
 from __future__ import annotations
 
@@ -244,13 +244,13 @@ def test_agreement(left: Call, right: Call, agrees: bool) -> None:
     assert two([left], [right]).agrees.tolist() == [agrees]
 
 
-def test_an_all_to_all_by_order_is_believed_when_it_overlaps() -> None:
+def test_an_all_to_all_by_order_is_trusted_when_it_overlaps() -> None:
     rows = [Call(t, t + 10, "SendRecv") for t in (0, 70, 210)]
 
     assert two(rows, rows).confidence.tolist() == [MEDIUM] * 3
 
 
-def test_a_broadcast_is_believed_as_the_dependent_calls_around_it_are() -> None:
+def test_a_broadcast_is_trusted_like_the_dependent_calls_around_it() -> None:
     rows = [Call(0, 10), Call(20, 30, "Broadcast"), Call(40, 50)]
     early_root = [Call(0, 10), Call(31, 33, "Broadcast"), Call(40, 50)]
 
@@ -314,7 +314,7 @@ def test_point_to_point_is_never_a_group_collective() -> None:
     assert match_calls([member(0, rows), member(1, rows)], WORLD2).groups == ()
 
 
-def test_ranks_unknown_claimed_twice_or_of_another_source_take_no_part() -> None:
+def test_ranks_unknown_claimed_twice_or_of_another_source_are_skipped() -> None:
     rows = train(2)
     inputs = [
         member(0, rows),
@@ -370,7 +370,7 @@ def test_removing_the_first_calls_of_a_rank_leaves_the_other_matches(
     late_us=st.lists(st.integers(0, 35), min_size=3, max_size=3),
     data=st.data(),
 )
-def test_no_wrong_match_by_order_is_believed(
+def test_no_wrong_match_by_order_is_above_low_confidence(
     pauses: list[int], offsets_us: list[int], late_us: list[int], data: st.DataObject
 ) -> None:
     """Any window on any rank, any clock: a match above low confidence is the right one."""

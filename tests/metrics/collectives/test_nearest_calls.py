@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccltui.metrics.collectives.matching.nearest_calls import Alike, coded
+from ccltui.metrics.collectives.matching.nearest_calls import CodedCalls, coded
 from ccltui.parsers.array_types import I64
 
 FAR = 1 << 61
@@ -16,7 +16,9 @@ def nearest(own: list[tuple[int, int]], other: list[tuple[int, int]], near_ns: i
     """Places found; calls are given as (token, end)."""
     columns = [np.array(part, np.int64).reshape(-1, 2) for part in (own, other)]
     (tokens, ends), (other_tokens, other_ends) = (part.T.copy() for part in columns)
-    found: list[int] = Alike.of(tokens, other_tokens).nearest(ends, other_ends, near_ns).tolist()
+    found: list[int] = (
+        CodedCalls.of(tokens, other_tokens).nearest(ends, other_ends, near_ns).tolist()
+    )
     return found
 
 
@@ -28,7 +30,7 @@ def test_each_call_has_the_nearest_of_its_kind() -> None:
     assert nearest(own, other, 9) == [1, 0, 2]
 
 
-def test_two_that_want_the_same_call_do_not_both_get_it() -> None:
+def test_a_call_is_paired_with_one_other_at_most() -> None:
     assert nearest([(1, 10), (1, 12)], [(1, 13)], 100) == [-1, 0]
 
 
@@ -56,7 +58,7 @@ CALLS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60)), max_size=12)
 
 
 @given(CALLS, CALLS, st.integers(0, 20))
-def test_what_is_found_is_what_every_pair_says(
+def test_the_result_equals_that_of_all_pairs(
     own: list[tuple[int, int]], other: list[tuple[int, int]], near_ns: int
 ) -> None:
     own.sort(key=lambda call: call[1])
@@ -76,4 +78,4 @@ def test_what_is_found_is_what_every_pair_says(
 def test_many_tokens() -> None:
     tokens: I64 = np.arange(40_000)
 
-    assert Alike.of(tokens, tokens[::-1].copy()).code.tolist() == tokens.tolist()
+    assert CodedCalls.of(tokens, tokens[::-1].copy()).code.tolist() == tokens.tolist()

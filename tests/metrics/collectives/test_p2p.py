@@ -42,7 +42,7 @@ def test_a_window_that_opens_late_does_not_shift_the_pairs() -> None:
     assert table(pairs) == [(0, 1, 1, 0), (0, 2, 1, 1), (0, 3, 1, 2)]
 
 
-def test_sizes_tell_which_transfer_is_missing() -> None:
+def test_sizes_determine_which_transfer_is_missing() -> None:
     sent = [send(start, dst=1, elems=size) for start, size in ((0, 4), (50, 8))]
     received = [recv(start, src=0, elems=size) for start, size in ((0, 4), (50, 8), (100, 16))]
 

@@ -1,4 +1,4 @@
-"""Clocks of hosts, told from streams that no file gives a communicator to."""
+"""Clock differences of hosts, from streams without known communicators."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_ranks_of_unknown_hosts_are_linked_one_by_one() -> None:
     assert abs(clocks[3].ahead.offset_ns / 1e3 + 3e5) < 5
 
 
-def test_hosts_that_all_wait_for_a_late_one_have_its_clock() -> None:
+def test_hosts_that_all_wait_for_a_late_one_are_linked_to_its_clock() -> None:
     # ranks of the last host do everything 3.1 ms later, until all meet at the end of a step
     rng = np.random.default_rng(5)
     inputs, streams = [], {}

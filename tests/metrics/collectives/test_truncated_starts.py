@@ -1,4 +1,4 @@
-"""Collectives with which a recording begins."""
+"""Collectives before which no common point of their ranks is recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 
 from ccltui.demo import LateStart, Spec, Straggler, write_job
 from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC
-from ccltui.metrics.collectives.causes.truncated_starts import beginnings
+from ccltui.metrics.collectives.causes.truncated_starts import starts_recording
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import ProcessGroup, RankTrace
 from ccltui.parsers.job import open_job
@@ -20,7 +20,7 @@ ENDS_US = (9000, 11000, 13000)
 
 
 def rank(number: int, *, pair: bool = False, late_us: float = 0) -> RankTrace:
-    """Meets the other at three moments; rank 1 records from 8800 us on, ``late_us`` it is last."""
+    """Three collectives of two ranks; rank 1 is recorded from 8800 us on, late by ``late_us``."""
     gpu: list[Event] = []
     if pair:
         call = Coll("allreduce", 8, 8, group=1, seq=0)
@@ -38,14 +38,14 @@ def rank(number: int, *, pair: bool = False, late_us: float = 0) -> RankTrace:
 
 
 def begun(view: View) -> list[list[bool]]:
-    return [mask.tolist() for mask in beginnings(view.facts.causes)]
+    return [mask.tolist() for mask in starts_recording(view.facts.causes)]
 
 
 def test_the_first_collective_of_ranks_that_begin_to_record_at_different_times() -> None:
     assert begun(View(job(rank(0), rank(1)))) == [[True, False, False]]
 
 
-def test_a_collective_of_another_group_before_it_is_a_meeting() -> None:
+def test_a_collective_of_another_group_before_it_is_a_common_point() -> None:
     view = View(job(rank(0, pair=True), rank(1, pair=True)))
 
     found = dict(zip([one.match.group for one in view.arrivals.groups], begun(view), strict=True))
@@ -53,7 +53,7 @@ def test_a_collective_of_another_group_before_it_is_a_meeting() -> None:
     assert found[0] == [False, False, False]
 
 
-def test_the_rank_with_most_lag_is_told_from_what_was_recorded() -> None:
+def test_the_rank_with_most_lag_is_from_recorded_common_points() -> None:
     # 7.8 ms of the first collective belong to the recording, 0.6 ms of each of the others do not
     details = METRIC.run(View(job(rank(0), rank(1, late_us=600)))).details
 
@@ -67,7 +67,7 @@ def test_the_rank_with_most_lag_is_told_from_what_was_recorded() -> None:
     assert details["worst"][2]["cause"] == "unknown"
 
 
-def test_where_nothing_else_is_late_the_first_one_is_told() -> None:
+def test_where_nothing_else_is_late_the_first_one_is_reported() -> None:
     details = METRIC.run(View(job(rank(0), rank(1)))).details
 
     assert (details["main_rank"], details["main_cause"]) == ("1", "unknown")
@@ -75,9 +75,7 @@ def test_where_nothing_else_is_late_the_first_one_is_told() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("offset_ns", [0, 10**9])
-def test_they_are_those_of_which_no_moment_before_is_known(
-    tmp_path: Path, seed: int, offset_ns: int
-) -> None:
+def test_they_equal_the_verdicts_without_a_start(tmp_path: Path, seed: int, offset_ns: int) -> None:
     spec = Spec.quiet(
         tp=2,
         dp_shard=2,
@@ -93,10 +91,10 @@ def test_they_are_those_of_which_no_moment_before_is_known(
     causes = view.facts.causes
 
     for number, (group, found) in enumerate(
-        zip(view.arrivals.groups, beginnings(causes), strict=True)
+        zip(view.arrivals.groups, starts_recording(causes), strict=True)
     ):
         rows = np.flatnonzero(group.eligible)
         before = causes.points(group.labels).before(causes.targets(number, rows).time_ns)
         assert found[rows].tolist() == (before == 0).tolist()
         late = found & (group.last >= 0)
-        assert causes.verdicts(number, np.flatnonzero(late)).begins.all()
+        assert causes.verdicts(number, np.flatnonzero(late)).starts_recording.all()

@@ -141,7 +141,7 @@ def test_the_window_is_closed_at_its_start_and_open_at_its_end() -> None:
     assert len(make_report("cuda_gpu_trace", capture(), Filter.of(Window(None, 201)))) == 2
 
 
-def test_a_tool_without_os_calls_says_so() -> None:
+def test_a_capture_without_os_calls_has_a_message() -> None:
     absent = make_report("osrt_sum", capture()).absent
 
     assert absent == "the capture does not contain OS Runtime trace data."

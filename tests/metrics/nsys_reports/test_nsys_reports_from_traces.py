@@ -50,7 +50,7 @@ def test_calls_and_annotations(tables: ReportTables) -> None:
     assert projected.columns
 
 
-def test_what_a_trace_does_not_keep_is_absent_or_blank(tables: ReportTables) -> None:
+def test_unrecorded_columns_are_absent_or_blank(tables: ReportTables) -> None:
     registers = make_report("cuda_gpu_trace", tables).column("Reg/Trd").known
 
     assert registers is not None

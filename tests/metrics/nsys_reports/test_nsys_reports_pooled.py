@@ -1,4 +1,4 @@
-"""Reports of several captures together: all rows of all, and no row taken for another's."""
+"""Reports of several captures together, with distinct processes and threads."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_trace_is_of_one_capture(nodes: list[Chosen]) -> None:
 @pytest.mark.parametrize(
     "name", ["cuda_gpu_sum", "cuda_gpu_kern_sum", "cuda_api_sum", "nvtx_sum", "nvtx_gpu_proj_sum"]
 )
-def test_a_pool_of_one_is_that_one(nodes: list[Chosen], name: str) -> None:
+def test_a_pool_of_one_capture_equals_it(nodes: list[Chosen], name: str) -> None:
     pooled, alone = make_pooled_report(name, nodes[1:2]), make_report(name, nodes[1].tables)
 
     columns = [column.name for column in alone.columns]

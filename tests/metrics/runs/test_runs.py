@@ -1,4 +1,4 @@
-"""Metrics of training runs: what they recorded, what contradicts it, and what they lack."""
+"""Metrics of training runs: recorded figures, contradictions and missing artifacts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_run_that_is_not_there(tmp_path: Path) -> None:
     assert "there are accum2_300, bucket200_300" in result.reasons[0].message
 
 
-def test_percentiles_of_six_samples_are_told(tmp_path: Path) -> None:
+def test_percentiles_of_six_samples_have_a_warning(tmp_path: Path) -> None:
     pair(tmp_path)
 
     result = measure(tmp_path, "run_step_time")
@@ -87,7 +87,7 @@ def test_percentiles_of_six_samples_are_told(tmp_path: Path) -> None:
     )
 
 
-def test_a_single_sample_is_told_too(tmp_path: Path) -> None:
+def test_a_single_sample_has_a_warning_too(tmp_path: Path) -> None:
     epoch = {**BASELINE, "micro_steps": 80, "steps": 80}
     put_run(tmp_path, document(epoch, COMMIT_A))
 
@@ -110,7 +110,7 @@ def test_step_times_of_all_steps_are_whole(tmp_path: Path) -> None:
     assert result.details["coverage_ratio"] == pytest.approx(1.0)
 
 
-def test_logged_steps_come_before_what_the_end_states(tmp_path: Path) -> None:
+def test_logged_steps_take_precedence_over_stated_figures(tmp_path: Path) -> None:
     put_run(tmp_path, document({**BASELINE, "epoch_wall_time_sec": 10.0}, COMMIT_A))
     (tmp_path / "training_steps.jsonl").write_text(steps_text(100))
 
@@ -137,7 +137,7 @@ def test_the_loss_of_a_run_is_its_last_step_or_the_mean_of_its_last_epoch(tmp_pa
     assert (of_steps.value, of_steps.details["num_points"]) == (6.0, 40)
 
 
-def test_numbers_that_contradict_each_other_are_told(tmp_path: Path) -> None:
+def test_contradicting_numbers_have_a_warning(tmp_path: Path) -> None:
     epoch = {**BASELINE, "tokens_processed_global": 5_000_000}
     put_run(tmp_path, document(epoch, COMMIT_A))
 
@@ -228,7 +228,7 @@ def test_one_capture_in_two_texts_counts_once(tmp_path: Path) -> None:
     assert (result.details["num_backward"], result.value) == (320, 1.625)
 
 
-def test_a_killed_run_is_incomplete_and_says_what_it_lacks(tmp_path: Path) -> None:
+def test_a_killed_run_is_incomplete_and_lists_missing_artifacts(tmp_path: Path) -> None:
     log = "slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***\n"
     switches = {"NSYS": "0", "NCCL_LOGS": "1", "GPT2_EXTRA_ARGS": "--max_train_steps 80"}
     put_run(tmp_path, None, complete=False, log=log, switches=switches)
@@ -253,7 +253,7 @@ def test_a_killed_run_is_incomplete_and_says_what_it_lacks(tmp_path: Path) -> No
     assert measure(tmp_path, "run_completeness").value == 1
 
 
-def test_broken_files_are_missing_and_told_in_one_line_each(tmp_path: Path) -> None:
+def test_broken_files_are_missing_and_listed_in_one_line_each(tmp_path: Path) -> None:
     (tmp_path / "training_metrics.json").write_bytes(b"\x00\xff" * 500)
     (tmp_path / "launcher_metadata.json").write_text('{"world_size": 8, "slu')
     (tmp_path / "RUN_COMPLETE.txt").write_text("")
@@ -331,7 +331,7 @@ def test_nested_runs_take_their_own_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["run_throughput", "run_step_time", "run_loss", "run_completeness", "run_nccl_calls"]
 )
-def test_without_runs_every_metric_says_so(tmp_path: Path, name: str) -> None:
+def test_without_runs_every_metric_is_unavailable(tmp_path: Path, name: str) -> None:
     (tmp_path / "notes.log").write_text("nothing of use\n")
 
     result = measure(tmp_path, name)

@@ -13,7 +13,7 @@ from ccltui.metrics.catalog.stragglers.blame_chain import METRIC
 from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC as CAUSE
 from ccltui.metrics.collectives.causes import chain
 from ccltui.metrics.collectives.causes.chain import chain_of
-from ccltui.metrics.collectives.causes.root_rule import Root, Roots, judged, roots_of
+from ccltui.metrics.collectives.causes.root_rule import Root, Roots, choose_root, roots_of
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, describe
 from ccltui.metrics.collectives.reports.late_arrivals import NOBODY_LATE
@@ -166,8 +166,8 @@ def test_a_root_is_as_sure_as_most_of_the_waiting_behind_it() -> None:
 def test_the_order_of_a_pipeline_is_the_root_only_where_nobody_else_is() -> None:
     order, late = Root("3", "pipeline", 1, 600, LOW), Root("1", "compute", 1, 400, HIGH)
 
-    assert judged([order, late]).named == late
-    assert judged([order]).named == order
+    assert choose_root([order, late]).named == late
+    assert choose_root([order]).named == order
 
 
 def unknown(wait_ns: int) -> Root:
@@ -179,7 +179,7 @@ def test_a_bystander_is_not_the_root_while_most_of_the_waiting_is_unknown(cause:
     def named(own_ns: int, unknown_ns: int, other_ns: int = 0) -> str | None:
         others = [Root("9", cause, 1, part, LOW) for part in (other_ns,) if part]
         every = [Root("0", cause, 1, own_ns, HIGH), unknown(unknown_ns), *others]
-        root = judged(every).named
+        root = choose_root(every).named
         return None if root is None else root.label
 
     assert named(200, 800) == "0"
@@ -189,17 +189,17 @@ def test_a_bystander_is_not_the_root_while_most_of_the_waiting_is_unknown(cause:
 
 
 def test_an_unknown_root_is_nobody_and_says_how_much_it_is() -> None:
-    found = judged([unknown(109_000_000), Root("0", "compute", 1, 680_000, HIGH)])
+    found = choose_root([unknown(109_000_000), Root("0", "compute", 1, 680_000, HIGH)])
 
     assert found.named is None
     assert found.why_unknown == (
         "unknown: the cause of 109 ms of 110 ms of waiting (99.4%) is not known; "
         "rank 0 (compute) has 680 µs (0.62%), too little"
     )
-    assert judged([unknown(1_000_000)]).why_unknown == (
+    assert choose_root([unknown(1_000_000)]).why_unknown == (
         "unknown: the cause of 1 ms of 1 ms of waiting (100.0%) is not known"
     )
-    assert judged([]) == Roots((), None, None)
+    assert choose_root([]) == Roots((), None, None)
 
 
 def test_a_rank_that_explains_little_of_a_lag_is_not_its_root(
