@@ -1,4 +1,4 @@
-"""Collective arguments: as stated on kernels, joined from the call, or taken from shapes."""
+"""Test collective arguments: of kernels, joined from the call, or computed from shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Microseconds as written to exact nanoseconds."""
+"""Test the conversion of written microseconds to exact nanoseconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns that grow, and what may be given back of them: nothing."""
+"""Test growing columns, also on a system that cannot move a mapping."""
 
 from __future__ import annotations
 

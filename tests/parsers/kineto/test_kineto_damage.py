@@ -1,4 +1,4 @@
-"""Truncated, broken and hostile text: what could be read, where it broke, never a crash."""
+"""Test truncated, corrupt and hostile text: events before the damage, notes, no crash."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_huge_argument_is_skipped(tmp_path: Path) -> None:
 
 
 def columns(trace: RankTrace) -> list[object]:
-    """Everything that must not depend on the chunk size."""
+    """Return everything that must not depend on the chunk size."""
     return [
         {
             group: {

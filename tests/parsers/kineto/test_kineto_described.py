@@ -1,4 +1,4 @@
-"""What events say of collectives is read once for all that say the same: and read the same."""
+"""Test that arguments of collectives shared by events are decoded once, with equal results."""
 
 from __future__ import annotations
 

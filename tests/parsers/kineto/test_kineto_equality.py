@@ -1,4 +1,4 @@
-"""The compiled scanner against the general decoder: hostile texts, mutants, public traces."""
+"""Compare the compiled scanner with the general decoder on hostile texts and mutants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1}'
 
 
 def event(**parts: str) -> str:
-    """PLAIN with some members written differently ("" leaves one out)."""
+    """Return PLAIN with some members replaced; "" omits a member."""
     members = {
         "ph": '"X"',
         "cat": '"kernel"',

@@ -1,4 +1,4 @@
-"""Values beyond every limit: one line about the file, or columns; the same of both decoders."""
+"""Test values beyond the limits: a TraceError or columns, the same from both decoders."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ EVENTS = st.builds(
 
 
 def bytes_of(events: list[dict[str, Any]]) -> bytes:
-    """JSON with what no encoder writes: bytes that are no UTF-8, long numbers, deep lists."""
+    """Return JSON that no encoder writes: invalid UTF-8, long numbers, deep lists."""
     text = json.dumps(events, ensure_ascii=False)
     for sign, end in (("", ""), ("-", ""), ("", ".5")):
         text = text.replace(f'"{sign}{HUGE}{end}"', f"{sign}{'9' * 5000}{end}")

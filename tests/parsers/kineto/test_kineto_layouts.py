@@ -1,4 +1,4 @@
-"""Layouts of a trace: the same events, however they are written."""
+"""Test that layouts of the same events give the same columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEAD = {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 3, "w
 
 
 def native(events: list[dict[str, Any]]) -> str:
-    """The profiler's own indentation: several keys a line, blank before some commas."""
+    """Return events in the profiler's layout: several keys per line, blanks before commas."""
     parts = []
     for event in events:
         rest = {k: v for k, v in event.items() if k not in ("ph", "args")}
@@ -84,7 +84,7 @@ def read(tmp_path: Path, text: str | bytes, size: int = 1 << 20) -> RankTrace:
 
 
 def rows(trace: RankTrace) -> list[tuple[str, int, int, str, int]]:
-    """(group, start, duration, name, correlation) of every complete event."""
+    """Return (group, start, duration, name, correlation) of every complete event."""
     return [
         (
             group,

@@ -1,4 +1,4 @@
-"""Blocks an SM and occupancy of kernels, as stated or from the grid and the device."""
+"""Test blocks per SM and occupancy of kernels, as stated or from the grid and the device."""
 
 from __future__ import annotations
 

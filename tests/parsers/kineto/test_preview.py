@@ -1,4 +1,4 @@
-"""The beginning of a large trace: true events of it, marked as a part, and never kept."""
+"""Test previews of large traces: events of the file, a share below 1, not stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.ingest.load import Failed, Glimpsed, LoadEvent, Progress, load
 from ccltui.parsers.job import open_job, start_job
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.kineto.preview import first_look
+from ccltui.parsers.kineto.preview import read_preview
 from ccltui.parsers.store.column_store import Store
 
 PIECE = 8000
@@ -72,7 +72,7 @@ def test_host_and_device_of_the_beginning_are_there(tmp_path: Path, decoder: str
     assert decoder
     path = written(tmp_path / "a.json", host_then_device())
 
-    trace = first_look(path, shown="a.json", piece_bytes=PIECE)
+    trace = read_preview(path, shown="a.json", piece_bytes=PIECE)
 
     assert trace is not None
     assert (trace.rank, trace.world_size, trace.base_ns) == (3, 4, BASE_NS)
@@ -100,7 +100,7 @@ def test_all_that_is_shown_is_in_the_file(
     events = [event(kind, number) for number, kind in enumerate(kinds)]
     path.write_text(json.dumps({"traceEvents": events}, indent=indent))
 
-    trace = first_look(path, shown="a.json", piece_bytes=piece)
+    trace = read_preview(path, shown="a.json", piece_bytes=piece)
 
     assert trace is None or (trace.read_share < 1 and facts(trace) <= facts(read_kineto(path)))
 
@@ -110,7 +110,7 @@ def test_a_compressed_file_shows_its_head(tmp_path: Path) -> None:
     packed = tmp_path / "a.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
 
-    trace = first_look(packed, shown="a.json.gz", piece_bytes=100_000)
+    trace = read_preview(packed, shown="a.json.gz", piece_bytes=100_000)
 
     assert trace is not None
     assert trace.rank == 3
@@ -135,7 +135,7 @@ def test_what_has_no_beginning_to_show_shows_none(tmp_path: Path, text: bytes) -
     path = tmp_path / "a.json"
     path.write_bytes(text)
 
-    assert first_look(path, shown="a.json", piece_bytes=PIECE) is None
+    assert read_preview(path, shown="a.json", piece_bytes=PIECE) is None
 
 
 # Through the processes that read
@@ -221,7 +221,7 @@ def test_what_is_stopped_after_a_beginning_leaves_no_part_in_the_cache(
 def test_a_beginning_of_what_cannot_be_read_goes(job: Path) -> None:
     now = start_job(job)
     path = job / "rank0.json"
-    trace = first_look(path, shown="rank0.json", piece_bytes=PIECE)
+    trace = read_preview(path, shown="rank0.json", piece_bytes=PIECE)
     assert trace is not None
 
     begun = now.with_event(Glimpsed("rank0.json", trace))
@@ -235,7 +235,7 @@ def test_a_beginning_of_what_cannot_be_read_goes(job: Path) -> None:
 def test_a_beginning_without_its_base_takes_that_of_the_others(job: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare.json.gz"
     bare.write_bytes(gzip.compress((job / "rank0.json").read_bytes(), 1))
-    trace = first_look(bare, shown="rank0.json", piece_bytes=100_000)
+    trace = read_preview(bare, shown="rank0.json", piece_bytes=100_000)
     assert trace is not None
     assert trace.base_ns == 0
 

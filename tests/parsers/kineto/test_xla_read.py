@@ -1,4 +1,4 @@
-"""Profiles of TPUs: a rank for each device, its operations, its steps."""
+"""Test TPU profiles: one rank per device, its operations and its steps."""
 
 from __future__ import annotations
 
