@@ -1,4 +1,4 @@
-"""Counters of devices, and graphs that were recorded as wholes."""
+"""Test GPU metrics, and CUDA graphs that were recorded as one item."""
 
 from __future__ import annotations
 

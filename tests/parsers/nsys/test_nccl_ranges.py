@@ -1,4 +1,4 @@
-"""The arguments of collectives: from NCCL's own ranges to its kernels."""
+"""Test collective arguments from NCCL's ranges to its kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ccltui.parsers.nsys.nsys_reader import read_nsys
 
 
 def pair(tmp_path: Path, write: object) -> tuple[RankTrace, RankTrace]:
-    """Two ranks of one communicator; ``write`` fills each."""
+    """Write two ranks of one communicator; ``write`` fills each."""
     export = Export()
     for rank in (0, 1):
         process = export.process(100 + rank)
@@ -24,7 +24,7 @@ def pair(tmp_path: Path, write: object) -> tuple[RankTrace, RankTrace]:
 
 
 def args_of(trace: RankTrace) -> list[tuple[str, int, int, int]]:
-    """(operation, bytes in, bytes out, other rank) of each kernel; () where it has none."""
+    """Return (operation, bytes in, bytes out, peer) of each kernel, () without arguments."""
     table, found = trace.collective_args, []
     for row in trace.group("gpu").args.tolist():
         peer = max(int(table.src[row]), int(table.dst[row])) if row >= 0 else -1

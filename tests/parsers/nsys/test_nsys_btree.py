@@ -1,4 +1,4 @@
-"""Rows from the pages of a file against rows from SQLite: the same, or SQLite goes on."""
+"""Compare rows read from pages with rows from SQLite, also where SQLite continues a scan."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def table(
 def read(
     path: Path, *, texts: bool = False, only: tuple[str, tuple[int, ...]] | None = None
 ) -> list[tuple[object, ...]]:
-    """Every row, texts as texts."""
+    """Return every row, with texts in place of their numbers."""
     found = {"text": new_texts()} if texts else {}
     columns = [*WANTED, "text"] if texts else WANTED
     with closing(Database(path, "file")) as database:
@@ -62,7 +62,7 @@ def read(
 
 
 def both(path: Path, monkeypatch: pytest.MonkeyPatch, **how: object) -> list[tuple[object, ...]]:
-    """The rows, after both ways agreed."""
+    """Check that pages and SQLite give the same rows; return them."""
     rows = read(path, **how)  # type: ignore[arg-type]
     with monkeypatch.context() as patch:
         patch.setenv("CCLTUI_ACCEL", "0")

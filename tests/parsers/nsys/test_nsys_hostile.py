@@ -1,4 +1,4 @@
-"""Files that are no exports, or broken ones: one line each, never anything else."""
+"""Test files that are no exports, or are damaged: a TraceError of one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of nsys as a job: parts, ranks, captures of two profilers, and the column cache."""
+"""Test nsys files as a job: parts, ranks, captures of two profilers, the column store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UTC = 1_700_000_000_000_000_000
 
 
 def node(path: Path, *, first_rank: int | None, start_utc_ns: int = UTC, world: int = 4) -> Path:
-    """Two processes with a device each; ``first_rank`` None: nothing tells ranks."""
+    """Write two processes with a device each; without ranks if ``first_rank`` is None."""
     path.parent.mkdir(parents=True, exist_ok=True)
     export = Export(start_utc_ns=start_utc_ns, host=path.stem)
     for index in (0, 1):

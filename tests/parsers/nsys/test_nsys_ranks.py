@@ -1,4 +1,4 @@
-"""Which ranks a file of nsys holds, and who says so."""
+"""Test the ranks of an nsys file and their sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an nsys export becomes: which rows, in which group, with which times and names."""
+"""Test the events of an nsys export: their groups, times and names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UTC = 1_700_000_000_000_000_000
 
 
 def named(trace: RankTrace, group: Group) -> list[tuple[str, int, int]]:
-    """(name, start from the session's zero, duration) of each row."""
+    """Return (name, start since the session's start, duration) of each row."""
     events: Events = trace.group(group)
     starts = (events.start_ns - trace.base_ns).tolist()
     names = [trace.text(int(i)) for i in events.name]

@@ -1,4 +1,4 @@
-"""Exports in Parquet and Arrow against the same export in SQLite."""
+"""Compare exports in Parquet and Arrow with the same export in SQLite."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def export() -> Export:
 
 
 def convert(pa: Any, source: Path, directory: Path, form: str) -> Path:
-    """The tables as nsys writes them: ids unsigned; the path of what stands for all."""
+    """Write the tables as nsys does, with unsigned ids; return the path that names the export."""
     import pyarrow.parquet as pq
 
     directory.mkdir()
@@ -70,7 +70,7 @@ def convert(pa: Any, source: Path, directory: Path, form: str) -> Path:
 
 
 def columns(trace: RankTrace) -> dict[str, list[Any]]:
-    """Every column of a rank with names in place of ids, and what is known of it."""
+    """Return every column of a rank, with names in place of ids, and its other facts."""
     found: dict[str, list[Any]] = {"rank": [trace.rank, trace.world_size, trace.host]}
     for group, events in trace.events.items():
         for name, _ in Events.COLUMNS:

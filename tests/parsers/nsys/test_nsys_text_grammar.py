@@ -1,4 +1,4 @@
-"""Each rule of the text of ``nsys stats``, in the smallest text that shows it."""
+"""Test each rule of the text of ``nsys stats`` on the smallest text that shows it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def only(text: str, *, path: str = "", unit: str = "") -> Section:
 
 
 def column_of(header: str, cells: list[str]) -> NumberColumn:
-    """A csv column of numbers between two others."""
+    """Return a csv table with a column of numbers between two others."""
     rows = "\n".join(f'0.0,"{cell}",k' for cell in cells)
     section = only(f"Time (%),{header},Name\n{rows}\n")
     return section.number(section.columns[1].name)

@@ -1,4 +1,4 @@
-"""Properties: every locale gives its number back, and no text does more harm than a refusal."""
+"""Test properties: numbers of every locale are parsed, and any text gives a result or an error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BEGINNINGS = (
 
 
 def written(value: int, decimals: int, locale: str) -> str:
-    """The number as a shell of that locale has nsys print it."""
+    """Return a number as nsys prints it under a locale."""
     group, mark, inner = LOCALES[locale]
     digits = f"{abs(value):0{decimals + 1}d}"
     integer, fraction = (digits[:-decimals], digits[-decimals:]) if decimals else (digits, "")

@@ -1,4 +1,4 @@
-"""Payloads in bytes, as `nsys export --include-blobs=true` leaves them."""
+"""Test payloads in bytes, as `nsys export --include-blobs=true` writes them."""
 
 from __future__ import annotations
 

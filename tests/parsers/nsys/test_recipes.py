@@ -1,4 +1,4 @@
-"""Tables of nsys recipe, in csv and Parquet."""
+"""Test tables of nsys recipe in csv and Parquet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports that nsys exports: a stub in its place records how it was called."""
+"""Test the export of reports with a stub of nsys that records its arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def report(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with what a shell script needs, and no nsys."""
+    """Return a PATH with the programs that a shell script needs, without nsys."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -34,7 +34,7 @@ def empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stub(folder: Path, body: str, name: str = "nsys") -> Path:
-    """An nsys that records its arguments, one a line, and runs ``body`` ($out: its target)."""
+    """Write an nsys that records its arguments, one per line, and runs ``body`` ($out: target)."""
     program = folder / name
     program.write_text(
         f'#!/bin/sh\nprintf "%s\\n" "$@" > {folder}/arguments\n'

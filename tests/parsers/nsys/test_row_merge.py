@@ -1,4 +1,4 @@
-"""Rows by time while they pass by, against a sort of all of them."""
+"""Compare the merge of streamed rows with a sort of all rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = tuple[int, int]
 
 @dataclass
 class Table:
-    """Rows in pieces of ``room`` rows; "kind" is one piece, as columns of one value are."""
+    """Rows in pieces of ``room`` rows; "kind" is one piece, like columns of one value."""
 
     rows: list[Row]
     number: int
@@ -100,4 +100,4 @@ def test_many_late_rows_are_sorted_instead(late: int, *, worth: bool, of_another
     if of_another:
         tables = [Table(first, 0, room=1 << 15), Table(second, 1)]
 
-    assert Merge(tables).is_worth_it is worth
+    assert Merge(tables).is_efficient is worth
