@@ -135,7 +135,7 @@ def test_the_corpus_is_large() -> None:
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_hostile_texts_are_read_alike(tmp_path: Path, name: str) -> None:
+def test_hostile_texts_are_read_equally(tmp_path: Path, name: str) -> None:
     odd = CORPUS[name]
     path = tmp_path / "trace.json"
     for text in (
@@ -153,7 +153,7 @@ def test_hostile_texts_are_read_alike(tmp_path: Path, name: str) -> None:
     "bad", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\x80"]
 )
 @pytest.mark.parametrize("place", ["name", "cat", "tid", "pid", "dtype", "other"])
-def test_broken_utf8_is_read_alike(tmp_path: Path, bad: bytes, place: str) -> None:
+def test_broken_utf8_is_read_equally(tmp_path: Path, bad: bytes, place: str) -> None:
     if place in ("dtype", "other"):
         text = event(args=f'{{"{place}":"a@"}}')
     else:
@@ -166,5 +166,5 @@ def test_broken_utf8_is_read_alike(tmp_path: Path, bad: bytes, place: str) -> No
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_mutants_are_read_alike(tmp_path: Path, seed: int) -> None:
+def test_mutants_are_read_equally(tmp_path: Path, seed: int) -> None:
     assert run(1300, seed, tmp_path) == []

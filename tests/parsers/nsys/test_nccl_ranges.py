@@ -75,7 +75,7 @@ def test_grouped_calls_launch_at_the_end_of_the_outermost_group(tmp_path: Path) 
     assert args_of(first) == [("", 100, 300, -1)]
 
 
-def test_a_lone_transfer_in_a_group_keeps_its_name_and_its_peer(tmp_path: Path) -> None:
+def test_single_transfer_in_a_group_has_its_name_and_peer(tmp_path: Path) -> None:
     def write(process: Process) -> None:
         process.collective("ncclGroupStart", 10, 11)
         process.collective("ncclSend", 14, 15, size=100, **{"Peer rank": 1})
@@ -100,7 +100,7 @@ def test_coalesced_calls_move_the_sum_of_their_bytes(tmp_path: Path) -> None:
     assert args_of(first) == [("ncclAllGather", 32, 64, -1)]
 
 
-def test_calls_without_payload_still_name_the_operation(tmp_path: Path) -> None:
+def test_calls_without_payload_have_their_operation(tmp_path: Path) -> None:
     export = Export()
     process = export.process(100)
     process.domain(1, "NCCL")
@@ -159,7 +159,7 @@ def test_sizes_need_the_number_of_ranks_only_where_it_enters() -> None:
         "[" * 5000,
     ],
 )
-def test_strange_payloads_say_nothing(tmp_path: Path, payload: str) -> None:
+def test_unexpected_payloads_are_ignored(tmp_path: Path, payload: str) -> None:
     export = Export()
     process = export.process(100)
     process.domain(1, "NCCL")

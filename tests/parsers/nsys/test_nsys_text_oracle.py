@@ -96,7 +96,7 @@ def test_literals_of_the_reference(nsys: Path) -> None:
     assert (sizes.number("Total").unit, sizes.number("Total").cell(0)) == ("MB", "8046.134")
 
 
-def test_what_a_decimal_comma_loses_is_flagged(nsys: Path) -> None:
+def test_precision_lost_under_a_decimal_comma_is_flagged(nsys: Path) -> None:
     stats = read_stats_text(nsys / "oracle" / "2023.4_de_DE_column_nsec.txt")
 
     kernels = stats.tables[0]
@@ -124,7 +124,7 @@ def test_a_trace_without_its_ruler_sums_up_to_the_summary(nsys: Path) -> None:
     assert set(trace.text("Name").values) == {name}
 
 
-def test_cut_numbers_are_flagged_and_not_invented(nsys: Path) -> None:
+def test_cut_numbers_are_flagged(nsys: Path) -> None:
     trace = read_stats_text(nsys / "aristos" / "multi_8x4_1.3B_trace.txt").tables[0]
 
     start, correlation = trace.number("Start"), trace.number("CorrId")
@@ -250,7 +250,7 @@ def test_a_console_log_of_profile_with_stats(nsys: Path) -> None:
         "oracle/ddp53_grep_trace.txt",
     ],
 )
-def test_a_file_cut_anywhere_is_read_or_refused_with_its_line(nsys: Path, name: str) -> None:
+def test_truncated_file_is_read_or_rejected_with_its_line(nsys: Path, name: str) -> None:
     text = (nsys / name).read_text(encoding="utf-8")
 
     for end in range(0, len(text), max(len(text) // 60, 1)):

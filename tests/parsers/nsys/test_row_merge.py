@@ -65,7 +65,7 @@ TABLES = st.lists(
 
 
 @given(TABLES)
-def test_rows_come_as_a_stable_sort_has_them(tables: list[Table]) -> None:
+def test_merged_rows_equal_a_stable_sort(tables: list[Table]) -> None:
     assume(any(table.rows for table in tables))
     for number, table in enumerate(tables):
         table.number = number

@@ -57,7 +57,7 @@ def filled(scratch: Scratch, blocks: Sequence[Sequence[Row]]) -> Spill:
     return spill
 
 
-def test_what_fits_into_memory_is_not_written(tmp_path: Path) -> None:
+def test_columns_that_fit_into_memory_are_not_written(tmp_path: Path) -> None:
     """Test also without a directory to write to."""
     spill = filled(Scratch(tmp_path / "absent"), [[(0, 1, 2), (1, 3, 4)]])
     assert spill.column("time", [1]).tolist() == [3]
