@@ -116,7 +116,7 @@ def bytes_of(events: list[dict[str, Any]]) -> bytes:
     """Return JSON that no encoder writes: invalid UTF-8, long numbers, deep lists."""
     text = json.dumps(events, ensure_ascii=False)
     for sign, fraction in (("", ""), ("-", ""), ("", ".5")):
-        text = text.replace(f'"{sign}{HUGE}{end}"', f"{sign}{'9' * 5000}{end}")
+        text = text.replace(f'"{sign}{HUGE}{fraction}"', f"{sign}{'9' * 5000}{fraction}")
     text = text.replace(HUGE, "9" * 5000)
     for number in ("1e400", "-1e400", "0e999999999", "1e-400"):
         text = text.replace(f'"{number}"', number)
