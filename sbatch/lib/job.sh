@@ -92,7 +92,7 @@ write_card() {
     cp -- "$WORKLOAD_DIR/workload_card.yaml" "$card"
 }
 
-# describe_job ARGUMENT...: write the card and metadata of the job beside its traces.
+# describe_job ARGUMENT...: write launcher_metadata.json beside the traces.
 describe_job() {
     log "workload $WORKLOAD_DIR, site $SITE_NAME, profile mode $PROFILE_MODE"
     log "writing to $TRACE_DIR"
