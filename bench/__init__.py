@@ -1,1 +1,1 @@
-"""Measurements, as ratios within one run; nothing here is a test."""
+"""Benchmarks: ratios measured within one run, and figures of the source tree. No tests."""

@@ -1,4 +1,4 @@
-"""Prepare large traces, measure ccltui against its peers in one run, print the ratios.
+"""Write large traces, measure ccltui and other programs on them in one run, print the ratios.
 
 python -m bench [--small] [--peers | --peer-python PATH] [--only PART …]
 """
@@ -22,7 +22,7 @@ from bench.measure import Command, RunError, Spread, compile_modules, run
 from bench.metrics import FromStore, from_store
 from bench.nsys import first_metric
 from bench.plot import svg
-from bench.results import FirstSight, Results
+from bench.results import OpeningTimes, Results
 from bench.tables import text_of
 from ccltui.parsers.system.machine_limits import allowed_cpus
 
@@ -33,7 +33,7 @@ _SCREENS = ((120, 40), (200, 50))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Sizes:
-    """How large the inputs are, and how often each method runs."""
+    """Sizes of the inputs, and the number of rounds."""
 
     megabytes: int
     older_megabytes: int
@@ -51,7 +51,7 @@ _SMALL = _Sizes(20, 10, 10, 40_000, 2_000, 2, 20, 40_000, 2_000)
 
 
 def main() -> int:
-    """Run the parts asked for; 1 where a method fails that must not."""
+    """Run the parts asked for; return 1 if a required method fails."""
     options = _parser().parse_args()
     small = _SMALL if options.small else _FULL
     sizes = dataclasses.replace(
@@ -74,18 +74,18 @@ def main() -> int:
         orjson.dumps(results, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
     )
     (options.folder / "results.svg").write_text(svg(results), encoding="utf-8")
-    _say(f"also in {options.folder}: results.json, results.svg")
+    _log(f"also in {options.folder}: results.json, results.svg")
     return 0
 
 
 class _Bench:
-    """The parts of a run, in order."""
+    """The parts of a run."""
 
     def __init__(self, options: argparse.Namespace, sizes: _Sizes) -> None:
         self._parts = options.only or PARTS
         self._folder: Path = options.folder
         self._sizes = sizes
-        self._inputs = Inputs(options.folder, say=_say)
+        self._inputs = Inputs(options.folder, log=_log)
         self._jobs = options.jobs or allowed_cpus()
         if options.peer_python is not None:
             self._peer = peers.given(options.peer_python)
@@ -93,34 +93,34 @@ class _Bench:
             self._peer = peers.installed(options.folder / "peers", install=options.peers)
 
     def results(self) -> Results:
-        """Measure everything asked for."""
+        """Measure all parts that were asked for."""
         sizes, rounds = self._sizes, self._sizes.rounds
-        results = Results(machine={**run(Command.child("machine")).said, "workers": self._jobs})
+        results = Results(machine={**run(Command.child("machine")).output, "workers": self._jobs})
         if "compare" in self._parts:
             results = dataclasses.replace(results, comparisons=self._comparisons())
         if "events" in self._parts:
-            points = growth.over_events(self._inputs, sizes.growth_megabytes, rounds, say=_say)
+            points = growth.over_events(self._inputs, sizes.growth_megabytes, rounds, log=_log)
             results = dataclasses.replace(results, events=points)
         if "ranks" in self._parts:
             found = self._inputs.ranks(64, sizes.events_a_small_rank)
-            points = growth.over_ranks(found, self._jobs, rounds, say=_say)
+            points = growth.over_ranks(found, self._jobs, rounds, log=_log)
             results = dataclasses.replace(results, ranks=points)
         if "metrics" in self._parts:
             results = dataclasses.replace(results, metrics=self._from_store())
         if "kernels" in self._parts:
-            said = run(Command.child("kernels", _INTERVALS, rounds)).said
-            spreads = {name: Spread(**spread) for name, spread in said.items()}
+            output = run(Command.child("kernels", _INTERVALS, rounds)).output
+            spreads = {name: Spread(**spread) for name, spread in output.items()}
             results = dataclasses.replace(results, kernels=spreads)
         if "screen" in self._parts:
-            small = self._screens(self._inputs.ranks(8, sizes.events_a_small_rank))
-            large = self._screens(self._inputs.ranks(8, sizes.events_a_rank))
+            small = self._explorer_openings(self._inputs.ranks(8, sizes.events_a_small_rank))
+            large = self._explorer_openings(self._inputs.ranks(8, sizes.events_a_rank))
             results = dataclasses.replace(results, screens={**small, **large})
         if "nsys" in self._parts:
-            found_nsys = first_metric(self._folder, sizes.nsys_megabytes, rounds, say=_say)
+            found_nsys = first_metric(self._folder, sizes.nsys_megabytes, rounds, log=_log)
             results = dataclasses.replace(results, nsys=found_nsys)
         if "keys" in self._parts:
-            said = run(Command.child("heat", 1024, 5000, *_SCREENS[0])).said
-            heat = Spread.of(said["frames_ms"])
+            output = run(Command.child("heat", 1024, 5000, *_SCREENS[0])).output
+            heat = Spread.of(output["frames_ms"])
             results = dataclasses.replace(results, sessions=self._sessions(), heat=heat)
         if "reopen" in self._parts:
             found = self._inputs.ranks(8, sizes.events_a_rank)
@@ -131,17 +131,17 @@ class _Bench:
         return results
 
     def _from_store(self) -> tuple[FromStore, ...]:
-        """All metrics, and some alone, of eight ranks of two sizes."""
-        asked = []
+        """Measure all metrics, and some alone, on eight ranks of two sizes."""
+        stored = []
         for events in (self._sizes.events_a_small_rank, self._sizes.events_a_rank):
             found = self._inputs.ranks(8, events)
             with self._store() as store:
                 growth.fill(found, Path(store), self._jobs)
-                asked.append(from_store(found, Path(store), self._sizes.rounds, say=_say))
-        return tuple(asked)
+                stored.append(from_store(found, Path(store), self._sizes.rounds, log=_log))
+        return tuple(stored)
 
     def _store(self) -> tempfile.TemporaryDirectory[str]:
-        """A cache of its own; workers of an explorer that was ended may still write to it."""
+        """Create a cache; errors on removal are ignored, since workers may still write to it."""
         return tempfile.TemporaryDirectory(
             prefix="store-", dir=self._folder, ignore_cleanup_errors=True
         )
@@ -159,14 +159,14 @@ class _Bench:
                     self._peer,
                     sizes.rounds,
                     Path(store),
-                    say=_say,
+                    log=_log,
                 )
                 for family in self._inputs.families()
                 for layout in LAYOUTS
             )
 
     def _sessions(self) -> dict[str, KeyRun]:
-        """Keys in an explorer of 8 large ranks and of 64, in two sizes of terminal."""
+        """Measure keys in the explorer with 8 large ranks and with 64, in two terminal sizes."""
         sizes, runs = self._sizes, {}
         large = self._inputs.ranks(8, sizes.events_a_key_rank)
         many = self._inputs.ranks(64, sizes.events_a_key_many)
@@ -174,31 +174,31 @@ class _Bench:
             with self._store() as store:
                 for width, height in _SCREENS:
                     name = f"{found.directory.name}, {width}×{height}"
-                    _say(f"  keys: {name}")
-                    words = (found.directory, store, found.ranks, found.counts.events)
+                    _log(f"  keys: {name}")
+                    arguments = (found.directory, store, found.ranks, found.counts.events)
                     runs[name] = key_run(
-                        run(Command.child("keys", *words, f"{width}x{height}")).said
+                        run(Command.child("keys", *arguments, f"{width}x{height}")).output
                     )
         return runs
 
-    def _screens(self, found: RankSet) -> dict[str, FirstSight]:
-        """First and second opening of ranks in the explorer; the median run of each."""
+    def _explorer_openings(self, found: RankSet) -> dict[str, OpeningTimes]:
+        """Measure first and second openings of the explorer; return the median run of each."""
         first, second = [], []
         for _ in range(self._sizes.rounds):
             with self._store() as store:
                 command = Command.child("screen", found.directory, store, found.ranks)
-                first.append(FirstSight(**run(command).said))
-                second.append(FirstSight(**run(command).said))
-            _say(f"  explorer: {first[-1].metric_s:.2f} s, {second[-1].metric_s:.2f} s")
+                first.append(OpeningTimes(**run(command).output))
+                second.append(OpeningTimes(**run(command).output))
+            _log(f"  explorer: {first[-1].metric_s:.2f} s, {second[-1].metric_s:.2f} s")
         size = f"{found.size_bytes / 1e6:.0f} MB"
         return {
-            f"first opening, {size}": _middle(first),
-            f"second opening, {size}": _middle(second),
+            f"first opening, {size}": _median_run(first),
+            f"second opening, {size}": _median_run(second),
         }
 
 
-def _middle(sights: list[FirstSight]) -> FirstSight:
-    """The run that was neither fast nor slow."""
+def _median_run(sights: list[OpeningTimes]) -> OpeningTimes:
+    """Return the run with the median time to the first metric."""
     wanted = statistics.median_low(sight.metric_s for sight in sights)
     return next(sight for sight in sights if sight.metric_s == wanted)
 
@@ -225,7 +225,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
 

@@ -1,9 +1,9 @@
-"""The same columns from a document that a JSON library decoded whole: plain Python and numpy.
+"""Build the same columns in plain Python and numpy from a document decoded by a JSON library.
 
-What a reader without a scanner of its own would do, done with care: one pass over the events,
-bound methods, interned texts, one conversion to arrays, one sort. It does less than ccltui:
-no begin and end pairs, no notes on what was dropped, no sizes from operator inputs, no join
-of kernels to the calls that launched them, and times through doubles, as ``json`` gives them.
+The baseline for a reader without a scanner of its own, optimised: one pass over the events, bound
+methods, interned texts, one conversion to arrays, one sort. It does less than ccltui: no begin and
+end pairs, no notes on dropped events, no sizes from operator inputs, no join of kernels to the
+calls that launched them, and times are doubles, as ``json`` returns them.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ COLLECTIVE_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class BaselineColumns:
-    """Columns of a rank: by group, each of a dictionary from column name to array.
+    """Columns of a rank: arrays by group and column name.
 
     Ids index ``strings`` and ``tracks`` in order of appearance; ``args`` is a row of
-    ``collectives``, which holds the values of ``COLLECTIVE_KEYS``, texts as ids.
+    ``collectives``, which holds the values of ``COLLECTIVE_KEYS``, with texts as ids.
     """
 
     events: dict[str, dict[str, npt.NDArray[Any]]]
@@ -64,14 +64,14 @@ class BaselineColumns:
 
 
 def columns(document: dict[str, Any]) -> BaselineColumns:
-    """Columns of one decoded trace, sorted by (start, longer first) within each group."""
+    """Return the columns of a decoded trace, sorted by (start, longer first) in each group."""
     strings: dict[Any, int] = {}
     tracks: dict[tuple[Any, Any], int] = {}
     groups: dict[Any, str] = {}
     collectives: list[list[int]] = []
     start: list[float] = []
     duration: list[float] = []
-    numbers: list[int] = []  # seven a row: flat is cheaper than seven lists
+    numbers: list[int] = []  # seven per row: one flat list is faster than seven lists
     group_codes: list[int] = []
     codes: dict[str, int] = {}
     text_id, track_id, add = strings.setdefault, tracks.setdefault, numbers.extend
@@ -132,7 +132,7 @@ def _collective(args: dict[str, Any], strings: dict[Any, int]) -> list[int]:
 
 
 def _nanoseconds(microseconds: list[float]) -> npt.NDArray[np.int64]:
-    """Exact for whole microseconds, and else as near as the double in the list is."""
+    """Convert to ns: whole microseconds exactly, others with the precision of their double."""
     times: npt.NDArray[Any] = np.array(microseconds)
     whole = times.astype(np.int64)
     exact: npt.NDArray[np.int64] = whole * 1000
@@ -148,7 +148,7 @@ def _by_group(
     duration: list[float],
     numbers: list[int],
 ) -> dict[str, dict[str, npt.NDArray[Any]]]:
-    """Split, sort and narrow."""
+    """Split rows into groups, sort them, and convert columns to their dtypes."""
     dur_ns = _nanoseconds(duration)
     table = np.array(numbers, np.int64).reshape(-1, 7)
     code_of = np.array(group_codes, np.int8)

@@ -1,7 +1,7 @@
-"""One task in a process of its own: ``python -m bench.child TASK ARGUMENT…``.
+"""Run one task in a process of its own: ``python -m bench.child TASK ARGUMENT…``.
 
-Imports stand inside the tasks, so that each pays for its own and for no other's. The last line
-on stdout is a JSON object: what was seen, as proof, or what was measured inside.
+Imports are inside the tasks, so that each process imports only what its task needs. The last line
+on stdout is a JSON object: counts that prove what was read, or measurements of the task.
 """
 
 # ruff: noqa: PLC0415
@@ -18,23 +18,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bench.inputs import Family, Layout
 
-Said = dict[str, Any]
+Output = dict[str, Any]
 
 
-def _columns(path: str) -> Said:
-    """Columns of one file by ccltui; CCLTUI_ACCEL in the environment chooses the decoder."""
+def _columns(path: str) -> Output:
+    """Read one file with ccltui; CCLTUI_ACCEL in the environment selects the decoder."""
     from ccltui.parsers.kineto.kineto_reader import read_kineto
 
     return _counted(read_kineto(Path(path)).counts)
 
 
-def _json(path: str, collector: str) -> Said:
+def _json(path: str, collector: str) -> Output:
     _set_collector(collector)
     with Path(path).open(encoding="utf-8") as file:
         return _baseline(json.load(file))
 
 
-def _orjson(path: str, collector: str) -> Said:
+def _orjson(path: str, collector: str) -> Output:
     import orjson
 
     _set_collector(collector)
@@ -42,20 +42,20 @@ def _orjson(path: str, collector: str) -> Said:
 
 
 def _set_collector(collector: str) -> None:
-    """Without it nobody walks millions of live objects again and again."""
+    """Turn the garbage collector off, which traverses millions of live objects repeatedly."""
     if collector == "off":
         gc.disable()
 
 
-def _baseline(document: Any) -> Said:
+def _baseline(document: Any) -> Output:
     from bench.baseline import columns
 
     counts = columns(document).counts
     return {"events": counts.events, "timed": counts.timed}
 
 
-def _store(path: str, cache: str) -> Said:
-    """A second opening of one file."""
+def _store(path: str, cache: str) -> Output:
+    """Open one file from the store."""
     from ccltui.parsers.kineto import PARSER_VERSION
     from ccltui.parsers.store.column_store import Store
 
@@ -66,8 +66,8 @@ def _store(path: str, cache: str) -> Said:
     return _counted(trace.counts)
 
 
-def _fill(path: str, cache: str) -> Said:
-    """Leave the columns of one file where a second opening finds them."""
+def _fill(path: str, cache: str) -> Output:
+    """Write the columns of one file to the store."""
     from ccltui.parsers.kineto import PARSER_VERSION
     from ccltui.parsers.kineto.kineto_reader import read_kineto
     from ccltui.parsers.store.column_store import Store
@@ -77,8 +77,8 @@ def _fill(path: str, cache: str) -> Said:
     return {"saved": store.load(key) is not None or store.save(key, read_kineto(Path(path)))}
 
 
-def _ranks(directory: str, cache: str, ranks: str, jobs: str) -> Said:
-    """The first ``ranks`` ranks of a directory through the store, in ``jobs`` processes."""
+def _ranks(directory: str, cache: str, ranks: str, jobs: str) -> Output:
+    """Load the first ``ranks`` ranks of a directory into the store, in ``jobs`` processes."""
     import msgspec
 
     from ccltui.parsers.discovery.discover import discover
@@ -98,8 +98,8 @@ def _ranks(directory: str, cache: str, ranks: str, jobs: str) -> Said:
     }
 
 
-def _job(directory: str, cache: str, how: str) -> Said:
-    """Open a directory as a job; ``columns`` as ``how`` reads every column once."""
+def _job(directory: str, cache: str, how: str) -> Output:
+    """Open a directory as a job; if ``how`` is ``columns``, read every column once."""
     from ccltui.parsers.columns import Events
     from ccltui.parsers.job import open_job
 
@@ -117,32 +117,32 @@ def _job(directory: str, cache: str, how: str) -> Said:
     }
 
 
-def _make_trace(directory: str, family: Family, layout: Layout, megabytes: str) -> Said:
+def _make_trace(directory: str, family: Family, layout: Layout, megabytes: str) -> Output:
     from bench.make import trace
 
     return dataclasses.asdict(trace(Path(directory), family, layout, int(megabytes)))
 
 
-def _make_ranks(directory: str, number: str, events_a_rank: str) -> Said:
+def _make_ranks(directory: str, number: str, events_a_rank: str) -> Output:
     from bench.make import ranks
 
     return dataclasses.asdict(ranks(Path(directory), int(number), int(events_a_rank)))
 
 
-def _screen(directory: str, cache: str, ranks: str) -> Said:
-    from bench.screen import first_sight
+def _screen(directory: str, cache: str, ranks: str) -> Output:
+    from bench.screen import time_first_opening
 
-    return dataclasses.asdict(first_sight(Path(directory), Path(cache), int(ranks)))
+    return dataclasses.asdict(time_first_opening(Path(directory), Path(cache), int(ranks)))
 
 
-def _make_nsys(path: str, megabytes: str) -> Said:
+def _make_nsys(path: str, megabytes: str) -> Output:
     from bench.nsys_make import export
 
     return {"events": export(Path(path), int(megabytes))}
 
 
-def _metric(path: str, metric: str, cache: str) -> Said:
-    """The command as a user gives it; the value of the first metric."""
+def _metric(path: str, metric: str, cache: str) -> Output:
+    """Run the command line for one metric; return the value of the first result."""
     from ccltui.__main__ import main
 
     answer = Path(cache) / "answer.json"
@@ -153,7 +153,7 @@ def _metric(path: str, metric: str, cache: str) -> Said:
     return {"value": results[0]["value"]}
 
 
-def _keys(directory: str, cache: str, ranks: str, events: str, size: str) -> Said:
+def _keys(directory: str, cache: str, ranks: str, events: str, size: str) -> Output:
     from bench.keys import drive
 
     width, height = map(int, size.split("x"))
@@ -162,32 +162,32 @@ def _keys(directory: str, cache: str, ranks: str, events: str, size: str) -> Sai
     )
 
 
-def _heat(ranks: str, collectives: str, width: str, height: str) -> Said:
+def _heat(ranks: str, collectives: str, width: str, height: str) -> Output:
     from bench.keys import heat_frame_ms
 
     size = int(width), int(height)
     return {"frames_ms": heat_frame_ms(int(ranks), int(collectives), size)}
 
 
-def _machine() -> Said:
+def _machine() -> Output:
     from bench.machine import facts
 
     return facts()
 
 
-def _kernels(count: str, repetitions: str) -> Said:
+def _kernels(count: str, repetitions: str) -> Output:
     from bench.kernels import measure
 
     return measure(int(count), int(repetitions))
 
 
-def _counted(counts: Mapping[str, int]) -> Said:
+def _counted(counts: Mapping[str, int]) -> Output:
     timed = sum(number for key, number in counts.items() if key.startswith("X:"))
     return {"events": sum(counts.values()), "timed": timed - counts.get("X:Trace", 0)}
 
 
-def _collectives(ranks: str, count: str, numbered: str) -> Said:
-    """Draw collectives of many ranks, match, align and rank them."""
+def _collectives(ranks: str, count: str, numbered: str) -> Output:
+    """Generate collectives of many ranks, match and align them, and rank stragglers."""
     from bench.collectives import draw, ranked
 
     is_numbered = numbered == "1"
@@ -196,7 +196,7 @@ def _collectives(ranks: str, count: str, numbered: str) -> Said:
     return dataclasses.asdict(found)
 
 
-TASKS: dict[str, Callable[..., Said]] = {
+TASKS: dict[str, Callable[..., Output]] = {
     "columns": _columns,
     "json": _json,
     "orjson": _orjson,

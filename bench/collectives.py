@@ -1,9 +1,9 @@
-"""How long many ranks take to be matched, aligned and ranked: python -m bench.collectives.
+"""Measure matching, clock alignment and straggler ranking of many ranks.
 
-Calls are drawn in memory: a group of all ranks, one of eight neighbours, and one of every eighth
-rank; windows that open late, clocks up to a second apart that drift by up to 50 ppm, one rank that
-is late. ``numbered`` calls carry sequence numbers; the others are lined up by size and time, and
-some of them are missing.
+Run it with ``python -m bench.collectives``. Calls are generated in memory: a group of all ranks,
+one of eight neighbours, and one of every eighth rank; windows that start late, clocks up to a
+second apart that drift by up to 50 ppm, and one late rank. ``numbered`` calls have sequence
+numbers; the others are matched by size and time, and some of them are missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZES = ((64, 20_000), (1024, 5_000))
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What one job cost, and whom it found: CPU and wall seconds, peak MiB of the process."""
+    """Cost and result of one job: CPU and wall seconds, peak MiB of the process, stragglers."""
 
     cpu_s: float
     wall_s: float
@@ -48,7 +48,15 @@ class Ranked:
 def draw(
     ranks: int, count: int, *, numbered: bool, dropped: float = 0.0, seed: int = 0
 ) -> tuple[list[MatchInput], list[CommGroup]]:
-    """``count`` collectives on each of ``ranks`` (a multiple of eight)."""
+    """Generate ``count`` collectives on each of ``ranks`` (a multiple of eight).
+
+    Args:
+        ranks: Number of ranks.
+        count: Calls per rank.
+        numbered: Whether calls have sequence numbers.
+        dropped: Share of calls that are missing, at random.
+        seed: Seed of the generator.
+    """
     rng = np.random.default_rng(seed)
     near = [tuple(range(i, i + NEIGHBOURS)) for i in range(0, ranks, NEIGHBOURS)]
     far = [tuple(range(i, ranks, NEIGHBOURS)) for i in range(NEIGHBOURS)]
@@ -121,7 +129,7 @@ def _calls(
 
 
 def ranked(inputs: list[MatchInput], groups: list[CommGroup]) -> Ranked:
-    """Match, align and rank."""
+    """Match calls, align clocks and rank stragglers."""
     cpu, wall = time.process_time(), time.perf_counter()
     matches, clocks = match_and_clock(inputs, groups)
     found = arrivals(matches, inputs, clocks)
@@ -142,18 +150,18 @@ def ranked(inputs: list[MatchInput], groups: list[CommGroup]) -> Ranked:
 
 
 def main() -> int:
-    """One line a job."""
+    """Print one line per job."""
     parser = argparse.ArgumentParser(prog="bench.collectives", description=__doc__)
     parser.parse_args()
     compile_modules()
     for ranks, count in SIZES:
         for numbered in (True, False):
-            said = run(Command.child("collectives", ranks, count, int(numbered))).said
+            output = run(Command.child("collectives", ranks, count, int(numbered))).output
             how = "by number" if numbered else "by size and time, 0.2 % missing"
             sys.stdout.write(
-                f"{ranks} x {count:,}, {how}: {said['cpu_s']:.2f} s of CPU, "
-                f"{said['wall_s']:.2f} s, "
-                f"{said['peak_mib']:.0f} MiB; stragglers {said['stragglers']}\n"
+                f"{ranks} x {count:,}, {how}: {output['cpu_s']:.2f} s of CPU, "
+                f"{output['wall_s']:.2f} s, "
+                f"{output['peak_mib']:.0f} MiB; stragglers {output['stragglers']}\n"
             )
     return 0
 

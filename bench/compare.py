@@ -1,4 +1,4 @@
-"""All methods on one file, in alternation: rows with medians, spread and ratios."""
+"""Compare all methods on one file, in alternation: medians, spread and ratios."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PEER = "traceinsight"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One method on one file. Ratios are taken round by round: how often ccltui fits in.
+    """One method on one file. Ratios to ccltui are computed per round.
 
-    Where ``problem`` is not empty the method gave no numbers and the rest is None.
+    If ``problem`` is not empty, the method was not measured and the other fields are None.
     """
 
     method: str
@@ -49,17 +49,17 @@ class Comparison:
     rows: tuple[Row, ...]
 
     def row(self, method: str) -> Row | None:
-        """The row of a method, None where it was not tried."""
+        """Return the row of a method, None if it was not run."""
         return next((row for row in self.rows if row.method == method), None)
 
 
 def compare(
-    trace: TraceInput, peer: Peer, rounds: int, store: Path, *, say: Callable[[str], None]
+    trace: TraceInput, peer: Peer, rounds: int, store: Path, *, log: Callable[[str], None]
 ) -> Comparison:
-    """Measure every method that is there; the others are rows with a reason."""
-    say(f"{trace.name}: {trace.size_bytes / 1e6:.0f} MB, {trace.counts.events:,} events")
+    """Measure every available method; the others are rows with a reason."""
+    log(f"{trace.name}: {trace.size_bytes / 1e6:.0f} MB, {trace.counts.events:,} events")
     run(Command.child("fill", trace.path, store))  # also brings the file into the page cache
-    runs, failures = alternate(commands(trace, peer, store), rounds, say=say)
+    runs, failures = alternate(commands(trace, peer, store), rounds, log=log)
     if OURS in failures:
         raise RunError(f"{trace.name}: {failures[OURS]}")
     problems = {**failures, **DOES_NOT_APPLY}
@@ -84,7 +84,7 @@ def compare(
 
 
 def commands(trace: TraceInput, peer: Peer, store: Path) -> Mapping[str, Command]:
-    """What to start for each method."""
+    """Return the command of each method."""
     path = trace.path
     chosen = {
         OURS: Command.child("columns", path),
@@ -97,13 +97,13 @@ def commands(trace: TraceInput, peer: Peer, store: Path) -> Mapping[str, Command
     }
     if peer.python is not None:
         script = ROOT / "bench" / "peer_traceinsight.py"
-        words = (str(peer.python), str(script), str(path.parent))
-        chosen[PEER] = Command(words, {})
+        arguments = (str(peer.python), str(script), str(path.parent))
+        chosen[PEER] = Command(arguments, {})
     return chosen
 
 
 def row_of(method: str, runs: Sequence[Run], ours: Sequence[Run]) -> Row:
-    """Medians and spread of one method, and its ratios to ours of the same rounds."""
+    """Return medians and spread of one method, and its ratios to ccltui in the same rounds."""
     pairs = list(zip(runs, ours, strict=True))
     return Row(
         method=method,
@@ -117,9 +117,9 @@ def row_of(method: str, runs: Sequence[Run], ours: Sequence[Run]) -> Row:
 
 
 def _wrong_count(done: Run, trace: TraceInput) -> str:
-    """Every method must have seen every event; traceinsight keeps complete ones only."""
+    """Return a problem if the method missed events; traceinsight counts complete ones only."""
     wanted = {"events": trace.counts.events, "timed": trace.counts.timed}
     for key, number in wanted.items():
-        if done.said.get(key, number) != number:
-            return f"saw {done.said[key]:,} of {number:,} {key} events"
+        if done.output.get(key, number) != number:
+            return f"saw {done.output[key]:,} of {number:,} {key} events"
     return ""

@@ -1,11 +1,11 @@
-"""How often planted culprits and causes are named: jobs drawn at random, written and read back.
+"""Measure how often planted stragglers and causes are found in random synthetic jobs.
 
 python -m bench.culprits [--jobs N] [--first SEED] [--metadata full | names_only] [--large]
 
-A job is drawn from its seed: 2 to 16 ranks (32 or 64 with --large) in several groups, pipelines,
-hosts whose clocks are up to a second apart and drift by up to 50 ppm, kernels that vary,
-collectives that end unevenly, windows that open late, files that are cut off, and one rank that
-is late for one reason.
+A job is generated from its seed, written and read back: 2 to 16 ranks (32 or 64 with --large) in
+several groups, pipelines, hosts whose clocks are up to a second apart and drift by up to 50 ppm,
+kernels of varying length, collectives that end unevenly, windows that start late, truncated files,
+and one rank that is late for one cause.
 """
 
 from __future__ import annotations
@@ -46,17 +46,20 @@ VERDICTS: Final = {
     "operator": "host_blocked",
     "host": "host_stall",
 }
-"""What each planted cause is to be called."""
+"""Expected cause in the results, by planted cause."""
 
 NOTABLE: Final = 0.25
-"""Lags below this share of the planted one are those of chance."""
+"""Lags below this share of the planted delay are attributed to chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether anybody waited for the culprit, whether it was named with its cause, and errors.
+    """Result of one job.
 
-    ``wrong`` are roots that are named with medium or high confidence, and are not the planted one.
+    Attributes:
+        seen: Whether any collective waited for the planted straggler.
+        named: Whether it was found with its cause.
+        wrong: Other roots, found with medium or high confidence.
     """
 
     seen: bool
@@ -68,57 +71,57 @@ SMALL: Final = (1, 2, 2, 3, 3, 4)
 LARGE: Final = (5, 6)
 
 
-def drawn(
+def random_job(
     seed: int, metadata: str = "full", doublings: Sequence[int] = SMALL
 ) -> tuple[Straggler, Spec]:
-    """A job and whom it lets be late; the same ones for the same seed.
+    """Return the straggler and the job of a seed.
 
-    ``doublings`` are the powers of two that its number of ranks may have.
+    ``doublings`` are the possible base-2 logarithms of the number of ranks.
     """
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     shape = {"tp": 1, "pp": 1, "dp_replicate": 1, "dp_shard": 1}
-    for _ in range(chance.choice(doublings)):
-        shape[chance.choice(list(shape))] *= 2
+    for _ in range(rng.choice(doublings)):
+        shape[rng.choice(list(shape))] *= 2
     ranks = shape["tp"] * shape["pp"] * shape["dp_replicate"] * shape["dp_shard"]
-    per_node = chance.choice((4, 8))
+    per_node = rng.choice((4, 8))
     hosts = -(-ranks // per_node)
-    cause: Any = chance.choice(list(VERDICTS))
+    cause: Any = rng.choice(list(VERDICTS))
     late = Straggler(
-        chance.randrange(ranks),
+        rng.randrange(ranks),
         cause,
-        chance.randint(1_000_000, 5_000_000),
-        chance.choice((None, (2,))),
+        rng.randint(1_000_000, 5_000_000),
+        rng.choice((None, (2,))),
     )
     more: dict[str, Any] = {}
-    if chance.random() < 0.3:
-        more["late_starts"] = (LateStart(chance.randrange(ranks), chance.randint(1, 4)),)
-    if chance.random() < 0.2:
-        more["cuts"] = (Cut(chance.randrange(ranks), chance.uniform(0.8, 0.98)),)
+    if rng.random() < 0.3:
+        more["late_starts"] = (LateStart(rng.randrange(ranks), rng.randint(1, 4)),)
+    if rng.random() < 0.2:
+        more["cuts"] = (Cut(rng.randrange(ranks), rng.uniform(0.8, 0.98)),)
     spec = Spec.quiet(
         **shape,
-        experts=shape["dp_shard"] > 1 and chance.random() < 0.3,
+        experts=shape["dp_shard"] > 1 and rng.random() < 0.3,
         gpus_per_node=per_node,
         steps=5,
-        layers=shape["pp"] * chance.randint(1, 2),
-        micro_batches=chance.randint(2, 4),
-        pipeline=chance.choice(("1f1b", "gpipe")),
-        sequence_parallel=chance.random() < 0.3,
-        overlap_dp=chance.random() < 0.7,
-        sync_each_step=chance.random() < 0.8,
-        world_allreduce=chance.random() < 0.8,
+        layers=shape["pp"] * rng.randint(1, 2),
+        micro_batches=rng.randint(2, 4),
+        pipeline=rng.choice(("1f1b", "gpipe")),
+        sequence_parallel=rng.random() < 0.3,
+        overlap_dp=rng.random() < 0.7,
+        sync_each_step=rng.random() < 0.8,
+        world_allreduce=rng.random() < 0.8,
         gemm_ns=71_017,
         attention_ns=57_011,
         grad_norm_ns=30_011,
         optimizer_ns=140_009,
         hidden=1024,
         seq_len=512,
-        jitter_ns=chance.choice((1_000, 3_000, 10_000)),
-        end_skew_ns=chance.choice((0, 3_000, 8_000)),
+        jitter_ns=rng.choice((1_000, 3_000, 10_000)),
+        end_skew_ns=rng.choice((0, 3_000, 8_000)),
         stragglers=(late,),
-        clock_offsets_ns=tuple(chance.randint(-(10**9), 10**9) for _ in range(hosts)),
-        clock_drifts_ppb=tuple(chance.randint(-50_000, 50_000) for _ in range(hosts)),
+        clock_offsets_ns=tuple(rng.randint(-(10**9), 10**9) for _ in range(hosts)),
+        clock_drifts_ppb=tuple(rng.randint(-50_000, 50_000) for _ in range(hosts)),
         metadata=metadata,
-        with_python=chance.random() < 0.3,
+        with_python=rng.random() < 0.3,
         seed=seed,
         **more,
     )
@@ -126,7 +129,7 @@ def drawn(
 
 
 def outcome(directory: Path, late: Straggler, spec: Spec) -> Outcome:
-    """Write the job, read it back, and set what is named against what was planted."""
+    """Write the job, read it back, and compare the causes found with the planted one."""
     truth = write_job(directory, spec)
     view = View(open_job(directory, cache_dir=directory.with_name("cache")))
     wanted = str(late.rank), VERDICTS[late.cause]
@@ -145,7 +148,7 @@ def outcome(directory: Path, late: Straggler, spec: Spec) -> Outcome:
 
 
 def _roots(view: View, least_ns: float) -> list[tuple[int, Link]]:
-    """Lag and root of every collective whose lag is notable."""
+    """Return lag and root of every collective whose lag is at least ``least_ns``."""
     notable = [
         (number, int(row))
         for number, group in enumerate(view.arrivals.groups)
@@ -157,20 +160,20 @@ def _roots(view: View, least_ns: float) -> list[tuple[int, Link]]:
 
 
 def _waited_for(truth: Truth, late: Straggler) -> bool:
-    """Whether the files can show that any collective waited for the culprit alone.
+    """Return whether the files can show that a collective waited for the straggler alone.
 
-    It waited notably longer than in the same job without it, and its ranks are seen to have met
-    before: what they did since is in the files.
+    It must wait notably longer than in the same job without a straggler, and the files must have
+    an earlier collective of its group, so that the work between the two is recorded.
     """
     usual = {key: call.lag_ns for key, call in _keyed(build(_without(truth.spec)).truth)}
-    met: set[tuple[int, ...]] = set()
+    seen_groups: set[tuple[int, ...]] = set()
     for key, call in _keyed(truth):
         longer = call.lag_ns - usual.get(key, 0) if call.complete else 0
-        alone = call.complete and call.last == (late.rank,) and call.group_ranks in met
+        alone = call.complete and call.last == (late.rank,) and call.group_ranks in seen_groups
         if alone and longer >= NOTABLE * late.extra_ns:
             return True
         if call.complete:
-            met.add(call.group_ranks)
+            seen_groups.add(call.group_ranks)
     return False
 
 
@@ -179,7 +182,7 @@ def _without(spec: Spec) -> Spec:
 
 
 def _keyed(truth: Truth) -> list[tuple[tuple[tuple[int, ...], int], CallTruth]]:
-    """Collectives in order, each by its group and its place among those of the group."""
+    """Return collectives in order, keyed by group and index within the group."""
     counts: Counter[tuple[int, ...]] = Counter()
     found = []
     for call in truth.collectives:
@@ -191,7 +194,7 @@ def _keyed(truth: Truth) -> list[tuple[tuple[tuple[int, ...], int], CallTruth]]:
 
 
 def main() -> int:
-    """Print one line a job that went wrong, and the rates."""
+    """Print one line per job with an error, and the rates."""
     parser = argparse.ArgumentParser(
         prog="bench.culprits", description=(__doc__ or "").split("\n")[0]
     )
@@ -202,7 +205,7 @@ def main() -> int:
     options = parser.parse_args()
     seen = named = wrong = 0
     for seed in range(options.first, options.first + options.jobs):
-        late, spec = drawn(seed, options.metadata, LARGE if options.large else SMALL)
+        late, spec = random_job(seed, options.metadata, LARGE if options.large else SMALL)
         with tempfile.TemporaryDirectory() as folder:
             found = outcome(Path(folder) / "job", late, spec)
         seen += found.seen

@@ -1,6 +1,6 @@
-"""CPU time to the first whole frame: of the explorer, and of a bare Textual application.
+"""Measure CPU time to the first complete frame of the explorer and of a minimal Textual app.
 
-``python -m bench.first_frame DIR`` runs both in turn, each in a terminal of 120×40.
+``python -m bench.first_frame DIR`` runs both alternately, each in a terminal of 120×40.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SIZE = (120, 40)
 
 
 def splash_and_paint_ms(directory: Path) -> tuple[float, float]:
-    """CPU milliseconds of the explorer until its first line, and until its first frame."""
+    """Return the explorer's CPU milliseconds until its first line and until its first frame."""
     screen = Screen([sys.executable, "-P", "-m", "ccltui", str(directory)], *_SIZE)
     try:
         return screen.cpu_until(SPLASH), screen.cpu_until(PAINTED)
@@ -39,7 +39,7 @@ def splash_and_paint_ms(directory: Path) -> tuple[float, float]:
 
 
 def bare_ms() -> float:
-    """CPU milliseconds of an application of one line of text until its first frame."""
+    """Return the CPU milliseconds of an app with one line of text until its first frame."""
     screen = Screen([sys.executable, "-P", "-c", _BARE], *_SIZE)
     try:
         return screen.cpu_until(PAINTED)
@@ -48,7 +48,7 @@ def bare_ms() -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print least and median of several rounds."""
+    """Print minimum and median of several rounds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("--rounds", type=int, default=7)

@@ -1,4 +1,4 @@
-"""How ccltui alone grows: with events, with ranks, and what a second opening costs."""
+"""Measure how the cost of ccltui grows with events and ranks, and second openings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOUND_BYTES_AN_EVENT = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One size: ``size`` is events or ranks. ``bound_mib`` is what memory may be, 0 if any."""
+    """One size (``size`` events or ranks). ``bound_mib`` limits the peak memory; 0: no limit."""
 
     size: int
     events: int
@@ -31,7 +31,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Opening all ranks of a directory from the store, in a process of its own."""
+    """Cost of opening all ranks of a directory from the store, in a process of its own."""
 
     how: str
     cpu_s: Spread
@@ -40,20 +40,20 @@ class Opening:
 
 
 def bound_mib(events: int) -> float:
-    """Peak memory that reading a file of that many events may take."""
+    """Return the limit of peak memory for reading a file of that many events."""
     return BOUND_MIB + BOUND_BYTES_AN_EVENT * events / (1 << 20)
 
 
 def over_events(
-    inputs: Inputs, megabytes: int, rounds: int, *, say: Callable[[str], None]
+    inputs: Inputs, megabytes: int, rounds: int, *, log: Callable[[str], None]
 ) -> tuple[Point, ...]:
-    """One rank of ``megabytes`` and of its multiples, the multiples in alternation."""
+    """Measure one rank of ``megabytes`` and its multiples, in alternation."""
     traces = [inputs.trace("generated", "native", megabytes * times) for times in TIMES]
     runs: list[list[Run]] = [[] for _ in traces]
     for _ in range(rounds):
         for trace, done in zip(traces, runs, strict=True):
             done.append(run(Command.child("columns", trace.path)))
-            say(f"  {trace.counts.events:,} events: {done[-1].cpu_s:.2f} CPU-s")
+            log(f"  {trace.counts.events:,} events: {done[-1].cpu_s:.2f} CPU-s")
             _expect(done[-1], "events", trace.counts.events)
     return tuple(
         _point(
@@ -68,31 +68,31 @@ def over_events(
 
 
 def over_ranks(
-    found: RankSet, jobs: int, rounds: int, *, say: Callable[[str], None]
+    found: RankSet, jobs: int, rounds: int, *, log: Callable[[str], None]
 ) -> tuple[Point, ...]:
-    """The first ranks of a directory through the store, which is empty each time."""
+    """Measure loading the first ranks of a directory into an empty store."""
     counts = [count for count in RANKS if count <= found.ranks]
     runs: list[list[Run]] = [[] for _ in counts]
     for _ in range(rounds):
         for count, done in zip(counts, runs, strict=True):
             with tempfile.TemporaryDirectory(prefix="ccltui-bench-") as cache:
                 done.append(run(Command.child("ranks", found.directory, cache, count, jobs)))
-            say(f"  {count} ranks: {done[-1].cpu_s:.2f} CPU-s")
+            log(f"  {count} ranks: {done[-1].cpu_s:.2f} CPU-s")
             _expect(done[-1], "ranks", count)
     return tuple(
-        _point(count, int(done[0].said["events"]), 0, done)
+        _point(count, int(done[0].output["events"]), 0, done)
         for count, done in zip(counts, runs, strict=True)
     )
 
 
 def fill(found: RankSet, cache: Path, jobs: int) -> None:
-    """Put all ranks of a directory into the store in ``cache``."""
+    """Write all ranks of a directory to the store in ``cache``."""
     done = run(Command.child("ranks", found.directory, cache, found.ranks, jobs))
     _expect(done, "ranks", found.ranks)
 
 
 def second_openings(found: RankSet, cache: Path, rounds: int) -> tuple[Opening, ...]:
-    """Opening from a filled store: mapped only, and with every column read once."""
+    """Measure opening from a filled store: mapped only, and with every column read once."""
     openings = []
     for how in ("mapped", "columns"):
         runs = [run(Command.child("job", found.directory, cache, how)) for _ in range(rounds)]
@@ -102,8 +102,8 @@ def second_openings(found: RankSet, cache: Path, rounds: int) -> tuple[Opening, 
 
 
 def _expect(done: Run, key: str, number: int) -> None:
-    if done.said[key] != number:
-        raise RunError(f"saw {done.said[key]} {key}, not {number}")
+    if done.output[key] != number:
+        raise RunError(f"saw {done.output[key]} {key}, not {number}")
 
 
 def _point(

@@ -1,4 +1,4 @@
-"""The interval kernels on many intervals that are sorted already, as those of a stream are."""
+"""Measure the set operations on many intervals that are sorted, like those of a stream."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Times = npt.NDArray[np.int64]
 
 
 def measure(count: int, repetitions: int) -> dict[str, dict[str, float]]:
-    """CPU seconds of each kernel on ``count`` intervals: median, low and high.
+    """Return CPU seconds of each operation on ``count`` intervals: median, low and high.
 
-    Two sets that are cut, or taken from one another, share the ``count`` between them.
+    Operations on two sets use half of ``count`` for each.
     """
     random = np.random.default_rng(_SEED)
     starts, ends = _stream(count, random, overlapping=0.1)
@@ -36,7 +36,7 @@ def measure(count: int, repetitions: int) -> dict[str, dict[str, float]]:
 
 
 def _stream(count: int, random: np.random.Generator, *, overlapping: float) -> tuple[Times, Times]:
-    """Kernels of 1 to 40 us with gaps of up to 8; some begin before the one before them ends."""
+    """Generate kernels of 1 to 40 us with gaps of up to 8 us; some overlap the one before."""
     durations = random.integers(1_000, 40_000, count)
     gaps = random.integers(1, 8_000, count)
     gaps[random.random(count) < overlapping] = -500

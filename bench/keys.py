@@ -1,4 +1,4 @@
-"""The explorer under keys: bytes and milliseconds of each, memory, silence; in a real terminal."""
+"""Measure the explorer in a pseudo-terminal: bytes and time per key, memory, idle output."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _LONGEST_S = 240.0
 _QUIET_S = 0.12
 _FRAME_S = 0.033
 SPLASH, PAINTED = b"opening", b"help"
-"""The end of the splash's first line, and that of the key line, which is the last to be painted."""
+"""Last words of the splash's first line and of the key line, which is drawn last."""
 _PRIVATE = re.compile(rb"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p|\x1bP[^\x1b]*\x1b\\")
 
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
-    """What keys of one kind cost, until their last byte; CPU is that of the whole process.
+    """Cost of keys of one kind, up to the last byte of output; CPU is that of the process.
 
-    Milliseconds are on the clock, without those in which the thread that draws could have run but
-    had no CPU: others may use the machine.
+    Milliseconds are wall time minus the time in which the drawing thread was runnable but had
+    no CPU, because other processes may use the machine.
     """
 
     bytes_median: float
@@ -47,7 +47,7 @@ class Pressed:
 
 @dataclass(frozen=True, slots=True)
 class KeyRun:
-    """One session of the explorer over one job, in one size of terminal."""
+    """Figures of one session of the explorer with one job and terminal size."""
 
     columns: int
     events: int
@@ -60,35 +60,35 @@ class KeyRun:
     held_settled_ms: float
     idle_bytes: int
     resident_mib: float
-    of_files_mib: float  # of these, pages of files, which the kernel may drop
+    of_files_mib: float  # of these, pages of files, which the system may drop
     empty_mib: float  # resident without any trace
 
 
-def key_run(said: Mapping[str, Any]) -> KeyRun:
-    """A session from the JSON of a child process."""
-    keys = {name: Pressed(**cost) for name, cost in said["keys"].items()}
-    return KeyRun(**{**said, "keys": keys, "loading": Pressed(**said["loading"])})
+def key_run(output: Mapping[str, Any]) -> KeyRun:
+    """Return a session from the JSON of a child process."""
+    keys = {name: Pressed(**cost) for name, cost in output["keys"].items()}
+    return KeyRun(**{**output, "keys": keys, "loading": Pressed(**output["loading"])})
 
 
 class Screen:
-    """A child in a terminal, and what it shows."""
+    """A child process in a pseudo-terminal, and its screen."""
 
     def __init__(self, command: Sequence[str], width: int, height: int) -> None:
         self.started = time.perf_counter()
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
-            _become(command)
+            _exec_explorer(command)
         size = struct.pack("HHHH", height, width, 0, 0)
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, size)
         self._screen = pyte.Screen(width, height)
         self._stream = pyte.ByteStream(self._screen)
 
     def rows(self) -> list[str]:
-        """What is on the screen, line by line."""
+        """Return the lines of the screen."""
         return list(self._screen.display)
 
     def read(self, quiet_s: float = _QUIET_S) -> tuple[int, float]:
-        """Bytes until it has been quiet for so long, and when the last of them came."""
+        """Read until no output came for ``quiet_s``; return its bytes and the time of the last."""
         parts, last = [], time.perf_counter()
         while select.select([self.descriptor], [], [], quiet_s)[0]:
             try:
@@ -101,7 +101,7 @@ class Screen:
         return len(data), last
 
     def cpu_until(self, sign: bytes) -> float:
-        """CPU milliseconds used when a sign is written; taken before it is looked at any closer."""
+        """Return the CPU milliseconds used when ``sign`` is written, taken before it is parsed."""
         parts: list[bytes] = []
         while sign not in b"".join(parts[-2:]):
             if time.perf_counter() - self.started > _LONGEST_S:
@@ -112,14 +112,14 @@ class Screen:
         return used
 
     def wait_until(self, holds: Callable[[list[str]], bool]) -> None:
-        """Read until something holds of the rows of the screen."""
+        """Read until a condition on the rows of the screen is true."""
         while not holds(self.rows()):
             if time.perf_counter() - self.started > _LONGEST_S:
                 raise TimeoutError("\n".join(self.rows()))
             self.read(0.02)
 
     def press(self, key: str) -> tuple[int, float, float]:
-        """Bytes, milliseconds to the last of them, and milliseconds of CPU time."""
+        """Press a key; return bytes of output, ms to the last of them, and ms of CPU time."""
         cpu, before = self.cpu_ms(), time.perf_counter()
         waited = self.waited_ms()
         os.write(self.descriptor, key.encode())
@@ -128,11 +128,11 @@ class Screen:
         return size, max(took, 0.0), self.cpu_ms() - cpu
 
     def waited_ms(self) -> float:
-        """How long the thread that draws has waited for a CPU."""
+        """Return the total time that the drawing thread has waited for a CPU."""
         return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e6
 
     def cpu_ms(self) -> float:
-        """CPU time of all threads of the process that draws, but for its ended ones."""
+        """Return the CPU time of all live threads of the drawing process."""
         total = 0
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             with contextlib.suppress(OSError):
@@ -140,13 +140,13 @@ class Screen:
         return total / 1e6
 
     def resident_mib(self) -> tuple[float, float]:
-        """Resident memory, and the part of it that is pages of files."""
+        """Return resident memory, and the part of it that is pages of files."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         found = dict(re.findall(r"^(Rss\w+|VmRSS):\s+(\d+) kB", status, re.MULTILINE))
         return int(found["VmRSS"]) / 1024, int(found["RssFile"]) / 1024
 
     def close(self) -> None:
-        """End the child."""
+        """Terminate the child."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
         os.close(self.descriptor)
@@ -166,11 +166,15 @@ KINDS: tuple[tuple[str, str, str], ...] = (
     ("lanes: rank", "", "jjjkkk"),
     ("lanes: next worst", "", "]]]]"),
 )
-"""Name, keys that lead there, keys that are measured."""
+"""Name, keys pressed before, keys that are measured."""
 
 
 def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int, int]) -> KeyRun:
-    """Open a job, press keys while it loads and afterwards; raises TimeoutError with the screen."""
+    """Open a job, press keys while it loads and afterwards, and measure them.
+
+    Raises:
+        TimeoutError: The explorer did not reach a state; the message is its screen.
+    """
     width, height = size
     command = [sys.executable, "-P", "-m", "ccltui", str(directory), "--cache-dir", str(cache)]
     screen = Screen(command, width, height)
@@ -185,7 +189,7 @@ def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int
             for key in before:
                 screen.press(key)
             keys[name] = _cost([screen.press(key) for key in measured])
-        held = _held(screen)
+        held = _hold_key(screen)
         resident, of_files = screen.resident_mib()
         screen.read(0.5)
         idle, _ = screen.read(5.0)
@@ -198,7 +202,7 @@ def drive(directory: Path, cache: Path, ranks: int, events: int, size: tuple[int
 
 
 def _empty_mib(size: tuple[int, int]) -> float:
-    """Resident memory of the explorer of an empty directory."""
+    """Return the resident memory of the explorer on an empty directory."""
     with tempfile.TemporaryDirectory() as folder:
         screen = Screen([sys.executable, "-P", "-m", "ccltui", folder], *size)
         try:
@@ -210,7 +214,7 @@ def _empty_mib(size: tuple[int, int]) -> float:
 
 
 def heat_frame_ms(ranks: int, collectives: int, size: tuple[int, int]) -> list[float]:
-    """CPU milliseconds of frames of a heat map of random lags, each at another zoom or place."""
+    """Return CPU milliseconds of frames of a heat map of random lags, at zooms and positions."""
     import numpy as np  # noqa: PLC0415  (the driving process stays small)
 
     from ccltui.draw.alignment_chart import Columns, Heat, align  # noqa: PLC0415
@@ -236,7 +240,7 @@ def heat_frame_ms(ranks: int, collectives: int, size: tuple[int, int]) -> list[f
 
 
 def _while_loading(screen: Screen, loaded: str) -> Pressed:
-    """Keys that show another pane, one after another until every rank is there."""
+    """Press keys that switch panes until every rank is loaded; return their cost."""
     presses: list[tuple[int, float, float]] = []
     while not any(loaded in row for row in screen.rows()):
         overdue = time.perf_counter() - screen.started > _LONGEST_S
@@ -251,8 +255,8 @@ def _while_loading(screen: Screen, loaded: str) -> Pressed:
     return _cost(presses or [(0, 0.0, 0.0)])
 
 
-def _held(screen: Screen) -> tuple[int, float]:
-    """Thirty pans at thirty a second: bytes, and how long after the last one it went on."""
+def _hold_key(screen: Screen) -> tuple[int, float]:
+    """Pan thirty times at thirty per second; return bytes, and ms of output after the last."""
     size = 0
     for index in range(30):
         before = time.perf_counter()
@@ -273,7 +277,7 @@ def _cost(presses: Sequence[tuple[int, float, float]]) -> Pressed:
     )
 
 
-def _become(command: Sequence[str]) -> None:
+def _exec_explorer(command: Sequence[str]) -> None:
     os.environ.update(TERM="xterm-256color", COLORTERM="")
     for name in ("NO_COLOR", "COLUMNS", "LINES", "TMUX"):
         os.environ.pop(name, None)

@@ -1,4 +1,4 @@
-"""What the numbers of a run depend on."""
+"""Facts about the machine and software that the figures of a run depend on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ccltui.parsers.kineto.scanner.accelerator import compiled
 
 
 def facts() -> dict[str, str | int]:
-    """Processor, interpreter, libraries, and which decoder is ccltui's first."""
+    """Return processor, interpreter, libraries, and the decoder that ccltui uses."""
     return {
         "processor": _processor(),
         "cpus": len(os.sched_getaffinity(0)),

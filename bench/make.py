@@ -1,7 +1,7 @@
-"""Write the large inputs: small files of the generator or of public traces, repeated.
+"""Write the large inputs by repeating small files of the generator or of public traces.
 
-Runs as a task of :mod:`bench.child`, so that the measuring process stays small: the kernel
-counts memory that a process had before it started another one to both of them.
+Runs as a task of :mod:`bench.child` to keep the measuring process small: the operating system
+counts the memory of a process at the time of a fork to its child as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SMALL_RANKS = Spec(dp_shard=16, steps=2, stragglers=())
 
 
 def trace(directory: Path, family: Family, layout: Layout, megabytes: int) -> Counts:
-    """One rank of at least ``megabytes`` (1e6 bytes) of text."""
+    """Write one rank of at least ``megabytes`` (1e6 bytes) of text."""
     pattern = pattern_of(source(family, layout))
     repetitions = max(-(-megabytes * 1_000_000 // pattern.block_bytes), 1)
     _stream(directory / TRACE_NAME, pattern, repetitions, pattern.steps)
@@ -31,7 +31,7 @@ def trace(directory: Path, family: Family, layout: Layout, megabytes: int) -> Co
 
 
 def ranks(directory: Path, number: int, events_a_rank: int) -> Counts:
-    """A job of 8 or 64 ranks of at least ``events_a_rank`` events, which move alike."""
+    """Write a job of 8 or 64 ranks of at least ``events_a_rank`` events, with equal time steps."""
     files = dict(_files(_RANK if number == _RANK.world_size else _SMALL_RANKS))
     card = files.pop(CARD_NAME)
     patterns = {name: pattern_of(text) for name, text in files.items()}
@@ -46,7 +46,7 @@ def ranks(directory: Path, number: int, events_a_rank: int) -> Counts:
 
 
 def source(family: Family, layout: Layout) -> str:
-    """The small file that is repeated; re-written layouts hold the events of the native one."""
+    """Return the small file that is repeated; other layouts reformat the native one."""
     old = layout == "2020"
     if family == "generated":
         text = _files(_OLD_RANK if old else _RANK)[TRACE_NAME]
@@ -62,7 +62,7 @@ def source(family: Family, layout: Layout) -> str:
 
 @cache
 def _files(spec: Spec) -> Mapping[str, str]:
-    """A job takes seconds to simulate."""
+    """Return the files of a simulated job; cached because a simulation takes seconds."""
     return build(spec).files
 
 

@@ -1,4 +1,4 @@
-"""Whole processes, measured by the kernel: CPU seconds, wall seconds, peak resident memory."""
+"""Measure whole processes with wait4: CPU seconds, wall seconds, peak resident memory."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-SAFE_PATH = {"PYTHONSAFEPATH": "1"}  # a variable, because a peer's Python may be without -P
-_SINGLE = {"OPENBLAS_NUM_THREADS": "1"}  # idle threads of numpy cost CPU seconds at the start
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}  # a variable, because a peer's Python may not support -P
+_SINGLE = {"OPENBLAS_NUM_THREADS": "1"}  # starting idle threads of numpy costs CPU seconds
 OURS = {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
-"""bench itself is not installed; a safe path finds it by this."""
+"""Makes bench importable with a safe path; it is not installed."""
 _LIMIT_S = 3600.0
 
 
 class RunError(RuntimeError):
-    """A process failed; the message is the last line that it wrote to stderr."""
+    """Exception raised when a process fails; the message is the last line of its stderr."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One process. ``cpu_s`` and ``peak_mib`` cover those of its children that it waited for.
+    """Cost of one process; ``cpu_s`` and ``peak_mib`` include children that it waited for.
 
-    ``peak_mib`` is the largest single process, not the sum. ``said`` is the JSON object on the
-    last line of stdout.
+    ``peak_mib`` is that of the largest single process, not the sum. ``output`` is the JSON object
+    on the last line of stdout.
     """
 
     cpu_s: float
     wall_s: float
     peak_mib: float
-    said: Mapping[str, Any]
+    output: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +52,30 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Of at least one value."""
+        """Return the spread of one or more values."""
         return cls(statistics.median(values), min(values), max(values))
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to start; ``environment`` comes on top of the one of this process."""
+    """A command line; ``environment`` is added to that of this process."""
 
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
 
     @classmethod
     def child(cls, task: str, *arguments: str | Path | int, **environment: str) -> Command:
-        """A task of :mod:`bench.child` under this interpreter."""
-        words = (sys.executable, "-m", "bench.child", task, *map(str, arguments))
-        return cls(words, {**OURS, **environment})
+        """Return the command of a task of :mod:`bench.child` in this interpreter."""
+        command = (sys.executable, "-m", "bench.child", task, *map(str, arguments))
+        return cls(command, {**OURS, **environment})
 
 
 def run(command: Command) -> Run:
-    """Run one process to its end; raises RunError where it fails or says nothing."""
+    """Run one process to its end.
+
+    Raises:
+        RunError: It failed or printed no JSON.
+    """
     with tempfile.TemporaryFile() as errors:
         started = time.perf_counter()
         process = subprocess.Popen(
@@ -86,37 +90,39 @@ def run(command: Command) -> Run:
         limit.start()
         assert process.stdout is not None
         with process.stdout as pipe:
-            output = pipe.read()
+            stdout = pipe.read()
         _, status, used = os.wait4(process.pid, 0)
         limit.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         wall_s = time.perf_counter() - started
         errors.seek(0)
-        complaint = errors.read().decode("utf-8", "replace")
+        error_text = errors.read().decode("utf-8", "replace")
     if process.returncode:
-        raise RunError(_last_line(complaint) or f"ended with {process.returncode}")
+        raise RunError(_last_line(error_text) or f"ended with {process.returncode}")
     try:
-        said = json.loads(_last_line(output.decode("utf-8", "replace")))
+        output = json.loads(_last_line(stdout.decode("utf-8", "replace")))
     except ValueError as error:
         raise RunError("printed no result") from error
-    return Run(used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss / 1024, said)
+    return Run(used.ru_utime + used.ru_stime, wall_s, used.ru_maxrss / 1024, output)
 
 
 def compile_modules() -> None:
-    """Leave the bytecode of our modules beside them, as an install does.
+    """Write the bytecode of all modules, as an installation does.
 
-    Otherwise each process would compile them anew where the environment forbids to write any.
+    Otherwise every process compiles them again if the environment forbids writing bytecode.
     """
     for package in ("parsers", "metrics", "ccltui", "bench"):
         compileall.compile_dir(ROOT / package, quiet=1)
 
 
 def alternate(
-    commands: Mapping[str, Command], rounds: int, *, say: Callable[[str], None]
+    commands: Mapping[str, Command], rounds: int, *, log: Callable[[str], None]
 ) -> tuple[dict[str, list[Run]], dict[str, str]]:
-    """Every command once a round, each round beginning with the next one of them.
+    """Run every command once per round, starting each round with the next command.
 
-    Returns the runs by name, and why those failed that did; one that fails is not tried again.
+    Returns:
+        The runs by name, and the reason of each failure by name; a command that fails is not run
+        again.
     """
     runs: dict[str, list[Run]] = {name: [] for name in commands}
     failures: dict[str, str] = {}
@@ -129,10 +135,10 @@ def alternate(
             except RunError as error:
                 failures[name] = str(error)
                 runs.pop(name)
-                say(f"  round {index + 1}  {name}: {error}")
+                log(f"  round {index + 1}  {name}: {error}")
                 continue
             runs[name].append(done)
-            say(f"  round {index + 1}  {name}: {done.cpu_s:.2f} CPU-s, {done.peak_mib:.0f} MiB")
+            log(f"  round {index + 1}  {name}: {done.cpu_s:.2f} CPU-s, {done.peak_mib:.0f} MiB")
     return runs, failures
 
 

@@ -1,4 +1,4 @@
-"""Metrics as a user asks for them, of ranks that are in the store: whole processes."""
+"""Measure commands that compute metrics of ranks in the store, as whole processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASKED = (ALL, "straggler_lag", "what_if_no_straggler", "exposed_communication")
 
 @dataclass(frozen=True, slots=True)
 class FromStore:
-    """``ccltui DIR --metric NAME`` for every name of ``ASKED``, of ranks of one size."""
+    """Cost of ``ccltui DIR --metric NAME`` for every name in ``ASKED``, of ranks of one size."""
 
     ranks: int
     events: int  # of all ranks
@@ -25,20 +25,20 @@ class FromStore:
 
     @property
     def title(self) -> str:
-        """Which ranks they are."""
+        """Number and size of the ranks, as text."""
         return f"{self.ranks} ranks of {self.events / self.ranks:,.0f} events"
 
 
 def from_store(
-    found: RankSet, store: Path, rounds: int, *, say: Callable[[str], None]
+    found: RankSet, store: Path, rounds: int, *, log: Callable[[str], None]
 ) -> FromStore:
-    """Ask for each in turn, ``rounds`` times; ``store`` holds the ranks. Raises RunError."""
+    """Compute each metric in turn, ``rounds`` times, from ``store``. Raises RunError."""
     commands = {name: Command.child("metric", found.directory, name, store) for name in ASKED}
-    runs, failures = alternate(commands, rounds, say=say)
+    runs, failures = alternate(commands, rounds, log=log)
     for name, problem in failures.items():
         raise RunError(f"{name}: {problem}")
     for name, done in runs.items():
-        if done[0].said["value"] is None:
+        if done[0].output["value"] is None:
             raise RunError(f"{name} of {found.directory} has no value")
 
     def spread(of: Callable[[Run], float]) -> dict[str, Spread]:

@@ -1,4 +1,4 @@
-"""The first metric of a large export of Nsight Systems, from nothing to its value."""
+"""Measure the first metric of a large export of Nsight Systems, without a cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXPORT_NAME = "node.sqlite"
 
 @dataclass(frozen=True, slots=True)
 class FirstMetric:
-    """``ccltui FILE --metric coll_call_num`` without a cache, whole processes."""
+    """Cost of ``ccltui FILE --metric coll_call_num`` without a cache, as whole processes."""
 
     size_bytes: int
     cpu_s: Spread
@@ -24,9 +24,9 @@ class FirstMetric:
 
 
 def first_metric(
-    folder: Path, megabytes: int, rounds: int, *, say: Callable[[str], None]
+    folder: Path, megabytes: int, rounds: int, *, log: Callable[[str], None]
 ) -> FirstMetric:
-    """Make the export if it is not there, then measure. Raises RunError."""
+    """Write the export if it is absent, then measure. Raises RunError."""
     export = folder / f"nsys-{megabytes}" / _EXPORT_NAME
     if not export.exists():
         export.parent.mkdir(parents=True, exist_ok=True)
@@ -35,10 +35,10 @@ def first_metric(
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="store-", dir=folder) as store:
             done = run(Command.child("metric", export, METRIC, store))
-        if done.said["value"] is None:
+        if done.output["value"] is None:
             raise RunError(f"{METRIC} of {export} has no value")
         runs.append(done)
-        say(f"  nsys: {done.wall_s:.2f} s, {done.cpu_s:.2f} CPU-s, {done.peak_mib:.0f} MiB")
+        log(f"  nsys: {done.wall_s:.2f} s, {done.cpu_s:.2f} CPU-s, {done.peak_mib:.0f} MiB")
     return FirstMetric(
         export.stat().st_size,
         Spread.of([one.cpu_s for one in runs]),

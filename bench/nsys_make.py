@@ -1,6 +1,6 @@
-"""Write a large export of Nsight Systems: one node of eight GPUs, a pattern of a step repeated.
+"""Write a large export of Nsight Systems: one node of eight GPUs, one step repeated.
 
-Rows are multiplied inside the database, so that gigabytes take a minute.
+Rows are multiplied by SQL inside the database, so that gigabytes take a minute.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _KERNELS: Final = 200  # of each rank in a step
 _COLLECTIVES: Final = 8
 _STEP_NS: Final = 2_000_000
 _KERNEL_NS: Final = 6_000
-_STEP_BYTES: Final = 387_300  # what the rows of a step take in the file
-_LATE_BY: Final = 5 * RANKS  # rows, so that some of the same process come first
+_STEP_BYTES: Final = 387_300  # size of the rows of one step in the file
+_LATE_BY: Final = 5 * RANKS  # rows; enough that rows of the same process come before
 _FIRST_PID: Final = 4_000
 _VIRTUAL_MACHINE: Final = 0x80FF << 48
 _COMMUNICATOR: Final = 0x1234_5678_9ABC_DEF0
@@ -66,7 +66,7 @@ Row = Sequence[int | str | None]
 
 
 def export(path: Path, megabytes: int) -> int:
-    """An export of about ``megabytes`` (1e6 bytes); the number of its events."""
+    """Write an export of about ``megabytes`` (1e6 bytes); return the number of its events."""
     steps = max(megabytes * 1_000_000 // _STEP_BYTES, 1)
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as database:
@@ -97,11 +97,12 @@ def _facts(database: sqlite3.Connection) -> None:
 def _multiplied(
     database: sqlite3.Connection, table: str, columns: Sequence[str], steps: int
 ) -> int:
-    """One table: rows before the steps, then those of a step again and again; its rows."""
+    """Write one table: rows before the steps, then those of a step repeated; return its rows."""
     types = ", ".join(f'"{name}" {"TEXT" if name in _TEXTS else "INTEGER"}' for name in columns)
     marks = ", ".join("?" * len(columns))
     rows = sorted(_step_rows(table), key=lambda row: row[0] or 0)
-    rows.insert(len(rows) // 3 + _LATE_BY, rows.pop(len(rows) // 3))  # as nsys writes a few
+    # One late row, as nsys writes a few.
+    rows.insert(len(rows) // 3 + _LATE_BY, rows.pop(len(rows) // 3))
     first = list(_first_rows()) if table == "NVTX_EVENTS" else []
     database.execute(f"CREATE TABLE {table} ({types})")
     database.execute(f"CREATE TEMP TABLE pattern ({types})")
@@ -119,7 +120,7 @@ def _multiplied(
 
 
 def _moved(name: str) -> str:
-    """A column of the pattern as it is in step k."""
+    """Return the SQL expression of a column in step k."""
     if name == "text":
         return "CASE text WHEN 'step' THEN 'step ' || k ELSE text END"
     return f'"{name}" + k * {_MOVED[name]}' if name in _MOVED else f'"{name}"'
@@ -142,7 +143,7 @@ def _thread(rank: int) -> int:
 
 
 def _begin(rank: int, index: int) -> int:
-    """When a rank launches one of its kernels; rank 5 is late for the collectives."""
+    """Return when a rank launches a kernel; rank 5 is late for the collectives."""
     late = 3_000 if rank == 5 and _collective(index) else 0
     return 10_000 + index * (_STEP_NS - 100_000) // _KERNELS + rank * 37 + late
 

@@ -1,6 +1,6 @@
-"""HTA's TraceAnalysis on a directory of one rank; run by the interpreter that has traceinsight.
+"""Run HTA's TraceAnalysis on a directory of one rank, with the interpreter of traceinsight.
 
-It counts the complete events that became rows of its frame, before it filters steps.
+It prints the number of complete events that became rows of the frame, before steps are filtered.
 """
 
 from __future__ import annotations

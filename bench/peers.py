@@ -1,4 +1,4 @@
-"""Other programs that read the same files, each in a virtual environment of its own."""
+"""Install or find other programs that read the same files, in virtual environments."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pathlib import Path
 from bench.measure import SAFE_PATH
 
 DOES_NOT_APPLY = {"nsys-ai": "does not read Kineto (it reads files of nsys)"}
-_PACKAGES = ("traceinsight==0.6.1", "pandas<3")  # with pandas 3 some traces stop it
+_PACKAGES = ("traceinsight==0.6.1", "pandas<3")  # with pandas 3 it fails on some traces
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The interpreter that has traceinsight, or why there is none."""
+    """The interpreter with traceinsight, or the reason that there is none."""
 
     python: Path | None
     reason: str = ""
 
 
 def given(python: Path) -> Peer:
-    """An interpreter the user names."""
+    """Return the interpreter given by the user, if it has traceinsight."""
     return _checked(python)
 
 
 def installed(folder: Path, *, install: bool) -> Peer:
-    """The environment in ``folder``; made there where ``install`` asks for it."""
+    """Return the environment in ``folder``; create it if ``install`` is set."""
     python = folder / "bin" / "python"
     if not python.exists():
         if not install:

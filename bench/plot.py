@@ -1,4 +1,4 @@
-"""Results as one SVG: bars of ratios, one panel a file, and lines of growth."""
+"""Draw results as one SVG: bars of ratios, one panel per file, and lines of growth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OURS, _OTHER, _BOUND, _INK, _FAINT = "#1b6ca8", "#b9b9b9", "#c0392b", "#222222"
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Points of a line in the units of its chart."""
+    """A line of a chart; points are in its units."""
 
     points: tuple[tuple[float, float], ...]
     colour: str
@@ -28,7 +28,7 @@ class _Line:
 
 
 def svg(results: Results) -> str:
-    """The picture as the text of a file."""
+    """Return the SVG document."""
     parts: list[str] = []
     y = _GAP
     for comparison in results.comparisons:
@@ -49,7 +49,7 @@ def svg(results: Results) -> str:
 
 
 def _shown(comparison: Comparison) -> list[tuple[str, float, str]]:
-    """Method, ratio, and what is written behind the bar."""
+    """Return method, ratio, and label of each bar."""
     rows = []
     for row in comparison.rows:
         if row.cpu_ratio is not None and row.cpu_s is not None and row.cpu_ratio.median > 0:
@@ -95,7 +95,7 @@ def _cpu(points: Sequence[Point], unit: float) -> _Line:
 
 
 def _chart(title: str, unit: str, lines: Sequence[_Line], top: int) -> Iterator[str]:
-    """Lines from a common zero, so that what grows in proportion is straight."""
+    """Draw lines with both axes from zero, so that proportional growth is straight."""
     right = max(x for line in lines for x, _ in line.points)
     highest = max(y for line in lines for _, y in line.points)
     width, left, base = _WIDTH - 260, 70, top + _TITLE + _CHART_HEIGHT

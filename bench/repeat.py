@@ -1,11 +1,11 @@
-"""A small trace file as a pattern: its events again and again, later and under new ids.
+"""Repeat the events of a small trace file, with later times and new ids.
 
 The text of every event stays as it was written, so a repeated file has the layout, the mix of
-events and the arguments of its source. What must differ from one repetition to the next is
-moved by a constant: times, correlations, flow ids, External ids, sequence numbers. What names
-rows or spans the whole file is written once. So are the markers of steps, stretched over all
-repetitions: large files have long steps, not thousands of them (a peer takes time in
-proportion to events times steps).
+events and the arguments of its source. Times, correlations, flow ids, External ids and sequence
+numbers are increased by a constant per repetition. Events that name rows or span the whole file
+are written once. So are the markers of steps, stretched over all repetitions: large files have
+long steps, not thousands of them (the time of one other program is proportional to events times
+steps).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MARGIN_US = 100
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Number of events: all of them, and the complete ones but for the profiler's own span."""
+    """Number of events: all, and complete ones except the profiler's own span."""
 
     events: int
     timed: int
@@ -40,19 +40,19 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """By how much one repetition differs from the one before."""
+    """Increase of times and ids from one repetition to the next."""
 
     time_us: int
     ids: int
 
     def covering(self, other: Steps) -> Steps:
-        """Steps that are wide enough for both: files of one job must move alike."""
+        """Return the larger of both steps: files of one job must use equal steps."""
         return Steps(max(self.time_us, other.time_us), max(self.ids, other.ids))
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A trace file taken apart: what comes once, and a text to format once a repetition."""
+    """A parsed trace file: text written once, and a template formatted per repetition."""
 
     before: str  # up to the first event, and the events that name rows
     markers: tuple[str, ...]  # of steps
@@ -67,7 +67,7 @@ class Pattern:
     steps: Steps
 
     def texts(self, repetitions: int, steps: Steps | None = None) -> Iterator[str]:
-        """The file in pieces, the events ``repetitions`` times."""
+        """Yield the text of the file in pieces, with the events ``repetitions`` times."""
         wide = steps or self.steps
         moves = [wide.time_us if key == "ts" else wide.ids for key, _ in self.numbers]
         yield self.before
@@ -82,17 +82,17 @@ class Pattern:
         yield self.after
 
     def counts(self, repetitions: int) -> Counts:
-        """Events of a file of that many repetitions."""
+        """Return the counts of a file of that many repetitions."""
         return self.once + self.each * repetitions
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of one repetition, about: the numbers grow."""
+        """Approximate bytes of one repetition; later numbers have more digits."""
         return len((self.form % tuple(value for _, value in self.numbers)).encode())
 
 
 def pattern_of(text: str) -> Pattern:
-    """Take a trace apart; raises ValueError where it holds no list of events."""
+    """Parse a trace into a pattern. Raises ValueError if it has no list of events."""
     pieces = list(_pieces(text))
     if not pieces:
         raise ValueError("no list of trace events")
@@ -135,7 +135,7 @@ def pattern_of(text: str) -> Pattern:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Start, end and value of each event of the list of events, in any layout."""
+    """Yield start, end and value of each event in the list of events, in any layout."""
     decoder = json.JSONDecoder()
     key = text.find('"traceEvents"')
     position = text.find("[", max(key, 0)) + 1
@@ -150,7 +150,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
 
 
 def _stretched(marker: str, start_us: float, stretch: float) -> str:
-    """The text of an event that begins and lasts ``stretch`` times later and longer."""
+    """Return the text of an event with start and duration scaled by ``stretch``."""
 
     def scaled(match: re.Match[str]) -> str:
         zero = start_us if '"ts"' in match[1] else 0.0

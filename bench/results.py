@@ -1,4 +1,4 @@
-"""Everything one run of the bench found, and what it was meant to show."""
+"""Results of one run of the benchmarks, and the goals to compare them with."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from bench.nsys import FirstMetric
 
 
 @dataclass(frozen=True, slots=True)
-class FirstSight:
-    """Seconds from the start of the explorer, and what stood on its screen."""
+class OpeningTimes:
+    """Seconds from the start of the explorer to states of its screen."""
 
     screen_s: float  # anything at all
     metric_s: float  # the first metric with a value
     all_s: float  # every rank is loaded
-    line: str  # the row of the screen that held the value
+    line: str  # the row of the screen with the value
 
 
 _FASTER = {JSON: (10.0, 6.0), ORJSON: (5.0, 3.0), PEER: (25.0, 10.0), GENERAL: (3.0, 3.0)}
-"""CPU seconds against ccltui: on the profiler's own layout, and on the others."""
+"""Goals: ratio of CPU seconds to ccltui, on the profiler's layout and on the others."""
 _KERNEL_S = 0.15
 _SECOND_OPENING_CPU_S = 0.3
 _ALL_METRICS_CPU_S = 2.0
@@ -42,7 +42,7 @@ _NSYS_PEAK_MIB = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One run. Empty parts were not asked for."""
+    """Results of one run; parts that were not run are empty."""
 
     machine: Mapping[str, str | int]
     comparisons: tuple[Comparison, ...] = ()
@@ -51,7 +51,7 @@ class Results:
     openings: tuple[Opening, ...] = ()
     metrics: tuple[FromStore, ...] = ()
     kernels: Mapping[str, Spread] | None = None
-    screens: Mapping[str, FirstSight] | None = None
+    screens: Mapping[str, OpeningTimes] | None = None
     nsys: FirstMetric | None = None
     sessions: Mapping[str, KeyRun] | None = None
     heat: Spread | None = None
@@ -59,7 +59,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal and the median that was measured."""
+    """A goal and the measured median."""
 
     subject: str
     goal: float
@@ -76,7 +76,7 @@ class Verdict:
 
 
 def verdicts(results: Results) -> Iterator[Verdict]:
-    """Every goal that this run can judge."""
+    """Yield a verdict for every goal whose figure was measured."""
     for comparison in results.comparisons:
         yield from _of_comparison(comparison)
     for point in results.events:
@@ -86,9 +86,9 @@ def verdicts(results: Results) -> Iterator[Verdict]:
         if opening.how == "mapped":
             goal = _SECOND_OPENING_CPU_S
             yield Verdict("second opening of 8 ranks", goal, opening.cpu_s.median, "CPU-s", "less")
-    for asked in results.metrics:
-        cpu = asked.cpu_s[ALL].median
-        yield Verdict(f"all metrics, {asked.title}", _ALL_METRICS_CPU_S, cpu, "CPU-s", "less")
+    for stored in results.metrics:
+        cpu = stored.cpu_s[ALL].median
+        yield Verdict(f"all metrics, {stored.title}", _ALL_METRICS_CPU_S, cpu, "CPU-s", "less")
     for name, spread in (results.kernels or {}).items():
         yield Verdict(f"{name} of 5 M intervals", _KERNEL_S, spread.median, "CPU-s", "less")
     for name, session in (results.sessions or {}).items():
@@ -106,14 +106,14 @@ def verdicts(results: Results) -> Iterator[Verdict]:
 
 
 def _of_session(name: str, run: KeyRun) -> Iterator[Verdict]:
-    """The budgets of the explorer; those of latency are for the normal size."""
+    """Yield verdicts on the explorer; latency goals apply to the normal terminal size."""
     wide = run.columns >= _WIDE
     for kind, goals in _BYTES.items():
         most = run.keys[kind].bytes_most
         yield Verdict(f"{name}: {kind}", goals[wide] / 1e3, most / 1e3, "KB", "less")
     steps = max(run.keys[f"{chart}: cursor step"].bytes_most for chart in ("heat", "lanes"))
     yield Verdict(f"{name}: cursor step", _STEP_BYTES / 1e3, steps / 1e3, "KB", "less")
-    # On the timeline it is a jump to another place, and costs what that shows.
+    # Of the heat map only: on the timeline the key jumps, and redraws all that is shown there.
     worst = run.keys["heat: next worst"].bytes_most
     yield Verdict(f"{name}: next worst", _WORST_BYTES / 1e3, worst / 1e3, "KB", "less")
     yield Verdict(f"{name}: idle", 0, run.idle_bytes, "B", "less")

@@ -1,4 +1,4 @@
-"""The explorer as a person meets it: seconds until a metric has a value on the screen."""
+"""Measure seconds until the explorer shows the value of a metric, in a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyte
 
-from bench.results import FirstSight
+from bench.results import OpeningTimes
 
 ROWS, COLUMNS = 40, 120
 _LONGEST_S = 120.0
@@ -26,19 +26,20 @@ _VALUE = re.compile(r"^.?[a-z][a-z :()]+ +[0-9][0-9,.]* +(?:! +)?[a-z]+")  # lab
 _PRIVATE = re.compile(rb"\x1b\[[<>=][\d;]*[a-zA-Z]|\x1b\[\?[\d;]*\$p")
 
 
-def first_sight(directory: Path, cache: Path, ranks: int) -> FirstSight:
-    """Open ``directory`` in a terminal of its own until a metric and all ``ranks`` are there.
+def time_first_opening(directory: Path, cache: Path, ranks: int) -> OpeningTimes:
+    """Open ``directory`` in the explorer until a metric and all ``ranks`` are shown.
 
-    Raises TimeoutError, with the screen as its text, where they do not come.
+    Raises:
+        TimeoutError: They were not shown in time; the message is the screen.
     """
     command = [sys.executable, "-P", "-m", "ccltui", str(directory), "--cache-dir", str(cache)]
     started = time.perf_counter()
     pid, descriptor = pty.fork()
     if pid == 0:
-        _become(command)
+        _exec_explorer(command)
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     try:
-        return _watch(descriptor, started, f"{ranks}/{ranks}")
+        return _time_states(descriptor, started, f"{ranks}/{ranks}")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
@@ -46,14 +47,14 @@ def first_sight(directory: Path, cache: Path, ranks: int) -> FirstSight:
         os.waitpid(pid, 0)
 
 
-def _become(command: list[str]) -> None:
+def _exec_explorer(command: list[str]) -> None:
     os.environ.update(TERM="xterm-256color", COLORTERM="")
     for name in ("NO_COLOR", "COLUMNS", "LINES"):
         os.environ.pop(name, None)
     os.execv(command[0], command)
 
 
-def _watch(descriptor: int, started: float, loaded: str) -> FirstSight:
+def _time_states(descriptor: int, started: float, loaded: str) -> OpeningTimes:
     screen = pyte.Screen(COLUMNS, ROWS)
     stream = pyte.ByteStream(screen)
     screen_s = metric_s = None
@@ -71,7 +72,7 @@ def _watch(descriptor: int, started: float, loaded: str) -> FirstSight:
             line = next((row.strip() for row in rows if _VALUE.search(row)), "")
             metric_s = now if line else None
         if metric_s is not None and screen_s is not None and any(loaded in row for row in rows):
-            return FirstSight(screen_s, metric_s, now, line)
+            return OpeningTimes(screen_s, metric_s, now, line)
     raise TimeoutError("\n".join(row.rstrip() for row in screen.display))
 
 

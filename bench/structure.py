@@ -2,8 +2,8 @@
 
 python -m bench.structure [ROOT]
 
-Imports inside functions and under TYPE_CHECKING count: a reader follows them too. Levels are the
-longest chain of imports inside a package, counted by module and by folder.
+Imports inside functions and under TYPE_CHECKING count as well, because a reader of the code follows
+them too. Levels are the longest chain of imports inside a package, by module and by folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Graph = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One source file: its path, lines, comments and the modules of ours that it imports."""
+    """One source file: its path, lines, comments and the modules of this project it imports."""
 
     name: str  # as in an import, without the installed prefix: "parsers.kineto.preview"
     path: Path
@@ -70,7 +70,7 @@ def read_modules(root: Path, packages: Iterable[str] = PACKAGES) -> dict[str, Mo
         for path in sorted((root / package).rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            # A link in ccltui/ leads to a folder that is listed under its own name.
+            # The links in ccltui/ lead to folders that are listed under their own names.
             if not name.startswith(("ccltui.parsers", "ccltui.metrics")):
                 paths[name] = path
     return {name: _module(name, path, paths.keys()) for name, path in paths.items()}
@@ -104,7 +104,7 @@ def _imported(node: ast.AST, known: set[str]) -> Iterable[str]:
 
 
 def _own(name: str) -> str:
-    """Name of a module without the prefix under which it is installed."""
+    """Return the name of a module without the prefix under which it is installed."""
     prefix, _, rest = name.partition(".")
     is_layer = prefix == "ccltui" and rest.partition(".")[0] in ("parsers", "metrics")
     return rest if is_layer else name

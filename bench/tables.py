@@ -1,4 +1,4 @@
-"""Results as aligned text."""
+"""Format results as aligned text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ABSENT = "-"
 
 
 def text_of(results: Results) -> str:
-    """The whole report."""
+    """Return the whole report."""
     parts = [_machine(results)]
     parts += [_comparison(comparison) for comparison in results.comparisons]
     if results.events:
@@ -25,7 +25,7 @@ def text_of(results: Results) -> str:
         parts.append(_points("growth with ranks (through the store)", "ranks", results.ranks))
     if results.openings:
         parts.append(_openings(results.openings))
-    parts += [_metrics(asked) for asked in results.metrics]
+    parts += [_metrics(stored) for stored in results.metrics]
     if results.kernels:
         rows = [(name, _seconds(spread)) for name, spread in results.kernels.items()]
         parts.append(_titled("interval kernels, CPU-s", ("kernel", "CPU-s"), rows))
@@ -40,14 +40,14 @@ def text_of(results: Results) -> str:
         parts.append(_nsys(results.nsys))
     for name, session in (results.sessions or {}).items():
         parts.append(_session(name, session))
-    judged = list(verdicts(results))
-    if judged:
-        parts.append(_verdicts(judged))
+    found_verdicts = list(verdicts(results))
+    if found_verdicts:
+        parts.append(_verdicts(found_verdicts))
     return "\n\n".join(parts) + "\n"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell; the first left, the others right."""
+    """Return rows as text: columns as wide as their cells, the first left, others right."""
     lines = [tuple(head), *(tuple(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(
@@ -140,17 +140,17 @@ def _openings(openings: Sequence[Opening]) -> str:
     return _titled("second opening of 8 ranks, whole process", head, rows)
 
 
-def _metrics(asked: FromStore) -> str:
+def _metrics(stored: FromStore) -> str:
     rows = [
         (
             name,
             _seconds(cpu),
-            f"{asked.wall_s[name].median:.2f}",
-            f"{asked.peak_mib[name].median:.0f}",
+            f"{stored.wall_s[name].median:.2f}",
+            f"{stored.peak_mib[name].median:.0f}",
         )
-        for name, cpu in asked.cpu_s.items()
+        for name, cpu in stored.cpu_s.items()
     ]
-    title = f"metrics from the store, {asked.title}, whole processes"
+    title = f"metrics from the store, {stored.title}, whole processes"
     return _titled(title, ("metric", "CPU-s", "wall s", "peak MiB"), rows)
 
 
@@ -165,7 +165,7 @@ def _nsys(found: FirstMetric) -> str:
     return _titled(title, ("export", "CPU-s", "wall s", "peak MiB"), [row])
 
 
-def _verdicts(judged: Sequence[Verdict]) -> str:
+def _verdicts(found_verdicts: Sequence[Verdict]) -> str:
     rows = [
         (
             verdict.subject,
@@ -173,7 +173,7 @@ def _verdicts(judged: Sequence[Verdict]) -> str:
             f"{verdict.measured:.3g} {verdict.unit}",
             "met" if verdict.met else "missed",
         )
-        for verdict in judged
+        for verdict in found_verdicts
     ]
     return _titled("goals", ("subject", "goal", "measured", ""), rows)
 

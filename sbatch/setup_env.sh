@@ -96,7 +96,7 @@ make_environment() {
         "set VENV_DIR to a folder that you can write to"
 }
 
-# find_torch: TORCH_FROM, where PyTorch comes from.
+# find_torch: set TORCH_FROM, the options that select the source of PyTorch.
 find_torch() {
     if [[ -n ${TORCH_INDEX:-} ]]; then
         TORCH_FROM=(--index-url "$TORCH_INDEX")

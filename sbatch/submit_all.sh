@@ -99,7 +99,7 @@ matches() {
     return 1
 }
 
-# hand_over WORKLOAD: submit it, behind the one before where there is a chain.
+# hand_over WORKLOAD: submit it, dependent on the previous job in a chain.
 hand_over() {
     local options=() id
     [[ -z $CHAIN || -z $PREVIOUS ]] || options+=(--dependency "$CHAIN:$PREVIOUS")

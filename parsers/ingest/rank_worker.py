@@ -81,12 +81,12 @@ def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
     An outcome with an error where there is nothing to show before all is read.
     """
     from ccltui.parsers.errors import TraceError, contained  # noqa: PLC0415
-    from ccltui.parsers.kineto.preview import first_look  # noqa: PLC0415
+    from ccltui.parsers.kineto.preview import read_preview  # noqa: PLC0415
     from ccltui.parsers.store.column_store import Store  # noqa: PLC0415
 
     try:
         with contained(shown):
-            trace = first_look(Path(real_path), shown=shown)
+            trace = read_preview(Path(real_path), shown=shown)
     except TraceError as error:  # told when the whole file is read
         return Outcome(error=str(error))
     key = uuid.uuid4().hex

@@ -1,4 +1,7 @@
-"""Read one trace file into columns, with bounded memory and no exception for bad content."""
+"""Read one trace file into the columns of a rank, with bounded memory.
+
+Damage inside the file becomes notes, not exceptions.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,16 @@ from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.kineto.event_list import Batch
 from ccltui.parsers.kineto.json_text.lenient_json import lenient_json
 from ccltui.parsers.kineto.rank_builder import Builder
-from ccltui.parsers.kineto.read_notes import Notebook
+from ccltui.parsers.kineto.read_notes import NoteLog
 from ccltui.parsers.kineto.tables.process_groups import MAX_RANKS, groups_of_config
 from ccltui.parsers.kineto.trace_document import Document, Member
 from ccltui.parsers.system.heap_trim import keep_freed
 from ccltui.parsers.text.compression import TextChunks
 
 CHUNK_BYTES = 1 << 20
-_REUSED_BYTES = 3 << 20  # chunks, and what is made of them
+_REUSED_BYTES = 3 << 20  # a chunk and the buffers derived from it
 _MAX_BASE_NS = 1 << 62
-# Every missing rank of a world is named: a number that noise made must not fill the memory.
+# Missing ranks of a world are listed one by one: a corrupt number must not fill the memory.
 _MAX_RANK = MAX_RANKS
 
 
@@ -32,12 +35,23 @@ def read_kineto(
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> RankTrace:
-    """Columns of the Chrome-trace JSON in ``path`` (see :class:`ccltui.parsers.columns.RankTrace`).
+    """Read the Chrome-trace JSON in ``path`` into columns.
 
-    ``rank`` comes from ``distributedInfo`` only. ``progress`` gets the bytes read from the
-    file so far. What is truncated or broken becomes a note, and what was read is kept.
-    Raises :class:`TraceError` where the file cannot be read or holds no event list, and
-    :class:`CancelledError`.
+    Truncated or corrupt content becomes a note; the events read before it are returned.
+
+    Args:
+        path: The file: plain text, gzip or zstd.
+        shown: The path to use in messages; ``path`` if None.
+        chunk_bytes: Size of the pieces of text that are decoded at a time.
+        progress: Called with the number of bytes read from the file so far.
+        cancelled: Polled once per chunk; reading stops when it returns True.
+
+    Returns:
+        The columns. ``rank`` is set from ``distributedInfo`` only, and is None without it.
+
+    Raises:
+        TraceError: The file cannot be read or holds no list of events.
+        CancelledError: ``cancelled`` returned True.
     """
     keep_freed(_REUSED_BYTES)
     chunks = TextChunks(path, chunk_bytes, progress=progress)
@@ -48,22 +62,22 @@ def read_kineto(
 def read_pieces(
     pieces: Iterable[bytes], chunks: TextChunks, path: Path, *, shown: str | None = None
 ) -> RankTrace:
-    """As :func:`read_kineto`, of text that the caller took out of ``chunks`` of ``path``."""
-    notebook = Notebook()
-    builder = Builder(notebook)
+    """Read columns, as :func:`read_kineto`, from text that the caller took from ``chunks``."""
+    note_log = NoteLog()
+    builder = Builder(note_log)
     members: dict[str, Any] = {}
     try:
         status = path.stat()
-        document = Document(iter(pieces), notebook, builder.scanner)
+        document = Document(iter(pieces), note_log, builder.scanner)
         for part in document:
             if isinstance(part, Batch):
                 builder.add(part)
             elif isinstance(part, Member):
-                members[part.key] = _member_value(part, notebook)
+                members[part.key] = _member_value(part, note_log)
     except OSError as error:
         raise TraceError(f"cannot be read ({error.strerror})", path=shown or path) from error
     if not document.found_events:
-        raise TraceError(_no_events(notebook, chunks), path=shown or path)
+        raise TraceError(_no_events(note_log, chunks), path=shown or path)
     source = SourceFile(
         path=shown or str(path),
         real_path=str(path.resolve()),
@@ -73,7 +87,7 @@ def read_pieces(
         compression=chunks.compression,
     )
     truncated = document.truncated or any(note.code in _CUTS for note in chunks.notes)
-    return _assemble(source, builder, members, notebook, chunks, truncated=truncated)
+    return _assemble(source, builder, members, note_log, chunks, truncated=truncated)
 
 
 _CUTS = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd"})
@@ -83,19 +97,19 @@ def _assemble(
     source: SourceFile,
     builder: Builder,
     members: dict[str, Any],
-    notebook: Notebook,
+    note_log: NoteLog,
     chunks: TextChunks,
     *,
     truncated: bool,
 ) -> RankTrace:
-    """Everything that must wait for the end of the file: base time, groups, joins."""
+    """Build the trace from what is known only at the end of the file: base time, groups, joins."""
     information = _mapping(members.get("distributedInfo"))
-    base_ns = _base(members.get("baseTimeNanoseconds"), notebook)
+    base_ns = _base(members.get("baseTimeNanoseconds"), note_log)
     devices = _devices(members)
     columns = builder.finish(base_ns, groups_of_config(information.get("pg_config")), devices)
     rank = _integer(information.get("rank"), _MAX_RANK)
     kept = f"; {builder.events_kept:,} events kept" if truncated else ""
-    notes = [*chunks.notes, *notebook.notes]
+    notes = [*chunks.notes, *note_log.notes]
     return RankTrace(
         source=source,
         rank=rank,
@@ -127,30 +141,30 @@ def _until_cancelled(
         yield chunk
 
 
-def _member_value(member: Member, notebook: Notebook) -> Any:
+def _member_value(member: Member, note_log: NoteLog) -> Any:
     try:
         return lenient_json(member.text)
     except (ValueError, RecursionError):
-        notebook.add("malformed_member", f"{member.key} is not valid JSON", None)
+        note_log.add("malformed_member", f"{member.key} is not valid JSON", None)
         return None
 
 
-def _no_events(notebook: Notebook, chunks: TextChunks) -> str:
+def _no_events(note_log: NoteLog, chunks: TextChunks) -> str:
     if chunks.text_bytes == 0 and not chunks.notes:
         return "the file is empty"
-    reasons = [note.message for note in (*chunks.notes, *notebook.notes)]
+    reasons = [note.message for note in (*chunks.notes, *note_log.notes)]
     return "no list of trace events found" + (f" ({reasons[0]})" if reasons else "")
 
 
-def _base(value: object, notebook: Notebook) -> int:
+def _base(value: object, note_log: NoteLog) -> int:
     base = _integer(value, _MAX_BASE_NS)
     if base is None and value is not None:
-        notebook.add("bad_base", "baseTimeNanoseconds is not usable and was taken as 0", None)
+        note_log.add("bad_base", "baseTimeNanoseconds is not usable and was taken as 0", None)
     return base or 0
 
 
 def _devices(members: dict[str, Any]) -> tuple[Device, ...]:
-    """``deviceProperties``, or ``computeProperties`` as it was called before."""
+    """Return the devices of ``deviceProperties``, or of ``computeProperties``, its older name."""
     table = members.get("deviceProperties") or members.get("computeProperties")
     if not isinstance(table, list):
         return ()

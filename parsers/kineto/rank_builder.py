@@ -1,4 +1,4 @@
-"""Batches of events become the columns of a rank."""
+"""Build the columns of a rank from batches of events."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ccltui.parsers.columns import (
 from ccltui.parsers.kineto.event_list import Batch
 from ccltui.parsers.kineto.json_text.decimal_times import nanoseconds
 from ccltui.parsers.kineto.json_text.typed_event import Event, Scalar
-from ccltui.parsers.kineto.read_notes import Notebook
+from ccltui.parsers.kineto.read_notes import NoteLog
 from ccltui.parsers.kineto.scanner.accelerator import Scanner, new_scanner
-from ccltui.parsers.kineto.tables.call_inputs import shape_of
+from ccltui.parsers.kineto.tables.call_inputs import input_kind
 from ccltui.parsers.kineto.tables.event_rows import EventRows, GroupColumns, Part
 from ccltui.parsers.kineto.tables.kernel_join import join_kernels
 
@@ -47,7 +47,10 @@ _GROUP_OF_CATEGORY: dict[str, Group] = {
 
 
 def group_of(category: Scalar) -> Group:
-    """Column group of a category, whatever its case; a comma-joined one by its first word."""
+    """Return the column group of a category, in any case; "other" for unknown categories.
+
+    A comma-joined category belongs to the group of its first known word.
+    """
     if not isinstance(category, str):
         return "other"
     for part in category.lower().split(","):
@@ -58,7 +61,7 @@ def group_of(category: Scalar) -> Group:
 
 
 class Columns(NamedTuple):
-    """What a builder leaves; see :class:`ccltui.parsers.columns.RankTrace`."""
+    """Columns of a rank; see :class:`ccltui.parsers.columns.RankTrace`."""
 
     events: dict[Group, Events]
     strings: Strings
@@ -68,13 +71,13 @@ class Columns(NamedTuple):
 
 
 class Builder:
-    """Fills the columns of one rank; see `RankTrace` for what it keeps.
+    """Builder of the columns of one rank; see `RankTrace` for their meaning.
 
-    ``scanner`` is the compiled one when it is in use: it fills most rows itself.
+    ``scanner`` is the compiled scanner, which fills most rows itself; None if it is not in use.
     """
 
-    def __init__(self, notebook: Notebook) -> None:
-        self._notebook = notebook
+    def __init__(self, note_log: NoteLog) -> None:
+        self._note_log = note_log
         self._rows = EventRows()
         self._groups: dict[Group, GroupColumns] = {}
         self._group_of: dict[Scalar, Group] = {}
@@ -86,13 +89,13 @@ class Builder:
             self._rows.strings,
             self._rows.tracks,
             group_of,
-            shape_of,
+            input_kind,
             self._rows.collectives.describe,
             launch=self._rows.launches.id_of,
         )
 
     def add(self, batch: Batch) -> None:
-        """Take one batch: complete events to columns, the rest to counts and labels."""
+        """Add the complete events of a batch to the columns, others to counts and labels."""
         self._counts.update((e.ph, e.cat) for e in batch.events)
         complete: dict[Group, list[int]] = {}
         parts: dict[Group, list[Part]] = {}
@@ -105,31 +108,31 @@ class Builder:
                     group = group_of_category[event.cat] = group_of(event.cat)
                 complete.setdefault(group, []).append(index)
             elif phase in ("B", "E"):
-                self._pair(batch, index, parts)
+                self._add_begin_or_end(batch, index, parts)
             elif phase == "M":
                 self._label(event)
         for group, indices in complete.items():
-            self._timed(group, indices, batch, parts)
+            self._add_complete(group, indices, batch, parts)
         if batch.ordinals is not None:
-            self._scanned(parts)
+            self._add_scanned(parts)
         for group, pieces in parts.items():
             if group not in self._groups:
                 self._groups[group] = GroupColumns(group)
             self._groups[group].append(pieces)
             self.events_kept += sum(len(piece.ordinals) for piece in pieces)
 
-    def _scanned(self, parts: dict[Group, list[Part]]) -> None:
-        """Rows that the compiled scanner filled while it went over this batch."""
+    def _add_scanned(self, parts: dict[Group, list[Part]]) -> None:
+        """Append the rows that the compiled scanner filled while it scanned this batch."""
         assert self.scanner is not None
         for index, group in enumerate(GROUPS):
             columns = self.scanner.take(index)
             if columns is not None:
                 parts.setdefault(group, []).append(Part(columns, columns.pop("ordinal")))
 
-    def _timed(
+    def _add_complete(
         self, group: Group, indices: list[int], batch: Batch, parts: dict[Group, list[Part]]
     ) -> None:
-        """Complete events with usable times; others are dropped and counted."""
+        """Append complete events with usable times; drop and count the others."""
         events = [batch.events[index] for index in indices]
         starts = [nanoseconds(event.ts) for event in events]
         durations = [nanoseconds(event.dur) for event in events]
@@ -164,29 +167,29 @@ class Builder:
                 unread.append(index)
             elif duration < 0:
                 negative.append(index)
-        self._dropped("bad_time", unread, batch)
-        self._dropped("negative_duration", negative, batch)
+        self._note_dropped("bad_time", unread, batch)
+        self._note_dropped("negative_duration", negative, batch)
 
-    def _dropped(self, code: str, indices: list[int], batch: Batch) -> None:
+    def _note_dropped(self, code: str, indices: list[int], batch: Batch) -> None:
         if indices:
             offset = batch.offset_of(indices[0])
-            self._notebook.add(code, _DROPPED[code], offset, len(indices))
+            self._note_log.add(code, _DROPPED[code], offset, len(indices))
 
-    def _pair(self, batch: Batch, index: int, parts: dict[Group, list[Part]]) -> None:
-        """A begin waits on its thread's stack for its end; the pair is one complete event."""
+    def _add_begin_or_end(self, batch: Batch, index: int, parts: dict[Group, list[Part]]) -> None:
+        """Push a begin event on the stack of its thread; join an end to the begin on top."""
         event = batch.events[index]
         stack = self._open.setdefault((event.pid, event.tid), [])
         time = nanoseconds(event.ts)
         if time is None:
-            self._dropped("bad_time", [index], batch)
+            self._note_dropped("bad_time", [index], batch)
         elif event.ph == "B":
             stack.append((time, event))
         elif not stack:
-            self._dropped("unmatched_end", [index], batch)
+            self._note_dropped("unmatched_end", [index], batch)
         else:
             start, begin = stack.pop()
             if time < start:
-                self._dropped("negative_duration", [index], batch)
+                self._note_dropped("negative_duration", [index], batch)
                 return
             ordinal = index if batch.ordinals is None else batch.ordinals[index]
             group = group_of(begin.cat)
@@ -200,7 +203,7 @@ class Builder:
             self._labels[str(event.pid), thread] = name
 
     def counts(self) -> dict[str, int]:
-        """Number of events of the file by "phase:category", dropped ones included."""
+        """Return the number of events by "phase:category", dropped ones included."""
         total: Counter[str] = Counter()
         for (phase, category), number in self._counts.items():
             total[f"{_name(phase)}:{_name(category)}"] += number
@@ -213,22 +216,27 @@ class Builder:
     def finish(
         self, base_ns: int, table: tuple[ProcessGroup, ...], devices: tuple[Device, ...] = ()
     ) -> Columns:
-        """Everything read, sorted, with absolute times; ``table`` is the file's ``pg_config``.
+        """Return all columns, sorted, with absolute times. Call it once, at the end of the file.
 
-        Ids are given anew in an order that depends on the content alone, so that the same
-        bytes give the same columns whatever the chunk size. Begins that never ended are noted.
+        Ids are reassigned in an order that depends on the content alone: the same bytes give
+        the same columns for every chunk size. Begin events without an end become a note.
+
+        Args:
+            base_ns: Added to every start.
+            table: The process groups of the file's ``pg_config``.
+            devices: The devices of the file, for the share of their SMs that a launch fills.
         """
         open_begins = sum(len(stack) for stack in self._open.values())
         if open_begins:
             message = "begin events without an end are dropped"
-            self._notebook.add("unmatched_begin", message, None, open_begins)
+            self._note_log.add("unmatched_begin", message, None, open_begins)
         if self.scanner is not None:
             self._rows.collectives.add_described(*self.scanner.take_described())
         texts = [self._rows.collectives.text_ids()]
         for columns in self._groups.values():
             texts += columns.texts()
         strings, text_ids = self._rows.strings.finish(texts)
-        del texts  # or the columns they show could not be let go
+        del texts  # its views would keep the columns in memory
         tracks, track_ids = self._rows.finish_tracks(self._labels)
         renumbered = {"name": text_ids, "category": text_ids, "track": track_ids}
         renumbered["shapes"] = text_ids

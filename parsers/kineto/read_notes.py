@@ -1,4 +1,4 @@
-"""What was dropped or repaired while a file was read."""
+"""Collect notes on what was dropped or repaired while a file was read."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Final
 
 from ccltui.parsers.columns import Note
 
-CUT_OFF: Final = ("truncated_trace", "the file ends in the middle of the document")
+TRUNCATED: Final = ("truncated_trace", "the file ends in the middle of the document")
 
 
-class Notebook:
-    """Counts what was dropped or repaired, with the place nearest to the start of each kind."""
+class NoteLog:
+    """Notes by code: a count, and the smallest offset at which the code occurred."""
 
     def __init__(self) -> None:
         self._notes: dict[str, Note] = {}
 
     def add(self, code: str, message: str, offset: int | None, count: int = 1) -> None:
-        """``count`` more of ``code``, the first of them at ``offset``."""
+        """Add ``count`` occurrences of ``code``, the first at byte ``offset`` (None: unknown)."""
         known = self._notes.get(code)
         if known is not None:
             count += known.count
@@ -26,6 +26,6 @@ class Notebook:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """All notes in the order of their places; those of the whole file come last."""
+        """All notes by offset; those without an offset come last."""
         notes = self._notes.values()
         return tuple(sorted(notes, key=lambda n: (n.offset is None, n.offset or 0, n.code)))

@@ -1,4 +1,4 @@
-"""The top level of a trace: its list of events, and the few other members that matter."""
+"""Parse the top level of a trace: its list of events and the few other members that are used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ccltui.parsers.kineto.event_list import Batch, EventList
 from ccltui.parsers.kineto.json_text.text_buffer import TextBuffer
-from ccltui.parsers.kineto.read_notes import CUT_OFF, Notebook
+from ccltui.parsers.kineto.read_notes import TRUNCATED, NoteLog
 
 if TYPE_CHECKING:
     from ccltui.parsers.kineto.scanner.accelerator import Scanner
@@ -27,20 +27,25 @@ WANTED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A wanted top-level member of the document, as text."""
+    """One of the top-level members in ``WANTED``, as JSON text."""
 
     key: str
     text: bytes
 
 
 class Document:
-    """Pull parser over text chunks. Iterate for :class:`Batch` and :class:`Member`."""
+    """Pull parser over text chunks: an iterator of :class:`Batch` and :class:`Member`.
+
+    Attributes:
+        truncated: Whether the text ended, or was corrupt, before the end of the document.
+        found_events: Whether the document has a list of events.
+    """
 
     def __init__(
-        self, chunks: Iterator[bytes], notebook: Notebook, scanner: Scanner | None = None
+        self, chunks: Iterator[bytes], note_log: NoteLog, scanner: Scanner | None = None
     ) -> None:
         self._buffer = TextBuffer(chunks)
-        self._notebook = notebook
+        self._note_log = note_log
         self._scanner = scanner
         self.truncated = False
         self.found_events = False
@@ -55,12 +60,12 @@ class Document:
             self._buffer.drop(1)
             yield from self._members()
         elif first:
-            self._notebook.add(
+            self._note_log.add(
                 "not_json", "the text is not a JSON object or list", self._buffer.offset
             )
             return
         if not self.truncated and self._buffer.peek():
-            self._notebook.add(
+            self._note_log.add(
                 "trailing_data",
                 "text after the end of the document is ignored",
                 self._buffer.offset,
@@ -85,7 +90,7 @@ class Document:
                 self._damaged_top_level()
                 return
             else:
-                self._cut_off()
+                self._note_truncation()
                 return
 
     def _key(self) -> str | None:
@@ -94,7 +99,7 @@ class Document:
             if self._buffer.text:
                 self._damaged_top_level()
             else:
-                self._cut_off()
+                self._note_truncation()
             return None
         self._buffer.drop(1)
         return text[1:-1].decode("utf-8", "replace")
@@ -109,24 +114,24 @@ class Document:
         start = self._buffer.offset
         text = self._buffer.value(limit)
         if text is None:
-            self._cut_off()
+            self._note_truncation()
         elif len(text) > limit and key in WANTED:
-            self._notebook.add("large_member", f"{key} is too large and was skipped", start)
+            self._note_log.add("large_member", f"{key} is too large and was skipped", start)
         elif key in WANTED:
             yield Member(key, text)
 
     def _events(self) -> Iterator[Batch]:
         self.found_events = True
-        events = EventList(self._buffer, self._notebook, self._scanner)
+        events = EventList(self._buffer, self._note_log, self._scanner)
         yield from events
         self.truncated |= events.truncated
 
-    def _cut_off(self) -> None:
-        self._notebook.add(*CUT_OFF, self._buffer.offset)
+    def _note_truncation(self) -> None:
+        self._note_log.add(*TRUNCATED, self._buffer.offset)
         self.truncated = True
 
     def _damaged_top_level(self) -> None:
         self.truncated = True
-        self._notebook.add(
+        self._note_log.add(
             "corrupt_document", "the document is not valid JSON from here on", self._buffer.offset
         )

@@ -1,7 +1,7 @@
-"""Profiles of TPUs as Chrome traces: each device of a host becomes a rank.
+"""Read TPU profiles that XLA writes as Chrome traces: one rank per device of a host.
 
-XLA writes a process for each device with a row of steps, one of modules and one of operations.
-Operations are what occupies the device. Nothing states launches, sizes, groups or ranks.
+XLA writes one process per device, with one row of steps, one of modules and one of operations.
+Operations occupy the device. Launches, sizes, groups and ranks are not recorded.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _OPERATIONS: Final = "XLA Ops"
 _ASYNCHRONOUS: Final = "Async XLA Ops"
 _STEPS: Final = "Steps"
 _MODULES: Final = "XLA Modules"
-_FRAME: Final = re.compile(r"[a-z-]+-(start|done)(?:[.\d]|$)")
-"""What begins an operation that goes on beside others, and what waits for it."""
+_ASYNC_PAIR: Final = re.compile(r"[a-z-]+-(start|done)(?:[.\d]|$)")
+"""Names of the operations that start an asynchronous operation and that wait for it."""
 
 
 def read_xla(
@@ -37,9 +37,12 @@ def read_xla(
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> tuple[RankTrace, ...]:
-    """One trace a device, in order of their numbers; ranks are not stated.
+    """Read one trace per device, by device number; their ranks are None.
 
-    Raises TraceError where the file cannot be read or has no row of operations.
+    Arguments are those of :func:`read_kineto`.
+
+    Raises:
+        TraceError: The file cannot be read or has no row of operations.
     """
     trace = read_kineto(path, shown=shown, progress=progress, cancelled=cancelled)
     rows: dict[int, dict[str, list[int]]] = {}
@@ -69,16 +72,18 @@ def _device(
     parts: int,
     rows: dict[str, list[int]],
 ) -> RankTrace:
-    """The rank of one device: its operations, its steps, and what they wait for."""
+    """Return the trace of one device: its operations, steps, modules and waits."""
     every = trace.group("other")
     operations = np.isin(every.track, rows[_OPERATIONS])
-    beside = np.isin(every.track, rows.get(_ASYNCHRONOUS, []))
-    frames = operations & _framing(trace, every, only="start|done" if beside.any() else "start")
+    asynchronous = np.isin(every.track, rows.get(_ASYNCHRONOUS, []))
+    markers = operations & _async_markers(
+        trace, every, only="start|done" if asynchronous.any() else "start"
+    )
     chosen: dict[Group, Bool] = {
-        "gpu": (operations & ~frames) | beside,
+        "gpu": (operations & ~markers) | asynchronous,
         "annotations": np.isin(every.track, rows.get(_STEPS, [])),
         "gpu_annotations": np.isin(every.track, rows.get(_MODULES, [])),
-        "gpu_sync": frames,
+        "gpu_sync": markers,
     }
     category: dict[Group, str] = dict(zip(_GROUPS, _CATEGORIES, strict=True))
     events: dict[Group, Events] = {
@@ -110,11 +115,11 @@ def _device(
 _GROUPS: Final[tuple[Group, ...]] = ("gpu", "annotations", "gpu_annotations", "gpu_sync")
 
 
-def _framing(trace: RankTrace, events: Events, *, only: str) -> Bool:
-    """Operations that only begin another one, or wait for one that has a row of its own."""
+def _async_markers(trace: RankTrace, events: Events, *, only: str) -> Bool:
+    """Return which operations only start an asynchronous operation or wait for its end."""
     names = np.zeros(len(trace.strings) + 1, np.bool_)
     for index, text in enumerate(trace.strings):
-        match = _FRAME.match(text)
+        match = _ASYNC_PAIR.match(text)
         names[index] = match is not None and match[1] in only.split("|")
     return names[events.name]
 

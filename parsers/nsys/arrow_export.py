@@ -1,7 +1,7 @@
-"""Exports of nsys as Parquet or Arrow tables, which the optional pyarrow reads.
+"""Read nsys exports in Parquet or Arrow files with the optional pyarrow.
 
-They hold the same tables and columns as an export to SQLite, so they become one, for as long as
-it takes to read it: only the tables that are read, and of texts only those that rows refer to.
+They have the same tables and columns as an export to SQLite, so they are converted to a temporary
+one: only the tables that are read, and only the texts that rows refer to.
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ _ABSENT: Final = (
 def sqlite_of(
     path: Path, target: Path, *, shown: str, cancelled: Callable[[], bool] | None = None
 ) -> Path:
-    """The export that ``path`` stands for as an SQLite file; returns ``target``.
+    """Convert the export that ``path`` belongs to into the SQLite file ``target``; return it.
 
-    Raises :class:`TraceError` without pyarrow or where it cannot read the tables, and
-    :class:`CancelledError`.
+    Raises:
+        TraceError: pyarrow is absent or cannot read the tables.
+        CancelledError: ``cancelled`` returned True.
     """
     try:
         import pyarrow as pa  # noqa: PLC0415
@@ -86,7 +87,19 @@ def read_tables(
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Ranks:
-    """Columns of the export that ``path`` stands for. Raises TraceError, CancelledError."""
+    """Read the columns of the export that ``path`` belongs to.
+
+    Args:
+        path: A file of the export: an ``.arrows`` file, or one table of a folder of tables.
+        shown: Its path in messages.
+        scratch: Directories for the converted file; the first usable one is taken.
+        progress: Called with the bytes read so far.
+        cancelled: Polled; reading stops when it returns True.
+
+    Raises:
+        TraceError: pyarrow is absent or cannot read the tables.
+        CancelledError: ``cancelled`` returned True.
+    """
     with scratch_directory(scratch) as directory:
         made = sqlite_of(path, directory / EXPORT_NAME, shown=shown, cancelled=cancelled)
         return read_nsys(
@@ -100,7 +113,7 @@ def read_tables(
 
 
 class _Copy:
-    """Tables as they come; ids of strings are gathered, and those strings are copied last."""
+    """Copy of tables to SQLite; strings are copied last, only those whose ids occurred."""
 
     def __init__(self, database: sqlite3.Connection, cancelled: Callable[[], bool] | None) -> None:
         self._database = database
@@ -108,7 +121,7 @@ class _Copy:
         self._strings: set[int] = set()
 
     def all(self, path: Path) -> None:
-        """Every table that is read."""
+        """Copy every table that is read."""
         for name, batches in _tables(path, set(_TABLES)):
             self._table(name, batches)
         for _, batches in _tables(path, {export_schema.STRINGS}):
@@ -133,7 +146,7 @@ class _Copy:
             self._database.executemany(f'INSERT INTO "{name}" VALUES ({marks})', rows)
 
     def _chosen(self, name: str, columns: dict[str, list[Any]]) -> Iterator[tuple[Any, ...]]:
-        """Rows of a table; of strings and of the environment only what is asked for later."""
+        """Return the rows of a table; of strings and environment only those that are read."""
         rows = zip(*columns.values(), strict=True)
         if name == export_schema.STRINGS:
             ids = columns["id"]
@@ -149,7 +162,7 @@ class _Copy:
 
 
 def _values(column: Any) -> list[Any]:
-    """Python values; ids are unsigned here and signed in SQLite."""
+    """Return Python values; ids are unsigned in Arrow and signed in SQLite."""
     import pyarrow as pa  # noqa: PLC0415
 
     if pa.types.is_uint64(column.type) and not column.null_count:
@@ -162,7 +175,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def _tables(path: Path, wanted: set[str]) -> Iterator[tuple[str, Iterator[Any]]]:
-    """The tables of an export by name, as record batches."""
+    """Yield the tables of an export: name and record batches."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -193,7 +206,7 @@ def _reader(source: Any, file: Path) -> Any:
 
 
 def _of_one_file(path: Path, wanted: set[str]) -> Iterator[tuple[str, Iterator[Any]]]:
-    """Streams one behind the other, each with the name of its table."""
+    """Yield the tables of a file of concatenated streams; metadata name the table of each."""
     import pyarrow as pa  # noqa: PLC0415
 
     with pa.OSFile(str(path)) as source:

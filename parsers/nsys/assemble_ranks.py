@@ -1,4 +1,4 @@
-"""The tables of a file become its ranks: names and tracks get their final ids, calls their args."""
+"""Divide the tables of a file into ranks, with final ids of names and tracks, and call args."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CATEGORIES = (
 
 @dataclass(slots=True)
 class Tables:
-    """Everything that was read of a file, before it is divided into ranks."""
+    """All tables of a file, before they are divided into ranks."""
 
     kernels: TableRows
     copies: TableRows
@@ -65,15 +65,15 @@ class Tables:
     notes: list[Note]
 
     def all(self) -> list[TableRows]:
-        """Every table of events."""
+        """Return every table of events."""
         streams = [self.kernels, self.copies, self.fills, self.waits, self.graphs]
         return [*streams, self.calls, self.ranges.rows, self.os_calls]
 
 
 class Ranks(Sequence[RankTrace]):
-    """The ranks of a file in order of (process, device), each made whenever it is asked for.
+    """Ranks of a file in order of (process, device); each is built on access.
 
-    Their columns lie on disk, and one that is asked for is read anew.
+    Columns are on disk and are read on each access.
     """
 
     def __init__(self, database: Database, tables: Tables, source: SourceFile) -> None:
@@ -82,7 +82,7 @@ class Ranks(Sequence[RankTrace]):
         every = tables.all()
         named = [table for table in every if table is not tables.ranges.rows]
         self._names = FileNames.of(database, named, tables.ranges)
-        self._parts, self._home = _parts(tables)
+        self._parts, self._part_of_owner = _parts(tables)
         self._communicators = Communicators.of(tables.ranges, self._names, self._parts)
         members = self._communicators.members
         self._known = identities(self._parts, members, tables.environment, tables.mpi)
@@ -99,14 +99,14 @@ class Ranks(Sequence[RankTrace]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[RankTrace]: ...
     def __getitem__(self, index: int | slice) -> RankTrace | Sequence[RankTrace]:
-        """One rank. Raises OSError where its columns cannot be read back."""
+        """Build one rank. Raises OSError where its columns cannot be read back."""
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
         return self._rank(range(len(self))[index])
 
     @property
     def num_events(self) -> int:
-        """Events of the file, those of no rank included."""
+        """Number of events of the file, including those of no rank."""
         return sum(sum(table.spill.owners().values()) for table in self._tables.all())
 
     def _rank(self, index: int) -> RankTrace:
@@ -148,15 +148,15 @@ class Ranks(Sequence[RankTrace]):
         return counters.of_gpu(gpu, ids, self._tables.session.start_ns or 0)
 
     def _streams_of(self, index: int) -> set[Owner] | None:
-        """Whose streams belong to a rank; None, all, where nothing ran on a device."""
+        """Return the owners of a rank's streams; None (all) where nothing ran on a device."""
         if self._parts[index].device == MISSING:
             return None
-        return {owner for owner, home in self._home.items() if home == index}
+        return {owner for owner, home in self._part_of_owner.items() if home == index}
 
     def _events(
         self, streams: set[Owner] | None, threads: set[Owner] | None, args: RankArgs, sms: int
     ) -> tuple[list[TrackKey], dict[Group, Events]]:
-        """The tracks of a rank and its events by group."""
+        """Return the tracks of a rank and its events by group."""
         tables, base_ns = self._tables, self._tables.session.start_ns or 0
         tracks: dict[TrackKey, int] = {}
         operators = self._names.is_operator()
@@ -198,7 +198,7 @@ class Ranks(Sequence[RankTrace]):
 
 
 def _numbers(table: TableRows, owners: set[Owner] | None, tracks: dict[TrackKey, int]) -> I32:
-    """Numbers of a table's tracks among ``tracks``, to which those of ``owners`` are added."""
+    """Add tracks of ``owners`` to ``tracks``; return the new number of each table track, or -1."""
     own = [
         tracks.setdefault(key, len(tracks)) if owners is None or _owner(key) in owners else MISSING
         for key in table.tracks
@@ -223,10 +223,10 @@ def _notes_of(tables: Tables, identity: Identity, num_parts: int) -> tuple[Note,
 
 
 def _parts(tables: Tables) -> tuple[list[Part], dict[Owner, int]]:
-    """The parts of a file, and for each owner of streams the part that they belong to.
+    """Return the parts of a file, and the index of the part of each owner of streams.
 
-    A process has a part for each device on which it runs kernels. Devices that it only copies
-    to belong to its first part: contexts leave such traces on devices that are not its own.
+    A process has one part per device on which it runs kernels. Devices that it only copies to
+    belong to its first part: contexts record such work on devices of other processes.
     """
     copied = tables.copies.owned().keys() | tables.fills.owned().keys()
     copied |= tables.graphs.owned().keys()
@@ -245,10 +245,13 @@ def _parts(tables: Tables) -> tuple[list[Part], dict[Owner, int]]:
 
 
 def _threads_of(part: Part) -> set[Owner] | None:
-    """Whose threads belong to a rank; None, all, where the file does not tell them apart."""
+    """Return the owners of a rank's threads; None (all) where the file names no processes."""
     if MISSING in (part.device, part.process):
         return None
-    return {(part.process, MISSING), (MISSING, MISSING)}  # a file that names no process has one
+    return {
+        (part.process, MISSING),
+        (MISSING, MISSING),
+    }  # rows without a process belong to the only one
 
 
 def _track(key: TrackKey) -> Track:

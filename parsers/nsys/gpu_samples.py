@@ -1,7 +1,7 @@
-"""Counters that nsys read from the devices at a fixed rate: active SMs, memory and link traffic.
+"""Read GPU metrics that nsys sampled at a fixed rate: active SMs, memory and link traffic.
 
-A capture holds some sixty of them a device, ten thousand times a second. Kept are those of the
-list below, under the names that the chip gives them.
+A capture has about sixty counters per device at ten thousand samples per second. Only counters
+that match the pattern below are read, under the names that the chip gives them.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ccltui.parsers.nsys.sqlite.spill import Scratch, Spill
 from ccltui.parsers.nsys.sqlite.table_rows import Pairs
 from ccltui.parsers.nsys.sqlite.table_scans import new_numbers
 
-_KEPT: Final = re.compile(
+_SELECTED_COUNTERS: Final = re.compile(
     r"SMs? (?:Active|Issue)\b|Tensor Active\b|(?:GR|GPU) Active\b"
     r"|DRAM (?:Read|Write)\b|PCIe [RT]X\b|NVLink\b"
 )
-_GPU: Final = 0xFF  # of a type: the machine's number of the device
+_GPU: Final = 0xFF  # mask of ``typeId``: the machine's number of the device
 _MAX_TIME_NS: Final = 1 << 61
 
 
 @dataclass(slots=True)
 class CounterRows:
-    """The kept readings of a file: ``gpus`` and ``names`` by the numbers in the rows."""
+    """Samples of a file: ``gpus`` and ``names`` by number; ``num_left_out`` samples are skipped."""
 
     spill: Spill
     gpus: list[int]
@@ -38,7 +38,7 @@ class CounterRows:
     num_left_out: int = 0
 
     def of_gpu(self, gpu: int, ids: I32, base_ns: int) -> Samples:
-        """Readings of one device by time; ``ids``: those of the strings of ``names``."""
+        """Return the samples of one device by time; ``ids``: string ids of ``names``."""
         owners = [number for number, known in enumerate(self.gpus) if known == gpu]
         time = self.spill.column("time", owners)
         order = np.argsort(time, kind="stable")
@@ -48,13 +48,13 @@ class CounterRows:
 
 
 def read_counters(database: Database, scratch: Scratch) -> CounterRows:
-    """All readings of the kept counters."""
+    """Read all samples of the selected counters."""
     known = {
         (kind, metric): " ".join(name.split())
         for kind, metric, name in database.rows(GPU_COUNTERS, ("typeId", "metricId", "metricName"))
         if isinstance(kind, int) and isinstance(metric, int) and isinstance(name, str)
     }
-    names = sorted({name for name in known.values() if _KEPT.match(name)})
+    names = sorted({name for name in known.values() if _SELECTED_COUNTERS.match(name)})
     spill = Spill(scratch, {"time": np.int64, "name": np.int32, "value": np.int64})
     wanted = tuple(sorted({key[1] for key, name in known.items() if name in names}))
     found = CounterRows(spill, [], names, database.last_row(GPU_METRICS))
@@ -80,5 +80,5 @@ def read_counters(database: Database, scratch: Scratch) -> CounterRows:
 
 
 def _unsigned(values: I64) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Readings are of 32 bits without a sign; some releases write them with one."""
+    """Convert samples, unsigned 32-bit numbers that some releases of nsys write as signed."""
     return np.where(values < 0, values + (1 << 32), values).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Read one nsys export into columns: one :class:`RankTrace` a process and device."""
+"""Read one nsys export into columns: one :class:`RankTrace` per process and device."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ccltui.parsers.nsys.sqlite.table_rows import TableRows, read_table
 from ccltui.parsers.system.machine_limits import allowed_cpus
 
 NSYS_VERSION = 3
-"""Raised whenever the same bytes would give other columns: stored columns become invalid."""
+"""Increase it when the same bytes give other columns; stored columns then become invalid."""
 
-_MOST_THREADS = 4  # tables of any size are three or four
+_MOST_THREADS = 4  # three or four tables of a file are large
 _EVENTS = (
     export_schema.KERNELS,
     export_schema.COPIES,
@@ -38,18 +38,18 @@ _EVENTS = (
 
 @dataclass(slots=True)
 class _Meter:
-    """Rows read so far, told as bytes of the file."""
+    """Progress: rows read so far, reported as bytes of the file."""
 
     total_rows: int
     size_bytes: int
-    tell: Callable[[int], None] | None
+    report_progress: Callable[[int], None] | None
     done_rows: int = 0
 
     def add(self, count: int) -> None:
         self.done_rows += count
-        if self.tell is not None:
+        if self.report_progress is not None:
             share = min(self.done_rows / max(self.total_rows, 1), 1.0)
-            self.tell(int(share * self.size_bytes))
+            self.report_progress(int(share * self.size_bytes))
 
 
 def read_nsys(
@@ -61,13 +61,21 @@ def read_nsys(
     scratch: Path | None = None,
     report: Path | None = None,
 ) -> Ranks:
-    """Columns of the ``.sqlite`` export in ``path``, one trace a process and device.
+    """Read the ``.sqlite`` export in ``path``: one trace per process and device.
 
-    A file without device work is one trace. Times are UTC where the file states when it began.
-    Columns lie in unnamed files in ``scratch`` until they are asked for. ``report``: the file that
-    ``path`` was exported from, whose columns they are. ``progress`` gets the bytes read so far,
-    told from rows. Raises :class:`TraceError` where the file is no export of
-    nsys or cannot be read, and :class:`CancelledError`.
+    A file without device work is one trace. Times are UTC where the file states its start.
+
+    Args:
+        path: The export.
+        shown: The path to use in messages; ``path`` if None.
+        progress: Called with the bytes read so far, estimated from rows.
+        cancelled: Polled; reading stops when it returns True.
+        scratch: Directory of the unnamed files that hold columns until they are accessed.
+        report: The report that ``path`` was exported from; it becomes the source of the traces.
+
+    Raises:
+        TraceError: The file is not an nsys export or cannot be read.
+        CancelledError: ``cancelled`` returned True.
     """
     try:
         size = path.stat().st_size
@@ -114,7 +122,7 @@ def _require_export(database: Database, shown: str) -> None:
 
 
 def _read(database: Database, meter: _Meter, scratch: Scratch) -> Tables:
-    """All tables, several at a time: the rows of the pages are read without Python's lock."""
+    """Read all tables, several at a time: pages are read without Python's lock."""
     sources = (
         *(export_schema.API_ROWS, export_schema.KERNEL_ROWS, export_schema.OS_ROWS),
         *(

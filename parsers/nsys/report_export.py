@@ -1,4 +1,4 @@
-"""Reports of nsys (``.nsys-rep``, ``.qdrep``): only nsys itself reads them, so it exports them."""
+"""Export nsys reports (``.nsys-rep``, ``.qdrep``) with nsys, the only program that reads them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from ccltui.parsers.store.column_store import EXPORT_NAME, SCRATCH_PREFIX
 
 EXECUTABLE_VARIABLE: Final = "CCLTUI_NSYS"
 _POLL_S: Final = 0.1
-_MAX_WORDS: Final = 300
-_BY_HAND: Final = "`nsys export -t sqlite` where it is, and open the .sqlite file"
+_MAX_OUTPUT_CHARS: Final = 300
+_MANUAL_EXPORT: Final = "`nsys export -t sqlite` where it is, and open the .sqlite file"
 
 
 def nsys_executable() -> str | None:
-    """The nsys to use: what CCLTUI_NSYS names, else the one on PATH; None without either.
+    """Return the path of nsys: that of CCLTUI_NSYS, else of PATH; None without either.
 
-    A name that leads nowhere is no nsys either, never another one in its place.
+    Where CCLTUI_NSYS names no program, PATH is not searched.
     """
     stated = os.environ.get(EXECUTABLE_VARIABLE)
     return shutil.which(stated or "nsys", path=_absolute_path())
 
 
 def _absolute_path() -> str | None:
-    """PATH without relative entries: they would start a program that lies beside the traces."""
+    """Return PATH without relative entries, which could start a program beside the traces."""
     stated = os.environ.get("PATH")
     if stated is None:
         return None
@@ -49,10 +49,19 @@ def read_report(
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Sequence[RankTrace]:
-    """Columns of a report, exported by nsys into one of the ``scratch`` directories first.
+    """Export a report with nsys and read its columns.
 
-    The first half of ``progress`` is the export, told from the size of what is written. Raises
-    :class:`TraceError` with nsys' own words where it is absent or fails, and CancelledError.
+    Args:
+        path: The report.
+        shown: Its path in messages.
+        scratch: Directories for the export; the first usable one is taken, else a temporary one.
+        progress: Called with bytes done. The first half is the export, estimated from the size
+            of its output.
+        cancelled: Polled; reading stops when it returns True.
+
+    Raises:
+        TraceError: nsys is absent or failed; the message has the output of nsys.
+        CancelledError: ``cancelled`` returned True.
     """
     try:
         status = path.stat()
@@ -82,7 +91,7 @@ def read_report(
             report=path,
         )
     if not ranks.num_events:
-        raise TraceError(f"nsys exported no event of it; run {_BY_HAND}", path=shown)
+        raise TraceError(f"nsys exported no event of it; run {_MANUAL_EXPORT}", path=shown)
     return ranks
 
 
@@ -94,41 +103,44 @@ def export_report(
     progress: Callable[[int], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Path:
-    """Let nsys export the report ``path`` to the sqlite file ``target``; returns ``target``.
+    """Export the report ``path`` with nsys to the SQLite file ``target``; return ``target``.
 
-    ``progress`` gets the bytes written so far. Raises :class:`TraceError` with what nsys said,
-    and :class:`CancelledError` after nsys was stopped.
+    ``progress`` is called with the bytes written so far.
+
+    Raises:
+        TraceError: nsys is absent or failed; the message has the output of nsys.
+        CancelledError: ``cancelled`` returned True; nsys was stopped.
     """
     executable = nsys_executable()
     if executable is None:
-        raise TraceError(_absent(), path=shown)
-    # An absolute path cannot be taken for an option.
+        raise TraceError(_no_nsys_message(), path=shown)
+    # Absolute paths, since nsys could parse a relative one as an option.
     command = [executable, "export", "-t", "sqlite", "-q", "true", "-f", "true"]
     command += ["-o", str(target.absolute()), str(path.resolve())]
-    with tempfile.TemporaryFile() as words:
+    with tempfile.TemporaryFile() as output_file:
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=words, stderr=subprocess.STDOUT
+                command, stdin=subprocess.DEVNULL, stdout=output_file, stderr=subprocess.STDOUT
             )
         except OSError as error:
-            why = f"{executable} cannot be started ({error.strerror}); run {_BY_HAND}"
+            why = f"{executable} cannot be started ({error.strerror}); run {_MANUAL_EXPORT}"
             raise TraceError(why, path=shown) from error
-        status = _watched(process, target, shown, progress, cancelled)
-        words.seek(0)
-        said = " ".join(words.read(1 << 16).decode("utf-8", "replace").split())
+        status = _wait_for_exit(process, target, shown, progress, cancelled)
+        output_file.seek(0)
+        output = " ".join(output_file.read(1 << 16).decode("utf-8", "replace").split())
     if status != 0 or not target.is_file():
-        raise TraceError(_failed(status, said), path=shown)
+        raise TraceError(_failure_message(status, output), path=shown)
     return target
 
 
-def _watched(
+def _wait_for_exit(
     process: subprocess.Popen[bytes],
     target: Path,
     shown: str,
     progress: Callable[[int], None] | None,
     cancelled: Callable[[], bool] | None,
 ) -> int:
-    """Exit status of nsys; it is ended when the user stops the work, or when we are ended."""
+    """Wait for nsys and return its exit status; kill it on cancellation and on any exception."""
     try:
         while (status := process.poll()) is None:
             if cancelled is not None and cancelled():
@@ -144,29 +156,30 @@ def _watched(
     return status
 
 
-def _absent() -> str:
+def _no_nsys_message() -> str:
     stated = os.environ.get(EXECUTABLE_VARIABLE)
     if stated:
         return (
-            f"a report that only nsys reads, and {printable(stated)} is no program; run {_BY_HAND}"
+            f"a report that only nsys reads, and {printable(stated)} is no program; "
+            f"run {_MANUAL_EXPORT}"
         )
     return (
         f"a report that only nsys reads, and there is none on PATH: give one with --nsys, or run "
-        f"{_BY_HAND}"
+        f"{_MANUAL_EXPORT}"
     )
 
 
-def _failed(status: int, said: str) -> str:
-    words = printable(said[:_MAX_WORDS]) if said else "nothing"
+def _failure_message(status: int, output: str) -> str:
+    shown_output = printable(output[:_MAX_OUTPUT_CHARS]) if output else "nothing"
     return (
-        f"nsys could not export it (exit status {status}) and said: {words}; a report needs an "
-        "nsys at least as new as the one that recorded it"
+        f"nsys could not export it (exit status {status}) and said: {shown_output}; a report needs "
+        "an nsys at least as new as the one that recorded it"
     )
 
 
 @contextlib.contextmanager
 def scratch_directory(wanted: Sequence[Path]) -> Iterator[Path]:
-    """A folder in the first of the ``wanted`` directories that takes one, else a temporary one."""
+    """Create a folder in the first writable one of the ``wanted`` directories, else in TMPDIR."""
     for directory in wanted:
         with contextlib.suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Tables of reports from an nsys export: whole columns, only those that are asked for."""
+"""Read the tables of reports from an nsys export, only the columns that are asked for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ccltui.parsers.nsys.sqlite.table_rows import process_of
 from ccltui.parsers.nsys.sqlite.table_scans import Texts, new_texts
 
 _STYLE_OF: Final = {59: PUSH_POP, 60: START_END, 70: PUSH_POP, 71: START_END}
-_Only = tuple[str, tuple[int, ...]] | None
+_RowFilter = tuple[str, tuple[int, ...]] | None
 _DETAILS: Final = (
     *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
     *("registers", "static_memory", "dynamic_memory"),
@@ -78,12 +78,20 @@ def read_report_tables(
     kernel_name: str = "demangledName",
     parts: frozenset[Part] = ALL_PARTS,
 ) -> ReportTables:
-    """The tables of an nsys export (sqlite), opened read-only and immutable.
+    """Read the tables of an nsys export (SQLite), opened read-only and immutable.
 
-    ``kernel_name`` is the column that names kernels: demangledName, shortName or mangledName.
-    Only ``parts`` are read; the others are as if the capture had none.
-    Strings are resolved for the rows that are shown and for no others. Raises TraceError,
-    NotFoundError.
+    Strings are resolved only for rows that are read.
+
+    Args:
+        path: The export.
+        shown: Its path in messages.
+        cancelled: Polled; reading stops when it returns True.
+        kernel_name: Column that names kernels: demangledName, shortName or mangledName.
+        parts: Parts to read; the others are None, as in a capture without them.
+
+    Raises:
+        TraceError: The file cannot be read.
+        NotFoundError: There is no such file.
     """
     if not path.exists():
         raise NotFoundError("no such file", path=shown or str(path))
@@ -100,7 +108,7 @@ class _Reader:
         self._notes: list[str] = []
 
     def tables(self) -> ReportTables:
-        """All tables. Raises TraceError."""
+        """Read all tables. Raises TraceError."""
         parts = self._parts
         work = self._work()
         ranges = self._ranges() if "ranges" in parts else None
@@ -112,9 +120,9 @@ class _Reader:
         )
 
     def _columns(
-        self, table: str, names: tuple[str | None, ...], only: _Only = None
+        self, table: str, names: tuple[str | None, ...], only: _RowFilter = None
     ) -> list[I64] | None:
-        """Whole columns of a table, -1 for NULL; None where the table is not there."""
+        """Return whole columns of a table, -1 for NULL; None without the table."""
         if table not in self._database.tables:
             return None
         blocks = list(self._database.numbers(table, names, only=only))
@@ -123,7 +131,7 @@ class _Reader:
         return [np.concatenate([block[index] for block in blocks]) for index in range(len(names))]
 
     def _named(self, ids: I64) -> I32:
-        """Interned names of string ids; an id without text is shown as its number."""
+        """Return interned names of string ids; the name of an id without text is its number."""
         found, inverse = np.unique(ids, return_inverse=True)
         texts = self._database.texts(found.tolist())
         interned = [self._names.of(texts.get(one, f"[{one}]")) for one in found.tolist()]
@@ -231,7 +239,7 @@ class _Reader:
         )
 
     def _last_of_ranges(self) -> int:
-        """Where ranges that were never closed end: at the last time in their own table."""
+        """Return the end of ranges that were never closed: the last time in the table of ranges."""
         latest = (
             self._database.rows(
                 export_schema.NVTX, (column,), f'"{column}" IS NOT NULL ORDER BY {order}'
@@ -241,7 +249,7 @@ class _Reader:
         return max((int(row[0]) for rows in latest for row in rows), default=0)
 
     def _range_texts(self, texts: Texts, text: I64, text_ids: I64) -> I32:
-        """The names of ranges: of the text in the row, else of the string that it refers to."""
+        """Return the names of ranges: the text in the row, else the string that it refers to."""
         own = [self._names.of(raw.decode("utf-8", "replace")) for raw, _ in texts.values()]
         found, inverse = np.unique(text_ids, return_inverse=True)
         by_id = self._database.texts([number for number in found.tolist() if number >= 0])
@@ -250,7 +258,7 @@ class _Reader:
         return np.where(text == MISSING, strings, np.array([*own, 0], np.int32)[text])
 
     def _range_domains(self, thread: I64, domain: I64) -> I32:
-        """The domain's name of each range: domains are numbered per process, 0 is the default."""
+        """Return the domain name of each range; domains are numbered per process, 0 is default."""
         columns = ("globalTid", "domainId", "text", "textId")
         created = self._database.rows(
             export_schema.NVTX, columns, f"eventType = {export_schema.DOMAIN_CREATED}"

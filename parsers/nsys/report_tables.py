@@ -1,8 +1,7 @@
-"""The rows behind the reports of ``nsys stats``: device work, calls, ranges, as plain columns.
+"""Tables from which the reports of ``nsys stats`` are computed: device work, calls, ranges.
 
-Reports show more of a kernel (grid, registers, memory kinds) than metrics need, so these
-tables stand beside the columns of a rank. Each source fills what it knows and leaves the rest
-at -1.
+Reports show more of a kernel (grid, registers, memory kinds) than metrics use, so these tables are
+separate from the columns of a rank. Values that a source does not have are -1.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ MEMORY_KINDS: Final = (
 )
 
 Part = Literal["kernels", "memory", "places", "details", "api", "os_calls", "ranges"]
-"""What can be read alone. places: process, correlation and device of device work; details: its
-further columns. Summaries of long captures need neither."""
+"""Parts that can be read alone. places: process, correlation and device of device work; details:
+its further columns. Summaries of long captures need neither."""
 ALL_PARTS: Final[frozenset[Part]] = frozenset(get_args(Part))
 
 
@@ -38,8 +37,8 @@ ALL_PARTS: Final[frozenset[Part]] = frozenset(get_args(Part))
 class Work:
     """Kernels, copies and fills of all devices, sorted by start. ``name`` indexes the names.
 
-    Times are int64 ns since the session began. ``details`` has the further columns of
-    ``cuda_gpu_trace`` by name, int64, -1 where the source does not say.
+    Times are int64 ns since the start of the session. ``details`` has the further columns of
+    ``cuda_gpu_trace`` by name, int64, -1 where missing.
     """
 
     start_ns: I64
@@ -55,7 +54,7 @@ class Work:
         return len(self.start_ns)
 
     def detail(self, name: str) -> I64:
-        """One of the further columns, all -1 where the source has none."""
+        """Return one of the further columns, all -1 where the source lacks it."""
         return self.details.get(name, np.full(len(self), MISSING, np.int64))
 
 
@@ -76,7 +75,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """NVTX ranges, or what stands for them. ``text`` and ``domain`` index the names."""
+    """NVTX ranges or their equivalents. ``text`` and ``domain`` index the names."""
 
     start_ns: I64
     end_ns: I64
@@ -91,7 +90,7 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class ReportTables:
-    """What reports are made of; None where the capture holds no table of that kind."""
+    """Input of the reports; a table is None where the capture has none of that kind."""
 
     names: tuple[str, ...]
     work: Work | None = None
@@ -103,15 +102,15 @@ class ReportTables:
 
 
 class Names:
-    """Interned names: one number a text."""
+    """Numbering of texts, from 0 in order of appearance."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
 
     def of(self, text: str) -> int:
-        """Number of a text."""
+        """Return the number of a text."""
         return self._ids.setdefault(text, len(self._ids))
 
     def texts(self) -> tuple[str, ...]:
-        """All texts by number."""
+        """Return all texts by number."""
         return tuple(self._ids)

@@ -1,4 +1,4 @@
-"""Events of a rank whose columns stay on disk until each is asked for."""
+"""Events of a rank whose columns stay on disk until they are accessed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,16 @@ _DTYPES: Final[dict[str, type]] = {**dict(Events.COLUMNS), "blocks": np.int64}
 
 @dataclass(slots=True)
 class Segment:
-    """What a table gives to a group: rows of ``owners`` (None: all), of those the ``chosen``.
+    """Rows that one table contributes to one group of events.
 
-    ``track``: by the table's numbers, those of the rank. ``category``: ids of strings, the second
-    for calls of the driver.
+    Attributes:
+        table: The table.
+        owners: The owners whose rows are taken, None for all.
+        track: Track number in the rank, by track number in the table.
+        category: String ids of the category, the second for calls of the driver API.
+        chosen: Which of the owners' rows are taken, None for all.
+        args: Row of collective arguments of each of the owners' rows, None for none.
+        count: Number of rows.
     """
 
     table: TableRows
@@ -45,9 +51,9 @@ class Segment:
             self.count = sum(n for o, n in owned if self.owners is None or o in self.owners)
 
     def pieces(self, name: str, base_ns: int) -> Iterator[npt.NDArray[Any]]:
-        """A column of the group piece by piece, each only valid until the next.
+        """Yield a column in pieces, each valid until the next.
 
-        One of a single value is one piece, which takes no memory.
+        A column of a single value is one piece, a view of that value.
         """
         if name == "category" and self._is_of_driver:
             yield from self._categories()
@@ -58,7 +64,7 @@ class Segment:
             yield np.broadcast_to(np.array(value, _DTYPES[name]), self.count)
         else:
             for piece in self._rows(name):
-                yield self._told(name, piece, base_ns)
+                yield self._converted(name, piece, base_ns)
 
     @property
     def _is_of_driver(self) -> bool:
@@ -75,8 +81,8 @@ class Segment:
             done += len(piece)
             yield piece if self.chosen is None else piece[self.chosen[done - len(piece) : done]]
 
-    def _told(self, name: str, piece: npt.NDArray[Any], base_ns: int) -> npt.NDArray[Any]:
-        """The column's values for what the table has."""
+    def _converted(self, name: str, piece: npt.NDArray[Any], base_ns: int) -> npt.NDArray[Any]:
+        """Convert stored values: absolute starts, and final ids of tracks and names."""
         if name == "start_ns":
             piece += base_ns
         elif name in ("track", "name"):
@@ -86,7 +92,7 @@ class Segment:
 
 
 class _Source:
-    """Columns of segments end to end, in order of time. There is at least one segment."""
+    """Columns of one or more segments, in order of time."""
 
     def __init__(self, segments: Sequence[Segment], base_ns: int) -> None:
         self._segments = segments
@@ -94,15 +100,15 @@ class _Source:
         self.count = sum(segment.count for segment in segments)
 
     def has(self, name: str) -> bool:
-        """Whether any table has the column."""
+        """Return whether any table has the column."""
         return any(name in segment.table.spill.dtypes for segment in self._segments)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A column of all rows, in order."""
+        """Return a column of all rows, in order."""
         return self._joined(name, self.pieces(name))
 
     def pieces(self, name: str) -> Iterator[npt.NDArray[Any]]:
-        """The same piece by piece, each only valid until the next."""
+        """Yield a column in pieces, each valid until the next."""
         if self._merge is not None:
             return self._merge.pieces(name, self._base_ns)
         column = self._joined(name, self._unordered(name))
@@ -126,19 +132,19 @@ class _Source:
 
     @cached_property
     def _merge(self) -> Merge | None:
-        """How rows come in order while they pass by, None where too many are out of it."""
+        """The merge that orders rows piece by piece, None where too many are out of order."""
         merge = Merge(self._segments)
-        return merge if merge.is_worth_it else None
+        return merge if merge.is_efficient else None
 
     @cached_property
     def _order(self) -> SortOrder | None:
-        """SortOrder of all rows, None where they are in it."""
+        """The order of all rows, None where they are sorted."""
         start, dur = (self._joined(n, self._unordered(n)) for n in ("start_ns", "dur_ns"))
         return by_start(start, dur)
 
 
 class SpilledEvents(Events):
-    """Columns of a group, each read whenever it is asked for: only one is in memory at a time."""
+    """Events of a group; a column is read from disk on each access and is not cached."""
 
     __slots__ = ("_sms", "_source")
     _source: _Source
@@ -153,7 +159,7 @@ class SpilledEvents(Events):
         return self._source.count
 
     def __getattr__(self, name: str) -> Any:
-        """A column: the fields of these events are never filled."""
+        """Read a column; the fields of the base class are never set."""
         if name in _DTYPES:
             return self._source.column(name)
         if name == "blocks_per_sm" and self._states_blocks():
@@ -164,11 +170,11 @@ class SpilledEvents(Events):
 
     @property
     def comes_in_pieces(self) -> bool:
-        """Every column does."""
+        """True: every column can be read in pieces."""
         return True
 
     def pieces(self, name: str) -> Iterator[npt.NDArray[Any]]:
-        """A column piece by piece, each only valid until the next: none is ever whole."""
+        """Yield a column in pieces, each valid until the next."""
         if name == "blocks_per_sm" and self._states_blocks():
             yield from map(self._shares, self._source.pieces("blocks"))
         elif name in _DTYPES:

@@ -83,7 +83,7 @@ read_value() {
     esac
 }
 
-# check_dependency: a directory that nobody is going to write is a mistake seen now, not at night.
+# check_dependency: fail now, not in the queue, for a directory that no job will write.
 check_dependency() {
     local directory
     if [[ -n $AFTER ]]; then
@@ -96,7 +96,7 @@ check_dependency() {
     done
 }
 
-# sbatch_words: SBATCH, the words after `sbatch`, and JOB_ENVIRONMENT.
+# sbatch_words: set SBATCH, the arguments of `sbatch`, and JOB_ENVIRONMENT.
 sbatch_words() {
     local account=${SITE_ANALYSIS_ACCOUNT:-$SITE_ACCOUNT}
     JOB_ENVIRONMENT=("CCLTUI_SBATCH=$CCLTUI_SBATCH" "CCLTUI_SITE=$CCLTUI_SITE" "VENV_DIR=$VENV_DIR")

@@ -25,7 +25,7 @@ PARTS = ("network", "gpu", "collectives", "storage", "cpu")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the parts asked for; 1 where one of them failed (the others are in the file)."""
+    """Run the parts asked for; return 1 if one of them failed (the others are in the file)."""
     options = _parser().parse_args(arguments)
     began, started = datetime.datetime.now(), time.perf_counter()
     world = join(options.device)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(world: World, options: argparse.Namespace) -> tuple[list[Row], list[str]]:
-    """Rows of all parts, and what went wrong; every rank takes part in every part."""
+    """Return rows of all parts, and the errors; every rank takes part in every part."""
     message = options.message_mib << 20
     plan = storage.Plan(options.storage, options.storage_mib << 20, options.storage_workers)
     parts: dict[str, Callable[[], list[Row]]] = {
@@ -71,7 +71,7 @@ def _measure(world: World, options: argparse.Namespace) -> tuple[list[Row], list
 
 
 def _once_a_host(world: World, measured: Callable[[], list[Row]]) -> list[Row]:
-    """Rows of every host by its first rank; what it raises is raised on every rank."""
+    """Measure each host by its first rank; an exception there is raised on every rank."""
     rows: list[Row] = []
     problem = None
     if world.leads:

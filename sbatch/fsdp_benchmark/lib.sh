@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What both jobs of this folder do, once CCLTUI_SBATCH says where sbatch/ is.
+# Functions of both jobs of this folder. CCLTUI_SBATCH is the path of sbatch/.
 
 CCLTUI_SBATCH=$(cd -- "$CCLTUI_SBATCH" && pwd)
 FSDP_BENCHMARK=$CCLTUI_SBATCH/fsdp_benchmark
@@ -15,7 +15,7 @@ source "$CCLTUI_SBATCH/lib/paths.sh"
 # shellcheck source=../lib/distributed.sh
 source "$CCLTUI_SBATCH/lib/distributed.sh"
 
-# prepare: settings of the site, the Python that runs everything, and who takes part.
+# prepare: settings of the site, the Python that is used, and the number of nodes and ranks.
 prepare() {
     load_site
     set_paths
@@ -42,7 +42,7 @@ launch() {
     on_every_node bash "$FSDP_BENCHMARK/node.sh" "$name" "$@"
 }
 
-# run_benchmark: the words of BENCHMARK_ARGUMENTS are its own.
+# run_benchmark: run benchmark.py with BENCHMARK_ARGUMENTS.
 run_benchmark() {
     local words
     read -ra words <<<"${BENCHMARK_ARGUMENTS:-}"

@@ -30,7 +30,7 @@ from gpt.model import Decoder, Size
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this process trains."""
+    """Rank and device of this process."""
 
     rank: int
     world: int
@@ -38,7 +38,7 @@ class Place:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train; 2 where the data or the sizes do not fit."""
+    """Train; return 2 if the data or the sizes do not fit."""
     options = _parser().parse_args(arguments)
     place = _join()
     try:
@@ -92,7 +92,7 @@ def _train(options: argparse.Namespace, place: Place, size: Size, tokens: torch.
 
 
 def _sharded(model: Decoder, place: Place) -> Decoder:
-    """Shard every block, then what is left; parameters travel in bfloat16 where a GPU trains."""
+    """Shard every block, then the rest; on GPUs parameters are communicated in bfloat16."""
     policy = MixedPrecisionPolicy()
     if place.device.type == "cuda":
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -124,7 +124,7 @@ def _steps(
 def _step(
     model: Decoder, optimizer: torch.optim.Optimizer, inputs: torch.Tensor, targets: torch.Tensor
 ) -> float:
-    """One step; its loss, averaged over all ranks. Reading the loss waits for the device."""
+    """Run one step; return its loss, averaged over all ranks, after waiting for the device."""
     logits = model(inputs)
     loss = functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
     loss.backward()
@@ -137,7 +137,7 @@ def _step(
 
 
 def _tell(number: int, loss: float, tokens: int, seconds: float, place: Place) -> None:
-    """A line a step in the words of torchtitan, which readers of logs know; tps is per device."""
+    """Print one line per step in the format of torchtitan's log; tps is per device."""
     if place.rank != 0:
         return
     memory = ""
@@ -147,7 +147,7 @@ def _tell(number: int, loss: float, tokens: int, seconds: float, place: Place) -
 
 
 def _profile(options: argparse.Namespace, place: Place) -> Any:
-    """A profiler of the last of --profile-steps steps after as many to warm up, or nothing."""
+    """Return a profiler of the last --profile-steps steps, after as many to warm up, if any."""
     count = options.profile_steps
     if not count:
         return nullcontext()
@@ -164,7 +164,7 @@ def _profile(options: argparse.Namespace, place: Place) -> Any:
 
 
 def _save(model: Decoder, folder: Path, place: Place) -> None:
-    """A checkpoint of every rank's shards, as torch.distributed.checkpoint writes them."""
+    """Write a checkpoint of every rank's shards with torch.distributed.checkpoint."""
     from torch.distributed import checkpoint  # noqa: PLC0415  (only a run that saves needs it)
 
     checkpoint.save({"model": model.state_dict()}, checkpoint_id=str(folder))

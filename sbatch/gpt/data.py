@@ -1,4 +1,4 @@
-"""Token sequences from a local text, from a data set of the hub, or from prepared files."""
+"""Load token sequences from a local text, a data set of the hub, or prepared files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BYTES: Final = 256
 
 
 def local_tokens(path: Path) -> torch.Tensor:
-    """Bytes of a file as tokens, int64. Raises OSError where it cannot be read."""
+    """Return the bytes of a file as tokens, int64. Raises OSError where it cannot be read."""
     return torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8).long()
 
 
 def hub_tokens(name: str, config: str, tokenizer: str) -> tuple[torch.Tensor, int]:
-    """Tokens of the training part of a data set, and the size of the vocabulary.
+    """Return the tokens of the training part of a data set, and the size of the vocabulary.
 
     Needs the packages ``datasets`` and ``transformers``, and their caches or the network.
     """
@@ -39,7 +39,7 @@ def hub_tokens(name: str, config: str, tokenizer: str) -> tuple[torch.Tensor, in
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a file of tokens is of: it has no header, so this stands beside it as ``.json``."""
+    """Metadata of a file of tokens, stored in a ``.json`` beside it because it has no header."""
 
     dataset: str
     tokenizer: str
@@ -48,13 +48,13 @@ class Prepared:
 
 
 def save(path: Path, tokens: torch.Tensor, about: Prepared) -> None:
-    """Write tokens as little-endian uint16, and what they are beside them."""
+    """Write tokens as little-endian uint16, and their metadata beside them."""
     path.write_bytes(tokens.numpy().astype("<u2").tobytes())
     path.with_suffix(".json").write_text(json.dumps(asdict(about), indent=2) + "\n")
 
 
 def load(path: Path) -> tuple[torch.Tensor, Prepared]:
-    """Tokens (int64) of a prepared file, and what they are.
+    """Return the tokens (int64) of a prepared file, and their metadata.
 
     Raises OSError where a file is absent, ValueError where the two do not belong together.
     """
@@ -68,7 +68,7 @@ def load(path: Path) -> tuple[torch.Tensor, Prepared]:
 def batches(
     tokens: torch.Tensor, *, batch: int, length: int, rank: int, world: int, seed: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """One epoch of inputs and targets (batch, length); every rank sees other sequences.
+    """Yield one epoch of inputs and targets (batch, length); ranks get different sequences.
 
     Raises ValueError where the tokens do not make one batch for every rank.
     """

@@ -1,7 +1,7 @@
-"""How a process that trained leaves: together with the others, and with its own status.
+"""End a training process: after all ranks have finished, and with its own status.
 
-Both matter to gloo alone, on CPUs. NCCL's watchdog would let the others wait for minutes where one
-rank failed, and it has no threads that outlive the work.
+Both functions act only with gloo, on CPUs. With NCCL a barrier would wait for minutes for the
+watchdog where one rank failed, and NCCL has no threads that outlive the work.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import torch.distributed as dist
 
 
 def leave_together() -> None:
-    """Wait for the other ranks: one that is gone takes what it still had to send with it."""
+    """Wait for the other ranks, because data that a process has not sent is lost when it exits."""
     if not torch.cuda.is_available():
         dist.barrier()
 
 
 def end_process(status: int) -> NoReturn:
-    """End with ``status``; on CPUs without taking the interpreter down first.
+    """Exit with ``status``; on CPUs without finalising the interpreter.
 
     A model that shares its gradients keeps its process group, and with it the threads of gloo,
     beyond ``destroy_process_group``. One of them that drops the last tensor while the interpreter

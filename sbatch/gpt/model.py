@@ -14,7 +14,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What makes a model large. ``n_embd`` is a multiple of ``n_head``."""
+    """Sizes of a model. ``n_embd`` is a multiple of ``n_head``."""
 
     n_embd: int = 2560
     n_layer: int = 32
@@ -23,13 +23,13 @@ class Size:
     vocabulary: int = 50257
 
     def __post_init__(self) -> None:
-        """Refuse what attention cannot divide."""
+        """Raise ValueError if ``n_embd`` is not a multiple of ``n_head``."""
         if self.n_embd % self.n_head:
             raise ValueError(f"n_embd {self.n_embd} is no multiple of n_head {self.n_head}")
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron of four times the width, each added to what came in."""
+    """Attention, then a perceptron of four times the width, each with a residual connection."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Block(nn.Module):
         self.perceptron_out = nn.Linear(4 * size.n_embd, size.n_embd)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        """(batch, sequence, width) to the same."""
+        """Map (batch, sequence, width) to the same shape."""
         hidden = hidden + self._attended(self.before_attention(hidden))
         inner = functional.gelu(self.perceptron_in(self.before_perceptron(hidden)))
         return hidden + self.perceptron_out(inner)
@@ -68,7 +68,7 @@ class Decoder(nn.Module):
             nn.init.normal_(parameter, std=0.02)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Logits of the next token at every place."""
+        """Return logits of the next token at every position."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
         hidden = self.tokens(tokens) + self.positions(places)
         for block in self.blocks:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Train GPT-2 for a bounded time and leave a run directory that tells what happened.
+"""Train GPT-2 for a bounded time and write a run directory with logs and metrics.
 
 Started by torchrun on every node. Rank 0 writes training_steps.jsonl while it runs,
 training_metrics.json at the end and RUN_COMPLETE.txt last.
@@ -28,7 +28,7 @@ from gpt2_run import engine, options, records, training
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train; 2 where the data, the config or the sizes do not fit."""
+    """Train; return 2 if the data, the config or the sizes do not fit."""
     chosen = options.parser().parse_args(arguments)
     place = _join()
     try:
@@ -79,7 +79,7 @@ def _run(chosen: argparse.Namespace, place: training.Place) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Story:
-    """All that ``training_metrics.json`` is made of."""
+    """Content of ``training_metrics.json``."""
 
     chosen: argparse.Namespace
     place: training.Place
@@ -95,7 +95,7 @@ class _Story:
         return sum(epoch.tokens for epoch in self.epochs) / seconds
 
     def document(self, wall_s: float) -> dict[str, Any]:
-        """The file's content."""
+        """Return the content of the file."""
         validated = [epoch.val_loss for epoch in self.epochs if epoch.val_loss is not None]
         return {
             "schema_version": records.SCHEMA_VERSION,

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What run_2node_8gpu.sbatch does, once CCLTUI_SBATCH says where sbatch/ is.
+# Functions of run_2node_8gpu.sbatch. CCLTUI_SBATCH is the path of sbatch/.
 
 CCLTUI_SBATCH=$(cd -- "$CCLTUI_SBATCH" && pwd)
 GPT2_DEEPSPEED=$CCLTUI_SBATCH/gpt2_deepspeed

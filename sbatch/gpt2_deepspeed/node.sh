@@ -12,7 +12,7 @@ source "$CCLTUI_SBATCH/lib/torchrun.sh"
 
 REPORTS=nvtx_sum,osrt_sum,cuda_api_sum,cuda_gpu_kern_sum
 
-# describe_devices: proof of what the ranks talked over, from the first node.
+# describe_devices: InfiniBand and GPU topology of the first node, over which ranks communicate.
 describe_devices() {
     ((${SLURM_NODEID:-0} == 0)) || return 0
     keep ibstat.txt ibstat

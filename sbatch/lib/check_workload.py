@@ -31,19 +31,19 @@ FACTS = {
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many nodes with how many GPUs each."""
+    """Number of nodes and of GPUs per node."""
 
     nodes: int
     gpus_per_node: int
 
     @property
     def ranks(self) -> int:
-        """One a GPU."""
+        """One rank per GPU."""
         return self.nodes * self.gpus_per_node
 
 
 def size_of(config: TrainConfig, options: argparse.Namespace) -> Size:
-    """What was asked for; else what the degrees make on nodes of the site; else the defaults."""
+    """Return the requested size; else that of the degrees on the site's nodes; else defaults."""
     ranks = config.ranks()
     if options.nodes is not None or ranks is None:
         nodes = options.nodes or options.default_nodes
@@ -53,7 +53,7 @@ def size_of(config: TrainConfig, options: argparse.Namespace) -> Size:
 
 
 def main() -> int:
-    """Run the check; the exit status."""
+    """Run the check; return the exit status."""
     words, overrides = sys.argv[1:], []
     if "--" in words:
         cut = words.index("--")
@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _torchtitan() -> str:
-    """The version that this Python has, else the one that setup_env.sh would install."""
+    """Return the installed version of torchtitan, else the one that setup_env.sh installs."""
     try:
         return version("torchtitan")
     except PackageNotFoundError:

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What has to be there before a job can succeed; each failure says what to do.
+# Check the requirements of a job before it starts; each failure message has a solution.
 
 need_training_python() {
     [[ -x $VENV_DIR/bin/python ]] || fail "$FAILED" "no Python environment in $VENV_DIR" \
@@ -63,7 +63,7 @@ check_workload() {
     check_card
 }
 
-# check_card: the card says of the job what the configuration says.
+# check_card: the card agrees with the configuration of the job.
 check_card() {
     local status=0
     "$PYTHON" -P -c 'import ccltui' 2>/dev/null || {

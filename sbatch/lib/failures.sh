@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What a log says about why training failed, and what to do about it.
+# Find the reason of a failed training in its log, and the solution.
 
 # explain_log FILE: a line for each known reason that the log names.
 explain_log() {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What a run.sbatch does, once CCLTUI_SBATCH says where sbatch/ is.
+# Functions of run.sbatch. CCLTUI_SBATCH is the path of sbatch/.
 
 CCLTUI_SBATCH=$(cd -- "$CCLTUI_SBATCH" && pwd)
 export CCLTUI_SBATCH
@@ -74,7 +74,7 @@ train() {
     return "$status"
 }
 
-# train_arguments FURTHER...: the words after the training program, each ended by a NUL.
+# train_arguments FURTHER...: the arguments of the training program, each ended by a NUL.
 train_arguments() {
     local version=${FACTS[torchtitan]}
     [[ $TRAIN_PROGRAM == torchtitan.* ]] || version=0.2.2 # what a stand-in has to understand
@@ -92,7 +92,7 @@ write_card() {
     cp -- "$WORKLOAD_DIR/workload_card.yaml" "$card"
 }
 
-# describe_job ARGUMENT...: what the reader knows a job by, beside its traces.
+# describe_job ARGUMENT...: write launcher_metadata.json beside the traces.
 describe_job() {
     log "workload $WORKLOAD_DIR, site $SITE_NAME, profile mode $PROFILE_MODE"
     log "writing to $TRACE_DIR"

@@ -1,4 +1,4 @@
-"""Print what is known of this job before it starts, in the form of ``launcher_metadata.json``.
+"""Print the facts about a job before it starts, as ``launcher_metadata.json``.
 
 With ``CONFIG -- ARGUMENT...`` it also tells what the training program was given: the arguments,
 and the values that the configuration file has with them on top. LAUNCHER_SWITCHES names the
@@ -46,7 +46,7 @@ def main(words: Sequence[str] = ()) -> None:
 
 
 def _training(words: Sequence[str]) -> dict[str, object]:
-    """What the training program was given beside its configuration file, and what that makes."""
+    """Return the further arguments of the training program, and the resulting configuration."""
     if not words:
         return {}
     config, arguments = Path(words[0]), list(words[1:])
@@ -56,7 +56,7 @@ def _training(words: Sequence[str]) -> dict[str, object]:
 
 
 def _output(*command: str) -> str | None:
-    """What a program prints, or None where there is no such program or it fails."""
+    """Return the output of a program, None if it does not exist or fails."""
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError):

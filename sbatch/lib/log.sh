@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Talk goes to standard error: standard output is for job ids, commands and lists.
+# Messages are written to standard error; standard output is for job ids, commands and lists.
 
 PROGRAM=${PROGRAM:-${0##*/}}
 
@@ -27,7 +27,7 @@ help_text() {
     sed -n '2,/^[^#]/ { /^#/! d; s/^# \{0,1\}//; p; }' "$1"
 }
 
-# shell_words WORD...: the words as they have to be typed.
+# shell_words WORD...: print the arguments quoted for a shell.
 shell_words() {
     local word words=()
     for word in "$@"; do

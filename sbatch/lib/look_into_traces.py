@@ -1,7 +1,7 @@
-"""What ``ccltui doctor`` finds in a run, a line each; what has to be there begins with «missing».
+"""Print the findings of ``ccltui doctor``, one per line; required ones begin with «missing».
 
-A trace without GPU events is worthless unless the job trained on the CPU, and so is one of which
-ccltui reads nothing. Everything else is said and left to the reader.
+A trace without GPU events counts as missing unless the job trained on the CPU, and so does one from
+which ccltui reads nothing. Other findings are printed only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FATAL = frozenset({"files", "ranks"})
 
 
 def main() -> int:
-    """Print the findings; the exit status is 0 whatever they are."""
+    """Print the findings; the exit status is always 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory")
     parser.add_argument("--profile", choices=("torch", "nsys", "both"), default="torch")
@@ -52,7 +52,7 @@ def nothing_read(profile: str, said: str) -> str:
 
 
 def line_of(check: dict[str, Any], device: str) -> str:
-    """One finding as one line."""
+    """Return one finding as one line."""
     name, state, message = check["check"], check["state"], check["message"]
     no_gpu = name == "GPU events" and state in {"problem", "warning"}
     if no_gpu and device == "cuda":

@@ -1,4 +1,4 @@
-"""How much GPU memory a model takes at the least, before any activation.
+"""Estimate the least GPU memory of a model, without activations.
 
     bytes = num_params / (tp * pp * dp_shard * cp) * width * copies
 
@@ -22,7 +22,7 @@ _FULL = 0.8
 
 
 def state_bytes(config: TrainConfig, num_params: int, world_size: int) -> int | None:
-    """Bytes of parameters, gradients and optimizer a rank; None for what is not known here."""
+    """Return bytes of parameters, gradients and optimizer per rank; None if unknown."""
     width = _WIDTH.get(config.text("training.dtype"))
     moments = _MOMENTS.get(config.text("optimizer.name"))
     if width is None or moments is None:
@@ -42,7 +42,7 @@ def state_bytes(config: TrainConfig, num_params: int, world_size: int) -> int | 
 def check_memory(
     config: TrainConfig, *, num_params: int, world_size: int, gpu_memory_gib: float
 ) -> Iterator[Problem]:
-    """A warning when the model's state alone fills a GPU."""
+    """Yield a warning if the state of the model alone fills a GPU."""
     needed = state_bytes(config, num_params, world_size)
     if needed is None:
         yield Problem(
@@ -67,7 +67,7 @@ def check_memory(
 
 
 def _fix(config: TrainConfig, needed: int) -> str:
-    """Sharding takes a replica's buckets away and cuts the rest."""
+    """Return the advice to shard, which removes a replica's buckets and divides the rest."""
     replicas = config.number("parallelism.data_parallel_replicate_degree")
     if replicas == 1 or config.number("parallelism.data_parallel_shard_degree") != 1:
         return "take more or larger GPUs, or a smaller flavor"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Arguments: --name value and --name=value are the same.
 
-# split_options WORD...: the words in WORDS, every --name=value before a lone -- as two.
+# split_options WORD...: set WORDS to the arguments, with --name=value before a lone -- split in two.
 split_options() {
     WORDS=()
     while (($#)); do
@@ -17,7 +17,7 @@ split_options() {
     done
 }
 
-# need_value NAME COUNT: an option that takes a value has one, if COUNT words are left.
+# need_value NAME COUNT: fail if option NAME has no value; COUNT arguments are left.
 need_value() {
     (($2 >= 2)) || fail "$USAGE" "$1 needs a value" "see --help"
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Where things are. What is set in the environment wins.
+# Default paths. Variables of the environment override them.
 
 # set_paths: after load_site.
 set_paths() {

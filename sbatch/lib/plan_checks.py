@@ -1,4 +1,4 @@
-"""What keeps a job from training or from leaving traces, told before it waits in a queue."""
+"""Check a job, before it is queued, for problems that prevent training or traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PIPELINED = frozenset({"llama3", "llama4", "deepseek_v3"})
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong and what to do about it; an error keeps the job from being submitted."""
+    """A problem and its solution; a job with an error is not submitted."""
 
     level: Literal["error", "warning"]
     what: str
@@ -25,7 +25,7 @@ class Problem:
 
 
 def check_plan(config: TrainConfig, *, world_size: int, torch_profiler: bool) -> Iterator[Problem]:
-    """All problems of ``config`` on ``world_size`` ranks."""
+    """Yield all problems of ``config`` on ``world_size`` ranks."""
     yield from _ranks(config, world_size)
     yield from _batches(config)
     yield from _data(config, offline=os.environ.get("HF_HUB_OFFLINE", "0") != "0")
@@ -64,7 +64,7 @@ def _batches(config: TrainConfig) -> Iterator[Problem]:
 
 
 def _data(config: TrainConfig, *, offline: bool) -> Iterator[Problem]:
-    """A data set without a path is fetched while training."""
+    """Check the data set: without a path it is downloaded while training."""
     name, path = config.text("training.dataset"), config.text("training.dataset_path")
     if path and not Path(path).exists():
         yield Problem("error", f"no data in {path}", "correct training.dataset_path")
@@ -77,7 +77,7 @@ def _data(config: TrainConfig, *, offline: bool) -> Iterator[Problem]:
 
 
 def check_model(config: TrainConfig, version: str) -> Iterator[Problem]:
-    """What a torchtitan that reads TOML cannot do with the model."""
+    """Yield what a torchtitan that reads TOML does not support of the model."""
     name = config.text("model.name")
     if config.number("parallelism.pipeline_parallel_degree") > 1 and name not in _PIPELINED:
         yield Problem(
@@ -98,7 +98,7 @@ def check_model(config: TrainConfig, version: str) -> Iterator[Problem]:
 
 
 def check_recording(config: TrainConfig, steps: str) -> Iterator[Problem]:
-    """Whether the steps that nsys is to record are ones that the job makes."""
+    """Check that the job has the steps that nsys is to record."""
     if steps == "none":
         return
     try:

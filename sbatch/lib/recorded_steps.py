@@ -1,7 +1,8 @@
-"""Let nsys record whole training steps: it waits for the calls of cudaProfilerApi made here.
+"""Record whole training steps with nsys, by calls of cudaProfilerApi.
 
-A delay in seconds cuts steps in two and misses a short job; a torchtitan without its profiler
-counts no steps either. So steps are counted by the optimizer, and each gets an NVTX range.
+nsys waits for these calls, because a delay in seconds cuts steps in two and misses a short job. A
+torchtitan without its profiler counts no steps, so steps are counted by the optimizer; each gets an
+NVTX range.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Steps:
 
 
 def parse_steps(text: str) -> Steps:
-    """Steps from ``11-15``. Raises ValueError that says what is expected."""
+    """Parse steps such as ``11-15``. Raises ValueError with the expected form."""
     match = re.fullmatch(r"([1-9]\d{0,8})-([1-9]\d{0,8})", text)
     if match is None or int(match[1]) > int(match[2]):
         raise ValueError(f"NSYS_STEPS is {text!r}, not FIRST-LAST as in 11-15")
@@ -37,11 +38,11 @@ class StepRecorder:
         self.counted: int | None = None
 
     def begin(self) -> None:
-        """Before the first step."""
+        """Start before the first step."""
         self._begin_step()
 
     def after_step(self, optimizer: object, *_: object) -> None:
-        """An optimizer has made its step."""
+        """Count a step of an optimizer."""
         if self.counted is None:
             self.counted = id(optimizer)
         if id(optimizer) != self.counted:
@@ -61,7 +62,7 @@ class StepRecorder:
 
 
 def record_steps(text: str) -> None:
-    """From here on the steps that ``text`` names are recorded, where there is a GPU."""
+    """Start recording the steps named by ``text``, if there is a GPU."""
     import torch  # noqa: PLC0415  (what counts steps needs none)
     from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: PLC0415
 

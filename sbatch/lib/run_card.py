@@ -1,4 +1,4 @@
-"""Print a workload card with the values that a run has, whatever the workload's card says.
+"""Print a workload card with the values of a run in place of the workload's.
 
 Further arguments of the training program and the size of the job change sequence length, batch
 sizes and degrees; the card beside the traces states what ran. All other lines stay as they are,
@@ -42,7 +42,7 @@ _LINE = re.compile(
 
 
 def card_of_run(text: str, config: TrainConfig, stated: frozenset[str], world_size: int) -> str:
-    """The text of a card, its values replaced by those of ``config``."""
+    """Return the text of a card with its values replaced by those of ``config``."""
     known = {key: value for key, value, _ in _values(text)}
     wanted = dict(_wanted(known, config, stated, world_size))
     lines = text.splitlines(keepends=True)
@@ -58,7 +58,7 @@ def card_of_run(text: str, config: TrainConfig, stated: frozenset[str], world_si
 def _wanted(
     known: Mapping[str, str], config: TrainConfig, stated: frozenset[str], world_size: int
 ) -> Iterator[tuple[str, int | str]]:
-    """What the run makes of keys of the card."""
+    """Return the values of the run, by key of the card."""
     for place, key in SAME.items():
         if key in stated or key.startswith("parallelism."):
             yield place, config.values[key]
@@ -80,7 +80,7 @@ def _batch(local: int, whole: int, replicas: int) -> int:
 
 
 def _values(text: str) -> Iterator[tuple[str, str, int]]:
-    """Dotted key, value as written, and number of each line ``key: value``."""
+    """Yield dotted key, value as written, and number of each line ``key: value``."""
     above: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines()):
         match = re.match(r"( *)([\w-]+):(?:\s|$)", line)
@@ -95,7 +95,7 @@ def _values(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def main(words: Sequence[str]) -> int:
-    """``CARD CONFIG WORLD_SIZE -- ARGUMENT...``: print the card; the exit status."""
+    """Print the card of ``CARD CONFIG WORLD_SIZE -- ARGUMENT...``; return the exit status."""
     card, config, world_size, *rest = words
     overrides = rest[1:] if rest[:1] == ["--"] else rest
     path = Path(config)

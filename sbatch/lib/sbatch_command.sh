@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The words of an sbatch command, from the site, the workload and the options.
+# Build an sbatch command from the site, the workload and the options.
 
 # directive NAME: the value of `#SBATCH --NAME=` in the workload's run.sbatch.
 directive() {
@@ -11,7 +11,7 @@ log_pattern() {
     printf '%s\n' "$TRACE_BASE/logs/%x_%j.out"
 }
 
-# job_environment: JOB_ENVIRONMENT, what the job has to know besides its own files.
+# job_environment: set JOB_ENVIRONMENT, the variables that are passed to the job.
 job_environment() {
     JOB_ENVIRONMENT=(
         "CCLTUI_SBATCH=$CCLTUI_SBATCH" "CCLTUI_WORKLOAD_DIR=$WORKLOAD_DIR" "CCLTUI_SITE=$CCLTUI_SITE"

@@ -34,7 +34,7 @@ need_account() {
             "give --account, or set SITE_ACCOUNT; yours are listed by: $SITE_ACCOUNT_LIST"
 }
 
-# load_modules: module commands use unset variables and fail loudly, so both are let be.
+# load_modules: module commands use unset variables and fail often, so both are allowed.
 load_modules() {
     ((${#SITE_MODULES[@]})) || return 0
     set +u

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The words that start one torchrun on this node, which finds the others through the first.
+# Build the command of one torchrun on this node; rendezvous is on the first node.
 
 # set_torchrun ID: TORCHRUN, for the node that it is called on; ID tells jobs and runs apart.
 set_torchrun() {

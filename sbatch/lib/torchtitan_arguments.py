@@ -29,13 +29,13 @@ _OPTIMIZER = "optimizer"
 
 
 def is_classic(version: str) -> bool:
-    """True for a release that reads TOML."""
+    """Return whether a release reads TOML."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     return numbers is None or (int(numbers[1]), int(numbers[2])) < (0, 3)
 
 
 def classic_arguments(config: str, dump_folder: str, assets: str, profiler: str) -> list[str]:
-    """For torchtitan up to 0.2.x, and for programs that stand in for it."""
+    """Return the arguments of torchtitan up to 0.2.x, and of its replacements."""
     words = ["--job.config_file", config, "--job.dump_folder", dump_folder]
     if assets:
         words += ["--model.hf_assets_path", assets]
@@ -47,7 +47,7 @@ def classic_arguments(config: str, dump_folder: str, assets: str, profiler: str)
 def registry_arguments(
     document: Mapping[str, Any], dump_folder: str, assets: str, profiler: str
 ) -> list[str]:
-    """For torchtitan from 0.3 on; a choice of activation checkpointing has to come last."""
+    """Return the arguments of torchtitan from 0.3; activation checkpointing must come last."""
     model = document.get("model", {})
     name, flavor = str(model.get("name", "")), str(model.get("flavor", ""))
     words = ["--module", name, "--config", f"{name}_{re.sub('[^a-z0-9]', '_', flavor.lower())}"]
@@ -66,13 +66,13 @@ def registry_arguments(
 
 
 def activation_checkpoint(document: Mapping[str, Any]) -> list[str]:
-    """The sub-command that chooses how activations are kept."""
+    """Return the sub-command that selects activation checkpointing."""
     mode = document.get("activation_checkpoint", {}).get("mode", "none")
     return [f"activation-checkpoint:{mode}"]
 
 
 def dropped(document: Mapping[str, Any]) -> Iterator[str]:
-    """Keys of the file that have no argument in the new releases."""
+    """Return the keys of the file without an argument in the new releases."""
     for section, table in document.items():
         if section == _OPTIMIZER:
             yield from (f"{section}.{key}" for key in table)
@@ -89,7 +89,7 @@ def _option(name: str, value: object) -> list[str]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the arguments; the exit status."""
+    """Print the arguments; return the exit status."""
     cut = words.index("--") if "--" in words else len(words)
     further = words[cut + 1 :]
     parser = argparse.ArgumentParser(description=__doc__)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The directory that a run leaves behind.
+# Functions for the output directory of a run.
 
 # start_trace_dir: TRACE_DIR is empty and ours; an earlier run in it is moved aside, never mixed in.
 start_trace_dir() {
@@ -21,7 +21,7 @@ start_trace_dir() {
     printf '%s\n' "${SLURM_JOB_ID:-local}" >"$TRACE_DIR/.job_id"
 }
 
-# last_capture: the folder of the last iteration_N in which every rank left a trace.
+# last_capture: the folder of the last iteration_N with a trace of every rank.
 last_capture() {
     local folder count best=""
     while IFS= read -r folder; do

@@ -1,6 +1,6 @@
-"""The part of a torchtitan ``train_config.toml`` (up to 0.2.x) that decides how a job is started.
+"""Read the part of a torchtitan ``train_config.toml`` (up to 0.2.x) that determines a job.
 
-torchtitan itself refuses unknown keys but only warns of a value of the wrong type, so types are
+torchtitan itself rejects unknown keys but only warns of a value of the wrong type, so types are
 checked here. Only the standard library is needed: this runs on login nodes.
 """
 
@@ -19,12 +19,12 @@ Value = str | int | bool
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used; the message names file and key."""
+    """Exception for an unusable configuration; the message has file and key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: where it stands, what it is without being given, and what type it has."""
+    """One key: its place, default and type."""
 
     name: str
     default: Value
@@ -69,30 +69,30 @@ _DEGREES = (
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """The values of ``KEYS``, those absent from the file at torchtitan's own defaults."""
+    """The values of ``KEYS``; torchtitan's defaults for those absent from the file."""
 
     path: str
     values: Mapping[str, Value]
 
     def number(self, name: str) -> int:
-        """A whole number by its dotted name."""
+        """Return an integer by its dotted name."""
         return int(self.values[name])
 
     def text(self, name: str) -> str:
-        """A text by its dotted name."""
+        """Return a text by its dotted name."""
         return str(self.values[name])
 
     def flag(self, name: str) -> bool:
-        """A truth value by its dotted name."""
+        """Return a boolean by its dotted name."""
         return bool(self.values[name])
 
     def ranks(self) -> int | None:
-        """How many ranks the parallel degrees make; None where one of them means «the rest»."""
+        """Return the product of the parallel degrees; None if one of them is -1."""
         degrees = [self.number(name) for name in _DEGREES]
         return None if -1 in degrees else math.prod(degrees)
 
     def shard_degree(self, world_size: int) -> int:
-        """Ranks that share parameters among them; «the rest» of ``world_size`` when it is -1."""
+        """Return the ranks that shard parameters; -1 is resolved by ``world_size``."""
         stated = self.number("parallelism.data_parallel_shard_degree")
         others = math.prod(self.number(name) for name in _DEGREES if "shard" not in name)
         return stated if stated != -1 else max(1, world_size // others)
@@ -119,7 +119,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def effective_values(path: Path, overrides: Sequence[str] = ()) -> dict[str, Value | float]:
-    """All scalars that the file states, by dotted key, with the arguments on top of them.
+    """Return all scalars of the file, by dotted key, overridden by the arguments.
 
     Raises ConfigError like `read_train_config`.
     """
@@ -137,14 +137,14 @@ def effective_values(path: Path, overrides: Sequence[str] = ()) -> dict[str, Val
 
 
 def _scalar(text: str) -> Value:
-    """A value as TOML would have it; an argument without a value switches something on."""
+    """Parse a value as TOML; an argument without a value is True."""
     if not text or text.startswith("--"):
         return True
     return int(text) if re.fullmatch(r"-?\d{1,18}", text) else text
 
 
 def _overridden(words: Sequence[str]) -> dict[str, str]:
-    """Arguments of the training program that concern ``KEYS``."""
+    """Return the arguments of the training program that set ``KEYS``."""
     given: dict[str, str] = {}
     words = [part for word in words for part in _halves(word)]
     for name, value in pairwise([*words, ""]):
@@ -178,7 +178,7 @@ def _value(path: Path, key: Key, document: Mapping[str, Any], given: Mapping[str
 
 
 def _in_range(key: Key, value: int) -> bool:
-    """-1 stands for «the rest» where it is allowed at all; then 0 is nothing."""
+    """Check the range of a degree; where -1 means the remaining ranks, 0 is invalid."""
     if key.lowest is None:
         return True
     return value >= key.lowest and not (key.lowest == -1 and value == 0)

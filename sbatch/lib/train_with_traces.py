@@ -23,7 +23,7 @@ from torch.profiler import ExecutionTraceObserver, profile
 
 
 def rank() -> int:
-    """This process's rank, as the process group or the launcher says."""
+    """Return this process's rank, from the process group or the launcher."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return int(torch.distributed.get_rank())
     return int(os.environ.get("RANK", "0"))
@@ -38,7 +38,7 @@ class WindowObserver:
         self.written: Path | None = None
 
     def start(self) -> None:
-        """The window opens."""
+        """Start a window."""
         self._discard()
         # Hidden until it is whole: no reader takes a name with a leading dot.
         self.written = self.folder / f".torch_et_{rank()}.{os.getpid()}.json"
@@ -47,14 +47,14 @@ class WindowObserver:
         self.observer.start()
 
     def stop(self) -> None:
-        """The window closes, and the file is finished."""
+        """End a window and finish its file."""
         if self.observer is not None:
             self.observer.stop()
             self.observer.unregister_callback()
             self.observer = None
 
     def cleanup(self) -> None:
-        """The profiler ends; a window that was never exported leaves nothing behind."""
+        """End the profiler; remove the file of a window that was not exported."""
         self.stop()
         self._discard()
 
@@ -71,7 +71,7 @@ class WindowObserver:
 
 
 def observe(folder: Path) -> None:
-    """Give every profiler of this process an observer; unfinished files are in ``folder``."""
+    """Attach an observer to every profiler of this process; unfinished files are in ``folder``."""
     initialise, export = profile.__init__, profile.export_chrome_trace
 
     @functools.wraps(initialise)
@@ -92,7 +92,7 @@ def observe(folder: Path) -> None:
 
 
 def main() -> None:
-    """Attach the observer, then become the program."""
+    """Attach the observer, then run the program."""
     if len(sys.argv) < 2:
         sys.exit("train_with_traces.py: name a module or a script")
     program = sys.argv[1]

@@ -127,7 +127,7 @@ set_names() {
     done
 }
 
-# extract FILE: nsys ends with 0 also for reports that it does not know, so its words are read.
+# extract FILE: the exit status of nsys is 0 also for unknown reports, so its output is checked.
 extract() {
     local file=$1 folder base said command target
     folder=${OUTPUT:-$(dirname -- "$file")}

@@ -2,7 +2,7 @@
 # shellcheck disable=SC2034,SC2016
 # A plain Slurm cluster. For another one copy this file, change what differs and name the copy:
 #     export CCLTUI_SITE=/path/to/my-cluster.sh
-# What is set in the environment wins over what stands here.
+# Variables of the environment override the values here.
 
 SITE_NAME=generic
 
@@ -24,14 +24,14 @@ SITE_ACCOUNT_LIST='sacctmgr show assoc user=$USER format=account,qos'
 : "${SITE_ANALYSIS_CONSTRAINT:=}"
 : "${SITE_ANALYSIS_QOS:=}"
 
-# What a node has. SITE_GPU_OPTION is how GPUs are asked for; empty: not at all.
+# Hardware of a node. SITE_GPU_OPTION is the option that requests GPUs; empty: none.
 : "${SITE_DEVICE:=cuda}" # cuda | cpu: where the training runs; cpu expects no GPU events
 : "${SITE_GPUS_PER_NODE:=4}"
 : "${SITE_GPU_OPTION=--gpus-per-node=}"
 : "${SITE_GPU_MEMORY_GIB:=80}"
 : "${SITE_CPUS_PER_TASK:=32}"
 
-# Further words for sbatch and for srun.
+# Further options of sbatch and of srun.
 SITE_SBATCH_OPTIONS=()
 SITE_SRUN_OPTIONS=()
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2016
 # NERSC Perlmutter, GPU nodes: 4 A100, 64 cores (128 hardware threads). See sites/generic.sh for
-# what each setting means. What is set in the environment wins over what stands here.
+# what each setting means. Variables of the environment override the values here.
 
 SITE_NAME=perlmutter
 

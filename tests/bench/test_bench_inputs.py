@@ -54,13 +54,13 @@ def test_a_rewritten_layout_holds_the_events_of_the_native_one(
 
 
 def test_what_was_written_is_used_again(tmp_path: Path) -> None:
-    said: list[str] = []
-    first = Inputs(tmp_path, say=said.append).trace("generated", "2020", 1)
+    output: list[str] = []
+    first = Inputs(tmp_path, log=output.append).trace("generated", "2020", 1)
     written = first.path.stat().st_mtime_ns
 
-    again = Inputs(tmp_path, say=said.append).trace("generated", "2020", 1)
+    again = Inputs(tmp_path, log=output.append).trace("generated", "2020", 1)
 
-    assert said == ["writing generated-2020-1MB"]
+    assert output == ["writing generated-2020-1MB"]
     assert again == first
     assert again.path.stat().st_mtime_ns == written
     assert [path.name for path in again.path.parent.iterdir()] == [TRACE_NAME]

@@ -17,7 +17,7 @@ def program(text: str) -> Command:
 def test_a_run_tells_memory_and_what_was_said() -> None:
     done = run(program("x = bytearray(200 << 20); print('noise'); print('{\"events\": 3}')"))
 
-    assert done.said == {"events": 3}
+    assert done.output == {"events": 3}
     assert done.peak_mib > 200
     assert done.cpu_s > 0
     assert done.wall_s > 0
@@ -35,7 +35,7 @@ def test_the_measuring_process_stays_small() -> None:
     """The kernel counts its memory to every process that it starts."""
     text = "import bench.__main__, json, sys; print(json.dumps({'big': 'numpy' in sys.modules}))"
 
-    assert run(program(text)).said == {"big": False}
+    assert run(program(text)).output == {"big": False}
 
 
 def test_a_failure_is_told_in_its_last_line() -> None:
@@ -49,13 +49,13 @@ def test_silence_is_a_failure() -> None:
 
 
 def test_each_round_begins_with_another_method() -> None:
-    said: list[str] = []
+    output: list[str] = []
     commands = {name: program(f"print('{{\"n\": {index}}}')") for index, name in enumerate("abc")}
 
-    runs, failures = alternate(commands, 2, say=said.append)
+    runs, failures = alternate(commands, 2, log=output.append)
 
-    assert [line.split(":")[0].split()[-1] for line in said] == ["a", "b", "c", "b", "c", "a"]
-    assert {name: [done.said["n"] for done in group] for name, group in runs.items()} == {
+    assert [line.split(":")[0].split()[-1] for line in output] == ["a", "b", "c", "b", "c", "a"]
+    assert {name: [done.output["n"] for done in group] for name, group in runs.items()} == {
         "a": [0, 0],
         "b": [1, 1],
         "c": [2, 2],
@@ -64,10 +64,10 @@ def test_each_round_begins_with_another_method() -> None:
 
 
 def test_a_method_that_fails_is_not_tried_again() -> None:
-    said: list[str] = []
+    output: list[str] = []
     commands = {"good": program("print('{}')"), "bad": program("raise SystemExit('no such file')")}
 
-    runs, failures = alternate(commands, 3, say=said.append)
+    runs, failures = alternate(commands, 3, log=output.append)
 
     assert failures == {"bad": "no such file"}
     assert list(runs) == ["good"]

@@ -11,7 +11,7 @@ from bench.growth import Opening, Point, bound_mib
 from bench.measure import Spread
 from bench.metrics import FromStore
 from bench.plot import svg
-from bench.results import FirstSight, Results, verdicts
+from bench.results import OpeningTimes, Results, verdicts
 from bench.tables import table, text_of
 
 
@@ -51,7 +51,7 @@ def results(layout: str = "native") -> Results:
         ranks=(Point(1, 10, 0, spread(1), spread(1), spread(70)),),
         openings=(Opening("mapped", spread(0.2), spread(1), spread(40)),),
         kernels={"union": spread(0.2)},
-        screens={"first opening": FirstSight(0.1, 0.9, 2.0, "step time 3 ms")},
+        screens={"first opening": OpeningTimes(0.1, 0.9, 2.0, "step time 3 ms")},
     )
 
 

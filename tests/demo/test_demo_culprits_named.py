@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.culprits import LARGE, Outcome, drawn, outcome
+from bench.culprits import LARGE, Outcome, outcome, random_job
 from ccltui.demo import Spec, write_job
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
@@ -16,7 +16,7 @@ from ccltui.parsers.job import open_job
 def outcomes(directory: Path, metadata: str, seeds: range) -> list[Outcome]:
     found = []
     for seed in seeds:
-        late, spec = drawn(seed, metadata)
+        late, spec = random_job(seed, metadata)
         found.append(outcome(directory / str(seed) / "job", late, spec))
     return found
 
@@ -32,7 +32,7 @@ def test_culprits_are_named_and_nobody_else(tmp_path: Path, metadata: str, seeds
 
 
 def test_a_culprit_behind_many_stages_of_a_pipeline_is_followed_to_the_end(tmp_path: Path) -> None:
-    late, spec = drawn(13, doublings=LARGE)
+    late, spec = random_job(13, doublings=LARGE)
     assert (spec.pp, late.rank) == (32, 27)
 
     assert outcome(tmp_path / "job", late, spec) == Outcome(seen=True, named=True, wrong=())
@@ -40,7 +40,7 @@ def test_a_culprit_behind_many_stages_of_a_pipeline_is_followed_to_the_end(tmp_p
 
 def test_where_the_file_of_the_culprit_is_missing_no_bystander_is_the_root(tmp_path: Path) -> None:
     # what is left to explain is jitter: a few per cent of the waiting, with high confidence
-    late, spec = drawn(6)
+    late, spec = random_job(6)
     write_job(tmp_path, spec)
     (tmp_path / f"kineto_trace_{late.rank}.json.gz").unlink()
 
@@ -59,8 +59,8 @@ def test_where_the_file_of_the_culprit_is_missing_no_bystander_is_the_root(tmp_p
 
 
 def test_a_job_is_drawn_from_its_seed() -> None:
-    assert drawn(3) == drawn(3)
-    assert drawn(3) != drawn(4)
+    assert random_job(3) == random_job(3)
+    assert random_job(3) != random_job(4)
 
 
 def test_the_straggler_of_the_demo_is_named_and_not_the_order_of_its_pipeline(

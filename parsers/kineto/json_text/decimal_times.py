@@ -1,18 +1,18 @@
-"""Decimal microseconds, as written, to exact integer nanoseconds."""
+"""Convert decimal microseconds, as written in the file, to exact integer nanoseconds."""
 
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 LIMIT_NS = 1 << 61
-"""Largest time kept: file times and base stay addable in int64."""
+"""Largest time accepted, so that the sum of a time and the base time fits into int64."""
 
 
 def nanoseconds(microseconds: object) -> int | None:
-    """Nanoseconds of a JSON number (int, or the text of a float), None when it is no time.
+    """Return the nanoseconds of a JSON number (int, or the text of a float), None if unusable.
 
-    More than three decimals round half away from zero. A double would be off by up to
-    253 ns at today's epoch, so the text never becomes one.
+    More than three decimals round half away from zero. The text is never converted to a double,
+    which would be off by up to 253 ns at today's epoch.
     """
     value: int | None
     if isinstance(microseconds, int):

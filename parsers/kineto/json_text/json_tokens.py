@@ -1,4 +1,9 @@
-"""JSON tokens, just enough to find where a value ends without decoding it."""
+"""Find where JSON values end without decoding them.
+
+Hand-written because JSON libraries decode a value only when its end is known or in memory: these
+functions find the end of an event that does not decode, the place of damage in it, and the end of
+members that are skipped and may be larger than memory.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^ \t\r\n"{}\[\],:]++|"', re.DOTALL)
-"""A string, a mark, a literal; a lone quote is a string that the text cuts."""
+"""A string, a structural character or a literal; a lone quote opens a string that the text cuts."""
 
 _STRUCTURE = re.compile(rb'["{}\[\]]')
 _STRING_REST = re.compile(rb'(?:[^"\\]|\\.)*+"', re.DOTALL)
@@ -17,10 +22,12 @@ _OPEN = {ord("{"): ord("}"), ord("["): ord("]")}
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Outcome of :func:`object_extent`: ``end`` (past the object), or the place of damage.
+    """Result of :func:`object_extent`.
 
-    Both None: the text ends inside the object, perhaps in a string that opened at
-    ``open_string_at``.
+    Attributes:
+        end: Index after the object; None if the text ends inside it or it is damaged.
+        damaged_at: Index of the damage, None without any.
+        open_string_at: Index of the quote of a string that the text cuts, None without any.
     """
 
     end: int | None = None
@@ -29,10 +36,10 @@ class Extent:
 
 
 def object_extent(text: bytes, start: int) -> Extent:
-    """Where the object that opens at ``start`` ends, checking that its brackets pair.
+    """Return where the object that opens at ``start`` ends, checking that its brackets pair.
 
-    An object that opens where a key must stand, or a bare word, is damage at that place:
-    that is how two writers in one file look.
+    An object that opens in place of a key, or a unresolved word, is damage: text that two processes
+    wrote into one file looks like that.
     """
     expected: list[int] = []
     previous = b""
@@ -57,7 +64,7 @@ def object_extent(text: bytes, start: int) -> Extent:
 
 
 def drop_trailing_commas(text: bytes) -> bytes:
-    """``text`` without commas that stand before a closing bracket, strings untouched."""
+    """Return ``text`` without commas before closing brackets; strings are not changed."""
     kept: list[bytes] = []
     position = 0
     comma: int | None = None
@@ -72,14 +79,18 @@ def drop_trailing_commas(text: bytes) -> bytes:
 
 @dataclass(slots=True)
 class ValueSkipper:
-    """Finds the end of any JSON value that comes in pieces, keeping nothing of it."""
+    """State machine that finds the end of a JSON value in pieces of text and stores no text."""
 
     depth: int = 0
     in_string: bool = False
     started: bool = field(default=False)
 
     def feed(self, text: bytes, position: int) -> tuple[int, bool]:
-        """Scan from ``position``: (next position, whether the value ended there)."""
+        """Scan a piece of text from ``position``.
+
+        Returns:
+            The position to continue at, and whether the value ended there.
+        """
         while True:
             if self.in_string:
                 rest = _STRING_REST.match(text, position)
@@ -132,7 +143,7 @@ class ValueSkipper:
 
 
 def _before_escape(text: bytes, position: int) -> int:
-    """End of ``text``, or just before a backslash that the piece cuts from its character."""
+    """Return the end of ``text``, or the index of a last backslash whose character is missing."""
     cut = len(text)
     backslashes = cut - len(text.rstrip(b"\\"))
     return cut - 1 if backslashes % 2 and cut - 1 >= position else cut

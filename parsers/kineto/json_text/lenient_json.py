@@ -1,4 +1,4 @@
-"""JSON that strict decoders refuse: NaN, trailing commas, broken UTF-8, lone surrogates."""
+"""Decode JSON that strict decoders reject: NaN, trailing commas, bad UTF-8, lone surrogates."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ _REPLACEMENT = "\ufffd"
 
 
 def lenient_json(text: bytes) -> Any:
-    """Value of ``text``, floats, NaN and endless integers as their text.
+    """Decode ``text``; floats, NaN and integers too long for Python are returned as text.
 
-    What is no character becomes U+FFFD.
-    Raises ``ValueError`` or ``RecursionError`` where nothing can be made of it.
+    Bytes that are not UTF-8 and lone surrogates become U+FFFD.
+
+    Raises:
+        ValueError: The text cannot be decoded.
+        RecursionError: The text is nested too deeply.
     """
     decoded = drop_trailing_commas(text).decode("utf-8", "replace")
     value = json.loads(
         decoded, strict=False, parse_float=str, parse_int=_integer, parse_constant=str
     )
-    return _mended(value)
+    return _with_valid_text(value)
 
 
 def _integer(text: str) -> int | str:
-    """An integer; its text where it has more digits than Python converts."""
+    """Return an integer, or its text where it has more digits than Python converts."""
     try:
         return int(text)
     except ValueError:
         return text
 
 
-def _mended(value: Any) -> Any:
-    """``value`` with every string encodable: halves of surrogate pairs are replaced."""
+def _with_valid_text(value: Any) -> Any:
+    """Return ``value`` with lone surrogates replaced, so that every string can be encoded."""
     if isinstance(value, str):
         return _SURROGATE.sub(_REPLACEMENT, value)
     if isinstance(value, list):
-        return [_mended(item) for item in value]
+        return [_with_valid_text(item) for item in value]
     if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
+        return {_with_valid_text(key): _with_valid_text(item) for key, item in value.items()}
     return value

@@ -1,4 +1,4 @@
-"""The text of a file as it comes in chunks, looked at from where it was not yet read."""
+"""Buffer the unread text of a file that arrives in chunks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SPACE = b" \t\r\n"
 
 
 class TextBuffer:
-    """What is in memory of a text, ``text``; it starts at byte ``offset`` of the document."""
+    """Unread text in memory: ``text`` starts at byte ``offset`` of the document."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -18,7 +18,7 @@ class TextBuffer:
         self.offset = 0
 
     def more(self, at_least: int = 1) -> bool:
-        """Append chunks until ``at_least`` more bytes are there; False at the end of the text."""
+        """Append chunks until ``at_least`` bytes were added; False at the end of the text."""
         parts = [self.text]
         gained = 0
         while gained < at_least:
@@ -32,12 +32,12 @@ class TextBuffer:
         return gained > 0
 
     def drop(self, count: int) -> None:
-        """Be done with the first ``count`` bytes."""
+        """Remove the first ``count`` bytes."""
         self.text = self.text[count:]
         self.offset += count
 
     def peek(self) -> bytes:
-        """Next byte that is not white space (b"" at the end), everything before it dropped."""
+        """Drop white space and return the next byte, b"" at the end of the text."""
         while True:
             stripped = self.text.lstrip(_SPACE)
             self.drop(len(self.text) - len(stripped))
@@ -47,14 +47,19 @@ class TextBuffer:
                 return b""
 
     def drop_byte_order_mark(self) -> None:
-        """Drop the mark with which some editors begin a text."""
+        """Drop a UTF-8 byte order mark at the start of the text."""
         while len(self.text) < 3 and self.more():
             pass
         if self.text.startswith(b"\xef\xbb\xbf"):
             self.drop(3)
 
     def value(self, limit: int) -> bytes | None:
-        """Text of the value that comes next (its first ``limit`` + 1 bytes), None if cut."""
+        """Consume the next JSON value.
+
+        Returns:
+            Its text, of a value longer than ``limit`` at least the first ``limit`` + 1 bytes;
+            None if the text ends before the value does.
+        """
         skipper = ValueSkipper()
         kept = b""
         position = 0

@@ -1,7 +1,7 @@
-"""One event of a trace, typed: only the keys that become columns are decoded.
+"""Typed msgspec decoders for one event of a trace.
 
-Numbers with a decimal point arrive as their text (``float_hook``), so that times stay
-exact; every other key of a file is skipped by the decoder without building an object.
+Only the keys that become columns are decoded; msgspec skips the others without building objects.
+Numbers with a decimal point are kept as text (``float_hook``), so that times stay exact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Scalar = str | int | float | bool | None
 
 
 class Args(msgspec.Struct, gc=False):
-    """The members of ``args`` that are used (names as written by the profiler)."""
+    """The members of ``args`` that are used; field names in quotes are the profiler's."""
 
     external_id: Any = msgspec.field(name="External id", default=None)
     correlation: Any = None
@@ -66,7 +66,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 def text_of_float(text: str) -> str:
-    """A number with a point, left as it was written."""
+    """Return a number with a decimal point as it was written."""
     return text
 
 
@@ -77,9 +77,10 @@ DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_lenient(text: bytes) -> Event | None:
-    """One event that strict decoding refuses: NaN, trailing commas, bad UTF-8, odd types.
+    """Decode an event that the strict decoder rejects: NaN, trailing commas, bad UTF-8, types.
 
-    None when it cannot be read at all.
+    Returns:
+        The event, or None if it cannot be read.
     """
     try:
         plain = lenient_json(text)
@@ -95,7 +96,8 @@ def decode_lenient(text: bytes) -> Event | None:
     event: Event = msgspec.convert(fields, Event)
     if isinstance(args, dict):
         try:
-            # msgspec writes no integer beyond 64 bits, and would lose all other args with it.
+            # json, not msgspec: msgspec encodes no integer beyond 64 bits, and all other args
+            # would be lost with it.
             event.args = _args_decoder.decode(json.dumps(args))
         except (TypeError, ValueError, RecursionError):
             event.args = None

@@ -1,1 +1,1 @@
-"""The compiled scanner of Kineto traces, and the numbering of texts it shares."""
+"""Compiled scanner of Kineto traces, its loader, and the text ids shared with the decoder."""

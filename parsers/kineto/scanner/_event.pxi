@@ -1,20 +1,20 @@
-# Reading one event: every member checked, known ones kept.
+# Read one event: check the syntax of every member, store the known ones.
 #
-# A part of _scanner.pyx.
+# Included by _scanner.pyx.
 
 
 @cython.final
 cdef class _EventReader:
-    """Walks the members of events and of their args."""
+    """Reader of the members of events and of their args."""
 
     cdef _Ids ids
-    cdef _Said said
+    cdef _Arguments arguments
 
-    def __cinit__(self, _Ids ids, _Said said):
-        self.ids, self.said = ids, said
+    def __cinit__(self, _Ids ids, _Arguments arguments):
+        self.ids, self.arguments = ids, arguments
 
     cdef int read(self, Bytes *at, Bytes end, Event *event) except -1 nogil:
-        """One object, every member checked; known ones kept."""
+        """Read one object; check every member and store the known ones."""
         cdef Bytes p = skip_space(at[0] + 1, end)
         cdef Bytes key
         cdef Py_ssize_t length
@@ -29,7 +29,7 @@ cdef class _EventReader:
             return MORE
         if p[0] == 125:
             at[0] = p + 1
-            event.foreign = True
+            event.is_deferred = True
             return OK
         while True:
             code = key_end(&p, end, &key, &length)
@@ -38,7 +38,7 @@ cdef class _EventReader:
             known = _key(key, length)
             if known != K_OTHER:
                 if seen & (1 << known):
-                    event.foreign = True
+                    event.is_deferred = True
                 seen |= 1 << known
             code = self._member(known, &p, end, event)
             if code != OK:
@@ -49,10 +49,10 @@ cdef class _EventReader:
             if p[0] == 125:
                 at[0] = p + 1
                 if event.phase == 0:
-                    event.foreign = True
+                    event.is_deferred = True
                 return OK
             if p[0] != 44:
-                return ODD
+                return NOT_STRICT
             p = skip_space(p + 1, end)
 
     cdef int _member(self, Key known, Bytes *at, Bytes end, Event *event) except -1 nogil:
@@ -64,20 +64,20 @@ cdef class _EventReader:
         if known == K_ARGS:
             if p[0] == 123:
                 return self._args(at, end, event)
-            event.foreign = True
+            event.is_deferred = True
         elif known == K_TS or known == K_DUR:
             if p[0] == 45 or 48 <= p[0] <= 57:
                 code = number_end(at, end, &flag)
                 if code != OK:
                     return code
-                event.foreign |= at[0] - start > LONGEST_NUMBER
+                event.is_deferred |= at[0] - start > LONGEST_NUMBER
                 if known == K_TS:
                     event.has_start = nanoseconds(start, at[0], &event.start)
                 else:
                     event.has_duration = nanoseconds(start, at[0], &event.duration)
                 return OK
         elif known == K_PID or known == K_TID:
-            code = self._label(at, end, &field, &event.foreign)
+            code = self._label(at, end, &field, &event.is_deferred)
             if known == K_PID:
                 event.pid = field
             else:
@@ -86,7 +86,7 @@ cdef class _EventReader:
         elif known == K_PH or known == K_CAT or known == K_NAME:
             if p[0] != 34:
                 if p[0] != 110 or known == K_PH:
-                    event.foreign = True
+                    event.is_deferred = True
                 return value_end(at, end)
             p += 1
             start = p
@@ -98,22 +98,22 @@ cdef class _EventReader:
                 if p - start == 1 and start[0] < 128 and not flag:
                     event.phase = start[0]
                 else:
-                    event.foreign = True
+                    event.is_deferred = True
             elif flag:
-                event.foreign = True
+                event.is_deferred = True
             elif known == K_CAT:
-                event.category = self.ids.text(start, p - start, &event.foreign)
+                event.category = self.ids.text(start, p - start, &event.is_deferred)
             else:
-                event.name = self.ids.text(start, p - start, &event.foreign)
+                event.name = self.ids.text(start, p - start, &event.is_deferred)
             return OK
         return value_end(at, end)
 
     cdef int _args(self, Bytes *at, Bytes end, Event *event) except -1 nogil:
-        """The object in ``args``. With text beyond ASCII the general decoder checks its UTF-8."""
+        """Read the object in ``args``; the general decoder checks the UTF-8 of non-ASCII text."""
         cdef Bytes start = at[0]
         cdef int code = self._args_members(at, end, event)
         if code == OK and has_high(start, at[0]):
-            event.foreign = True
+            event.is_deferred = True
         return code
 
     cdef int _args_members(self, Bytes *at, Bytes end, Event *event) except -1 nogil:
@@ -139,7 +139,7 @@ cdef class _EventReader:
             else:
                 bit = <uint64_t>1 << known
                 if event.seen & bit:
-                    event.foreign = True
+                    event.is_deferred = True
                 event.seen |= bit
                 code = self._args_member(known, &p, end, event)
             if code != OK:
@@ -151,7 +151,7 @@ cdef class _EventReader:
                 at[0] = p + 1
                 return OK
             if p[0] != 44:
-                return ODD
+                return NOT_STRICT
             p = skip_space(p + 1, end)
 
     cdef inline int _args_member(self, int known, Bytes *at, Bytes end, Event *event) except -1 nogil:
@@ -160,26 +160,26 @@ cdef class _EventReader:
         cdef bint escaped
         if known < PARTS:
             code = value_end(at, end)
-            self.said.parts[known].start = start
-            self.said.parts[known].length = at[0] - start
-            if known < STATED and start[0] != 34:  # texts, as lists of ranks, may be long
-                event.foreign |= at[0] - start > LONGEST_NUMBER
+            self.arguments.parts[known].start = start
+            self.arguments.parts[known].length = at[0] - start
+            if known < STATED and start[0] != 34:  # texts, such as lists of ranks, may be long
+                event.is_deferred |= at[0] - start > LONGEST_NUMBER
             return code
         if known == A_CORRELATION:
-            return self._identifier(at, end, &event.correlation, &event.foreign)
+            return self._identifier(at, end, &event.correlation, &event.is_deferred)
         if known == A_EXTERNAL:
-            return self._identifier(at, end, &event.external, &event.foreign)
+            return self._identifier(at, end, &event.external, &event.is_deferred)
         if known == A_BYTES:
-            return self._identifier(at, end, &event.size, &event.foreign)
+            return self._identifier(at, end, &event.size, &event.is_deferred)
         if known == A_RECORD:
-            return self._identifier(at, end, &event.record, &event.foreign)
+            return self._identifier(at, end, &event.record, &event.is_deferred)
         if known == A_DEVICE:
-            return self._label(at, end, &event.device, &event.foreign)
+            return self._label(at, end, &event.device, &event.is_deferred)
         if known == A_STREAM:
-            return self._label(at, end, &event.stream, &event.foreign)
+            return self._label(at, end, &event.stream, &event.is_deferred)
         if start[0] != 34:
             code = value_end(at, end)
-            event.foreign |= at[0] - start > LONGEST_NUMBER
+            event.is_deferred |= at[0] - start > LONGEST_NUMBER
             return code
         at[0] = start + 1
         code = string_end(at, end, &escaped)
@@ -190,23 +190,23 @@ cdef class _EventReader:
         return code
 
     cdef inline int _identifier(
-        self, Bytes *at, Bytes end, int64_t *value, bint *foreign
+        self, Bytes *at, Bytes end, int64_t *value, bint *is_deferred
     ) noexcept nogil:
-        """An integer member of args; anything else is for the general decoder."""
+        """Read an integer member of args; set ``is_deferred`` for any other value but null."""
         cdef Bytes start = at[0]
         cdef bint integer
         cdef int code
         if start[0] != 45 and not 48 <= start[0] <= 57:
             if start[0] != 110:
-                foreign[0] = True
+                is_deferred[0] = True
             return value_end(at, end)
         code = number_end(at, end, &integer)
         if code == OK and not (integer and small_integer(start, at[0], value)):
-            foreign[0] = True
+            is_deferred[0] = True
         return code
 
-    cdef inline int _label(self, Bytes *at, Bytes end, Field *field, bint *foreign) except -1 nogil:
-        """A pid, tid, device or stream: integer, plain text, or null."""
+    cdef inline int _label(self, Bytes *at, Bytes end, Field *field, bint *is_deferred) except -1 nogil:
+        """Read a pid, tid, device or stream: integer, text without escapes, or null."""
         cdef Bytes p = at[0]
         cdef Bytes start = p
         cdef bint flag
@@ -221,10 +221,10 @@ cdef class _EventReader:
                 return code
             at[0] = p + 1
             if flag:
-                foreign[0] = True
+                is_deferred[0] = True
             else:
                 field.kind = TEXT
-                field.value = self.ids.label_id(start, p - start, foreign)
+                field.value = self.ids.label_id(start, p - start, is_deferred)
             return OK
         if p[0] == 45 or 48 <= p[0] <= 57:
             code = number_end(at, end, &flag)
@@ -232,8 +232,8 @@ cdef class _EventReader:
                 if flag and small_integer(start, at[0], &field.value):
                     field.kind = NUMBER
                 else:
-                    foreign[0] = True
+                    is_deferred[0] = True
             return code
         if p[0] != 110:
-            foreign[0] = True
+            is_deferred[0] = True
         return value_end(at, end)

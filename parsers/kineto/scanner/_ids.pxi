@@ -1,65 +1,68 @@
-# Ids of texts, categories and tracks, and what is known of a text by its id.
+# Ids of texts, categories and tracks, and flags of texts by id.
 #
-# A part of _scanner.pyx.
+# Included by _scanner.pyx.
 
 
 @cython.final
 cdef class _Ids:
-    """Finds what it has seen before without the interpreter, and asks for what it has not."""
+    """Ids of texts and tracks: known ones are found without the interpreter lock.
 
-    cdef object pool, tracks, group_of, is_shaped
+    New ones are requested from the Python objects shared with the general decoder.
+    """
+
+    cdef object pool, tracks, group_of, input_kind
     cdef _Table texts, labels, track_table
     cdef list label_texts
-    cdef int8_t *group_codes     # by string id: column group of a category, -1 not asked yet
-    cdef int8_t *shaped          # by string id: 1 where inputs matter, -1 not asked yet
+    cdef int8_t *group_codes     # by string id: column group of a category, -1 unknown
+    cdef int8_t *input_kinds          # by string id: what inputs describe, -1 unknown
     cdef int16_t *category_slots  # by string id: small index of a category for counting
     cdef Py_ssize_t flags_room
     cdef int group_without_category
 
-    def __cinit__(self, pool, tracks, group_of, is_shaped):
+    def __cinit__(self, pool, tracks, group_of, input_kind):
         self.pool, self.tracks = pool, tracks
-        self.group_of, self.is_shaped = group_of, is_shaped
+        self.group_of, self.input_kind = group_of, input_kind
         self.texts, self.labels, self.track_table = _Table(), _Table(), _Table()
         self.label_texts = []
         self.group_without_category = group_of(None)
 
     def __dealloc__(self):
         free(self.group_codes)
-        free(self.shaped)
+        free(self.input_kinds)
         free(self.category_slots)
 
-    cdef int32_t text(self, Bytes text, Py_ssize_t length, bint *foreign) except -2 nogil:
-        """Id of a text without escapes; what is not UTF-8 is for the general decoder."""
+    cdef int32_t text(self, Bytes text, Py_ssize_t length, bint *is_deferred) except -2 nogil:
+        """Return the id of a text without escapes; set ``is_deferred`` if it is not UTF-8."""
         cdef uint64_t hash = hash_of(text, length)
         cdef Slot *slot = self.texts.find_text(hash, text, length)
         if slot.id != 0:
             return slot.id - 1
-        return self._new_text(hash, text, length, foreign)
+        return self._new_text(hash, text, length, is_deferred)
 
     cdef int32_t _new_text(
-        self, uint64_t hash, Bytes text, Py_ssize_t length, bint *foreign
+        self, uint64_t hash, Bytes text, Py_ssize_t length, bint *is_deferred
     ) except -2 with gil:
         try:
             decoded = (<const char *>text)[:length].decode("utf-8")
         except UnicodeDecodeError:
-            foreign[0] = True
+            is_deferred[0] = True
             return -1
         return self.texts.add(hash, text, length, self.pool.id_of(decoded))
 
-    cdef int64_t label_id(self, Bytes text, Py_ssize_t length, bint *foreign) except -2 nogil:
+    cdef int64_t label_id(self, Bytes text, Py_ssize_t length, bint *is_deferred) except -2 nogil:
         cdef uint64_t hash = hash_of(text, length)
         cdef Slot *slot = self.labels.find_text(hash, text, length)
         if slot.id != 0:
             return slot.id - 1
-        return self._new_label_id(hash, text, length, foreign)
+        return self._new_label_id(hash, text, length, is_deferred)
 
     cdef int64_t _new_label_id(
-        self, uint64_t hash, Bytes text, Py_ssize_t length, bint *foreign
+        self, uint64_t hash, Bytes text, Py_ssize_t length, bint *is_deferred
     ) except -2 with gil:
         try:
             decoded = (<const char *>text)[:length].decode("utf-8")
         except UnicodeDecodeError:
-            foreign[0] = True
+            is_deferred[0] = True
             return -1
         self.label_texts.append(decoded)
         return self.labels.add(hash, text, length, len(self.label_texts) - 1)
@@ -93,18 +96,18 @@ cdef class _Ids:
         return field.value if field.kind == NUMBER else None
 
     cdef int flags(self, int32_t id) except -1 nogil:
-        """Room for the flags of a string id; new ones are not asked yet."""
+        """Make room for the flags of a string id; new flags are unknown."""
         cdef Py_ssize_t room
         if id < self.flags_room:
             return 0
         room = self.flags_room * 2 if self.flags_room else 1024
         while room <= id:
             room *= 2
-        self.group_codes = <int8_t *>_resized(self.group_codes, room)
-        self.shaped = <int8_t *>_resized(self.shaped, room)
-        self.category_slots = <int16_t *>_resized(self.category_slots, room * 2)
+        self.group_codes = <int8_t *>_reallocated(self.group_codes, room)
+        self.input_kinds = <int8_t *>_reallocated(self.input_kinds, room)
+        self.category_slots = <int16_t *>_reallocated(self.category_slots, room * 2)
         memset(self.group_codes + self.flags_room, 255, room - self.flags_room)
-        memset(self.shaped + self.flags_room, 255, room - self.flags_room)
+        memset(self.input_kinds + self.flags_room, 255, room - self.flags_room)
         memset(self.category_slots + self.flags_room, 0, (room - self.flags_room) * 2)
         self.flags_room = room
         return 0
@@ -114,19 +117,19 @@ cdef class _Ids:
             return self.group_without_category
         self.flags(category)
         if self.group_codes[category] < 0:
-            self._ask_group(category)
+            self._find_group(category)
         return self.group_codes[category]
 
-    cdef int _ask_group(self, int32_t category) except -1 with gil:
+    cdef int _find_group(self, int32_t category) except -1 with gil:
         self.group_codes[category] = self.group_of(self.pool.text_of(category))
         return 0
 
-    cdef int shape(self, int32_t name) except -1 nogil:
+    cdef int input_kind_of(self, int32_t name) except -1 nogil:
         self.flags(name)
-        if self.shaped[name] < 0:
-            self._ask_shaped(name)
-        return self.shaped[name]
+        if self.input_kinds[name] < 0:
+            self._find_input_kind(name)
+        return self.input_kinds[name]
 
-    cdef int _ask_shaped(self, int32_t name) except -1 with gil:
-        self.shaped[name] = self.is_shaped(self.pool.text_of(name))
+    cdef int _find_input_kind(self, int32_t name) except -1 with gil:
+        self.input_kinds[name] = self.input_kind(self.pool.text_of(name))
         return 0

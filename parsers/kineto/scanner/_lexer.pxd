@@ -1,6 +1,6 @@
-# Strict JSON at the level of bytes: where a token ends, or that the text must be left to
-# the general decoder. Every function takes the position and the end of the buffer and never
-# reads at or beyond the end.
+# Find the end of strict JSON tokens, byte by byte, or leave the text to the general decoder.
+# Every function takes the position and the end of the buffer and never reads at or beyond
+# the end.
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -10,14 +10,14 @@ ctypedef const unsigned char *Bytes
 cdef enum Code:
     OK = 0      # the token is complete and strict
     MORE = 1    # the buffer ends inside the token
-    ODD = 2     # not strict JSON, or too deep: the general decoder decides
+    NOT_STRICT = 2     # not strict JSON, or too deep: the general decoder decides
 
 cdef enum:
     MAX_DEPTH = 128
 
 
 cdef inline Bytes skip_space(Bytes p, Bytes end) noexcept nogil:
-    """Past white space. Indented files are a third of it: blanks go by eight and by four."""
+    """Skip white space, a third of indented files: blanks are compared eight and four at once."""
     cdef uint64_t eight
     cdef uint32_t four
     while p < end and p[0] <= 32:
@@ -41,7 +41,7 @@ cdef inline bint is_hex(unsigned char c) noexcept nogil:
 
 
 cdef inline Code string_end(Bytes *at, Bytes end, bint *escaped) noexcept nogil:
-    """From behind the opening quote to the closing one; ``escaped`` tells of backslashes."""
+    """Move from after the opening quote to the closing one; set ``escaped`` on backslashes."""
     cdef Bytes p = at[0]
     cdef unsigned char c
     escaped[0] = False
@@ -51,24 +51,24 @@ cdef inline Code string_end(Bytes *at, Bytes end, bint *escaped) noexcept nogil:
             at[0] = p
             return OK
         if c < 32:
-            return ODD
+            return NOT_STRICT
         if c == 92:
             escaped[0] = True
             if p + 1 >= end:
                 return MORE
             c = p[1]
-            if c == 117:  # \uXXXX; surrogates are paired or not: the general decoder knows
+            if c == 117:  # \uXXXX; the general decoder checks pairs of surrogates
                 if p + 5 >= end:
                     return MORE
                 if not (is_hex(p[2]) and is_hex(p[3]) and is_hex(p[4]) and is_hex(p[5])):
-                    return ODD
+                    return NOT_STRICT
                 if (p[2] == 100 or p[2] == 68) and p[3] >= 56:
-                    return ODD
+                    return NOT_STRICT
                 p += 6
                 continue
             if not (c == 34 or c == 92 or c == 47 or c == 98 or c == 102 or c == 110
                     or c == 114 or c == 116):
-                return ODD
+                return NOT_STRICT
             p += 2
             continue
         p += 1
@@ -76,20 +76,20 @@ cdef inline Code string_end(Bytes *at, Bytes end, bint *escaped) noexcept nogil:
 
 
 cdef inline Code digits(Bytes *at, Bytes end) noexcept nogil:
-    """At least one decimal digit."""
+    """Move past one or more decimal digits."""
     cdef Bytes p = at[0]
     while p < end and 48 <= p[0] <= 57:
         p += 1
     if p == end:
         return MORE
     if p == at[0]:
-        return ODD
+        return NOT_STRICT
     at[0] = p
     return OK
 
 
 cdef inline Code number_end(Bytes *at, Bytes end, bint *integer) noexcept nogil:
-    """A number by the grammar of JSON; ``integer`` when it has neither point nor exponent."""
+    """Move past a JSON number; set ``integer`` if it has neither point nor exponent."""
     cdef Bytes p = at[0]
     cdef Code code
     integer[0] = True
@@ -120,7 +120,7 @@ cdef inline Code number_end(Bytes *at, Bytes end, bint *integer) noexcept nogil:
     if p == end:
         return MORE
     if 48 <= p[0] <= 57:  # a leading zero
-        return ODD
+        return NOT_STRICT
     at[0] = p
     return OK
 
@@ -131,7 +131,7 @@ cdef inline Code word_end(Bytes *at, Bytes end, const char *word) noexcept nogil
         if p == end:
             return MORE
         if p[0] != <unsigned char>word[0]:
-            return ODD
+            return NOT_STRICT
         p += 1
         word += 1
     at[0] = p
@@ -158,27 +158,27 @@ cdef inline Code scalar_end(Bytes *at, Bytes end) noexcept nogil:
 
 
 cdef inline Code key_end(Bytes *at, Bytes end, Bytes *key, Py_ssize_t *length) noexcept nogil:
-    """A key and its colon, spaces around included; a key with escapes is odd."""
+    """Move past a key, its colon and white space; NOT_STRICT for a key with escapes."""
     cdef Bytes p = at[0]
     cdef bint escaped
     cdef Code code
     if p == end:
         return MORE
     if p[0] != 34:
-        return ODD
+        return NOT_STRICT
     p += 1
     key[0] = p
     code = string_end(&p, end, &escaped)
     if code != OK:
         return code
     if escaped:
-        return ODD
+        return NOT_STRICT
     length[0] = p - key[0]
     p = skip_space(p + 1, end)
     if p == end:
         return MORE
     if p[0] != 58:
-        return ODD
+        return NOT_STRICT
     p = skip_space(p + 1, end)
     if p == end:
         return MORE
@@ -187,7 +187,7 @@ cdef inline Code key_end(Bytes *at, Bytes end, Bytes *key, Py_ssize_t *length) n
 
 
 cdef inline Code value_end(Bytes *at, Bytes end) noexcept nogil:
-    """Past any value, checked strictly, nothing kept."""
+    """Move past any value and check its syntax strictly."""
     cdef unsigned char stack[MAX_DEPTH]
     cdef int depth = 0
     cdef Bytes p = at[0]
@@ -199,9 +199,9 @@ cdef inline Code value_end(Bytes *at, Bytes end) noexcept nogil:
         if p == end:
             return MORE
         c = p[0]
-        if c == 123 or c == 91:  # open: its first member, or its end at once
+        if c == 123 or c == 91:  # an opening bracket: go to its first member or its end
             if depth == MAX_DEPTH:
-                return ODD
+                return NOT_STRICT
             stack[depth] = c
             depth += 1
             p = skip_space(p + 1, end)
@@ -221,7 +221,7 @@ cdef inline Code value_end(Bytes *at, Bytes end) noexcept nogil:
                 at[0] = p
                 return OK
             p = skip_space(p, end)
-        while True:  # behind a member, or at the end of an empty container
+        while True:  # after a member, or at the end of an empty container
             if p == end:
                 return MORE
             c = p[0]
@@ -233,7 +233,7 @@ cdef inline Code value_end(Bytes *at, Bytes end) noexcept nogil:
                         return code
                 break
             if c != stack[depth - 1] + 2:
-                return ODD
+                return NOT_STRICT
             p += 1
             depth -= 1
             if depth == 0:
@@ -243,7 +243,7 @@ cdef inline Code value_end(Bytes *at, Bytes end) noexcept nogil:
 
 
 cdef inline bint small_integer(Bytes p, Bytes end, int64_t *value) noexcept nogil:
-    """Value of a checked integer of at most 18 digits."""
+    """Set ``value`` to a checked integer; False if it has more than 18 digits."""
     cdef bint negative = p[0] == 45
     cdef int64_t number = 0
     if negative:
@@ -258,9 +258,9 @@ cdef inline bint small_integer(Bytes p, Bytes end, int64_t *value) noexcept nogi
 
 
 cdef inline bint nanoseconds(Bytes p, Bytes end, int64_t *value) noexcept nogil:
-    """Exact ns of a checked number of microseconds; False leaves it to the general decoder.
+    """Convert a checked number of microseconds to ns; False for the general decoder.
 
-    More than three decimals round half away from zero, exactly as the reference does.
+    More than three decimals round half away from zero, as in ``decimal_times``.
     """
     cdef bint negative = p[0] == 45
     cdef int64_t number = 0
@@ -300,7 +300,7 @@ cdef inline bint nanoseconds(Bytes p, Bytes end, int64_t *value) noexcept nogil:
 
 
 cdef inline bint has_high(Bytes p, Bytes end) noexcept nogil:
-    """Whether any byte is beyond ASCII."""
+    """Return whether any byte is beyond ASCII."""
     cdef uint64_t word
     while end - p >= 8:
         memcpy(&word, p, 8)

@@ -1,25 +1,25 @@
-# Which members of an event count, and an event while it is read.
+# The members of an event that are stored, and the struct of an event while it is read.
 #
-# A part of _scanner.pyx.
+# Included by _scanner.pyx.
 
 cdef enum Key:
     K_OTHER, K_PH, K_CAT, K_NAME, K_PID, K_TID, K_TS, K_DUR, K_ARGS
 
 
 cdef enum ArgsKey:
-    # what newer profilers state of a collective
+    # arguments of a collective, written by PyTorch from about 2.3
     A_COLLECTIVE, A_IN_ELEMS, A_OUT_ELEMS, A_DTYPE, A_GROUP_NAME, A_GROUP_ID, A_GROUP_DESCRIPTION,
     A_GROUP_RANKS, A_GROUP_SIZE, A_IN_SPLIT, A_OUT_SPLIT, A_SEQ, A_COMMS_ID, A_SRC, A_DST, A_ASYNC,
     A_RANK_START, A_RANK_STRIDE,
-    # what an operator was given
+    # recorded inputs of an operator
     A_INPUT_DIMS, A_INPUT_TYPE, A_CONCRETE,
-    # how a kernel was launched
+    # launch of a kernel
     A_GRID, A_BLOCKS_PER_SM, A_OCCUPANCY,
-    # what every event may have
+    # args of any event
     A_CORRELATION, A_EXTERNAL, A_BYTES, A_RECORD, A_NAME, A_DEVICE, A_STREAM, A_OTHER
-    STATED = A_INPUT_DIMS   # those before
-    DESCRIBED = A_GRID     # those before: together they describe a collective
-    PARTS = A_CORRELATION   # those before: their place is kept
+    STATED = A_INPUT_DIMS   # end of the arguments of a collective
+    DESCRIBED = A_GRID      # end of the members that describe a collective
+    PARTS = A_CORRELATION   # end of the members whose text is read later
 
 PART_KEYS = (
     b'"Collective name":', b'"In msg nelems":', b'"Out msg nelems":', b'"dtype":',
@@ -54,20 +54,20 @@ cdef struct Event:
     int64_t correlation
     int64_t external
     int64_t size
-    int64_t record    # the number of the operator in an execution trace
+    int64_t record    # id of the operator in the execution trace
     bint has_start
     bint has_duration
     bint has_args
     uint64_t seen     # members of args, by ArgsKey
-    int32_t described # -1, or -2 - row of what is said of a collective
-    int32_t extra     # -1; of a kernel the id of its launch, of a product the text of its shapes
+    int32_t described # -1, or -2 - row of its collective arguments
+    int32_t extra     # -1; of a kernel its launch id, of a matrix product the text id of its shapes
     Bytes label       # "name" of args: the label of a process or thread, or NULL
     Py_ssize_t label_length
-    bint foreign      # strict JSON, but for the general decoder
+    bint is_deferred      # strict JSON, left to the general decoder
 
 
 cdef inline Key _key(Bytes key, Py_ssize_t length) noexcept nogil:
-    """The members of an event that are kept."""
+    """Return which stored member of an event a key is."""
     if length == 2:
         if key[0] == 112 and key[1] == 104:
             return K_PH
@@ -91,7 +91,7 @@ cdef inline Key _key(Bytes key, Py_ssize_t length) noexcept nogil:
 
 
 cdef inline int _args_key(Bytes key, Py_ssize_t length) noexcept nogil:
-    """The members of args that are kept."""
+    """Return which stored member of args a key is."""
     cdef const char *text = <const char *>key
     if length == 3:
         if memcmp(text, b"Seq", 3) == 0:
@@ -174,7 +174,7 @@ cdef inline int _args_key(Bytes key, Py_ssize_t length) noexcept nogil:
 
 
 cdef inline bint _plain_count(Span *span, int64_t *value) noexcept nogil:
-    """Value of an integer from 0 of few digits."""
+    """Set ``value`` to a non-negative integer of at most 18 digits; False for other values."""
     cdef Py_ssize_t index
     for index in range(span.length):
         if not 48 <= span.start[index] <= 57:

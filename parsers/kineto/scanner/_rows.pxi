@@ -1,6 +1,6 @@
-# Columns of one group that grow, and copies of them.
+# Growing column buffers of one group, and copies of them as arrays.
 #
-# A part of _scanner.pyx.
+# Included by _scanner.pyx.
 
 cdef struct Rows:
     int64_t *start
@@ -14,7 +14,7 @@ cdef struct Rows:
     int32_t *args
     int32_t *extra
     int32_t *ordinal
-    bint has_correlation  # whether any row has more than -1
+    bint has_correlation  # whether any row differs from -1
     bint has_external
     bint has_size
     bint has_args
@@ -25,17 +25,17 @@ cdef struct Rows:
 
 cdef int _grow(Rows *rows) except -1 nogil:
     cdef Py_ssize_t room = rows.room * 2 if rows.room else 256
-    rows.start = <int64_t *>_resized(rows.start, room * 8)
-    rows.duration = <int64_t *>_resized(rows.duration, room * 8)
-    rows.correlation = <int64_t *>_resized(rows.correlation, room * 8)
-    rows.external = <int64_t *>_resized(rows.external, room * 8)
-    rows.size = <int64_t *>_resized(rows.size, room * 8)
-    rows.name = <int32_t *>_resized(rows.name, room * 4)
-    rows.category = <int32_t *>_resized(rows.category, room * 4)
-    rows.track = <int32_t *>_resized(rows.track, room * 4)
-    rows.args = <int32_t *>_resized(rows.args, room * 4)
-    rows.extra = <int32_t *>_resized(rows.extra, room * 4)
-    rows.ordinal = <int32_t *>_resized(rows.ordinal, room * 4)
+    rows.start = <int64_t *>_reallocated(rows.start, room * 8)
+    rows.duration = <int64_t *>_reallocated(rows.duration, room * 8)
+    rows.correlation = <int64_t *>_reallocated(rows.correlation, room * 8)
+    rows.external = <int64_t *>_reallocated(rows.external, room * 8)
+    rows.size = <int64_t *>_reallocated(rows.size, room * 8)
+    rows.name = <int32_t *>_reallocated(rows.name, room * 4)
+    rows.category = <int32_t *>_reallocated(rows.category, room * 4)
+    rows.track = <int32_t *>_reallocated(rows.track, room * 4)
+    rows.args = <int32_t *>_reallocated(rows.args, room * 4)
+    rows.extra = <int32_t *>_reallocated(rows.extra, room * 4)
+    rows.ordinal = <int32_t *>_reallocated(rows.ordinal, room * 4)
     rows.room = room
     return 0
 
@@ -54,8 +54,8 @@ cdef void _free(Rows *rows) noexcept:
     free(rows.ordinal)
 
 
-cdef object _taken(Rows *rows):
-    """Copies of the columns by name, of those that say anything; the buffers stay, empty."""
+cdef object _copied_columns(Rows *rows):
+    """Return copies of the columns that have values, by name, and empty the buffers."""
     columns = {
         "start_ns": _copy64(rows.start, rows.used),
         "dur_ns": _copy64(rows.duration, rows.used),
@@ -80,14 +80,14 @@ cdef object _taken(Rows *rows):
     return columns
 
 
-cdef void *_resized(void *old, Py_ssize_t size) except NULL nogil:
+cdef void *_reallocated(void *old, Py_ssize_t size) except NULL nogil:
     cdef void *fresh = realloc(old, size)
     if fresh == NULL:
-        _no_memory()
+        _raise_memory_error()
     return fresh
 
 
-cdef int _no_memory() except -1 with gil:
+cdef int _raise_memory_error() except -1 with gil:
     raise MemoryError
 
 

@@ -1,14 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Compiled scan of trace events into column buffers.
+"""Scan trace events into column buffers, without Python objects.
 
-Walks JSON tokens strictly, in any layout and key order. Complete events ("ph": "X") with plain
-members go straight into the buffers of their column group; everything that the scanner does
-not represent (begin and end, metadata, odd types, escapes in names) is left as a span of text
-for the general decoder, and text that is not strict JSON stops it. The general decoder is the
-reference: it sees every event that this one does not.
+Hand-written because a JSON library builds objects, or structs, for events that become rows of
+arrays: the general decoder, which is msgspec with typed structs, takes 3.5 to 6.9 times the CPU
+time (docs/bench.md; 6.8 times on a trace of 56 MB, 5.5 times on one of 22 MB).
 
-What an event says of a collective is read by the general decoder too, but once for all events
-that say the same but for their sequence number: the text of those members is the key.
+The scanner walks JSON tokens strictly, in any layout and key order. Complete events ("ph": "X")
+with plain members are written to the buffers of their column group. Events that the scanner does
+not represent (begin and end, metadata, unexpected types, escapes in names) are left as spans of
+text for the general decoder. Text that is not strict JSON stops the scan. The general decoder is
+the reference, and reads every event that the scanner does not.
+
+Arguments of collectives are decoded by the general decoder too, but once for all events whose
+arguments differ in the sequence number only: the text of those members is the key of a table.
 """
 
 cimport cython
@@ -19,7 +23,7 @@ from libc.string cimport memcmp, memcpy, memset
 import numpy as np
 
 from ccltui.parsers.kineto.scanner._lexer cimport (
-    MORE, ODD, OK, Bytes, Code, has_high, key_end, nanoseconds, number_end, skip_space,
+    MORE, NOT_STRICT, OK, Bytes, Code, has_high, key_end, nanoseconds, number_end, skip_space,
     small_integer, string_end, value_end,
 )
 
@@ -29,31 +33,34 @@ cdef enum:
     TABLE_START = 1024
     TEXT = 1
     NUMBER = 2
-    DESCRIPTIONS = 1 << 14  # more distinct ones are left to the general decoder
-    LONGEST_SHAPES = 400    # as in products.py
-    LONGEST_NUMBER = 4000   # beyond 4300 digits Python, and so the general decoder, has no integer
+    DESCRIPTIONS = 1 << 14  # further distinct ones are left to the general decoder
+    LONGEST_SHAPES = 400    # MAX_SHAPES_BYTES of tables/matrix_products.py
+    LONGEST_NUMBER = 4000   # Python, and the general decoder, reject integers of over 4300 digits
 
 include "_members.pxi"
 include "_tables.pxi"
 include "_rows.pxi"
 include "_ids.pxi"
-include "_said.pxi"
+include "_arguments.pxi"
 include "_event.pxi"
 
 
 cdef class Scanner:
-    """Scans chunks of events; one per trace file.
+    """Scanner of chunks of events; one per trace file.
 
-    ``pool`` interns texts (``id_of``), ``tracks`` is the dictionary of track keys,
-    ``group_of`` gives the column group of a category by its index, ``is_shaped`` tells names
-    whose inputs describe a collective (2: its peer too) or a product (3). ``describe`` reads such an event from
-    text: the index of what it says, -2 where it cannot tell. ``launched`` gives the id of a
-    kernel's launch by the texts of its grid, blocks an SM and occupancy. All are shared with the
-    general decoder.
+    All arguments are shared with the general decoder:
+
+    pool: Ids of texts (``id_of``).
+    tracks: Ids of tracks by key.
+    group_of: Index of the column group of a category.
+    input_kind: What the inputs of an operator describe: 1 a collective, 2 its peer too, 3 a
+        matrix product, 0 nothing.
+    describe: Index of collective arguments given as text, -2 where they cannot be read.
+    launched: Id of a kernel's launch by the texts of its grid, blocks per SM and occupancy.
     """
 
     cdef _Ids ids
-    cdef _Said said
+    cdef _Arguments arguments
     cdef _EventReader reader
     cdef Rows rows[GROUPS]
     cdef int64_t *counts         # [128][CATEGORIES + 1]
@@ -64,10 +71,10 @@ cdef class Scanner:
     cdef Py_ssize_t ordinal
     cdef readonly bint ended_inside  # the last scan stopped because its text ended
 
-    def __cinit__(self, pool, tracks, group_of, is_shaped, describe, launched):
-        self.ids = _Ids(pool, tracks, group_of, is_shaped)
-        self.said = _Said(pool, describe, launched)
-        self.reader = _EventReader(self.ids, self.said)
+    def __cinit__(self, pool, tracks, group_of, input_kind, describe, launched):
+        self.ids = _Ids(pool, tracks, group_of, input_kind)
+        self.arguments = _Arguments(pool, describe, launched)
+        self.reader = _EventReader(self.ids, self.arguments)
         self.counts = <int64_t *>calloc(128 * (CATEGORIES + 1), sizeof(int64_t))
         if self.counts == NULL:
             raise MemoryError
@@ -82,10 +89,10 @@ cdef class Scanner:
         free(self.spans)
 
     def scan(self, bytes text):
-        """Scan events from the start of ``text``: bytes that are done with (0: none).
+        """Scan events from the start of ``text``; return the number of bytes consumed.
 
-        Stops before what is incomplete, no event, or not strict JSON. Rows wait in the
-        buffers for :meth:`take`; spans for :meth:`take_spans`.
+        Stops before an incomplete event, text that is no event, or text that is not strict
+        JSON. :meth:`take` returns the rows, :meth:`take_spans` the events left over.
         """
         cdef Bytes base = <Bytes><const char *>text
         cdef Bytes end = base + len(text)
@@ -95,20 +102,20 @@ cdef class Scanner:
         return done
 
     def take(self, int group):
-        """Columns of the rows of a group since the last call (copies), None without rows.
+        """Return copies of the columns of a group since the last call, None without rows.
 
-        A column in which every row is -1 is left out.
+        A column in which every row is -1 is omitted.
         """
         if self.rows[group].used == 0:
             return None
-        columns = _taken(&self.rows[group])
+        columns = _copied_columns(&self.rows[group])
         extra = columns.pop("extra", None)
         if extra is not None:
             columns["launch" if group == 0 else "shapes"] = extra
         return columns
 
     def take_spans(self):
-        """(start, end, ordinal) of the events left to the general decoder since the last call."""
+        """Return (start, end, ordinal) of the events left over since the last call."""
         cdef Py_ssize_t index
         spans = [
             (self.spans[index], self.spans[index + 1], self.spans[index + 2])
@@ -119,7 +126,7 @@ cdef class Scanner:
         return spans
 
     def take_counts(self):
-        """(phase, category id or -1, number) of the events counted here, once at the end."""
+        """Return (phase, category id or -1, number) of the events counted by the scanner."""
         cdef int phase, slot
         return [
             (chr(phase), self.category_ids[slot], self.counts[phase * (CATEGORIES + 1) + slot])
@@ -129,11 +136,11 @@ cdef class Scanner:
         ]
 
     def take_described(self):
-        """What each described row says, its sequence number (-2: that says it too), its operator.
+        """Return description, sequence number (-2: in the description) and record id by row.
 
-        Once, at the end: the scanner keeps nothing of it.
+        Call it once, at the end: the buffers are freed.
         """
-        return self.said.take_described()
+        return self.arguments.take_described()
 
     cdef Py_ssize_t _scan(self, Bytes base, Bytes end) except -1 nogil:
         cdef Bytes p = skip_space(base, end)
@@ -148,12 +155,12 @@ cdef class Scanner:
             code = self.reader.read(&p, end, &event)
             if code != OK:
                 self.ended_inside = code == MORE
-                self.said.odd_labels |= code == ODD
+                self.arguments.all_labels_new |= code == NOT_STRICT
                 break
-            self.said.odd_labels |= event.foreign
-            if event.foreign or event.phase == 66 or event.phase == 69:
+            self.arguments.all_labels_new |= event.is_deferred
+            if event.is_deferred or event.phase == 66 or event.phase == 69:
                 self._span(start - base, p - base)
-            elif event.phase == 77 and self.said.is_new_label(&event):
+            elif event.phase == 77 and self.arguments.is_new_label(&event):
                 self._span(start - base, p - base)
             elif not self._has_slot(&event, &slot):
                 self._span(start - base, p - base)
@@ -173,9 +180,9 @@ cdef class Scanner:
         return done
 
     cdef inline bint _is_plain(self, Event *event) except -1 nogil:
-        """Whether a complete event can be kept here with nothing lost."""
+        """Return whether a row holds all that is used of a complete event."""
         cdef int group
-        cdef int shape
+        cdef int kind
         if not (event.has_start and event.has_duration) or event.duration < 0:
             return False
         if not event.has_args:
@@ -183,21 +190,21 @@ cdef class Scanner:
         group = self.ids.group(event.category)
         if group != 0 and group != 4 and group != 5:  # gpu, cpu_ops, annotations
             return True
-        if group == 0 and not self.said.launch(event):
+        if group == 0 and not self.arguments.launch(event):
             return False
-        shape = self.ids.shape(event.name) if group != 0 and event.name >= 0 else 0
-        if shape == 3 and group == 4:
-            self._shapes(event)
+        kind = self.ids.input_kind_of(event.name) if group != 0 and event.name >= 0 else 0
+        if kind == 3 and group == 4:
+            self._store_shapes(event)
         if event.seen & (1 << A_COLLECTIVE | 1 << A_IN_ELEMS):
-            return self.said.describe(event, 0, STATED, -1)
-        if shape == 0 or shape == 3:
+            return self.arguments.describe(event, 0, STATED, -1)
+        if kind == 0 or kind == 3:
             return True
-        return self.said.describe(event, STATED, DESCRIBED if shape == 2 else A_CONCRETE, event.name)
+        return self.arguments.describe(event, STATED, DESCRIBED if kind == 2 else A_CONCRETE, event.name)
 
-    cdef int _shapes(self, Event *event) except -1 nogil:
-        """Keep the shapes of the inputs of a product as a text."""
-        cdef Span *span = &self.said.parts[<int>A_INPUT_DIMS]
-        cdef bint odd = False  # bytes beyond ASCII have made the event foreign before
+    cdef int _store_shapes(self, Event *event) except -1 nogil:
+        """Store the shapes of the inputs of a matrix product as a text."""
+        cdef Span *span = &self.arguments.parts[<int>A_INPUT_DIMS]
+        cdef bint odd = False  # stays False: events with bytes beyond ASCII are deferred before
         if event.seen >> A_INPUT_DIMS & 1 and span.length <= LONGEST_SHAPES:
             event.extra = self.ids.text(span.start, span.length, &odd)
         return 0
@@ -237,7 +244,7 @@ cdef class Scanner:
     cdef int _span(self, Py_ssize_t start, Py_ssize_t end) except -1 nogil:
         if self.spans_used == self.spans_room:
             self.spans_room = self.spans_room * 2 if self.spans_room else 768
-            self.spans = <Py_ssize_t *>_resized(self.spans, self.spans_room * sizeof(Py_ssize_t))
+            self.spans = <Py_ssize_t *>_reallocated(self.spans, self.spans_room * sizeof(Py_ssize_t))
         self.spans[self.spans_used] = start
         self.spans[self.spans_used + 1] = end
         self.spans[self.spans_used + 2] = self.ordinal
@@ -245,10 +252,10 @@ cdef class Scanner:
         return 0
 
     cdef inline bint _has_slot(self, Event *event, int *slot) except -1 nogil:
-        """Whether events of this category are counted here, and in which slot.
+        """Return whether the table of counts has room for the category; set ``slot``.
 
-        Profilers write a dozen categories. Those beyond the table are left to the general decoder,
-        which counts any number of them.
+        Profilers write a dozen categories. Categories beyond the table are left to the general
+        decoder, which counts any number of them.
         """
         slot[0] = 0
         if event.category < 0:

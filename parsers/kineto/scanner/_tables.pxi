@@ -1,6 +1,6 @@
-# From texts, and from pairs of numbers, to ids.
+# Hash tables from texts, and from pairs of numbers, to ids.
 #
-# A part of _scanner.pyx.
+# Included by _scanner.pyx.
 
 cdef struct Slot:
     uint64_t hash
@@ -32,7 +32,7 @@ cdef inline uint64_t hash_of(Bytes text, Py_ssize_t length) noexcept nogil:
 
 
 cdef class _Table:
-    """Open-addressing table of texts (or of number tuples) to ids; texts are copied."""
+    """Open-addressing table from texts, or tuples of numbers, to ids; texts are copied."""
 
     cdef Slot *slots
     cdef Py_ssize_t room
@@ -52,7 +52,7 @@ cdef class _Table:
             free(self.slots)
 
     cdef inline Slot *find_text(self, uint64_t hash, Bytes text, Py_ssize_t length) noexcept nogil:
-        """The slot that holds the text, or the empty one where it belongs (id 0 means empty)."""
+        """Return the slot of the text, or the empty slot for it (id 0 means empty)."""
         cdef uint64_t place = hash & <uint64_t>(self.room - 1)
         cdef Slot *slot
         while True:
@@ -78,7 +78,7 @@ cdef class _Table:
             place = (place + 1) & <uint64_t>(self.room - 1)
 
     cdef int grow(self) except -1:
-        """Twice the room when two thirds are used; slots move, so call it before a find."""
+        """Double the table when two thirds are used; slots move, so call it before a find."""
         cdef Slot *old = self.slots
         cdef Py_ssize_t old_room = self.room
         cdef Py_ssize_t index
@@ -103,7 +103,7 @@ cdef class _Table:
     cdef int32_t add(
         self, uint64_t hash, Bytes text, Py_ssize_t length, int32_t id
     ) except -2:
-        """Keep a copy of a text that is not there yet, with its id."""
+        """Add a copy of a new text with its id."""
         cdef Slot *slot
         cdef unsigned char *copy = <unsigned char *>malloc(length if length else 1)
         if copy == NULL:

@@ -1,7 +1,7 @@
-"""Whether the compiled scanner is there and wanted.
+"""Load the compiled scanner where it was built and is not turned off.
 
-It is built by the install where a compiler is, and is left out without harm where not:
-the general decoder gives the same columns. ``CCLTUI_ACCEL=0`` turns it off.
+The scanner is built at install time if there is a compiler. Without it, or with
+``CCLTUI_ACCEL=0``, the general decoder gives the same columns.
 """
 
 from __future__ import annotations
@@ -16,28 +16,33 @@ from ccltui.parsers.system.acceleration import wanted
 
 
 class Scanner(Protocol):
-    """What the compiled scanner offers; see ``_scanner.pyx``."""
+    """Interface of the compiled scanner; see ``_scanner.pyx``."""
 
     ended_inside: bool
 
     def scan(self, text: bytes) -> int:
-        """Scan events from the start of ``text``; bytes that are done with."""
+        """Scan events from the start of ``text``; return the number of bytes consumed."""
 
     def take(self, group: int) -> dict[str, Any] | None:
-        """Columns of a group since the last call."""
+        """Return the columns of a group since the last call, None without rows."""
 
     def take_spans(self) -> list[tuple[int, int, int]]:
-        """Events left to the general decoder: (start, end, ordinal)."""
+        """Return (start, end, ordinal) of the events left to the general decoder."""
 
     def take_described(self) -> tuple[I32, I64, I64]:
-        """By row of what was said of a collective: its index, sequence number or -2, operator."""
+        """Return the rows of collective arguments: three columns of one length.
+
+        Returns:
+            The index of each row's description, its sequence number (-2: the description has it),
+            and the record id of its operator (empty if no event states one).
+        """
 
     def take_counts(self) -> list[tuple[str, int, int]]:
-        """(phase, category id, number) of all events kept or counted here."""
+        """Return (phase, category id, number) of all events kept or counted by the scanner."""
 
 
 def compiled() -> bool:
-    """Whether the scanner was built."""
+    """Return whether the scanner was built."""
     try:
         import ccltui.parsers.kineto.scanner._scanner  # noqa: F401, PLC0415
     except ImportError:
@@ -49,18 +54,27 @@ def new_scanner(
     pool: StringPool,
     tracks: dict[Any, int],
     group_of: Callable[[str | None], Group],
-    shape_of: Callable[[str], int],
+    input_kind: Callable[[str], int],
     describe: Callable[[str | None, bytes], int],
     *,
     launch: Callable[[bytes, bytes, bytes], int],
 ) -> Scanner | None:
-    """A scanner that shares ids with the general decoder, None where there is none."""
+    """Return a scanner that shares ids with the general decoder; None if it is not in use.
+
+    Args:
+        pool: Ids of texts.
+        tracks: Ids of tracks, by key.
+        group_of: Column group of a category.
+        input_kind: What the inputs of an event of this name describe; see ``call_inputs``.
+        describe: Adds collective arguments given as JSON; returns their index.
+        launch: Id of a launch by the JSON texts of grid, blocks per SM and occupancy.
+    """
     if not wanted() or not compiled():
         return None
     from ccltui.parsers.kineto.scanner import _scanner  # noqa: PLC0415
 
     indices = {group: index for index, group in enumerate(GROUPS)}
     scanner: Scanner = _scanner.Scanner(
-        pool, tracks, lambda category: indices[group_of(category)], shape_of, describe, launch
+        pool, tracks, lambda category: indices[group_of(category)], input_kind, describe, launch
     )
     return scanner

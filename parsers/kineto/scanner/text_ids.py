@@ -1,4 +1,7 @@
-"""Ids for texts and other keys, given while reading and ordered at the end."""
+"""Assign ids to texts while reading, and sort them at the end.
+
+Final ids depend on the set of texts alone, not on the order of their appearance.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ _Key = TypeVar("_Key")
 
 
 class StringPool:
-    """Interns texts to ids in order of appearance."""
+    """Ids of texts in order of appearance."""
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
         self._texts: list[str] = []
 
     def id_of(self, text: Scalar) -> int:
-        """Id of ``text``; -1 for an absent one."""
+        """Return the id of ``text``, -1 for None; values of other types are converted to text."""
         if text is None:
             return MISSING
         if not isinstance(text, str):
@@ -35,11 +38,16 @@ class StringPool:
         return found
 
     def text_of(self, text_id: int) -> str:
-        """The text of an id."""
+        """Return the text of an id."""
         return self._texts[text_id]
 
     def finish(self, columns: Iterable[npt.NDArray[np.integer[Any]]]) -> tuple[Strings, I32]:
-        """The texts that ``columns`` of ids use, sorted, and old id -> new id (-1 stays -1)."""
+        """Return the texts that ``columns`` of ids use, sorted, and the new id of each old one.
+
+        Returns:
+            The sorted texts, and an int32 array that maps old ids to new ones; index -1 maps to
+            -1, and so do ids that no column uses.
+        """
         used = np.zeros(len(self._texts) + 1, np.bool_)
         for column in columns:
             used[column] = True
@@ -51,7 +59,17 @@ class StringPool:
 def in_order(
     ids: dict[_Key, int], count: int, key: Callable[[_Key], Any]
 ) -> tuple[list[_Key], I32]:
-    """Keys sorted by ``key``, and old id (below ``count``) -> new id; -1 stays -1."""
+    """Sort keys and return them with the mapping from old ids to new ones.
+
+    Args:
+        ids: Old id of each key, below ``count``.
+        count: Number of old ids.
+        key: Sort key.
+
+    Returns:
+        The sorted keys, and an int32 array of ``count`` + 1 that maps old ids to new ones; -1 is
+        mapped to -1.
+    """
     ordered = sorted(ids, key=key)
     renumbered = np.full(count + 1, MISSING, np.int32)
     renumbered[[ids[item] for item in ordered]] = np.arange(len(ordered))

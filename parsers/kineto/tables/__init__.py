@@ -1,1 +1,1 @@
-"""Turn decoded events into the tables of a rank."""
+"""Build the columns and tables of a rank from decoded events."""

@@ -1,4 +1,4 @@
-"""What the recorded inputs and arguments of an operator say of a collective, value by value."""
+"""Read sizes, peers and splits of a collective from the recorded inputs of an operator."""
 
 from __future__ import annotations
 
@@ -12,29 +12,33 @@ from ccltui.parsers.kineto.tables.matrix_products import is_product
 
 PARAMS: Final = "record_param_comms"
 POINT_TO_POINT: Final = re.compile(r"c10d::(send|recv)")
-_SHAPED: Final = re.compile(r"(?:_c10d_functional|c10d|nccl|gloo|mpi|ucc|hccl):|record_param_comms")
-_DIGITS: Final = 7  # of a number of ranks
+_COLLECTIVE_OPERATOR: Final = re.compile(
+    r"(?:_c10d_functional|c10d|nccl|gloo|mpi|ucc|hccl):|record_param_comms"
+)
+_DIGITS: Final = 7  # most digits of a number of ranks
 _MAX_U64: Final = (1 << 64) - 1
-_DIGITS_U64: Final = 20  # of a text: Python refuses to convert thousands of digits
+_DIGITS_U64: Final = 20  # most digits of a 64-bit number; Python raises on thousands of digits
 
 
-def is_shaped(name: object) -> bool:
-    """Whether inputs of an event of this name describe a collective."""
-    return isinstance(name, str) and _SHAPED.match(name) is not None
+def describes_collective(name: object) -> bool:
+    """Return whether the inputs of an event of this name describe a collective."""
+    return isinstance(name, str) and _COLLECTIVE_OPERATOR.match(name) is not None
 
 
-def shape_of(name: str) -> int:
-    """What inputs of an event of this name describe.
+def input_kind(name: str) -> int:
+    """Return what the inputs of an event of this name describe.
 
-    1 a collective, 2 its peer or its splits too, 3 a matrix product, 0 nothing.
+    Returns:
+        1 for a collective, 2 for a collective with its peer or splits, 3 for a matrix product,
+        0 for anything else.
     """
     if POINT_TO_POINT.match(name) is not None or name == PARAMS:
         return 2
-    return 1 if is_shaped(name) else 3 if is_product(name) else 0
+    return 1 if describes_collective(name) else 3 if is_product(name) else 0
 
 
 def decoded(raw: msgspec.Raw) -> Any:
-    """The value of an argument, None where it was not recorded or cannot be read."""
+    """Decode an argument; None if it was not recorded or cannot be read."""
     data = bytes(raw)
     if not data:
         return None
@@ -45,7 +49,16 @@ def decoded(raw: msgspec.Raw) -> Any:
 
 
 def first_tensor(dims: Any, types: Any) -> tuple[int, str | None]:
-    """Elements and type of the first tensor input (of a tensor list: of all its tensors)."""
+    """Return the number of elements and the type of the first tensor input.
+
+    Args:
+        dims: "Input Dims": one shape per input.
+        types: "Input type": one type name per input.
+
+    Returns:
+        Elements (of a tensor list the sum over its tensors; -1 if unknown) and the type, None
+        for a tensor list, whose elements have no recorded type.
+    """
     if not isinstance(dims, list) or not isinstance(types, list):
         return MISSING, None
     for shape, kind in zip(dims, types, strict=False):
@@ -70,15 +83,19 @@ def _elements(shape: Any) -> int:
 
 
 def peer_of(inputs: Any) -> int:
-    """Third input of c10d::send and c10d::recv_: the peer's rank inside the group."""
+    """Return the third input of c10d::send and c10d::recv_: the peer's rank in the group."""
     return count_of(inputs[2]) if isinstance(inputs, list) and len(inputs) > 2 else MISSING
 
 
 def split_and_size(inputs: Any) -> tuple[int, tuple[str | None, str | None]]:
-    """Ranks of the group, and splits in and out, of the inputs of a recorded call.
+    """Return the group size and the splits from the inputs of ``record_param_comms``.
 
-    Tensors, sequence, group, rank, operation, splits in, splits out; then the size of the group,
-    or since 2024 its first rank, the distance of its ranks and its size.
+    Source: PyTorch's ``record_param_comms`` has the inputs tensors, sequence, group, rank,
+    operation, splits in, splits out; then the size of the group, or since 2024 its first rank,
+    the stride of its ranks and its size.
+
+    Returns:
+        The size, -1 if unknown; the texts of the splits in and out, None if unknown.
     """
     if not isinstance(inputs, list) or not all(isinstance(value, str) for value in inputs):
         return MISSING, (None, None)
@@ -92,7 +109,7 @@ def split_and_size(inputs: Any) -> tuple[int, tuple[str | None, str | None]]:
 
 
 def count_of(value: object) -> int:
-    """A number from -1 on, also as text; -1 for anything else."""
+    """Return an integer of at least -1, given as number or text; -1 for anything else."""
     if isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 1 << 62:
         return value
     if isinstance(value, str) and value.isdecimal() and len(value) < 19:
@@ -101,24 +118,24 @@ def count_of(value: object) -> int:
 
 
 def record_id(value: object) -> int:
-    """The number of an operator in an execution trace; 0 stands for none."""
+    """Return the id of an operator in the execution trace; -1 for 0, which means no id."""
     return count_of(value) or MISSING
 
 
 def unsigned(value: object) -> int:
-    """A number of 64 bits without a sign, also as text; 0 for anything else."""
+    """Return an unsigned 64-bit integer, given as number or text; 0 for anything else."""
     if isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS_U64:
         value = int(value)
     return value if isinstance(value, int) and 0 <= value <= _MAX_U64 else 0
 
 
 def scalar_text(value: object) -> str | None:
-    """Text of a value, None of none."""
+    """Return the text of a value, None for None."""
     return None if value is None else str(value)
 
 
 def list_text(value: object) -> str | None:
-    """Split sizes as text; a real list is written the way the profiler writes it."""
+    """Return split sizes as text; a JSON list is formatted as the profiler formats it."""
     if value is None or isinstance(value, str):
         return value or None
     return str(value)

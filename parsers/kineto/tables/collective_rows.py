@@ -1,4 +1,4 @@
-"""The table of what the profiler wrote about collectives: rows from events."""
+"""Build the table of collective arguments of one rank from its events."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ccltui.parsers.kineto.tables.call_inputs import (
     POINT_TO_POINT,
     count_of,
     decoded,
+    describes_collective,
     first_tensor,
-    is_shaped,
     list_text,
     peer_of,
     record_id,
@@ -33,71 +33,84 @@ if TYPE_CHECKING:
     from ccltui.parsers.kineto.scanner.text_ids import StringPool
 
 _TEXT_COLUMNS: Final = ("op", "dtype", "in_split", "out_split")
-_NONE: I64 = np.empty(0, np.int64)
+_EMPTY: I64 = np.empty(0, np.int64)
 _args_decoder = msgspec.json.Decoder(Args, float_hook=text_of_float)
 
 
 class CollectiveRows:
-    """Grows the table of collective arguments of one rank."""
+    """Builder of the table of collective arguments of one rank.
+
+    Rows come from decoded events, or from descriptions: texts of arguments that the compiled
+    scanner found on many events, decoded once. Events with the same description differ only in
+    sequence number and record id.
+    """
 
     def __init__(self, strings: StringPool) -> None:
         self._strings = strings
         self._rows: list[tuple[int, ...]] = []
         self._groups = GroupTable()
-        self._shaped: dict[object, bool] = {}
+        self._is_collective: dict[object, bool] = {}
         self._descriptions: list[tuple[int, ...]] = []
         self._described: I32 = np.empty(0, np.int32)
         self._sequences: I64 = np.empty(0, np.int64)
         self._records: I64 = np.empty(0, np.int64)
 
     def rows_of(self, group: Group, events: list[Event]) -> list[int]:
-        """Row of every event, -1 where it says nothing about a collective."""
+        """Add rows for events; return the row of each, -1 without collective arguments."""
         rows = []
         for event in events:
             args = event.args
             if args is None:
                 rows.append(MISSING)
             elif args.collective is not None or args.in_elems is not None:
-                rows.append(self._add(self._stated(args)))
-            elif group != "gpu" and self._is_shaped(event.name):
+                rows.append(self._add(self._from_arguments(args)))
+            elif group != "gpu" and self._describes_collective(event.name):
                 rows.append(self._add(self._from_inputs(str(event.name), args)))
             else:
                 rows.append(MISSING)
         return rows
 
     def describe(self, name: str | None, members: bytes) -> int:
-        """Index of what ``members`` of args say, -2 where they cannot be read.
+        """Add a description and return its index, -2 where it cannot be read.
 
-        With a ``name`` its inputs speak; without, what the profiler stated.
+        Args:
+            name: The operator whose recorded inputs describe the collective; None to use the
+                arguments that the profiler wrote about the collective itself.
+            members: The members of ``args`` as JSON text, without braces.
         """
         try:
             args = _args_decoder.decode(b"{%b}" % members)
         except DECODE_ERRORS:
             return -2
-        row = self._stated(args) if name is None else self._from_inputs(name, args)
+        row = self._from_arguments(args) if name is None else self._from_inputs(name, args)
         self._descriptions.append(row)
         return len(self._descriptions) - 1
 
     def add_described(self, described: I32, sequences: I64, records: I64) -> None:
-        """Rows that the compiled scanner saw: an index of ``describe`` and two numbers each.
+        """Add the rows of the compiled scanner. An event refers to row ``k`` of them by -2 - k.
 
-        An event refers to row ``k`` of them by -2 - k. A sequence number of -2 is the
-        description's own. ``records`` is empty where no event states one.
+        Args:
+            described: Index of each row's description, as returned by ``describe``.
+            sequences: Sequence numbers; -2 means the number in the description.
+            records: Record ids of operators; empty where no event states one.
         """
         self._described, self._sequences, self._records = described, sequences, records
 
-    def _is_shaped(self, name: object) -> bool:
-        known = self._shaped.get(name)
+    def _describes_collective(self, name: object) -> bool:
+        known = self._is_collective.get(name)
         if known is None:
-            known = self._shaped[name] = is_shaped(name)
+            known = self._is_collective[name] = describes_collective(name)
         return known
 
     def _add(self, row: tuple[int, ...]) -> int:
         self._rows.append(row)
         return len(self._rows) - 1
 
-    def _stated(self, args: Args) -> tuple[int, ...]:
-        """The arguments that the profiler attached since about PyTorch 2.3."""
+    def _from_arguments(self, args: Args) -> tuple[int, ...]:
+        """Return a row from the arguments that the profiler attaches to collectives.
+
+        Source: PyTorch from about 2.3.
+        """
         text_id = self._strings.id_of
         return (
             text_id(scalar_text(args.collective)),
@@ -124,7 +137,7 @@ class CollectiveRows:
         )
 
     def _from_inputs(self, name: str, args: Args) -> tuple[int, ...]:
-        """Sizes from the operator's tensor inputs, where nothing better was recorded."""
+        """Return a row with sizes from tensor inputs, where nothing better was recorded."""
         elements, dtype = first_tensor(decoded(args.input_dims), decoded(args.input_type))
         peers = {"src": MISSING, "dst": MISSING}
         direction = POINT_TO_POINT.match(name)
@@ -152,7 +165,7 @@ class CollectiveRows:
         )
 
     def text_ids(self) -> I32:
-        """Ids of all texts in the rows so far, -1 among them."""
+        """Return the ids of all texts in the rows so far, including -1."""
         indices = [
             index for index, (name, _) in enumerate(CollectiveArgs.COLUMNS) if name in _TEXT_COLUMNS
         ]
@@ -165,11 +178,15 @@ class CollectiveRows:
         text_ids: I32,
         table: tuple[ProcessGroup, ...],
     ) -> tuple[CollectiveArgs, tuple[ProcessGroup, ...]]:
-        """The rows in their final order, and the groups that their ``group`` indexes.
+        """Return the rows in their final order, and the groups that their ``group`` indexes.
 
-        Rows are put in the order of the events that refer to them (``events[...].args`` is
-        changed in place), groups in the order of their first row. Columns of one value are
-        views of that value.
+        Rows are ordered by the events that refer to them, groups by their first row. Columns
+        with one value are read-only views of that value.
+
+        Args:
+            events: Events by group; their ``args`` are changed in place to final rows.
+            text_ids: New id of each old text id.
+            table: The process groups of ``pg_config``.
         """
         order = self._renumber(events)
         every = [*self._rows, *self._descriptions]
@@ -177,34 +194,39 @@ class CollectiveRows:
             name: np.fromiter((row[index] for row in every), dtype, len(every))
             for index, (name, dtype) in enumerate(CollectiveArgs.COLUMNS)
         }
-        # What rows have of their own goes first: then that can be let go.
+        # Columns that differ from row to row first: their inputs are then freed.
         final: dict[str, Any] = {"seq": self._sequence_numbers(tables.pop("seq"), order)}
         if len(self._records):
             own = tables.pop("record_id")[: len(self._rows)]
-            final["record_id"], self._records = _joined(own, self._records)[order], _NONE
+            final["record_id"], self._records = _concatenated(own, self._records)[order], _EMPTY
         of_row = np.arange(len(self._rows), dtype=np.int32)
-        said = _joined(of_row, self._described + np.int32(len(of_row)))[order]
+        source_rows = _concatenated(of_row, self._described + np.int32(len(of_row)))[order]
         del order
         for name in _TEXT_COLUMNS:
             tables[name] = text_ids[tables[name]]
-        tables["group"], groups = self._groups.finish(tables["group"], said, table)
+        tables["group"], groups = self._groups.finish(tables["group"], source_rows, table)
         used = np.zeros(len(every), np.bool_)
-        used[said] = True
+        used[source_rows] = True
         for name, values in tables.items():
-            same = _one_value(values[used])
-            final[name] = values[said] if same is None else np.broadcast_to(same, len(said))
+            same = _constant_value(values[used])
+            final[name] = (
+                values[source_rows] if same is None else np.broadcast_to(same, len(source_rows))
+            )
         return CollectiveArgs(**final), groups
 
     def _sequence_numbers(self, stated: I64, order: I32) -> I64:
-        """By final row: the number that the scanner saw, else what the row or description says."""
+        """Return sequence numbers by final row.
+
+        Each is the scanner's number, else that of the row or description.
+        """
         own, described = stated[: len(self._rows)], stated[len(self._rows) :]
-        unsaid = self._sequences == -2
-        self._sequences[unsaid] = described[self._described[unsaid]]
-        numbers, self._sequences = _joined(own, self._sequences), _NONE
+        is_unset = self._sequences == -2
+        self._sequences[is_unset] = described[self._described[is_unset]]
+        numbers, self._sequences = _concatenated(own, self._sequences), _EMPTY
         return numbers[order]
 
     def _renumber(self, events: dict[Group, Events]) -> I32:
-        """Which row each final one was; ``args`` of events are given their final rows."""
+        """Replace ``args`` of events by final rows; return the old row of each final row."""
         count = len(self._rows) + len(self._described)
         for column in events.values():
             if column.args.flags.writeable:
@@ -220,10 +242,13 @@ class CollectiveRows:
         return order
 
 
-def _joined(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _concatenated(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.concatenate((one, other)) if len(one) else other
 
 
-def _one_value(values: npt.NDArray[Any]) -> Any:
-    """What all values are, None where they differ or are none: one value takes no memory."""
+def _constant_value(values: npt.NDArray[Any]) -> Any:
+    """Return the value that all values have, None where they differ or there are none.
+
+    A column of one value is stored as a view of it and takes no memory.
+    """
     return values[0] if len(values) and (values == values[0]).all() else None

@@ -1,4 +1,4 @@
-"""Typed events become rows of columns, chunk by chunk, group by group."""
+"""Append decoded events to the columns of their group, batch by batch."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ _WITH_ARGS = frozenset[Group]({"gpu", "cpu_ops", "annotations"})
 
 _FIRST_ROWS = 256
 _EXTRA: dict[Group, str] = {"gpu": "launch", "cpu_ops": "shapes"}
-"""What only one group has: ids of launches, texts of the shapes of products."""
+"""Columns of a single group: ids of launches, texts of the shapes of matrix products."""
 
 TrackKey = tuple[str, Scalar, Scalar]
 
 
 class Part(NamedTuple):
-    """Rows of one group out of one batch; ``ordinals`` is their place in the file."""
+    """Rows of one group from one batch; ``ordinals`` are their positions in the batch."""
 
     columns: dict[str, Iterable[int]]
     ordinals: Sequence[int] | I32
 
 
 class GroupColumns:
-    """One group's columns while it is read.
+    """The columns of one group while the file is read.
 
-    A column has no rows of its own as long as all events say the same, as most groups do in half
-    of their columns.
+    A column whose rows all have one value is stored as that value: in most groups half of the
+    columns are.
     """
 
     def __init__(self, group: Group) -> None:
         self._extra = _EXTRA.get(group)
-        self._is_joined = group == "gpu"  # kernels are given the args of their calls in the end
+        self._is_joined = group == "gpu"  # `join_kernels` writes to the args of kernels later
         self._kinds: dict[str, type] = dict(Events.COLUMNS)
         if self._extra is not None:
             self._kinds[self._extra] = np.int32
-        self._same: dict[str, int] = {}
+        self._constants: dict[str, int] = {}
         self._columns: dict[str, GrowingColumn] = {}
         self._rows = 0
-        self._room = _FIRST_ROWS
+        self._capacity = _FIRST_ROWS
 
     def append(self, parts: Sequence[Part]) -> None:
-        """Add the rows of one batch, in the order of the file."""
+        """Add the rows of one batch, sorted by ordinal."""
         order: npt.NDArray[np.intp] | None = None
         if len(parts) > 1:
             ordinals = np.concatenate([np.asarray(part.ordinals, np.int64) for part in parts])
@@ -63,37 +63,37 @@ class GroupColumns:
         self._make_room(stop)
         for name, dtype in self._kinds.items():
             pieces = [_array(part.columns.get(name), dtype, len(part.ordinals)) for part in parts]
-            if name not in self._columns and self._says_the_same(name, pieces):
+            if name not in self._columns and self._is_constant(name, pieces):
                 continue
             joined = pieces[0] if order is None else np.concatenate(pieces)[order]
-            self._own(name).rows(self._rows, stop)[:] = joined
+            self._stored_column(name).rows(self._rows, stop)[:] = joined
         self._rows = stop
 
-    def _says_the_same(self, name: str, pieces: Sequence[npt.NDArray[Any]]) -> bool:
-        """Whether all rows so far, and those of ``pieces``, have one value."""
-        value = self._same.setdefault(name, int(next(p[0] for p in pieces if len(p))))
+    def _is_constant(self, name: str, pieces: Sequence[npt.NDArray[Any]]) -> bool:
+        """Return whether all rows so far, and those of ``pieces``, have one value."""
+        value = self._constants.setdefault(name, int(next(p[0] for p in pieces if len(p))))
         return all(bool((piece == value).all()) for piece in pieces)
 
-    def _own(self, name: str) -> GrowingColumn:
-        """The column with room for every row, those so far with what they all said."""
+    def _stored_column(self, name: str) -> GrowingColumn:
+        """Return a column with memory of its own; rows so far are filled with their one value."""
         column = self._columns.get(name)
         if column is None:
-            column = self._columns[name] = GrowingColumn(self._kinds[name], self._room)
-            column.rows(0, self._rows)[:] = self._same.pop(name)
+            column = self._columns[name] = GrowingColumn(self._kinds[name], self._capacity)
+            column.rows(0, self._rows)[:] = self._constants.pop(name)
         return column
 
     def _make_room(self, rows: int) -> None:
-        if rows > self._room:
-            self._room = max(rows, 2 * self._room)
+        if rows > self._capacity:
+            self._capacity = max(rows, 2 * self._capacity)
             for column in self._columns.values():
-                column.make_room(self._room)
+                column.make_room(self._capacity)
 
     def texts(self) -> list[I32]:
-        """Its columns of text ids."""
+        """Return the columns that hold text ids."""
         found = []
         for name in ("name", "category", "shapes"):
-            if name in self._same:
-                found.append(np.array([self._same[name]], np.int32))
+            if name in self._constants:
+                found.append(np.array([self._constants[name]], np.int32))
             elif name in self._columns:
                 found.append(self._columns[name].rows(0, self._rows))
         return found
@@ -104,46 +104,51 @@ class GroupColumns:
         renumbered: dict[str, I32],
         launches: Callable[[I32, I32], dict[str, F32]],
     ) -> Events:
-        """Columns sorted by (start, longer first, place in the file), ids renumbered.
+        """Return columns sorted by (start, longer first, position in the file).
 
-        ``launches`` gives the sparse columns of ids of launches and tracks. A column of one value
-        is a view of that value and cannot be written to, but for ``args`` that may still change.
+        Columns with one value are read-only views of that value, except ``args`` where it may
+        still be changed by the join of kernels to calls.
+
+        Args:
+            base_ns: Added to every start.
+            renumbered: New id of each old one, by column name.
+            launches: Returns the sparse columns of arrays of launch ids and track ids.
         """
-        if self._is_joined or self._same.get("args", MISSING) != MISSING:
-            self._own("args")
-        order = by_start(self._whole("start_ns"), self._whole("dur_ns"))
+        if self._is_joined or self._constants.get("args", MISSING) != MISSING:
+            self._stored_column("args")
+        order = by_start(self._values_of("start_ns"), self._values_of("dur_ns"))
         columns: dict[str, Any] = {}
         for name in list(self._kinds):
             ids = renumbered.get(name)
-            if name in self._same:
-                value = self._same[name] if ids is None else int(ids[self._same[name]])
-                columns[name] = _repeated(value, self._kinds[name], self._rows)
+            if name in self._constants:
+                value = self._constants[name] if ids is None else int(ids[self._constants[name]])
+                columns[name] = _constant_column(value, self._kinds[name], self._rows)
                 continue
             column = self._columns.pop(name).rows(0, self._rows)
             column = column if order is None else column.take(order)
             columns[name] = column if ids is None else ids[column]
-            del column  # or it would be there beside the next one
-        columns["start_ns"] = _later(columns["start_ns"], base_ns)
+            del column  # free it before the next column is built
+        columns["start_ns"] = _shifted(columns["start_ns"], base_ns)
         return Events(**self._with_sparse(columns, launches))
 
-    def _whole(self, name: str) -> npt.NDArray[Any]:
+    def _values_of(self, name: str) -> npt.NDArray[Any]:
         column = self._columns.get(name)
         if column is None:
-            return _repeated(self._same[name], self._kinds[name], self._rows)
+            return _constant_column(self._constants[name], self._kinds[name], self._rows)
         return column.rows(0, self._rows)
 
     def _with_sparse(
         self, columns: dict[str, Any], launches: Callable[[I32, I32], dict[str, F32]]
     ) -> dict[str, Any]:
-        """Without the column that only this group has, where no row of it says anything."""
-        if self._extra is not None and self._same.get(self._extra) == MISSING:
+        """Drop the extra column of the group if all of it is missing; expand launch ids."""
+        if self._extra is not None and self._constants.get(self._extra) == MISSING:
             del columns[self._extra]
         launch = columns.pop("launch", None)
         return columns if launch is None else columns | launches(launch, columns["track"])
 
 
 class EventRows:
-    """Turns typed events into parts; owns the ids of texts and tracks."""
+    """Converter of typed events to parts, with the ids of texts, tracks and launches."""
 
     def __init__(self) -> None:
         self.strings = StringPool()
@@ -160,7 +165,15 @@ class EventRows:
         durations: Sequence[int],
         ordinals: Sequence[int],
     ) -> Part:
-        """Columns of ``events`` with the times that were read from them, in ns."""
+        """Return the columns of events of one group.
+
+        Args:
+            group: The column group.
+            events: The events.
+            starts: Their starts in ns.
+            durations: Their durations in ns.
+            ordinals: Their positions in the batch.
+        """
         text_id = self.strings.id_of
         args = [event.args for event in events]
         columns: dict[str, Iterable[int]] = {
@@ -195,19 +208,19 @@ class EventRows:
         return [tracks.setdefault(key, len(tracks)) for key in keys]
 
     def finish_tracks(self, labels: dict[tuple[str, str], str]) -> tuple[tuple[Track, ...], I32]:
-        """The rows of the file in a fixed order, and old id -> new id."""
+        """Return the tracks in a fixed order, and the new id of each old one."""
         keys, renumbered = in_order(self.tracks, len(self.tracks), key=_track_order)
         return tuple(_track(*key, labels) for key in keys), renumbered
 
 
-def _later(start: I64, base_ns: int) -> I64:
+def _shifted(start: I64, base_ns: int) -> I64:
     if not start.flags.writeable:
         return start + base_ns
     start += base_ns
     return start
 
 
-def _repeated(value: int, dtype: type, rows: int) -> npt.NDArray[Any]:
+def _constant_column(value: int, dtype: type, rows: int) -> npt.NDArray[Any]:
     return np.broadcast_to(np.array(value, dtype), (rows,))
 
 
@@ -224,7 +237,7 @@ def _track(kind: str, pid: Scalar, tid: Scalar, labels: dict[tuple[str, str], st
 
 
 def _label(pid: str, tid: str, labels: dict[tuple[str, str], str]) -> str:
-    """Name of a thread; of one that stands for a device, behind the device's name."""
+    """Return the label of a thread; on a device process, prefixed with the device's name."""
     process, thread = labels.get((pid, ""), ""), labels.get((pid, tid), "")
     return f"{process} {thread}".rstrip() if process.startswith("/device:") else thread
 
@@ -235,7 +248,7 @@ def _track_order(track: TrackKey) -> tuple[str, ...]:
 
 
 def _array(values: Iterable[int] | None, dtype: type, count: int) -> npt.NDArray[Any]:
-    """A column of a part; one that it does not have is all missing."""
+    """Return a column of a part as an array, all -1 where the part lacks the column."""
     if values is None:
         return np.full(count, MISSING, dtype)
     if isinstance(values, np.ndarray):
@@ -244,7 +257,7 @@ def _array(values: Iterable[int] | None, dtype: type, count: int) -> npt.NDArray
 
 
 def _identifier(value: object) -> int:
-    """An id as int64; unsigned ids above 2**63 keep their bits, what is no integer is -1."""
+    """Return an id as int64: unsigned ids above 2**63 keep their bits, non-integers are -1."""
     if not isinstance(value, int) or isinstance(value, bool):
         return MISSING
     if -(1 << 63) <= value < 1 << 63:
@@ -257,7 +270,7 @@ def _hashable(value: object) -> Scalar:
 
 
 def _small(value: Scalar) -> int:
-    """A device or stream number, -1 where the file writes something else."""
+    """Return a device or stream number, -1 where the file has something else."""
     try:
         number = int(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

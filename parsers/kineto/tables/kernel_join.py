@@ -1,4 +1,4 @@
-"""Kernels that say nothing of their collective are given what the call that launched them says."""
+"""Copy collective arguments from calls to the communication kernels that they launched."""
 
 from __future__ import annotations
 
@@ -13,22 +13,28 @@ from ccltui.parsers.columns import MISSING, CollectiveArgs, Events, Group, Strin
 _COMMUNICATION_KERNEL: Final = re.compile(
     r"nccl|rccl|hccl|mscclpp|nvshmem|deep_ep|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE
 )
-_WAIT: Final = "wait"  # record_param_comms of a synchronisation: no collective of its own
+_WAIT: Final = "wait"  # name in record_param_comms of a synchronisation, which is no collective
 
 
 def join_kernels(events: dict[Group, Events], args: CollectiveArgs, strings: Strings) -> int:
-    """Give communication kernels without arguments those of the call that launched them.
+    """Fill missing arguments of communication kernels from the calls that launched them.
 
-    First by External id (the operator that was running), else by the innermost call that
-    encloses the launch on its thread. Changes ``events["gpu"].args`` in place and returns
-    how many kernels were joined.
+    The call is found by External id (the operator that was running), else it is the innermost
+    call that encloses the launch on its thread. ``events["gpu"].args`` is changed in place.
+
+    Returns:
+        The number of kernels that were filled.
     """
     gpu = events.get("gpu")
     if gpu is None or not len(args):
         return 0
-    talks = np.fromiter((_COMMUNICATION_KERNEL.search(text) is not None for text in strings), bool)
-    bare = np.flatnonzero((gpu.args == MISSING) & (gpu.name >= 0) & talks[np.maximum(gpu.name, 0)])
-    if not len(bare):
+    is_communication = np.fromiter(
+        (_COMMUNICATION_KERNEL.search(text) is not None for text in strings), bool
+    )
+    unresolved = np.flatnonzero(
+        (gpu.args == MISSING) & (gpu.name >= 0) & is_communication[np.maximum(gpu.name, 0)]
+    )
+    if not len(unresolved):
         return 0
     waits = (
         args.op == strings.find(_WAIT) if strings.find(_WAIT) >= 0 else np.zeros(len(args), bool)
@@ -38,16 +44,16 @@ def join_kernels(events: dict[Group, Events], args: CollectiveArgs, strings: Str
         _calls(events.get("cpu_ops"), waits),
     ]
     for call in calls[::-1]:
-        _join_by_external_id(gpu, bare, call)
+        _join_by_external_id(gpu, unresolved, call)
     launches = events.get("runtime")
     for call in calls[::-1]:
         if launches is not None:
-            _join_by_launch(gpu, bare, launches, call)
-    return int(np.count_nonzero(gpu.args[bare] != MISSING))
+            _join_by_launch(gpu, unresolved, launches, call)
+    return int(np.count_nonzero(gpu.args[unresolved] != MISSING))
 
 
 def _calls(events: Events | None, waits: Bool) -> Events:
-    """Events that describe a collective; waits describe none."""
+    """Return the events that have arguments of a collective, without waits."""
     if events is None:
         return Events.empty()
     described = events.args >= 0
@@ -55,12 +61,13 @@ def _calls(events: Events | None, waits: Bool) -> Events:
     return events.take(described)
 
 
-def _join_by_external_id(gpu: Events, bare: I64, calls: Events) -> None:
-    # Old files repeat the correlation id as External id of a kernel: that is no operator.
-    rows = bare[
-        (gpu.args[bare] == MISSING)
-        & (gpu.external_id[bare] != MISSING)
-        & (gpu.external_id[bare] != gpu.correlation[bare])
+def _join_by_external_id(gpu: Events, unresolved: I64, calls: Events) -> None:
+    # Old files repeat the correlation id of a kernel as its External id, which then names no
+    # operator.
+    rows = unresolved[
+        (gpu.args[unresolved] == MISSING)
+        & (gpu.external_id[unresolved] != MISSING)
+        & (gpu.external_id[unresolved] != gpu.correlation[unresolved])
     ]
     usable = np.flatnonzero(calls.external_id != MISSING)
     if not len(usable) or not len(rows):
@@ -72,8 +79,8 @@ def _join_by_external_id(gpu: Events, bare: I64, calls: Events) -> None:
     gpu.args[rows[hit]] = calls.args[order[place[hit]]]
 
 
-def _join_by_launch(gpu: Events, bare: I64, launches: Events, calls: Events) -> None:
-    rows = bare[(gpu.args[bare] == MISSING) & (gpu.correlation[bare] != MISSING)]
+def _join_by_launch(gpu: Events, unresolved: I64, launches: Events, calls: Events) -> None:
+    rows = unresolved[(gpu.args[unresolved] == MISSING) & (gpu.correlation[unresolved] != MISSING)]
     if not len(rows) or not len(calls) or not len(launches):
         return
     order = np.argsort(launches.correlation, kind="stable")
@@ -90,7 +97,7 @@ def _join_by_launch(gpu: Events, bare: I64, launches: Events, calls: Events) -> 
 
 
 def _innermost(calls: Events, times: I64) -> I64:
-    """Row of the latest call that encloses each time, -1 where the latest does not."""
+    """Return the row of the latest call before each time, -1 if it does not enclose the time."""
     if not len(calls):
         return np.full(len(times), MISSING)
     latest = np.searchsorted(calls.start_ns, times, side="right") - 1

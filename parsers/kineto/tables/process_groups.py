@@ -1,4 +1,4 @@
-"""Process groups as the profiler writes them: lists in strings, cut lists, tables."""
+"""Parse process groups: rank lists in strings, abbreviated lists, the ``pg_config`` table."""
 
 from __future__ import annotations
 
@@ -16,45 +16,48 @@ MAX_RANKS = 1 << 20
 _MAX_DIGITS = 7
 
 _GroupKey = tuple[str, str, tuple[int, ...], bool, int]
-"""Name, description, ranks, whether the list is whole, stated size."""
+"""Name, description, ranks, whether the list of ranks is complete, stated size."""
 
 
 @lru_cache(maxsize=4096)
 def ranks_of_text(text: str) -> tuple[tuple[int, ...], bool]:
-    """Ranks of a list written as text, and whether it is whole.
+    """Return the ranks of a list written as text, and whether the list is complete.
 
-    The profiler cuts lists after 30 elements and ends them with dots ("[0, 1, ...]").
+    Source: the profiler cuts lists after 30 elements and ends them with dots ("[0, 1, ...]").
     """
     whole = "..." not in text and "…" not in text
     numbers = _NUMBERS.findall(text)
     if any(len(number) > _MAX_DIGITS for number in numbers):
         return (), whole
-    return _possible([int(number) for number in numbers]), whole
+    return _valid_ranks([int(number) for number in numbers]), whole
 
 
 def ranks_of(value: object) -> tuple[tuple[int, ...], bool]:
-    """Ranks of a JSON value: a text or a real list. ``((), True)`` where there are none."""
+    """Return the ranks of a JSON value, a text or a list, and whether they are complete.
+
+    ``((), True)`` for other values.
+    """
     if isinstance(value, str):
         return ranks_of_text(value)
     if isinstance(value, Sequence):
-        return _possible([rank for rank in value if isinstance(rank, int)]), True
+        return _valid_ranks([rank for rank in value if isinstance(rank, int)]), True
     return (), True
 
 
-def _possible(ranks: Sequence[int]) -> tuple[int, ...]:
-    """The ranks, or none of them where one cannot be a rank."""
+def _valid_ranks(ranks: Sequence[int]) -> tuple[int, ...]:
+    """Return the ranks, () if any of them is out of range."""
     return tuple(ranks) if all(0 <= rank < MAX_RANKS for rank in ranks) else ()
 
 
 def _size(value: object) -> int:
-    """A number of ranks, MISSING for anything that cannot be one."""
+    """Return a number of ranks, MISSING for any other value."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_RANKS:
         return value
     return MISSING
 
 
 class GroupTable:
-    """Distinct process groups of one rank: those used by events, completed from the table."""
+    """Distinct process groups that events of one rank use, completed from ``pg_config``."""
 
     def __init__(self) -> None:
         self._ids: dict[_GroupKey, int] = {}
@@ -69,7 +72,16 @@ class GroupTable:
         start: object = None,
         stride: object = None,
     ) -> int:
-        """Id of the group an event names; -1 when it names none."""
+        """Return the id of the group that an event names, -1 if it names none.
+
+        Args:
+            name: Name or number of the group.
+            description: Its description.
+            ranks: Its global ranks, a list or a text, possibly abbreviated.
+            size: Its size.
+            start: Its first global rank, used with ``stride`` where ``ranks`` is incomplete.
+            stride: The distance between its ranks.
+        """
         numbers, whole = ranks_of(ranks)
         count = _size(size)
         if (not numbers or not whole) and count > 1:
@@ -82,11 +94,16 @@ class GroupTable:
     def finish(
         self, ids: I32, rows: I32, table: Sequence[ProcessGroup]
     ) -> tuple[I32, tuple[ProcessGroup, ...]]:
-        """``ids`` renumbered by the first of ``rows`` that refers to them, and the groups.
+        """Return ``ids`` renumbered to final groups, and the groups.
 
-        First those that rows use, then others of ``table``. Ids that turn out to be one group
-        share a number: a call that waits names its group without ranks. What no row uses
-        becomes -1.
+        Groups used by rows come first, by first use; then the others of ``table``. Ids of one
+        group are merged: the call of a wait names its group without ranks. Ids that no row uses
+        become -1.
+
+        Args:
+            ids: Group ids.
+            rows: Indices of ``ids``, in the order of the final rows.
+            table: The groups of ``pg_config``.
         """
         keys = list(self._ids)
         order = _by_first_use(ids, rows)
@@ -102,7 +119,7 @@ class GroupTable:
 
 
 def _by_first_use(ids: I32, rows: I32) -> list[int]:
-    """Distinct ``ids`` from 0 in the order in which ``rows``, indices of them, first use them."""
+    """Return distinct non-negative ``ids`` in the order of their first use by ``rows``."""
     first = np.full(len(ids), len(rows), np.int32)
     first[rows[::-1]] = np.arange(len(rows), dtype=np.int32)[::-1]
     ordered = np.argsort(first, kind="stable")
@@ -113,15 +130,15 @@ def _by_first_use(ids: I32, rows: I32) -> list[int]:
 def _known_by_name(
     keys: Sequence[_GroupKey], table: Sequence[ProcessGroup]
 ) -> dict[str, ProcessGroup]:
-    """For each name the group of ``table``, else the only one that events spell out."""
+    """Return the group of each name: that of ``table``, else the only complete one of events."""
     known: dict[str, ProcessGroup] = {}
     for group in table:
         known.setdefault(group.name, group)
-    spelled: dict[str, set[tuple[str, tuple[int, ...]]]] = {}
+    explicit: dict[str, set[tuple[str, tuple[int, ...]]]] = {}
     for name, description, ranks, whole, _ in keys:
         if ranks and whole:
-            spelled.setdefault(name, set()).add((description, ranks))
-    for name, groups in spelled.items():
+            explicit.setdefault(name, set()).add((description, ranks))
+    for name, groups in explicit.items():
         if len(groups) == 1:
             description, ranks = next(iter(groups))
             known.setdefault(name, ProcessGroup(name, description, ranks, len(ranks)))
@@ -129,7 +146,7 @@ def _known_by_name(
 
 
 def groups_of_config(value: object) -> tuple[ProcessGroup, ...]:
-    """The ``pg_config`` table; entries that are no objects are passed over."""
+    """Return the groups of the ``pg_config`` table; entries that are not objects are skipped."""
     if not isinstance(value, list):
         return ()
     groups = []
@@ -168,7 +185,7 @@ def _from_stride(start: object, stride: object, size: int) -> tuple[tuple[int, .
         return None
     if size > MAX_RANKS:
         return None
-    return _possible(range(start, start + stride * size, stride)), True
+    return _valid_ranks(range(start, start + stride * size, stride)), True
 
 
 def _text(value: object) -> str:

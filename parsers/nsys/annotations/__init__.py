@@ -1,1 +1,1 @@
-"""Read what a capture says of itself: session, names, NVTX ranges, NCCL calls."""
+"""Read the annotations of a capture: session, names, NVTX ranges, NCCL calls."""

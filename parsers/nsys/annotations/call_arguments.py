@@ -1,4 +1,4 @@
-"""Which call of NCCL each of a rank's ranges is, and which call made each of its kernels."""
+"""Assign NCCL calls to the ranges of a rank, and to the kernels that they launched."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class RankTables:
-    """The tables of a file, and whose rows are a rank's (None: all of them)."""
+    """Tables of a file, and the owners whose rows belong to a rank (None: all of them)."""
 
     ranges: TableRows
     calls: TableRows
@@ -42,9 +42,10 @@ class RankTables:
 
 @dataclass(slots=True)
 class RankArgs:
-    """The arguments of a rank's calls: rows of ``table`` for its ranges and its kernels.
+    """Arguments of a rank's calls: rows of ``table`` for its ranges and its kernels.
 
-    In the order of the tables; None where there are none.
+    ``ranges`` and ``kernels`` are int32 in the order of the tables, -1 for rows without
+    arguments; None where no row has any.
     """
 
     table: ArgsTable
@@ -53,7 +54,7 @@ class RankArgs:
 
     @classmethod
     def of(cls, found: Communicators, rank: RankTables) -> RankArgs:
-        """The arguments that the ranges of NCCL state."""
+        """Read the arguments from the payloads of NCCL's ranges."""
         args = cls(ArgsTable(found.num_ranks))
         is_nccl = found.names.is_nccl()
         if not is_nccl.any():
@@ -75,7 +76,7 @@ class RankArgs:
 
 
 def _nccl_ranges(is_nccl: Bool, rank: RankTables) -> tuple[int, I64, Columns]:
-    """How many ranges a rank has, which rows are of NCCL's domain, and the columns of those."""
+    """Return the number of ranges of a rank, the rows of NCCL's domain, and their columns."""
     found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _RANGE_COLUMNS}
     rows, done = [np.empty(0, np.int64)], 0
     every = (rank.ranges.pieces(name, rank.threads, _PIECE_ROWS) for name in _RANGE_COLUMNS)
@@ -93,7 +94,10 @@ def _nccl_ranges(is_nccl: Bool, rank: RankTables) -> tuple[int, I64, Columns]:
 def _issued(
     columns: Columns, which: I64, known: Sequence[tuple[str, Call | None]]
 ) -> dict[int, Issued]:
-    """What each thread (a track of the ranges) issued; ``known[which]``: name and call of rows."""
+    """Return the calls issued by each thread, by its track in the table of ranges.
+
+    ``known[which]`` is the name and call of each row of ``columns``.
+    """
     start, end = columns["start_ns"], columns["start_ns"] + columns["dur_ns"]
     is_group = np.array([name in GROUPS for name, _ in known])
     is_call = np.array([call is not None for _, call in known])
@@ -114,7 +118,7 @@ def _issued(
 def _args_of_kernels(
     table: ArgsTable, issued: Mapping[int, Issued], rank: RankTables
 ) -> I32 | None:
-    """Arguments of NCCL's kernels, told by where and when they were launched."""
+    """Return the arguments of NCCL kernels, by thread and time of their launch."""
     by_library = np.array(["nccl" in text.lower() for text in rank.kernels.texts] or [False])
     if not by_library.any() or not issued:
         return None
@@ -127,28 +131,28 @@ def _args_of_kernels(
     for number, calls in issued.items():
         thread = rank.ranges.tracks[number]
         same = np.array([*(key == thread for key in rank.calls.tracks), False], np.bool_)
-        mine = np.flatnonzero(same[track])
-        args[rows[mine]] = assign(calls, start[mine], end[mine], table)
+        own = np.flatnonzero(same[track])
+        args[rows[own]] = assign(calls, start[own], end[own], table)
     return args
 
 
 def _processes(table: TableRows) -> I64:
-    """The process of each track of a table."""
+    """Return the process of each track of a table."""
     return np.array([key[1] for key in table.tracks], np.int64)
 
 
 def _launches(work: I64, rank: RankTables) -> tuple[I32, I64, I64]:
-    """Track, start and end of the API call of each piece of work, the track -1 where none.
+    """Return track, start and end of the API call of each piece of work; track -1 for none.
 
-    ``work`` are pairs of process and correlation: the correlation alone repeats between
-    processes. Calls are many, so they are looked through piece by piece.
+    ``work`` are pairs of process and correlation, because correlations repeat between processes.
+    There are many calls, so they are read in pieces.
     """
     known, index = np.unique(work, return_inverse=True)
     tracks = np.full(len(known), MISSING, np.int32)
     starts, ends = np.zeros(len(known), np.int64), np.zeros(len(known), np.int64)
     of_track = _processes(rank.calls)
     is_wanted = np.zeros(_SLOTS, np.bool_)
-    is_wanted[work & (_SLOTS - 1)] = True  # few calls pass, and those are compared
+    is_wanted[work & (_SLOTS - 1)] = True  # a hash filter: only calls that pass are compared
     names = ("correlation", "track", "start_ns", "dur_ns")
     every = (rank.calls.pieces(name, rank.threads, _PIECE_ROWS) for name in names)
     for correlation, track, start, dur in zip(*every, strict=True):
@@ -156,7 +160,10 @@ def _launches(work: I64, rank: RankTables) -> tuple[I32, I64, I64]:
         keys = _pair(of_track[track[rows]], correlation[rows])
         at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
         fresh = np.flatnonzero((known[at] == keys) & (tracks[at] < 0))[::-1]
-        at, rows = at[fresh], rows[fresh]  # of several the first, which is written last
+        at, rows = (
+            at[fresh],
+            rows[fresh],
+        )  # reversed, so that the first of several calls is written last
         tracks[at], starts[at], ends[at] = track[rows], start[rows], start[rows] + dur[rows]
     return tracks[index], starts[index], ends[index]
 

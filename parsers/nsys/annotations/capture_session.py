@@ -1,7 +1,7 @@
-"""Which ranks a file holds, and what it tells of the session: start, host, devices.
+"""Identify the ranks of a file, and read its session: start, host, devices.
 
-Of the environment of the profiled processes, which a file holds whole, only the keys of
-``schema.ENVIRONMENT_KEYS`` are asked for, one by one, and only numbers are taken.
+A file holds the whole environment of the profiled processes. Only the variables of
+``export_schema.ENVIRONMENT_KEYS`` are queried, one by one, and only numbers are accepted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RANK_KEYS: Final = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one rank did: the work of one process on one device (-1: no device work at all)."""
+    """Part of a file that is one rank: one process on one device (-1: no device work)."""
 
     process: int
     device: int
@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Rank of a part and where it is from, and the world's size where that is stated."""
+    """Rank of a part, its source, and the world size; None where unknown."""
 
     rank: int | None = None
     source: RankSource = "none"
@@ -51,7 +51,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """When a recording began (UTC, ns; None if not stated), where, and with which version."""
+    """Start of a recording (UTC in ns, None if not stated), host, and version of nsys."""
 
     start_ns: int | None
     host: str
@@ -59,7 +59,7 @@ class Session:
 
 
 def session_of(database: Database) -> Session:
-    """Facts about the recording as a whole."""
+    """Return start, host and version of the recording."""
     exported: dict[str, str] = {}
     for table in EXPORT:
         wanted = "name IN ('EXPORT_PRODUCT_VERSION', 'EXPORT_PARAM_TIME_NORMALIZE')"
@@ -80,9 +80,9 @@ def session_of(database: Database) -> Session:
 
 
 def environment_of(database: Database) -> dict[str, int]:
-    """Numbers of the whitelisted variables of the launched process.
+    """Return the numbers of the permitted environment variables of the launched process.
 
-    A file that two launched processes contradict each other in states nothing.
+    A variable on which two launched processes disagree is omitted.
     """
     if not {"name", "value"} <= set(database.tables.get(CAPTURE, ())):
         return {}
@@ -98,7 +98,7 @@ def environment_of(database: Database) -> dict[str, int]:
 
 
 def mpi_ranks(database: Database) -> dict[int, int]:
-    """Process -> rank of MPI, from whichever table maps threads to ranks."""
+    """Return the MPI rank of each process, from any table that maps threads to ranks."""
     ranks: dict[int, set[int]] = {}
     for table, columns in database.tables.items():
         rank = next((name for name in columns if name.lower() == "rank"), None)
@@ -116,7 +116,10 @@ def identities(
     environment: Mapping[str, int],
     mpi: Mapping[int, int],
 ) -> dict[Part, Identity]:
-    """Rank of every part by the most trustworthy evidence that gives each its own."""
+    """Return the rank of every part, from the most reliable source with distinct ranks.
+
+    The sources, most reliable first: NCCL payloads, environment, MPI tables.
+    """
     world = environment.get("WORLD_SIZE")
     world = world if world is None or 0 < world <= _MAX_RANK else None
     evidence = (
@@ -134,7 +137,7 @@ def identities(
 def _by_nccl(
     parts: Sequence[Part], members: Iterable[Member], world: int | None
 ) -> dict[Part, Identity]:
-    """Ranks in the largest communicator of each process, which is the world's if it is as large."""
+    """Return ranks in the largest communicator of each part; it must be as large as the world."""
     found: dict[Part, Identity] = {}
     largest: dict[Part, list[Member]] = {}
     for member in members:
@@ -154,17 +157,21 @@ def _by_nccl(
 
 
 def part_of(member: Member, parts: Sequence[Part]) -> Part | None:
-    """The part that a member of a communicator is, None where the file holds none of it."""
-    mine = [part for part in parts if part.process == member.process]
-    if len(mine) == 1:
-        return mine[0]
-    return next((part for part in mine if part.device == member.device), None)
+    """Return the part that a member of a communicator belongs to, None if not in the file."""
+    own = [part for part in parts if part.process == member.process]
+    if len(own) == 1:
+        return own[0]
+    return next((part for part in own if part.device == member.device), None)
 
 
 def _by_environment(
     parts: Sequence[Part], environment: Mapping[str, int], world: int | None
 ) -> dict[Part, Identity]:
-    """The launched process's own rank; with several parts it is their parent, on some node."""
+    """Return ranks from the environment of the launched process.
+
+    With one part it is that process's rank. With several parts the launched process is their
+    parent: their ranks are computed from the node number and the order of the parts.
+    """
     if len(parts) == 1:
         for key in _RANK_KEYS:
             rank = environment.get(key)
@@ -187,9 +194,9 @@ def _by_mpi(
 
 
 def devices_of(database: Database, part: Part) -> tuple[Device, ...]:
-    """The part's device as the file describes it; () where it does not.
+    """Return the device of a part, () if the file does not describe it.
 
-    A process numbers the devices that it may see, so a table maps its number to the machine's.
+    A process numbers the devices that it can see; a table maps these to the machine's numbers.
     """
     if part.device < 0:
         return ()
@@ -203,7 +210,10 @@ def devices_of(database: Database, part: Part) -> tuple[Device, ...]:
 
 
 def gpu_of(database: Database, part: Part) -> int:
-    """The machine's number of a part's device, where a table says that a process has its own."""
+    """Return the machine's number of a part's device, from a table of the process's numbers.
+
+    Without a row in that table both numbers are the same.
+    """
     for gpu, cuda, process in database.rows(CUDA_DEVICES, ("gpuId", "cudaId", "pid")):
         if (cuda, process) == (part.device, part.process) and isinstance(gpu, int):
             return gpu
@@ -211,7 +221,7 @@ def gpu_of(database: Database, part: Part) -> int:
 
 
 def part_names(parts: Sequence[Part]) -> list[str]:
-    """What tells each part from the others of its file: its device, its process, or both."""
+    """Return a distinct name of each part of a file: its device, or its process and device."""
     devices = Counter(part.device for part in parts)
     return [
         "no device"

@@ -1,4 +1,4 @@
-"""The communicators of a file, and which call of NCCL made which of its kernels."""
+"""Collect the communicators of a file and the NCCL calls of its ranges."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ from ccltui.parsers.nsys.annotations.nvtx import Ranges
 
 @dataclass(slots=True)
 class Communicators:
-    """The communicators of a file and the calls of its names of ranges.
-
-    ``calls``: by the numbers of a name and a payload.
-    """
+    """Communicators of a file, and the calls of its ranges by numbers of name and payload."""
 
     parts: Sequence[Part]
     members: list[Member]
@@ -35,7 +32,7 @@ class Communicators:
 
     @classmethod
     def of(cls, ranges: Ranges, names: FileNames, parts: Sequence[Part]) -> Communicators:
-        """What the payloads of NCCL's ranges state."""
+        """Read members and calls from the payloads of NCCL's ranges."""
         is_nccl = names.is_nccl()
         members, calls = [], {}
         for name, payload in ranges.stated:
@@ -49,20 +46,20 @@ class Communicators:
         return cls(parts, members, calls, sizes, names)
 
     def call(self, key: tuple[int, int]) -> Call | None:
-        """The call that a range with this name and payload is, None where it is none."""
+        """Return the call of a range with this name and payload, None if it is no call."""
         return self.calls.get(key) or call_of(self.names.ranges[key[0]].text, {})
 
     def texts(self) -> tuple[str, ...]:
-        """Every text that arguments may refer to."""
+        """Return every text that arguments may refer to."""
         return (*CALLS.values(), UNTYPED) if self.names.is_nccl().any() else ()
 
     def all(self) -> tuple[int, ...]:
-        """Communicators of the file, those first that it saw being made."""
+        """Return the communicators of the file, first those whose creation was recorded."""
         called = (call.communicator for call in self.calls.values() if call.communicator)
         return tuple(dict.fromkeys([*(member.communicator for member in self.members), *called]))
 
     def groups(self, known: Mapping[Part, Identity]) -> tuple[ProcessGroup, ...]:
-        """The communicators with the global ranks of their members."""
+        """Return the communicators with the global ranks of their members."""
         return tuple(
             ProcessGroup(
                 name=f"{communicator:#x}",
@@ -75,18 +72,18 @@ class Communicators:
         )
 
     def finish(self, table: ArgsTable, known: Mapping[Part, Identity]) -> CollectiveArgs:
-        """The columns of a table of arguments."""
+        """Return the columns of a table of arguments."""
         numbers = {communicator: index for index, communicator in enumerate(self.all())}
         ranks = {communicator: self._ranks_of(communicator, known) for communicator in numbers}
         return table.finish(self.names.ids, numbers, ranks)
 
     def _is_world(self, communicator: int, known: Mapping[Part, Identity]) -> bool:
-        """Whether every rank of the job is a member: it is as large as the world."""
+        """Return whether every rank of the job is a member: its size is the world size."""
         size = self.num_ranks.get(communicator, MISSING)
         return {size} == {identity.world_size for identity in known.values()}
 
     def _ranks_of(self, communicator: int, known: Mapping[Part, Identity]) -> tuple[int, ...]:
-        """Global ranks in order of the communicator's own, () unless all are certain."""
+        """Return global ranks in order of the communicator's ranks, () unless all are known."""
         size = self.num_ranks.get(communicator, MISSING)
         if self._is_world(communicator, known):
             return tuple(range(size))

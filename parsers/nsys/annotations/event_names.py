@@ -1,4 +1,4 @@
-"""The texts behind the names of a file's events, looked up only for ids that events use."""
+"""Look up the texts of event names, only for string ids that events use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ccltui.parsers.nsys.sqlite.table_rows import TableRows
 
 
 class FileNames:
-    """Names of ranges by number, their payloads, and the ids of all texts of the file."""
+    """Names and payloads of ranges by number, and the final ids of all texts of the file."""
 
     def __init__(self, ranges: list[RangeName], payloads: list[Mapping[str, Any]]) -> None:
         self.ranges = ranges
@@ -25,7 +25,7 @@ class FileNames:
 
     @classmethod
     def of(cls, database: Database, tables: Sequence[TableRows], ranges: Ranges) -> FileNames:
-        """Look up every text that the tables refer to; they get their ``texts``."""
+        """Look up every text that the tables refer to; set their ``texts``."""
         wanted = [key[1] for table in tables for key in table.names if key[0] == "id"]
         wanted += [key[2] for key in ranges.rows.names if isinstance(key[2], int)]
         wanted += [name for name in ranges.domains.values() if isinstance(name, int)]
@@ -41,19 +41,19 @@ class FileNames:
         return cls(named, [schemas.members(content, found) for content in ranges.payloads])
 
     def is_operator(self) -> Bool:
-        """Which names of ranges are those of operators, bool."""
+        """Return which names of ranges are those of operators, bool."""
         return np.array([name.is_operator for name in self.ranges] or [False], np.bool_)
 
     def is_nccl(self) -> Bool:
-        """Which names of ranges are of NCCL's domain, bool."""
+        """Return which names of ranges are of NCCL's domain, bool."""
         return np.array([name.domain == NCCL for name in self.ranges] or [False], np.bool_)
 
     def finish(self, tables: Sequence[TableRows], further: Iterable[str]) -> Strings:
-        """All texts, sorted; the tables get the ids of their names."""
+        """Return all texts, sorted; set the final ids of the tables' names."""
         ordered = sorted({*further, *(text for table in tables for text in table.texts)})
         self.ids = {text: index for index, text in enumerate(ordered)}
         for table in tables:
-            # A string that was looked for in vain has an empty text; a missing id has none.
+            # The text of an unknown string id is empty; a missing id has no text.
             ids = [
                 MISSING if key == ("id", MISSING) else self.ids[text]
                 for key, text in zip(table.names, table.texts, strict=True)

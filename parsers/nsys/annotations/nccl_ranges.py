@@ -1,7 +1,8 @@
-"""What NCCL writes about itself: its communicators, and which call made which kernel.
+"""Read communicators and calls from the NVTX ranges of NCCL, and assign calls to launches.
 
-A call is an NVTX range of the domain NCCL on a thread. Its kernel is launched inside it, or,
-between ``ncclGroupStart`` and ``ncclGroupEnd``, inside the end of the outermost group.
+A call is an NVTX range of the domain NCCL on a thread. Its kernel is launched inside that range,
+or, between ``ncclGroupStart`` and ``ncclGroupEnd``, inside the ``ncclGroupEnd`` of the outermost
+group.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CALLS: Final = {
     "ncclSend": "ncclSend",
     "ncclRecv": "ncclRecv",
 }
-"""Ranges that are calls, and the name that each goes by."""
+"""Names of ranges that are calls, and the operation of each."""
 _TRANSFERS: Final = ("ncclSend", "ncclRecv")
 _COMMUNICATOR: Final = "NCCL communicator ID"
 _SIZE: Final = "Message size [bytes]"
@@ -43,7 +44,7 @@ _MAX_BYTES: Final = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One process's part in a communicator, as its creation states it."""
+    """Membership of a process in a communicator, from the payload of its creation."""
 
     process: int
     device: int
@@ -54,7 +55,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call's arguments: bytes as its count gives them, -1 and 0 where not stated."""
+    """Arguments of a call: size of its count in bytes; -1, and communicator 0, if not stated."""
 
     op: str
     communicator: int
@@ -63,7 +64,7 @@ class Call:
 
 
 def member_of(process: int, payload: Mapping[str, Any]) -> Member | None:
-    """The membership that a payload states, None for any other payload."""
+    """Return the membership in a payload, None for any other payload."""
     communicator = _number(payload.get(_COMMUNICATOR), 1 << 64)
     count, rank = _number(payload.get(_NUM_RANKS), _MAX_RANKS), _number(payload.get(_RANK), 1 << 20)
     if communicator < 0 or count <= 0 or not 0 <= rank < count:
@@ -72,7 +73,7 @@ def member_of(process: int, payload: Mapping[str, Any]) -> Member | None:
 
 
 def call_of(name: str, payload: Mapping[str, Any]) -> Call | None:
-    """The call that a range of NCCL is, None where it is none."""
+    """Return the call of an NCCL range, None if it is no call."""
     op = CALLS.get(name)
     if op is None:
         return None
@@ -92,10 +93,12 @@ def _number(value: object, below: int) -> int:
 
 
 def sizes(op: str, size_bytes: int, num_ranks: int) -> tuple[int, int]:
-    """Bytes in and out of a call, -1 where unknown.
+    """Return bytes in and out of a call, -1 where unknown.
 
-    The count of an all-gather is what a rank gives, of a reduce-scatter and a scatter what it
-    gets, of an all-to-all what it gives to each peer (NCCL's own API reference).
+    The count of an all-gather is what a rank sends, of a reduce-scatter and a scatter what it
+    receives, of an all-to-all what it sends to each peer.
+
+    Source: NCCL API reference.
     """
     if size_bytes < 0:
         return MISSING, MISSING
@@ -113,22 +116,22 @@ def sizes(op: str, size_bytes: int, num_ranks: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class ArgsTable:
-    """Distinct arguments of collectives, one row each; texts are kept until ids are given."""
+    """Distinct arguments of collectives, one row each; texts get ids in `finish`."""
 
     num_ranks: Mapping[int, int]
     _rows: dict[tuple[str, int, int, int, int], int] = field(default_factory=dict)
 
     def of_call(self, call: Call) -> int:
-        """Row of one call."""
+        """Return the row of one call."""
         in_bytes, out_bytes = sizes(
             call.op, call.size_bytes, self.num_ranks.get(call.communicator, MISSING)
         )
         return self._row(call.op, call.communicator, in_bytes, out_bytes, call.peer)
 
     def of_calls(self, calls: Sequence[Call], num_kernels: int) -> int:
-        """Row of calls that were issued together; what they do not share is missing.
+        """Return the row of calls issued in one group; arguments that differ are missing.
 
-        Where one kernel does all of them it moves the sum of their bytes.
+        If one kernel executes all of them, its bytes are the sum of theirs.
         """
         if len(calls) == 1:
             return self.of_call(calls[0])
@@ -157,7 +160,13 @@ class ArgsTable:
     def finish(
         self, ids: Mapping[str, int], groups: Mapping[int, int], ranks: Mapping[int, Sequence[int]]
     ) -> CollectiveArgs:
-        """The columns. ``groups``: communicator -> process group; ``ranks``: its global ranks."""
+        """Return the columns.
+
+        Args:
+            ids: String id of each text.
+            groups: Process group of each communicator.
+            ranks: Global ranks of each communicator, in its order.
+        """
         rows: dict[str, list[int]] = {name: [] for name, _ in CollectiveArgs.COLUMNS}
         for op, communicator, in_bytes, out_bytes, peer in self._rows:
             known = ranks.get(communicator, ())
@@ -181,7 +190,7 @@ class ArgsTable:
 
 
 UNTYPED: Final = "bytes"
-"""The element type of a size that is stated in bytes: the true one is not."""
+"""Element type of calls whose size is stated in bytes; the real type is not recorded."""
 
 
 def _sum(parts: Sequence[int]) -> int:
@@ -194,9 +203,9 @@ GROUPS: Final = ("ncclGroupStart", "ncclGroupEnd")
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """When one thread issued calls, by start: launches in [start, end] belong to ``calls[which]``.
+    """Calls issued by one thread, by start: launches in [start, end] belong to ``calls[which]``.
 
-    int64 columns of one length; ``calls`` has each combination once.
+    int64 columns of one length; ``calls`` has each combination of grouped calls once.
     """
 
     start_ns: I64
@@ -206,7 +215,7 @@ class Issued:
 
 
 def issued_of(ranges: Sequence[tuple[int, int, str, Call | None]]) -> Issued:
-    """What one thread issued, from its NCCL ranges (start, end, name, call), sorted by start."""
+    """Return the calls of one thread from its NCCL ranges (start, end, name, call) by start."""
     issues: list[tuple[int, int, int]] = []
     numbers: dict[tuple[Call, ...], int] = {}
     pending: list[Call] = []
@@ -228,14 +237,14 @@ def issued_of(ranges: Sequence[tuple[int, int, str, Call | None]]) -> Issued:
 
 
 def assign(issued: Issued, launched_ns: I64, ended_ns: I64, table: ArgsTable) -> I32:
-    """Row of arguments of each launch of one thread, int32, -1 where no call made it."""
+    """Return the row of arguments of each launch of one thread, int32, -1 outside any call."""
     rows = np.full(len(launched_ns), MISSING, np.int32)
     if not len(issued.which) or not len(launched_ns):
         return rows
     at = np.searchsorted(issued.start_ns, launched_ns, side="right") - 1
     inside = (at >= 0) & (ended_ns <= issued.end_ns[at])
     counts = np.bincount(at[inside], minlength=len(issued.which))
-    # All that matters of the number of kernels is whether one does everything.
+    # Arguments depend on the number of kernels only by whether it is one.
     found, case = np.unique(issued.which * 2 + (counts == 1), return_inverse=True)
     used = np.unique(case[counts > 0]).tolist()
     of_case = np.full(len(found), MISSING, np.int32)

@@ -1,4 +1,4 @@
-"""NVTX ranges: what the program itself says it is doing, NCCL among it."""
+"""Read NVTX ranges: the annotations of the program and its libraries, NCCL among them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,13 @@ NCCL: Final = "NCCL"
 
 @dataclass(slots=True)
 class Ranges:
-    """Every closed range of a file. ``payloads`` are the distinct ones.
+    """Every closed range of a file.
 
-    ``stated``: which names have which payloads, in order of appearance.
+    Attributes:
+        rows: Their rows.
+        domains: Name of each domain, or its string id, by process and number.
+        payloads: Distinct payloads.
+        stated: Distinct pairs of name and payload numbers, in order of appearance.
     """
 
     rows: TableRows
@@ -44,7 +48,7 @@ class Ranges:
 
 
 class _Choice:
-    """Numbers for what is either a text or the id of a string."""
+    """Numbering of values that are either a text or the id of a string."""
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
@@ -52,20 +56,20 @@ class _Choice:
         self._either = Pairs()
 
     def of(self, text: I64, string_id: I64) -> I32:
-        """Numbers; ``text`` goes before the id where there is one (it is not -1)."""
+        """Return the number of each row: of its ``text`` if it has one (not -1), else of its id."""
         is_string = text == MISSING
         numbers = np.where(is_string, self._strings.of(string_id), text).astype(np.int32)
         return self._either.of(is_string.astype(np.int32), numbers)
 
     def values(self) -> list[tuple[str | int, bool]]:
-        """What the numbers stand for, and whether a text was cut; id -1 for neither."""
+        """Return values by number, and whether a text was cut; id -1 for rows without either."""
         texts = [(t.decode("utf-8", "replace"), was_cut) for t, was_cut in self._texts.values()]
         strings = self._strings.values().tolist()
         return [(strings[n], False) if kind else texts[n] for kind, n in self._either.values()]
 
 
 class _Contents:
-    """Numbers for payloads: text, the id of a string, or bytes, whichever a range has."""
+    """Numbering of payloads: a text, the id of a string, or bytes."""
 
     def __init__(self) -> None:
         self.json, self.blobs = new_texts(), new_texts(blobs=True)
@@ -73,7 +77,7 @@ class _Contents:
         self._any = Pairs()
 
     def of(self, json: I64, string_id: I64, blob: I64) -> I32:
-        """Numbers, -1 where a range has none."""
+        """Return the number of each row's payload, -1 without one."""
         kinds = np.select([json >= 0, string_id >= 0, blob >= 0], [_JSON, _STRING, _BLOB], MISSING)
         numbers = np.select(
             [kinds == _JSON, kinds == _STRING], [json, self._strings.of(string_id)], blob
@@ -84,7 +88,7 @@ class _Contents:
         return found
 
     def values(self) -> list[Content]:
-        """What the numbers stand for."""
+        """Return the payloads by number."""
         json = [text.decode("utf-8", "replace") for text, _ in self.json.values()]
         strings = self._strings.values().tolist()
         known = {_JSON: json, _STRING: strings, _BLOB: [blob for blob, _ in self.blobs.values()]}
@@ -95,7 +99,7 @@ _JSON, _STRING, _BLOB = range(3)
 
 
 def read_ranges(database: Database, scratch: Scratch, progress: Callable[[int], None]) -> Ranges:
-    """Read all ranges; ``progress`` gets the number of rows of each block."""
+    """Read all ranges; ``progress`` is called with the number of rows of each block."""
     ranges = Ranges(TableRows(Spill(scratch, _SPILLED)))
     contents = _Contents()
     texts = {"text": new_texts(_MARKS), "jsonText": contents.json, "binaryData": contents.blobs}
@@ -133,7 +137,7 @@ def read_ranges(database: Database, scratch: Scratch, progress: Callable[[int], 
 
 
 class _Places:
-    """Numbers for domains of processes."""
+    """Numbering of pairs of process and domain."""
 
     def __init__(self) -> None:
         self._domains, self._pairs = new_numbers(), Pairs()
@@ -142,7 +146,7 @@ class _Places:
         return self._pairs.of(process, self._domains.of(domain))
 
     def values(self) -> list[tuple[int, int]]:
-        """Number of the process and of the domain."""
+        """Return the numbers of process and domain of each pair."""
         return self._pairs.values()
 
     def domains(self) -> list[int]:
@@ -151,14 +155,18 @@ class _Places:
 
 
 def cut(text: str) -> tuple[str, bool]:
-    """A range's name without the ids that PyTorch's ``emit_nvtx`` adds, and whether it had any."""
+    """Return a range's name without the ids that PyTorch's ``emit_nvtx`` appends.
+
+    Returns:
+        The name, and whether it had ids.
+    """
     ends = [at for mark in _PROFILER_IDS if (at := text.find(mark)) >= 0]
     return (text[: min(ends)], True) if ends else (text, False)
 
 
 @dataclass(frozen=True, slots=True)
 class RangeName:
-    """The full name of a range, "" as the domain where it is the default one."""
+    """Full name of a range; the default domain is ""."""
 
     domain: str
     text: str
@@ -166,15 +174,15 @@ class RangeName:
 
     @property
     def shown(self) -> str:
-        """``domain:text``, the default domain bare, as nsys writes it."""
+        """``domain:text``, or the text alone in the default domain, as nsys shows it."""
         return f"{self.domain}:{self.text}" if self.domain else self.text.removeprefix(":")
 
 
 def range_name(key: tuple[Any, ...], ranges: Ranges, texts: dict[int, str]) -> RangeName:
-    """What the name of a range's key is, once the strings of the file are known."""
-    process, number, told, was_cut = key
-    name, has_ids = cut(texts.get(told, "")) if isinstance(told, int) else (told, was_cut)
+    """Return the name of a range's key, with the strings of the file."""
+    process, number, title, was_cut = key
+    name, has_ids = cut(texts.get(title, "")) if isinstance(title, int) else (title, was_cut)
     known = ranges.domains.get((process, number), "")
     domain = texts.get(known, "") if isinstance(known, int) else known
-    # What a profiler records of a backend is no operator: it only repeats one.
+    # Ranges of a communication backend are no operators: they repeat the operator around them.
     return RangeName(domain, name, has_ids and not name.startswith(("nccl:", "gloo:")))

@@ -1,8 +1,8 @@
-"""Payloads of NVTX ranges: text that nsys made of them, or the bytes that the program gave.
+"""Decode payloads of NVTX ranges: JSON text written by nsys, or the bytes of the program.
 
 A payload in bytes begins with four 64-bit numbers, little-endian: domain, schema, size of the
-payload, size of everything. The schema, which the file holds too, says what stands where. nsys
-writes the bytes only with ``export --include-blobs=true``.
+payload, size of everything. The schema, which the file has too, gives the offset and type of each
+member. nsys writes the bytes only with ``export --include-blobs=true``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Content = str | int | bytes
 SCHEMAS: Final = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
 _HEAD: Final = struct.Struct("<4Q")
 _FIRST_OWN_TYPE: Final = 1 << 24  # enumerations and nested schemas that a program registers
-# Entry types of nvToolsExtPayload.h on 64-bit Linux: char to size_t.
+# Source: entry types of nvToolsExtPayload.h on 64-bit Linux, char to size_t.
 _FORMATS: Final = {
     **{3: "h", 4: "H", 5: "i", 6: "I", 7: "q", 8: "Q", 9: "q", 10: "Q"},
     **{11: "b", 12: "B", 13: "h", 14: "H", 15: "i", 16: "I", 17: "q", 18: "Q", 22: "Q"},
@@ -29,14 +29,14 @@ _FORMATS: Final = {
 
 
 class PayloadSchemas:
-    """What stands where in the payloads of a file: name, offset and type of the whole numbers."""
+    """Payload schemas of a file: name, offset and type of the integer members."""
 
     def __init__(self, entries: Mapping[int, Mapping[str, tuple[int, str]]]) -> None:
         self._entries = entries
 
     @classmethod
     def of(cls, database: Database) -> PayloadSchemas:
-        """The schemas of a file; processes that registered the same one wrote it alike."""
+        """Read the schemas; processes that register the same schema write equal entries."""
         entries: dict[int, dict[str, tuple[int, str]]] = {}
         columns = ("schemaId", "name", "type", "offset", "arrayOrUnionDetail")
         for schema, name, kind, offset, detail in database.rows(SCHEMAS, columns):
@@ -47,7 +47,7 @@ class PayloadSchemas:
         return cls(entries)
 
     def members(self, content: Content, texts: Mapping[int, str]) -> Mapping[str, Any]:
-        """A payload's members; {} for what states none. ``texts``: the strings of ids."""
+        """Return the members of a payload, {} if it has none. ``texts``: strings by id."""
         if isinstance(content, bytes):
             return self._unpacked(content)
         text = texts.get(content, "") if isinstance(content, int) else content

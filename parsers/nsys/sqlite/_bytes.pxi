@@ -1,6 +1,6 @@
-# Numbers as they stand in the pages of an SQLite file, and hashes of what was read.
+# Decode integers of SQLite pages, and hash texts and integers.
 #
-# A part of _btree.pyx.
+# Included by _btree.pyx.
 
 cdef int[12] SIZES
 SIZES[:] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, -1, -1]  # bytes by serial type
@@ -36,10 +36,10 @@ cdef inline uint64_t hash_of(Bytes text, Py_ssize_t length) noexcept nogil:
 
 
 cdef inline int varint(Bytes text, Bytes end, int64_t *value) noexcept nogil:
-    """Bytes of a variable-length number, 0 where it does not end."""
+    """Read a variable-length integer; return its length in bytes, 0 if the text cuts it."""
     cdef uint64_t found = 0
     cdef int place
-    if text < end and text[0] < 0x80:  # nearly all of them
+    if text < end and text[0] < 0x80:  # nearly all integers have one byte
         value[0] = text[0]
         return 1
     for place in range(8):
@@ -56,14 +56,14 @@ cdef inline int varint(Bytes text, Bytes end, int64_t *value) noexcept nogil:
 
 
 cdef inline int64_t size_of(int64_t serial) noexcept nogil:
-    """Bytes of a value by its serial type; -1 where there is no such type."""
+    """Return the bytes of a value by its serial type, -1 for invalid types."""
     if serial >= 12:
         return (serial - 12) >> 1
     return SIZES[serial] if serial >= 0 else -1
 
 
 cdef inline int64_t integer(Bytes text, int64_t serial, int64_t length) noexcept nogil:
-    """A signed big-endian number, or one that its type states. Reads up to 8 bytes."""
+    """Return a signed big-endian integer, or 0 or 1 by its type. Reads 8 bytes at ``text``."""
     cdef uint64_t value
     if serial >= 8:
         return serial - 8

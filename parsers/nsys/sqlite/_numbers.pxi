@@ -1,9 +1,9 @@
-# Small numbers for int64 values.
+# Numbering of int64 values: a hash table.
 #
-# A part of _btree.pyx.
+# Included by _btree.pyx.
 
 cdef class Numbers:
-    """Small numbers for int64 values, in order of appearance."""
+    """Numbering of int64 values, from 0 in order of appearance."""
 
     cdef int64_t *keys
     cdef int32_t *ids      # -1: free
@@ -22,7 +22,7 @@ cdef class Numbers:
         return self.used
 
     def values(self):
-        """The values by number, int64."""
+        """Return the values by number, int64."""
         cdef int64_t[::1] found = np.empty(self.used, np.int64)
         cdef Py_ssize_t index
         for index in range(self.room):
@@ -31,7 +31,7 @@ cdef class Numbers:
         return np.asarray(found)
 
     def of(self, const int64_t[::1] values):
-        """Numbers of values, int32."""
+        """Return the number of each value, int32."""
         cdef int32_t[::1] found = np.empty(values.shape[0], np.int32)
         cdef bint done
         with nogil:

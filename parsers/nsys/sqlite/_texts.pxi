@@ -1,6 +1,6 @@
-# Small numbers for texts.
+# Numbering of texts: a hash table with an arena.
 #
-# A part of _btree.pyx.
+# Included by _btree.pyx.
 
 cdef struct Slot:
     uint64_t hash
@@ -11,7 +11,7 @@ cdef struct Slot:
 
 
 cdef inline int64_t end_before(Bytes text, int64_t length, Bytes mark, int64_t mark_length) noexcept nogil:
-    """Length of a text up to a mark, the whole without one."""
+    """Return the length of a text up to a mark, the whole length without the mark."""
     cdef Bytes at = text
     cdef Bytes end = text + length - mark_length + 1
     while mark_length and at < end:
@@ -25,10 +25,10 @@ cdef inline int64_t end_before(Bytes text, int64_t length, Bytes mark, int64_t m
 
 
 cdef class Texts:
-    """Small numbers for texts, in order of appearance; texts are copied.
+    """Numbering of texts, from 0 in order of appearance; texts are copied.
 
-    A text ends before the first of two marks that it holds; one that was cut so has a number of
-    its own. ``blobs``: bytes that are no text are taken too.
+    A text is cut before the first of two marks that it contains, and its number differs from
+    that of the same text without a mark. ``blobs``: accept values that are bytes, not text.
     """
 
     cdef Slot *slots
@@ -62,14 +62,14 @@ cdef class Texts:
         return self.used
 
     def add(self, bytes text):
-        """The number of one text."""
+        """Return the number of a text."""
         cdef int32_t number = self.of(<Bytes><const char *>text, len(text))
         if number < 0:
             raise MemoryError
         return number
 
     def values(self):
-        """The texts by number: (bytes, whether it was cut)."""
+        """Return the texts by number: (bytes, whether it was cut)."""
         cdef Py_ssize_t index
         cdef Slot *slot
         found = [None] * self.used
@@ -81,7 +81,7 @@ cdef class Texts:
         return found
 
     cdef int32_t of(self, Bytes text, int64_t length) noexcept nogil:
-        """The number of a text, -1 without memory."""
+        """Return the number of a text, -1 if memory cannot be allocated."""
         cdef int64_t end = end_before(text, length, self.first, self.first_length)
         cdef bint was_cut
         cdef uint64_t hash

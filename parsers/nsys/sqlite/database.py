@@ -1,7 +1,7 @@
-"""An nsys export as tables of integers and texts, read block by block and never written.
+"""Open an nsys export read-only and read its tables block by block as integers and texts.
 
-Real exports hold the whole environment of the profiled processes in two of their tables, so
-nothing here reads a table that it was not asked for by name.
+Exports hold the whole environment of the profiled processes in two of their tables, so a table
+is read only where its name is given.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ccltui.parsers.errors import CancelledError, TraceError
 from ccltui.parsers.nsys.sqlite.journal_files import unfinished
 from ccltui.parsers.nsys.sqlite.pages import Pages
 from ccltui.parsers.nsys.sqlite.sql_queries import (
-    Only,
-    after_that,
+    RowFilter,
     decoded,
+    newest_after,
     numbered,
     quoted,
     rows_after,
@@ -35,10 +35,10 @@ from ccltui.parsers.nsys.sqlite.table_scans import Texts, new_scan
 
 BLOCK_ROWS = 1 << 17
 _MAX_CELL_BYTES = 1 << 26
-_STEPS_BETWEEN_LOOKS = 100_000
+_STEPS_BETWEEN_CHECKS = 100_000
 _IDS_A_QUERY = 500
 _MAX_SMALL_ROWS = 1 << 20
-_BEFORE_ROWS = -(1 << 63)
+_BEFORE_FIRST_ROW = -(1 << 63)
 
 
 def _require_finished(path: Path, shown: str) -> None:
@@ -52,7 +52,7 @@ def _require_finished(path: Path, shown: str) -> None:
 
 
 class Database:
-    """One export, open for reading. ``tables``: name -> its columns, without views."""
+    """One export, open for reading. ``tables``: columns by table name, without views."""
 
     def __init__(self, path: Path, shown: str, cancelled: Callable[[], bool] | None = None) -> None:
         self._path = path
@@ -70,7 +70,7 @@ class Database:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             with self.guarded():
                 self._prepare()
-                self.tables = self._described()
+                self.tables = self._table_columns()
         except TraceError:
             self.close()
             raise
@@ -79,24 +79,24 @@ class Database:
             raise TraceError(f"cannot be read ({error.strerror})", path=shown) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def _prepare(self) -> None:
-        # A file may hold views and functions of its own: nothing in it is to be run.
+        # A file may define views and functions: none of them may run.
         self._connection.execute("PRAGMA trusted_schema = OFF")
-        self._connection.execute("PRAGMA mmap_size = 0")  # a file that shrinks must not kill us
+        self._connection.execute("PRAGMA mmap_size = 0")  # else a file that shrinks raises SIGBUS
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
         self._connection.text_factory = decoded
-        self._connection.set_progress_handler(self._look, _STEPS_BETWEEN_LOOKS)
+        self._connection.set_progress_handler(self._is_cancelled, _STEPS_BETWEEN_CHECKS)
 
-    def _look(self) -> int:
+    def _is_cancelled(self) -> int:
         return int(self._cancelled is not None and self._cancelled())
 
-    def _described(self) -> dict[str, tuple[str, ...]]:
+    def _table_columns(self) -> dict[str, tuple[str, ...]]:
         query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
         names = [str(row[0]) for row in self._connection.execute(query).fetchmany(2000)]
         return {
@@ -109,17 +109,17 @@ class Database:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Every failure of the database as one line about the file, or as a cancellation."""
+        """Convert every failure of the database to a TraceError or a CancelledError."""
         try:
             yield
         except (sqlite3.Error, sqlite3.Warning, MemoryError) as error:
-            if self._look():
+            if self._is_cancelled():
                 raise CancelledError("reading was stopped", path=self._shown) from error
             why = " ".join(str(error).split())[:200] or "not enough memory"
             raise TraceError(
                 f"cannot be read as an nsys export ({why})", path=self._shown
             ) from error
-        except UnicodeDecodeError as error:  # Python cannot even make an error of SQLite's words
+        except UnicodeDecodeError as error:  # from SQLite's error message
             raise TraceError(
                 "cannot be read as an nsys export (names in it are not UTF-8)", path=self._shown
             ) from error
@@ -129,12 +129,12 @@ class Database:
             raise TraceError("a column holds what nsys never writes", path=self._shown) from error
 
     def first_of(self, table: str, names: Sequence[str]) -> str | None:
-        """The first of ``names`` that is a column of ``table``."""
+        """Return the first of ``names`` that is a column of ``table``, None if none is."""
         columns = self.tables.get(table, ())
         return next((name for name in names if name in columns), None)
 
     def last_row(self, table: str) -> int:
-        """Highest row number: how many rows there are, at once, where none was deleted."""
+        """Return the highest row id: the number of rows if none was deleted, without a scan."""
         if table not in self.tables:
             return 0
         with self.guarded():
@@ -144,7 +144,7 @@ class Database:
     def rows(
         self, table: str, columns: Sequence[str], where: str = "", arguments: Sequence[object] = ()
     ) -> list[tuple[Any, ...]]:
-        """All rows of a small table, NULL for columns that it lacks; [] without the table."""
+        """Return all rows of a small table, None for columns it lacks; [] without the table."""
         if table not in self.tables:
             return []
         known = self.tables[table]
@@ -158,29 +158,35 @@ class Database:
         table: str,
         columns: Sequence[str | None],
         texts: Mapping[str, Texts] | None = None,
-        only: Only | None = None,
+        only: RowFilter | None = None,
     ) -> Iterator[list[I64]]:
-        """The rows of a table as int64 columns, block by block.
+        """Yield the rows of a table as int64 columns, block by block.
 
-        -1 where NULL, where the table has no such column, and for a column None. Of the columns
-        in ``texts``, which holds what was found, the numbers of the texts are given. ``only``: a
-        column and the values that rows must have in it; a table without the column has no other.
-        Rows come from the pages of the file where that can be, else, or from where it cannot,
-        from SQLite.
+        Rows are read from the pages of the file as far as that is supported, and from SQLite
+        after that.
+
+        Args:
+            table: Name of the table; without it there are no blocks.
+            columns: Names of the columns. Values are -1 for NULL, for a column that the table
+                lacks, and for None.
+            texts: Numberings of text columns, by column, filled while reading; these columns hold
+                numbers of texts.
+            only: A column, and the values that rows must have in it; ignored if the table lacks
+                the column.
         """
         if table not in self.tables:
             return
         texts = texts or {}
         if only is not None and only[0] not in self.tables[table]:
             only = None
-        last = _BEFORE_ROWS
+        last = _BEFORE_FIRST_ROW
         with self.guarded():
             scan = self._scan(table, columns, texts, only)
             if scan is not None:
                 yield from scan
                 if scan.complete:
                     return
-                last = _BEFORE_ROWS if scan.last_row is None else scan.last_row
+                last = _BEFORE_FIRST_ROW if scan.last_row is None else scan.last_row
             read = self._texts_after if texts else self._numbers_after
             yield from read(table, columns, texts, only, last)
 
@@ -189,9 +195,13 @@ class Database:
         table: str,
         columns: Sequence[str | None],
         texts: Mapping[str, Texts],
-        only: Only | None,
+        only: RowFilter | None,
     ) -> Pages | None:
-        """A scan of the table's pages, None where the table is not of the plain kind."""
+        """Return a scan of the table's pages, None for tables that it does not support.
+
+        These are tables WITHOUT ROWID, or with a hidden column, or where a wanted column has a
+        default or is a key.
+        """
         names = {name for name in columns if name is not None and name in self.tables[table]}
         names |= {only[0]} if only else set()
         with self._lock:
@@ -214,19 +224,21 @@ class Database:
         if scan is None:
             return None
         found = [name for _, name in places]
-        return Pages(scan, found, columns, only, room=BLOCK_ROWS, look=self._stop_if_asked)
+        return Pages(
+            scan, found, columns, only, room=BLOCK_ROWS, check_cancelled=self._raise_if_cancelled
+        )
 
     def _numbers_after(
         self,
         table: str,
         columns: Sequence[str | None],
         _texts: Mapping[str, Texts],
-        only: Only | None,
+        only: RowFilter | None,
         last: int,
     ) -> Iterator[list[I64]]:
-        """Rows after ``last``. SQLite writes each column of a block as one text.
+        """Yield rows after ``last``; SQLite returns each column of a block as one text.
 
-        A number costs a tenth of what it does as an object.
+        A number in a text costs a tenth of one that is returned as an object.
         """
         inner = ", ".join(
             f"{self._integer(table, name)} AS c{place}" for place, name in enumerate(columns)
@@ -235,13 +247,13 @@ class Database:
         rows = f"{select(f'{inner}, rowid AS r', table, rows_after(only))} ORDER BY rowid LIMIT ?"
         query = f"SELECT max(r), count(*), {outer} FROM ({rows})"
         while True:
-            self._stop_if_asked()
+            self._raise_if_cancelled()
             with self._lock:
                 found = self._connection.execute(query, (last, BLOCK_ROWS)).fetchone()
             newest, count, *written = found
             if not count:
                 return
-            last = after_that(last, newest)
+            last = newest_after(last, newest)
             yield [np.fromstring(text, np.int64, count, sep=",") for text in written]
 
     def _texts_after(
@@ -249,10 +261,10 @@ class Database:
         table: str,
         columns: Sequence[str | None],
         texts: Mapping[str, Texts],
-        only: Only | None,
+        only: RowFilter | None,
         last: int,
     ) -> Iterator[list[I64]]:
-        """As `_numbers_after`, for a table of which texts are wanted too."""
+        """Yield rows after ``last`` where texts are wanted too, one object per value."""
         texts = {name: texts[name] for name in texts if name in self.tables[table]}
         listed = ", ".join(
             quoted(name) if name in texts else self._integer(table, name)
@@ -261,12 +273,12 @@ class Database:
         )
         query = f"{select(f'rowid, {listed}', table, rows_after(only))} ORDER BY rowid LIMIT ?"
         while True:
-            self._stop_if_asked()
+            self._raise_if_cancelled()
             with self._lock:
                 rows = self._connection.execute(query, (last, BLOCK_ROWS)).fetchall()
             if not rows:
                 return
-            last = after_that(last, max(row[0] for row in rows))
+            last = newest_after(last, max(row[0] for row in rows))
             found = iter(zip(*(row[1:] for row in rows), strict=True))
             yield [
                 np.full(len(rows), MISSING, np.int64)
@@ -280,12 +292,12 @@ class Database:
             return str(MISSING)
         return f"CAST(ifnull({quoted(column)}, {MISSING}) AS INTEGER)"
 
-    def _stop_if_asked(self) -> None:
-        if self._look():
+    def _raise_if_cancelled(self) -> None:
+        if self._is_cancelled():
             raise CancelledError("reading was stopped", path=self._shown)
 
     def texts(self, ids: Sequence[int], table: str = "StringIds") -> dict[int, str]:
-        """The texts of exactly these ids; ids without one are left out."""
+        """Return the texts of ``ids``, without ids that have none."""
         found: dict[int, str] = {}
         ordered = sorted(set(ids))
         for start in range(0, len(ordered), _IDS_A_QUERY):

@@ -1,7 +1,7 @@
-"""What nsys calls things in its sqlite exports, 2020 to 2026: tables and columns as data.
+"""Names of tables and columns in SQLite exports of nsys 2020 to 2026.
 
-A release adds columns, seldom renames one, and leaves out tables without rows. Each column is
-therefore a list of names to look for, newest first; what a file lacks is read as missing.
+A release adds columns, seldom renames one, and omits tables without rows. Each column is therefore
+a list of names, newest first; a column that a file lacks is read as missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GRAPHS: Final = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 NVTX: Final = "NVTX_EVENTS"
 OS_CALLS: Final = "OSRT_API"
 GPU_METRICS: Final = "GPU_METRICS"
-GENERIC: Final = "GENERIC_EVENTS"  # held GPU metrics before there was a table of their own
+GENERIC: Final = "GENERIC_EVENTS"  # GPU metrics before GPU_METRICS existed
 GPU_COUNTERS: Final = "TARGET_INFO_GPU_METRICS"
 STRINGS: Final = "StringIds"
 CAPTURE: Final = "META_DATA_CAPTURE"
@@ -55,21 +55,21 @@ FILL_NAME: Final = "[CUDA memset]"
 
 
 def copy_name(kind: int) -> str:
-    """Name of a copy, one for all releases: "[CUDA memcpy Host-to-Device]"."""
+    """Return the name of a copy, the same for all releases: "[CUDA memcpy Host-to-Device]"."""
     return f"[CUDA memcpy {COPY_KINDS.get(kind, 'Unknown')}]"
 
 
 def sync_name(kind: int) -> str:
-    """Name of a synchronisation."""
+    """Return the name of a synchronisation."""
     return SYNC_KINDS.get(kind, "Sync")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How one table becomes rows of events.
+    """Mapping from the columns of one table to the columns of events.
 
     Each field lists the columns that may hold it, newest name first; () means the table has
-    none. Where no string's id names a row, ``label`` names it by its ``kind``.
+    none. Where a table has no string id as a name, ``label`` names rows by their ``kind``.
     """
 
     table: str
@@ -80,7 +80,7 @@ class Source:
     stream: tuple[str, ...] = ()
     process: tuple[str, ...] = ("globalPid",)
     correlation: tuple[str, ...] = ("correlationId",)
-    grid: tuple[str, ...] = ()  # all of them together are the blocks of a launch
+    grid: tuple[str, ...] = ()  # the product of all of them is the blocks of a launch
     label: Callable[[int], str] = str
     only: tuple[str, tuple[int, ...]] | None = None  # column and the values that rows must have
 
@@ -132,4 +132,4 @@ ENVIRONMENT_KEYS: Final = (
     "OMPI_COMM_WORLD_RANK",
     "PMI_RANK",
 )
-"""All that is ever asked of the profiled processes' environment, key by key."""
+"""The only environment variables of the profiled processes that are read."""

@@ -1,8 +1,7 @@
-"""What lies beside an SQLite file and belongs to its content: a write-ahead log, a journal.
+"""Check for a write-ahead log or a journal beside an SQLite file that belongs to its content.
 
-Files are read without locks and without SQLite's own recovery, which would write beside them. So
-a file whose content is not all in it must be refused: its pages alone are an older state, or half
-of a change.
+Files are read without locks and without SQLite's recovery, which would write beside them. A file
+with such a log or journal is rejected: its pages alone are an older state, or half of a change.
 """
 
 from __future__ import annotations
@@ -20,10 +19,14 @@ _FRAME_SALTS: Final = slice(8, 16)
 
 
 def unfinished(path: str) -> str | None:
-    """Why the pages of an SQLite file are not its content, and what to do; None where they are.
+    """Return why the pages of an SQLite file are not its whole content, and what to do.
 
-    Empty side files, and those whose header SQLite has crossed out, say nothing. Raises OSError
-    where one that is there cannot be read.
+    Returns:
+        The message, or None if the pages are complete. Empty side files, and journals whose
+        header SQLite has overwritten, are ignored.
+
+    Raises:
+        OSError: A side file cannot be read.
     """
     real_path = os.path.realpath(path)
     if _has_frames(_head(real_path + "-wal")):
@@ -48,7 +51,7 @@ def _head(path: str) -> bytes:
 
 
 def _has_frames(log: bytes) -> bool:
-    """Whether a log holds a frame of its present generation: SQLite passes over older ones."""
+    """Return whether a log has a frame of its current generation; SQLite ignores older ones."""
     frame = log[_LOG_HEADER_BYTES:]
     is_log = log.startswith(_LOG_MAGIC) and len(frame) == _FRAME_HEADER_BYTES
     return is_log and frame[_FRAME_SALTS] == log[_SALTS]

@@ -1,6 +1,6 @@
-"""Columns of many rows, told apart by owner: what was read and is not yet sorted.
+"""Store unsorted columns by owner, in memory up to a limit and then on disk.
 
-A file of gigabytes would not fit into memory as columns, and its rows do not come rank by rank.
+The columns of a file of gigabytes do not fit into memory, and its rows are not sorted by rank.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MEMORY_BYTES: Final = 64 << 20
 
 @dataclass(slots=True)
 class Scratch:
-    """Where the columns of one file go: to memory while there is ``room``, then to the disk."""
+    """Storage of the columns of one file: ``room`` bytes of memory, then files in ``directory``."""
 
     directory: Path | None
     room: int = MEMORY_BYTES
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def takes(self, size: int) -> bool:
-        """Whether so many bytes still go to memory; then they are taken off."""
+    def reserve(self, size: int) -> bool:
+        """Reserve ``size`` bytes of memory; False if there is no room for them."""
         with self._lock:
             taken = size <= self.room
             self.room -= size if taken else 0
@@ -41,7 +41,7 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A column of a block: numbers less ``base``, in memory or at ``begin`` of the file."""
+    """A column of a block, minus ``base``: in memory (``rows``), or at byte ``begin`` on disk."""
 
     base: int
     dtype: np.dtype[Any]
@@ -50,7 +50,10 @@ class _Block:
 
 
 class Spill:
-    """Rows in the order in which they came; ``dtypes`` of the columns."""
+    """Rows in the order of their blocks, grouped by owner within each block.
+
+    ``dtypes`` are those of the columns, by name.
+    """
 
     def __init__(self, scratch: Scratch, dtypes: Mapping[str, type]) -> None:
         self.dtypes = dtypes
@@ -58,7 +61,7 @@ class Spill:
         self._descriptor = -1
         self._used = 0
         self._columns: dict[str, list[_Block]] = {name: [] for name in dtypes}
-        self._firsts: list[I64] = []  # of each block, the first row of every owner, and the end
+        self._firsts: list[I64] = []  # by block: first row of every owner, and the end
         self._counts: dict[int, int] = {}
 
     def __del__(self) -> None:
@@ -67,7 +70,7 @@ class Spill:
                 os.close(self._descriptor)
 
     def append(self, owner: I32, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Add a block; ``owner`` are small numbers. Raises OSError where the disk is full."""
+        """Add a block; ``owner`` numbers the owner of each row. Raises OSError on a full disk."""
         if not len(owner):
             return
         counts = np.bincount(owner)
@@ -77,19 +80,21 @@ class Spill:
         self._firsts.append(np.concatenate([[0], np.cumsum(counts)]))
         for name in self.dtypes:
             column, base = narrow(columns[name])
-            self._columns[name].append(self._kept(column if order is None else column[order], base))
+            self._columns[name].append(
+                self._stored(column if order is None else column[order], base)
+            )
 
     def owners(self) -> Mapping[int, int]:
-        """Rows of each owner that has any."""
+        """Return the number of rows of each owner that has any."""
         return self._counts
 
     def column(self, name: str, owners: Sequence[int]) -> npt.NDArray[Any]:
-        """A column of all rows of ``owners``. Raises OSError."""
+        """Return a column of all rows of ``owners``. Raises OSError."""
         count = sum(self._counts.get(owner, 0) for owner in owners)
         return next(self.pieces(name, owners, max(count, 1)), np.empty(0, self.dtypes[name]))
 
     def pieces(self, name: str, owners: Sequence[int], room: int) -> Iterator[npt.NDArray[Any]]:
-        """The same piece by piece, each of at most ``room`` rows and only valid until the next."""
+        """Yield a column in pieces of at most ``room`` rows, each valid until the next."""
         count = sum(self._counts.get(owner, 0) for owner in owners)
         buffer: npt.NDArray[Any] = np.empty(min(count, room), self.dtypes[name])
         wanted, done = sorted(owners), 0
@@ -106,11 +111,11 @@ class Spill:
         if done:
             yield buffer[:done]
 
-    def _kept(self, column: npt.NDArray[Any], base: int) -> _Block:
-        if self._scratch.takes(column.nbytes):
+    def _stored(self, column: npt.NDArray[Any], base: int) -> _Block:
+        if self._scratch.reserve(column.nbytes):
             return _Block(base, column.dtype, column, 0)
         if self._descriptor < 0:
-            # Open as long as the columns are wanted, and without a name: nothing is left behind.
+            # Unlinked at once: the file disappears when its descriptor is closed.
             self._descriptor, name = tempfile.mkstemp(prefix="ccltui-", dir=self._scratch.directory)
             Path(name).unlink()
         begin, data = self._used, np.ascontiguousarray(column).view(np.uint8).data
@@ -121,7 +126,7 @@ class Spill:
         return _Block(base, column.dtype, None, begin)
 
     def _fill(self, target: npt.NDArray[Any], block: _Block, first: int) -> None:
-        """Write the rows of a block from ``first`` on into ``target``."""
+        """Write the rows of a block, starting at ``first``, into ``target``."""
         rows = block.rows
         if rows is None:
             rows = np.empty(len(target), block.dtype)
@@ -139,13 +144,13 @@ class Spill:
 
 
 def _order(owner: I32) -> I64:
-    """Rows by owner, otherwise as they are; small numbers are sorted without comparisons."""
+    """Return a stable order of rows by owner; numpy sorts int16 by radix, without comparisons."""
     small = owner.astype(np.int16) if owner.max() < 1 << 15 else owner
     return np.argsort(small, kind="stable").astype(np.int64, copy=False)
 
 
 def _runs(firsts: I64, owners: Sequence[int]) -> list[tuple[int, int]]:
-    """First and end row of each owner in one block."""
+    """Return the first and end rows of owners in one block; adjacent owners are merged."""
     runs: list[tuple[int, int]] = []
     for owner in owners:
         if owner + 1 >= len(firsts):

@@ -1,4 +1,7 @@
-"""Rows of tables become columns, block by block; names and tracks are numbers until the end."""
+"""Read tables of an export into spilled columns, block by block.
+
+Names and tracks are stored as numbers, which get their final ids after all tables are read.
+"""
 
 from __future__ import annotations
 
@@ -29,35 +32,47 @@ Owner = tuple[int, int]
 
 @dataclass(slots=True)
 class TableRows:
-    """The rows of one table: columns by owner, and what the numbers in them stand for."""
+    """Rows of one table: spilled columns by owner, and the keys behind their numbers.
+
+    Attributes:
+        spill: The columns.
+        names: Key of each number in the column ``name``.
+        tracks: Key of each number in the column ``track``.
+        owners: Each owner by the number that rows are spilled under.
+        any_driver: Whether any call is of the CUDA driver API.
+        texts: Text of each name, set when the strings of the file are looked up.
+        final: Final id of each name, int32, set with the strings of the file.
+        num_open: Rows dropped because they have no end.
+        num_negative: Rows dropped because they end before they start, or their time is invalid.
+    """
 
     spill: Spill
     names: list[NameKey] = field(default_factory=list)
     tracks: list[TrackKey] = field(default_factory=list)
     owners: list[Owner] = field(default_factory=list)
     any_driver: bool = False
-    texts: list[str] = field(default_factory=list)  # the names, once they are looked up
-    final: I32 = field(default_factory=lambda: np.empty(0, np.int32))  # and their ids
+    texts: list[str] = field(default_factory=list)
+    final: I32 = field(default_factory=lambda: np.empty(0, np.int32))
     num_open: int = 0
     num_negative: int = 0
 
     def owned(self) -> Mapping[Owner, int]:
-        """Rows of each owner that has any."""
+        """Return the number of rows of each owner that has any."""
         return {self.owners[number]: count for number, count in self.spill.owners().items()}
 
     def column(self, name: str, owners: set[Owner] | None = None) -> npt.NDArray[Any]:
-        """A column of the rows of ``owners``, of all rows for None."""
+        """Return a column of the rows of ``owners``, of all rows for None."""
         return self.spill.column(name, self._numbers(owners))
 
     def pieces(self, name: str, owners: set[Owner] | None, room: int) -> Iterator[npt.NDArray[Any]]:
-        """The same piece by piece, each of at most ``room`` rows and only valid until the next."""
+        """Yield a column in pieces of at most ``room`` rows, each valid until the next."""
         return self.spill.pieces(name, self._numbers(owners), room)
 
     def _numbers(self, owners: set[Owner] | None) -> list[int]:
         return [n for n, owner in enumerate(self.owners) if owners is None or owner in owners]
 
     def append(self, start: I64, end: I64, owner: I32, **columns: npt.NDArray[Any]) -> None:
-        """Add a block; rows without an end, or with one before the start, are only counted."""
+        """Add a block; rows without an end, or with an end before the start, are counted only."""
         dur = end - start
         columns = {"start_ns": start, "dur_ns": dur, **columns}
         bad: Bool = (dur < 0) | (start > _MAX_TIME_NS) | (start < -_MAX_TIME_NS)
@@ -72,42 +87,42 @@ class TableRows:
 
 
 class Pairs:
-    """Numbers for pairs of small numbers."""
+    """Numbering of pairs of int32 numbers."""
 
     def __init__(self) -> None:
         self._numbers = new_numbers()
 
     def of(self, first: I32, second: I32) -> I32:
-        """Numbers of pairs, int32."""
+        """Return the number of each pair, int32."""
         return self._numbers.of((first.astype(np.int64) << 32) | second)
 
     def values(self) -> list[tuple[int, int]]:
-        """The pairs by number."""
+        """Return the pairs by number."""
         return [(pair >> 32, pair & _LOW) for pair in self._numbers.values().tolist()]
 
 
 class ThreadIds:
-    """Numbers for threads and for their processes."""
+    """Numbering of threads and of their processes, by ``globalTid``."""
 
     def __init__(self) -> None:
         self._threads, self._processes = new_numbers(), new_numbers()
         self._process = np.empty(0, np.int32)  # of each thread
 
     def of(self, global_ids: I64) -> tuple[I32, I32]:
-        """Numbers of the threads, and of their processes."""
+        """Return the numbers of the threads, and of their processes."""
         threads = self._threads.of(global_ids)
         if len(threads) and threads.max() >= len(self._process):
             self._process = self._processes.of(process_of(self._threads.values()))
         return threads, self._process[threads]
 
     def tracks(self) -> list[TrackKey]:
-        """The threads by number."""
+        """Return the threads by number."""
         ids = self._threads.values()
         pids, tids = process_of(ids).tolist(), thread_of(ids).tolist()
         return [("thread", p, t, MISSING) for p, t in zip(pids, tids, strict=True)]
 
     def owners(self) -> list[Owner]:
-        """The processes by number."""
+        """Return the processes by number."""
         return [(process, MISSING) for process in self._processes.values().tolist()]
 
 
@@ -117,7 +132,7 @@ class _StreamIds:
         self._owners, self._tracks = Pairs(), Pairs()
 
     def of(self, process: I64, device: I64, stream: I64) -> tuple[I32, I32]:
-        """Numbers of the streams, and of their owners."""
+        """Return the numbers of the streams, and of their owners."""
         owner = self._owners.of(self._processes.of(process_of(process)), self._devices.of(device))
         return self._tracks.of(owner, self._streams.of(stream)), owner
 
@@ -136,7 +151,7 @@ def read_table(
     scratch: Scratch,
     progress: Callable[[int], None],
 ) -> TableRows:
-    """The rows of one table; ``progress`` gets the number of rows of each block."""
+    """Read one table; ``progress`` is called with the number of rows of each block."""
     spilled: dict[str, type] = {
         **{"start_ns": np.int64, "dur_ns": np.int64, "name": np.int32, "track": np.int32},
         **({"correlation": np.int64} if source.correlation else {}),
@@ -175,17 +190,17 @@ def read_table(
 
 
 def _blocks(grid: Sequence[I64]) -> I64:
-    """Product of the sides of a grid, -1 where one is missing or cannot be."""
+    """Return the product of the sides of a grid, -1 where a side is missing or invalid."""
     known = np.all([(side > 0) & (side < 1 << 31) for side in grid], axis=0)
     blocks: I64 = np.prod(np.where(known, grid, 1), axis=0, dtype=np.int64)
     return np.where(known & (blocks > 0), blocks, MISSING)
 
 
 def process_of(global_ids: I64) -> I64:
-    """Process ids of ``globalTid`` or ``globalPid`` (signed 64 bit), -1 where missing."""
+    """Return process ids of ``globalTid`` or ``globalPid`` (signed 64 bit), -1 where missing."""
     return np.where(global_ids == MISSING, MISSING, (global_ids >> 24) & 0xFFFFFF)
 
 
 def thread_of(global_ids: I64) -> I64:
-    """Thread ids of ``globalTid``, -1 where missing."""
+    """Return thread ids of ``globalTid``, -1 where missing."""
     return np.where(global_ids == MISSING, MISSING, global_ids & 0xFFFFFF)

@@ -1,6 +1,7 @@
-"""Numbers for values and texts, and scans of tables: compiled where that was built.
+"""Create scans of tables and numberings of values and texts, compiled where they were built.
 
-Without it (no compiler, or ``CCLTUI_ACCEL=0``) numpy and SQLite give the same, more slowly.
+Without compiled code (no compiler, or ``CCLTUI_ACCEL=0``) numpy and SQLite give the same results
+more slowly; `pages` has the factor.
 """
 
 from __future__ import annotations
@@ -16,33 +17,33 @@ from ccltui.parsers.system.acceleration import wanted
 
 
 class Numbers(Protocol):
-    """Small numbers for int64 values, in order of appearance."""
+    """Numbering of int64 values, from 0 in order of appearance."""
 
     def of(self, values: I64) -> I32:
-        """Numbers of values."""
+        """Return the number of each value."""
 
     def values(self) -> I64:
-        """The values by number."""
+        """Return the values by number."""
 
 
 class Texts(Protocol):
-    """Small numbers for texts, in order of appearance."""
+    """Numbering of texts, from 0 in order of appearance."""
 
     def add(self, text: bytes) -> int:
-        """Number of one text."""
+        """Return the number of a text."""
 
     def values(self) -> list[tuple[bytes, bool]]:
-        """The texts by number, and whether each was cut before a mark."""
+        """Return the texts by number, and whether each was cut before a mark."""
 
 
 class Scan(Protocol):
-    """The rows of one table in order; see ``_btree.pyx``."""
+    """Scan of the rows of one table in order; see ``_btree.pyx``."""
 
     last_row: int | None
     complete: bool
 
     def take(self, room: int) -> list[I64]:
-        """The next rows as columns, empty after the last one that can be read here."""
+        """Return at most ``room`` further rows as columns, empty after the last readable row."""
 
 
 class _PlainNumbers:
@@ -74,7 +75,7 @@ class _PlainTexts:
 
 
 def new_numbers() -> Numbers:
-    """Numbers of nothing yet."""
+    """Return an empty numbering of values."""
     if not available():
         return _PlainNumbers()
     from ccltui.parsers.nsys.sqlite import _btree  # noqa: PLC0415
@@ -84,7 +85,12 @@ def new_numbers() -> Numbers:
 
 
 def new_texts(marks: tuple[bytes, bytes] = (b"", b""), *, blobs: bool = False) -> Texts:
-    """Texts, each up to the first of ``marks`` in it; ``blobs``: of any bytes."""
+    """Return an empty numbering of texts.
+
+    Args:
+        marks: A text is cut before the first of these that it contains; b"" for none.
+        blobs: Accept values that are bytes, not text.
+    """
     if not available():
         return _PlainTexts(marks)
     from ccltui.parsers.nsys.sqlite import _btree  # noqa: PLC0415
@@ -94,7 +100,7 @@ def new_texts(marks: tuple[bytes, bytes] = (b"", b""), *, blobs: bool = False) -
 
 
 def available() -> bool:
-    """Whether the compiled parts were built, and are wanted."""
+    """Return whether the compiled code was built and is not turned off."""
     if not wanted():
         return False
     try:
@@ -107,10 +113,13 @@ def available() -> bool:
 def new_scan(
     descriptor: int, root: int, places: Sequence[int], texts: Sequence[Texts | None]
 ) -> Scan | None:
-    """A scan of the table whose tree begins at page ``root``, None where there can be none.
+    """Return a scan of a table, None without compiled code or for files that it cannot read.
 
-    ``places``: of the wanted columns in a row, rising. ``texts``: where those of a column go,
-    None for integers.
+    Args:
+        descriptor: File descriptor of the database.
+        root: Root page of the table's tree.
+        places: Positions of the columns in a row, ascending.
+        texts: The numbering of each text column, None for columns of integers.
     """
     if not available():
         return None
@@ -130,9 +139,9 @@ def new_scan(
 
 
 def _distinct(values: I64) -> tuple[I64, I64]:
-    """Distinct values in order of appearance, and for each row which of them it is.
+    """Return distinct values in order of appearance, and the index of each row's value.
 
-    Columns of a file hold few values in long runs: only the beginnings of runs are compared.
+    Columns of a file hold few values in long runs, so only the first row of each run is compared.
     """
     if not len(values):
         return values, np.empty(0, np.int64)

@@ -1,1 +1,1 @@
-"""Read text of `nsys stats` and tables of `nsys recipe`."""
+"""Read the text output of `nsys stats` and the tables of `nsys recipe`."""

@@ -1,4 +1,4 @@
-"""Lines around the tables: banners, titles, reasons of absence, progress."""
+"""Parse the lines around tables: banners, titles, reasons for a missing table, progress bars."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DEPRECATED = re.compile(r"^DEPRECATED - Use \S+ instead$")
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What is known about the next table before its header line."""
+    """Facts about the next table, from the lines before its header."""
 
     line: int
     report: str = ""
@@ -50,12 +50,12 @@ class Heading:
 
 
 def is_progress(text: str) -> bool:
-    """Whether a piece of a line is a progress bar, of which there are hundreds."""
+    """Return whether a piece of a line is a progress bar; a line may have hundreds."""
     return _PROGRESS.search(text) is not None
 
 
 def read_banner(text: str, line: int) -> tuple[Heading, str] | None:
-    """Heading of a banner, and what follows it on the same line; None for any other line."""
+    """Return the heading of a banner and the rest of its line; None for any other line."""
     match = _PROCESSING.match(text) or _EXPORTING.match(text)
     if match is not None:
         return _of_script(match.groupdict(), line)
@@ -67,7 +67,7 @@ def read_banner(text: str, line: int) -> tuple[Heading, str] | None:
 
 
 def read_title(text: str, heading: Heading | None, line: int) -> Heading | None:
-    """The heading that a title line makes or completes; None for any other line."""
+    """Return the heading that a title line starts or completes; None for any other line."""
     match = _TITLE.match(text)
     if match is not None:
         base = heading or Heading(line)
@@ -90,7 +90,7 @@ def read_title(text: str, heading: Heading | None, line: int) -> Heading | None:
 
 
 def read_absence(text: str, heading: Heading | None, line: int) -> Heading | None:
-    """The heading of a report without a table, in the words of nsys; None for any other line."""
+    """Return the heading of a report without a table, with nsys's reason; None for other lines."""
     match = _ABSENT.match(text)
     if match is None:
         if heading is not None and _WRITTEN.match(text):

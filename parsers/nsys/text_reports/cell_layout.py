@@ -1,4 +1,4 @@
-"""Cells of console tables: column edges from the ruler, or from blanks where it is missing."""
+"""Find the cells of console tables: column edges from the ruler, else from blanks."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _MIN_GAP = 2
 
 
 def is_ruler(line: str) -> bool:
-    """Whether a line is the dashes below a header: a run per column, two blanks between."""
+    """Return whether a line is the ruler below a header: a run of dashes per column."""
     return _RULER.match(line) is not None
 
 
 def header_tokens(line: str) -> list[tuple[str, Span]]:
-    """Names of a header line, which at least two blanks separate, and where they stand."""
+    """Return the names in a header line, separated by two or more blanks, and their spans."""
     return [(match[0], match.span()) for match in _TOKENS.finditer(line)]
 
 
 def ruler_spans(ruler: str) -> list[Span]:
-    """Edges of the columns by the dashes."""
+    """Return the spans of the columns: the runs of dashes."""
     return [match.span() for match in re.finditer("-+", ruler)]
 
 
 def slice_row(line: str, spans: Sequence[Span]) -> list[str] | None:
-    """Cells of a row, None when something stands between two columns: it is no row."""
+    """Return the cells of a row, None for a line with text between two columns: it is no row."""
     gaps = [line[left[1] : right[0]] for left, right in pairwise(spans)]
     if any(not gap.isspace() for gap in gaps if gap) or line[: spans[0][0]].strip():
         return None
@@ -42,7 +42,7 @@ def slice_row(line: str, spans: Sequence[Span]) -> list[str] | None:
 
 
 def data_spans(rows: Sequence[str]) -> list[Span]:
-    """Runs of columns that some row fills, at least two columns blank in all rows between."""
+    """Return spans that some row fills, separated by two or more characters blank in all rows."""
     filled = _filled(rows)
     columns = np.flatnonzero(filled)
     if not len(columns):
@@ -54,12 +54,19 @@ def data_spans(rows: Sequence[str]) -> list[Span]:
 
 
 def assign(
-    runs: Sequence[Span], headers: Sequence[Span], may_stand: Callable[[int, int], bool]
+    runs: Sequence[Span], headers: Sequence[Span], may_match: Callable[[int, int], bool]
 ) -> list[int] | None:
-    """Index of the header of each run, in order, with the smallest sum of distances.
+    """Assign headers to runs of filled characters, in order, with the smallest sum of distances.
 
-    Overlapping counts as no distance, and more overlap is better. ``may_stand(run, header)``
-    says whether what stands in a run can belong to a header. None when no order fits.
+    Overlapping spans have no distance, and more overlap is better.
+
+    Args:
+        runs: Spans of the filled characters of the rows.
+        headers: Spans of the headers.
+        may_match: Whether the content of a run (index) is possible under a header (index).
+
+    Returns:
+        The index of the header of each run, None if no assignment is possible.
     """
     count, total = len(runs), len(headers)
     if count > total:
@@ -69,7 +76,7 @@ def assign(
     for i in range(1, count + 1):
         for j in range(i, total + 1):
             here = np.inf
-            if may_stand(i - 1, j - 1):
+            if may_match(i - 1, j - 1):
                 here = cost[i - 1, j - 1] + _distance(runs[i - 1], headers[j - 1])
             cost[i, j] = min(cost[i, j - 1], here)
     if not np.isfinite(cost[count, total]):
@@ -85,7 +92,7 @@ def assign(
 
 
 def drawn_spans(border: str) -> list[Span]:
-    """Edges of the cells by the plus signs of ``+---+---+``."""
+    """Return the spans of the cells between the plus signs of ``+---+---+``."""
     marks = [match.start() for match in re.finditer(r"\+", border)]
     return [(left + 1, right) for left, right in pairwise(marks)]
 

@@ -1,4 +1,4 @@
-"""Arrays of flat objects as ``nsys stats --format json`` writes them, numbers kept as text."""
+"""Read arrays of flat objects from ``nsys stats --format json``, with numbers as text."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Array = tuple[tuple[str, ...], tuple[tuple[str, ...], ...], int]
 
 
 def read_array(lines: Sequence[str]) -> Array | None:
-    """The array that begins in the first of ``lines``; None when it is none of flat objects.
+    """Read the array that begins in the first of ``lines``; None if its elements are no objects.
 
-    nsys does not escape quotes inside names: what is no valid JSON is read line by line.
+    nsys does not escape quotes inside names: text that is not valid JSON is read line by line.
     """
     text = "\n".join(lines)
     decoder = json.JSONDecoder(parse_float=str, parse_int=str)

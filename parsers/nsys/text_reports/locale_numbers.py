@@ -1,8 +1,12 @@
-"""Numbers in any locale: which sign groups and which is decimal, decided once per column.
+"""Parse numbers of an unknown locale: find the grouping and the decimal mark of each column.
 
-nsys groups digits by the locale of the shell it ran in, so ``1.289`` is 1289 in a German file
-and 1.289 elsewhere. What a column is tells how many decimals nsys prints, and that settles
-almost every case; what stays open is refused, never guessed.
+nsys groups digits by the locale of the shell that it ran in, so ``1.289`` is 1289 in a German file
+and 1.289 elsewhere. The number of decimals that nsys prints in a column decides almost every case;
+a column that stays ambiguous raises an error.
+
+Hand-written because libraries (locale, babel) parse numbers of a given locale, and the files do
+not name theirs. Columns without groups and with a decimal point, the usual case, are matched by
+one regular expression: 0.32 of the time of the general parser for 200,000 cells (1.6 MB).
 """
 
 from __future__ import annotations
@@ -30,23 +34,23 @@ _WITH_UNIT = re.compile(r"(?P<number>-?[0-9].*?)\s*(?P<unit>%|[a-zA-Zµμ]{1,4})
 _MAX_DECIMALS = 12
 
 Place = Callable[[int], tuple[int, int]]
-"""Line and column (from 1) of the cell in a row."""
+"""Function from a row to line and column (from 1) of its cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Scaled integers of a column, the state of each cell, and the marks that were found."""
+    """Scaled integers of a column, the state of each cell, and the decimal mark."""
 
     mantissa: I64
     decimals: int
     state: npt.NDArray[np.uint8]
     decimal_mark: str = ""
-    unit: str = ""  # of cells that carry their own, all brought to this one
+    unit: str = ""  # of cells with units of their own, converted to this one
 
 
 @dataclass(frozen=True, slots=True)
 class _Marks:
-    """One reading of a column: a decimal mark and a grouping mark, either may be ""."""
+    """One interpretation of a column: a decimal mark and a grouping mark; "" for none."""
 
     decimal: str
     group: str
@@ -55,13 +59,22 @@ class _Marks:
 def parse_numbers(
     cells: Sequence[str], *, decimals: Sequence[int] = (), place: Place, header: str
 ) -> Numbers | None:
-    """Numbers of a column; None when some cell is no number at all.
+    """Parse the numbers of a column.
 
-    ``decimals`` lists how many digits the writer may print after the decimal mark in this
-    column, in the order of belief; empty: unknown. Raises TraceError with line and column when
-    two readings of the column are possible.
+    Args:
+        cells: The texts of the column.
+        decimals: Possible numbers of digits after the decimal mark, most likely first; empty if
+            unknown.
+        place: Line and column of a row, for errors.
+        header: Header of the column, for errors.
+
+    Returns:
+        The numbers, None if some cell is no number.
+
+    Raises:
+        TraceError: Two interpretations of the column are possible; it has line and column.
     """
-    plain = _plain(cells, decimals)
+    plain = _parse_plain(cells, decimals)
     if plain is not None:
         return plain
     texts = [cell.strip() for cell in cells]
@@ -72,14 +85,14 @@ def parse_numbers(
         return _with_units(shown, states)
     if not all(_NUMBER.fullmatch(shown[index]) for index in present):
         return None
-    marks = _choose(shown, states, decimals, place, header)
+    marks = _choose_marks(shown, states, decimals, place, header)
     return None if marks is None else _scaled(shown, states, marks, place, header)
 
 
-def _plain(cells: Sequence[str], decimals: Sequence[int]) -> Numbers | None:
-    """Numbers that all have the expected decimals after a point, and no groups: the usual case.
+def _parse_plain(cells: Sequence[str], decimals: Sequence[int]) -> Numbers | None:
+    """Parse numbers without groups and with the expected decimals after a point, else None.
 
-    The general reading of such a column is the same; long traces need this one's speed.
+    The general parser gives the same result in three times the time; long traces need the speed.
     """
     if not cells:
         return None
@@ -96,7 +109,7 @@ def _plain(cells: Sequence[str], decimals: Sequence[int]) -> Numbers | None:
 
 
 def looks_like_number(cell: str) -> bool:
-    """Whether a cell is a number in some locale, cut or whole, with or without unit; or empty."""
+    """Return whether a cell is empty or a number in some locale, also cut or with a unit."""
     text = cell.strip()
     shown = text.removesuffix(ELLIPSIS).rstrip()
     if text in _MISSING or _NUMBER.fullmatch(shown):
@@ -111,14 +124,14 @@ def _state(text: str) -> int:
     return CUT if text.endswith(ELLIPSIS) else EXACT
 
 
-def _choose(
+def _choose_marks(
     shown: Sequence[str],
     states: Sequence[int],
     decimals: Sequence[int],
     place: Place,
     header: str,
 ) -> _Marks | None:
-    """The one reading that all cells allow; None where there is none."""
+    """Return the only interpretation that fits all cells; None where none does."""
     whole = [shown[index] for index, state in enumerate(states) if state == EXACT]
     cut = [shown[index] for index, state in enumerate(states) if state == CUT]
     used = "".join(sorted(frozenset("".join(whole + cut)) & _SEPARATORS))
@@ -130,9 +143,9 @@ def _choose(
         if len(chosen) == 1:
             return chosen[0]
     if len(readings) > 1 and not whole:
-        return _Marks("", used)  # nothing but cut cells: all of them unknown
+        return _Marks("", used)  # only cut cells: their values are unknown
     if len(readings) > 1:
-        row = _first_open(shown, states)
+        row = _first_ambiguous(shown, states)
         line, column = place(row)
         raise TraceError(
             f"{header}: {shown[row]!r} can be read as two different numbers, and no other cell "
@@ -154,7 +167,7 @@ def _readings(used: str) -> list[_Marks]:
 
 
 def _fits(marks: _Marks, whole: Sequence[str], cut: Sequence[str]) -> bool:
-    """Whether every cell can be read so, with one style of groups throughout."""
+    """Return whether every cell fits these marks, with one style of groups in all of them."""
     integers = []
     for text in whole:
         integer, mark, fraction = _parts(text, marks)
@@ -180,7 +193,7 @@ def _parts(text: str, marks: _Marks) -> tuple[str, str, str]:
 
 
 def _grouped(integer: str, group: str, inner: int) -> bool:
-    """Whether digits stand in complete groups: the last of 3, those before of ``inner``."""
+    """Return whether digits form complete groups: the last of 3, those before of ``inner``."""
     if not group:
         return integer.isdigit()
     first, *rest = integer.split(group)
@@ -205,7 +218,7 @@ def _has_decimals(marks: _Marks, whole: Sequence[str], expected: int) -> bool:
     return all(len(_parts(text, marks)[2]) == expected for text in whole)
 
 
-def _first_open(shown: Sequence[str], states: Sequence[int]) -> int:
+def _first_ambiguous(shown: Sequence[str], states: Sequence[int]) -> int:
     return next(
         index
         for index, text in enumerate(shown)
@@ -243,7 +256,7 @@ def _scaled(
 
 
 def _with_units(shown: Sequence[str], states: Sequence[int]) -> Numbers | None:
-    """Cells like ``48.3%`` and ``383.682 μs``, as the graphical interface exports them."""
+    """Parse cells such as ``48.3%`` and ``383.682 μs``, as the graphical interface exports them."""
     pairs: list[tuple[str, str] | None] = []
     for text, state in zip(shown, states, strict=True):
         match = _WITH_UNIT.fullmatch(text)
@@ -272,7 +285,7 @@ def _to_common(
     texts = [pair[0] for pair in pairs if pair]
     used = "".join(sorted(frozenset("".join(texts)) & _SEPARATORS))
     readings = [marks for marks in _readings(used) if _fits(marks, texts, [])]
-    # Whole numbers of a unit above the smallest are never printed without decimals here.
+    # With a mark in use it is a decimal mark if it can be: cells with units have decimals.
     readings = [marks for marks in readings if marks.decimal or not used] or readings
     if len(readings) != 1:
         return None
@@ -289,7 +302,7 @@ def _to_common(
 
 
 def normal_unit(written: str) -> str:
-    """One spelling a unit: ``μs``, ``µs`` and ``usec`` are ``us``, ``MBps`` is ``MB/s``."""
+    """Return one spelling per unit: ``μs``, ``µs`` and ``usec`` are ``us``, ``MBps`` ``MB/s``."""
     unit = written.strip().replace("μ", "u").replace("µ", "u")
     unit = {
         "nsec": "ns",

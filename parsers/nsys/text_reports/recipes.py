@@ -1,4 +1,4 @@
-"""Tables of `nsys recipe`: summaries of many files, as csv or Parquet, in ns without saying so."""
+"""Read tables of `nsys recipe`: summaries of many files in csv or Parquet, in ns without units."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _ABSENT: Final = (
 
 
 def with_units(text: str) -> str:
-    """The csv of a recipe under the names of `nsys stats`, with units; other texts unchanged."""
+    """Rename the columns of a recipe's csv to those of `nsys stats`, with units.
+
+    Other texts are returned unchanged.
+    """
     if not text.startswith(RECIPES):
         return text
     header, end, rest = text.partition("\n")
@@ -32,7 +35,11 @@ def with_units(text: str) -> str:
 
 
 def text_of_parquet(data: bytes, shown: str) -> str:
-    """The same table as csv. Raises TraceError without pyarrow, or where it is no such table."""
+    """Convert a recipe's Parquet file to csv.
+
+    Raises:
+        TraceError: pyarrow is absent, or the file is not the table of a known recipe.
+    """
     try:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -44,7 +51,7 @@ def text_of_parquet(data: bytes, shown: str) -> str:
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         why = " ".join(str(error).split())[:200]
         raise TraceError(f"a Parquet file that cannot be read: {why}", path=Path(shown)) from error
-    # pandas writes its index, which is what rows are of, behind the other columns.
+    # pandas writes its index, here the names of the rows, after the other columns.
     names = sorted(columns, key=lambda name: name not in _FIRST)
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Names that ``nsys stats`` has used since 2019: reports and columns, and one name for each."""
+"""Map the names of reports and columns that ``nsys stats`` has used since 2019 to current ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "unifiedmemory": "um_sum",
         "unifiedmemorytotals": "um_total_sum",
         "umcpupagefaults": "um_cpu_page_faults_sum",
-        # Cluster guides write these; no nsys ever had them.
+        # Names in guides of compute clusters; no version of nsys has them.
         "gpu_kern_summary": "cuda_gpu_kern_sum",
         "gpu_kernel_summary": "cuda_gpu_kern_sum",
         "kernel_sum": "cuda_gpu_kern_sum",
@@ -124,7 +124,7 @@ AVERAGE_COLUMNS: Final = (
     *(f"{kind}{name}" for kind in "TAQK" for name in ("Avg", "Med", "StdDev")),
     *("Avg GPU Ops", "Avg Range Lvl", "Avg Num Child"),
 )
-"""Means and the like: one decimal even where the unit is ns."""
+"""Averages, medians and deviations: printed with one decimal even in ns."""
 
 TIME_COLUMNS: Final = (
     *("Total Time", "Avg", "Med", "Min", "Max", "StdDev"),
@@ -170,18 +170,21 @@ _HEADER = re.compile(r"^(?P<name>.*?)\s*\((?P<unit>[^()]{1,12})\)$")
 
 
 def report_name(written: str) -> str:
-    """Today's name of a report: ``gpukernsum.py`` is ``cuda_gpu_kern_sum``; unknown ones stay."""
+    """Return the current name of a report: ``gpukernsum.py`` is ``cuda_gpu_kern_sum``.
+
+    Unknown names are returned in lower case with underscores.
+    """
     name = re.sub(r"[\s-]+", "_", written.strip().lower()).removesuffix(".py")
     return _OLD_NAMES.get(name, name)
 
 
 def report_title(report: str) -> str:
-    """Title of a report as nsys prints it, its name where none is known."""
+    """Return the title of a report as nsys prints it, its name if the title is unknown."""
     return _TITLES.get(report, report)
 
 
 def report_of_statistics(title: str, unit: str) -> str:
-    """Report of a 2019 title like "CUDA API Statistics"; "" for none."""
+    """Return the report of a 2019 title such as "CUDA API Statistics"; "" for other titles."""
     lower = title.lower()
     for start, needed_unit, report in _STATISTICS_TITLES:
         if lower.startswith(start) and (not needed_unit or unit.lower() == needed_unit):
@@ -190,7 +193,7 @@ def report_of_statistics(title: str, unit: str) -> str:
 
 
 def report_of_file(name: str) -> str:
-    """Report that ``<base>_<report>[_<arg>].csv`` names, "" for none."""
+    """Return the report in the file name ``<base>_<report>[_<arg>].csv``, "" for other names."""
     stem = name.lower().rpartition("/")[2].rpartition(".")[0] or name.lower()
     best = ""
     for known in (*_TITLES, *_OLD_NAMES):
@@ -200,7 +203,7 @@ def report_of_file(name: str) -> str:
 
 
 def report_of_columns(names: Sequence[str]) -> str:
-    """Report that has these columns, "" where several or none do."""
+    """Return the report that has these columns, "" if none does."""
     has = frozenset(names)
     for needed, report in _BY_COLUMNS:
         if has >= needed:
@@ -228,7 +231,7 @@ _BY_COLUMNS: Final[tuple[tuple[frozenset[str], str], ...]] = (
 
 
 def split_header(header: str) -> tuple[str, str]:
-    """Column name without its unit, and the unit as written: ``Time(%)`` is ("Time", "%")."""
+    """Split a header into current name and unit as written: ``Time(%)`` is ("Time", "%")."""
     text = " ".join(header.split())
     match = _HEADER.match(text)
     name, unit = (match["name"], match["unit"].strip()) if match else (text, "")
@@ -236,7 +239,7 @@ def split_header(header: str) -> tuple[str, str]:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Whether these cells are the header of a report: most of them are names of columns."""
+    """Return whether cells are the header of a report: three or more, 60 %, are known columns."""
     if len(cells) < 3:
         return False
     known = sum(split_header(cell)[0].lower() in _CANONICAL for cell in cells)

@@ -1,4 +1,4 @@
-"""Sections of ``nsys stats`` text: finds banners and tables between all other output."""
+"""Find the sections of ``nsys stats`` text: banners and tables between other output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ccltui.parsers.nsys.text_reports.report_names import (
     report_title,
     split_header,
 )
-from ccltui.parsers.nsys.text_reports.typed_columns import Cells, names_numbers, typed_columns
+from ccltui.parsers.nsys.text_reports.typed_columns import Cells, is_numeric_header, typed_columns
 from ccltui.parsers.nsys.text_reports.typed_table import Column, Format, NameSource, Section
 
 _BORDER = re.compile(r"^\s*\+-+(?:\+-+)+\+\s*$")
@@ -37,7 +37,7 @@ _NO_TABLE = "the text holds no table of this report"
 
 
 class SectionReader:
-    """Walks the lines once; what it finds becomes sections in the order of the file."""
+    """Parser of the lines of a file into sections, in one pass."""
 
     def __init__(self, lines: list[tuple[int, str]], path: str, unit: str) -> None:
         self._lines = lines
@@ -50,7 +50,7 @@ class SectionReader:
         self.notes: list[Note] = []
 
     def sections(self) -> tuple[Section, ...]:
-        """All sections. Raises TraceError with line and column."""
+        """Return all sections. Raises TraceError with line and column."""
         while self._at < len(self._lines):
             number, text = self._lines[self._at]
             if not text.strip() or not (self._read_around(number, text) or self._read_table()):
@@ -59,7 +59,7 @@ class SectionReader:
         return tuple(self._found)
 
     def _read_around(self, number: int, text: str) -> bool:
-        """Take a banner, title or reason of absence; the position moves past it."""
+        """Read a banner, title or reason for a missing table, and move past it."""
         banner = read_banner(text, number)
         if banner is not None:
             self._open(banner[0])
@@ -89,7 +89,7 @@ class SectionReader:
         self._heading, self._used = heading, False
 
     def _close(self) -> None:
-        """Report a heading that no table followed."""
+        """Add an absent section for a heading without a table."""
         heading = self._heading
         if heading is not None and not self._used and (heading.report or heading.absent):
             absent = heading.absent or _NO_TABLE
@@ -135,10 +135,10 @@ class SectionReader:
         runs = data_spans(rows)
         numeric = [all(looks_like_number(row[slice(*run)]) for row in rows) for run in runs]
 
-        def may_stand(run: int, header: int) -> bool:
-            return numeric[run] or not names_numbers(tokens[header][0])
+        def may_match(run: int, header: int) -> bool:
+            return numeric[run] or not is_numeric_header(tokens[header][0])
 
-        chosen = assign(runs, [span for _, span in tokens], may_stand)
+        chosen = assign(runs, [span for _, span in tokens], may_match)
         if chosen is None:
             raise TraceError("the rows below do not fit under their header", line=number)
         place = dict(zip(chosen, runs, strict=True))
@@ -201,7 +201,7 @@ class SectionReader:
         number: int,
         split: Callable[[str], list[str] | None],
     ) -> Cells:
-        """Rows from the current position to the end of the table; the position moves there."""
+        """Read rows from the current position to the end of the table, and move there."""
         rows, lines, raw = [], [], []
         while self._at < len(self._lines):
             line, text = self._lines[self._at]
@@ -233,7 +233,7 @@ class SectionReader:
         )
 
     def _may_end_here(self, text: str) -> bool:
-        """Whether a line that fits no column is other output, or the last line of a cut file."""
+        """Return whether a line that fits no column is other output or the last of a cut file."""
         if self._at == len(self._lines) - 1:
             self.notes.append(Note("truncated_text", "the last row is cut off and left out"))
             return True
@@ -248,7 +248,7 @@ def _fields(line: str, delimiter: str) -> list[str]:
 
 
 def _unnamed(cells: Cells, path: str) -> Heading:
-    """Heading of a table without banner or title: its name from the file's, or its columns."""
+    """Return the heading of a table without banner or title, from the file name or columns."""
     named = report_of_file(path)
     source: NameSource = "file name"
     if not named:

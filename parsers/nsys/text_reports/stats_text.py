@@ -1,7 +1,7 @@
-"""The text of ``nsys stats``, any version and format, as typed tables.
+"""Read the text of ``nsys stats``, of any version and format, as typed tables.
 
-One file may hold several reports, each behind a banner, between progress bars, notices and
-the output of the program that was profiled. Text that is no report gives no section.
+A file may have several reports, each after a banner, between progress bars, notices and the output
+of the profiled program. Other text gives no section.
 """
 
 from __future__ import annotations
@@ -19,10 +19,16 @@ from ccltui.parsers.text.compression import TextChunks
 
 
 def read_stats_text(path: Path, *, shown: str | None = None, unit: str = "") -> StatsText:
-    """Every report in a text file (UTF-8 or UTF-16, plain, gzip or zstd), or a recipe's Parquet.
+    """Read every report in a text file (UTF-8 or UTF-16, plain, gzip or zstd) or recipe Parquet.
 
-    ``unit`` is that of times whose header names none. Raises TraceError with path, line and
-    column for a table that cannot be read, NotFoundError for a path that is not there.
+    Args:
+        path: The file.
+        shown: Its path in messages; its name if None.
+        unit: Unit of times whose header has none.
+
+    Raises:
+        TraceError: A table cannot be read; it has path, line and column.
+        NotFoundError: There is no such file.
     """
     name = shown or path.name
     chunks = TextChunks(path)
@@ -41,7 +47,7 @@ def read_stats_text(path: Path, *, shown: str | None = None, unit: str = "") -> 
 def parse_stats_text(
     text: str, *, path: str = "", unit: str = "", notes: tuple[Note, ...] = ()
 ) -> StatsText:
-    """Every report in a text. Raises TraceError with line and column."""
+    """Parse every report in a text. Raises TraceError with line and column."""
     try:
         reader = SectionReader(_lines(with_units(text)), path, unit)
         return StatsText(path, reader.sections(), (*notes, *reader.notes))
@@ -63,7 +69,7 @@ def _decode(data: bytes) -> tuple[str, list[Note]]:
 
 
 def _lines(text: str) -> list[tuple[int, str]]:
-    """Numbered lines; a line that progress bars overwrote gives the pieces that are none."""
+    """Return numbered lines; a line with carriage returns gives its pieces but progress bars."""
     lines: list[tuple[int, str]] = []
     for number, line in enumerate(text.split("\n"), 1):
         pieces = line.rstrip("\r").split("\r")

@@ -1,4 +1,4 @@
-"""Typed columns from the cells of a table: what each column is, by its name and unit."""
+"""Convert the cells of a table to typed columns, by the name and unit of each column."""
 
 from __future__ import annotations
 
@@ -38,21 +38,22 @@ _MISSING_TEXT = frozenset({"", "-", "None"})
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The texts of a table before anyone knows what they mean; each row as long as the header."""
+    """Texts of a table before conversion; every row has as many cells as the header."""
 
     format: Format
     headers: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     lines: tuple[int, ...]
     raw: tuple[str, ...]
-    """The line of each row as it stands in the file, to say where a cell is."""
+    """The line of each row in the file, to locate cells in errors."""
     line: int
 
 
 def typed_columns(cells: Cells, *, unit: str = "") -> tuple[Column, ...]:
-    """Columns of a table. ``unit`` is that of times whose header names none.
+    """Return the columns of a table. ``unit`` is that of times whose header has none.
 
-    Raises TraceError with line and column for a cell that is no number, or an open reading.
+    Raises:
+        TraceError: A cell is no number, or a column is ambiguous; it has line and column.
     """
     named = [_name_and_unit(header) for header in cells.headers]
     shared = _shared_unit(named) or unit
@@ -64,7 +65,7 @@ def typed_columns(cells: Cells, *, unit: str = "") -> tuple[Column, ...]:
 
 
 def expected_decimals(name: str, unit: str) -> tuple[int, ...]:
-    """How many decimals nsys prints in such a column, most believed first; () is unknown."""
+    """Return the possible numbers of decimals in a column, most likely first; () if unknown."""
     if name in _INTEGER or unit == "B":
         return (0,)
     if unit == "%" or name in _PLAIN_AVERAGES:
@@ -78,8 +79,8 @@ def expected_decimals(name: str, unit: str) -> tuple[int, ...]:
     return ()
 
 
-def names_numbers(header: str) -> bool:
-    """Whether a column of this header holds numbers, whatever its cells look like."""
+def is_numeric_header(header: str) -> bool:
+    """Return whether a column of this header holds numbers, whatever its cells are."""
     return split_header(header)[0] in _NUMERIC
 
 
@@ -89,7 +90,10 @@ def _name_and_unit(header: str) -> tuple[str, str]:
 
 
 def _shared_unit(named: Sequence[tuple[str, str]]) -> str:
-    """The unit of time that one column names for the others (in 2020 Total Time alone does)."""
+    """Return the unit of time that the headers share, "" if several or none.
+
+    In nsys 2020 only the header of Total Time has it.
+    """
     units = {unit for name, unit in named if name in _TIME and unit in COLUMN_UNITS_NS}
     return units.pop() if len(units) == 1 else ""
 
@@ -108,7 +112,7 @@ def _column(cells: Cells, index: int, name: str, unit: str) -> Column:
     )
     if numbers is None:
         if name in _NUMERIC:
-            raise _no_number(header, texts, place)
+            raise _not_a_number_error(header, texts, place)
         return _texts(name, header, texts)
     column = NumberColumn(
         name,
@@ -118,7 +122,7 @@ def _column(cells: Cells, index: int, name: str, unit: str) -> Column:
         numbers.decimals,
         numbers.state,
     )
-    return replace(column, loses=_loses(column, cells.format, numbers))
+    return replace(column, loses=_precision_note(column, cells.format, numbers))
 
 
 def _texts(name: str, header: str, texts: Sequence[str]) -> TextColumn:
@@ -127,7 +131,7 @@ def _texts(name: str, header: str, texts: Sequence[str]) -> TextColumn:
     return TextColumn(name, header, tuple(text.removesuffix(ELLIPSIS) for text in stripped), cut)
 
 
-def _loses(column: NumberColumn, table_format: Format, numbers: Numbers) -> str:
+def _precision_note(column: NumberColumn, table_format: Format, numbers: Numbers) -> str:
     if numbers.unit:
         return "every cell is rounded to its own unit" if numbers.unit != "%" else ""
     if column.unit in ("ms", "s"):
@@ -138,7 +142,7 @@ def _loses(column: NumberColumn, table_format: Format, numbers: Numbers) -> str:
     return ""
 
 
-def _no_number(header: str, texts: Sequence[str], place: Place) -> TraceError:
+def _not_a_number_error(header: str, texts: Sequence[str], place: Place) -> TraceError:
     for row, text in enumerate(texts):
         try:
             alone = parse_numbers([text], place=place, header=header, decimals=(0, 1, 3, 4))

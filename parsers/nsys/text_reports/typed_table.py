@@ -1,4 +1,4 @@
-"""Typed tables of ``nsys stats`` text: columns with units, cells with what is known of them."""
+"""Typed tables of ``nsys stats`` text: columns with units, cells with their state."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ccltui.parsers.window import Window
 
 EXACT: Final = 0
 CUT: Final = 1
-"""The text was cut after the decimal mark: right to the digits shown, never above the value."""
+"""The text was cut after the decimal mark: the digits shown are exact, never above the value."""
 UNKNOWN: Final = 2
-"""The text was cut inside the integer part: nothing is known of the value."""
+"""The text was cut inside the integer part: the value is unknown."""
 MISSING: Final = 3
 """An empty cell."""
 
@@ -31,8 +31,8 @@ class NumberColumn:
     """Numbers of one column, exactly as printed: ``mantissa / 10**decimals`` in ``unit``.
 
     ``mantissa`` is int64, ``state`` uint8 (EXACT, CUT, UNKNOWN, MISSING), both of one length.
-    ``loses`` says what the writer left out (fractions, digits), "" where nothing was lost
-    beyond the rounding of the last digit.
+    ``loses`` describes the precision that the output lacks (fractions, digits), "" if only the
+    last digit is rounded.
     """
 
     name: str
@@ -48,18 +48,19 @@ class NumberColumn:
 
     @property
     def known(self) -> Bool:
-        """Rows with a value, cut ones included."""
+        """Rows with a value, including cut ones."""
         return self.state <= CUT
 
     def floats(self) -> npt.NDArray[np.float64]:
-        """Values in ``unit``, NaN where nothing is known."""
+        """Return values in ``unit``, NaN where unknown."""
         values = self.mantissa / 10.0**self.decimals
         return np.where(self.known, values, np.nan)
 
     def ns(self) -> I64:
-        """Values in ns, rounded to the nearest; -1 where nothing is known (see ``known``).
+        """Return values in ns, rounded to the nearest; -1 where unknown (see ``known``).
 
-        Raises TraceError when the unit is none of time.
+        Raises:
+            TraceError: The unit is not a unit of time.
         """
         unit_ns = COLUMN_UNITS_NS.get(self.unit)
         if unit_ns is None:
@@ -73,11 +74,11 @@ class NumberColumn:
 
     @property
     def step_ns(self) -> float:
-        """One unit of the last digit that was printed, in ns; 0 for what is no time."""
+        """One unit of the last printed digit in ns; 0 for columns that are no times."""
         return COLUMN_UNITS_NS.get(self.unit, 0) / 10.0**self.decimals
 
     def cell(self, row: int) -> str:
-        """The number as text with a decimal point; "" where nothing is known."""
+        """Return the number as text with a decimal point; "" where unknown."""
         if self.state[row] > CUT:
             return ""
         digits = f"{abs(int(self.mantissa[row])):0{self.decimals + 1}d}"
@@ -106,7 +107,7 @@ class TextColumn:
         return len(self.values)
 
     def cell(self, row: int) -> str:
-        """The text, with ``…`` where its end is missing."""
+        """Return the text, with ``…`` where its end is missing."""
         return self.values[row] + ("…" if self.cut[row] else "")
 
 
@@ -115,7 +116,7 @@ Column = NumberColumn | TextColumn
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the banner says about how a table was made. ``window`` is what was asked of nsys."""
+    """How a table was made, from its banner. ``window`` is the one given to nsys."""
 
     database: str = ""
     nsys_version: str = ""
@@ -123,7 +124,7 @@ class Provenance:
     window: Window | None = None
     nvtx: str = ""
     command: str = ""
-    """The shell command that the table went through (``--output @grep …``): rows may lack."""
+    """Shell command that filtered the table (``--output @grep …``); rows may be missing."""
 
 
 NO_PROVENANCE: Final = Provenance()
@@ -131,7 +132,7 @@ NO_PROVENANCE: Final = Provenance()
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One report of a file: its table, or why there is none (``absent``)."""
+    """One report of a file: its table, or the reason that there is none (``absent``)."""
 
     report: str
     written_report: str
@@ -148,18 +149,18 @@ class Section:
         return len(self.columns[0]) if self.columns else 0
 
     def column(self, name: str) -> Column | None:
-        """The first column of that name (without unit), None where there is none."""
+        """Return the first column of that name (without unit), None if there is none."""
         return next((column for column in self.columns if column.name == name), None)
 
     def number(self, name: str) -> NumberColumn:
-        """A column of numbers. Raises TraceError where there is none of that name."""
+        """Return a column of numbers. Raises TraceError if there is none of that name."""
         column = self.column(name)
         if not isinstance(column, NumberColumn):
             raise TraceError(f"{self.report} has no numbers named {name}", line=self.line)
         return column
 
     def text(self, name: str) -> TextColumn:
-        """A column of texts. Raises TraceError where there is none of that name."""
+        """Return a column of texts. Raises TraceError if there is none of that name."""
         column = self.column(name)
         if not isinstance(column, TextColumn):
             raise TraceError(f"{self.report} has no texts named {name}", line=self.line)
@@ -168,7 +169,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class StatsText:
-    """Every report of one file, in the order of the file. No section: it is no nsys output."""
+    """Every report of one file, in the order of the file; no section if it is no nsys output."""
 
     path: str
     sections: tuple[Section, ...]
@@ -176,10 +177,10 @@ class StatsText:
 
     @property
     def tables(self) -> tuple[Section, ...]:
-        """Sections that have a table."""
+        """Sections with a table."""
         return tuple(section for section in self.sections if section.columns)
 
     def find(self, report: str) -> Section | None:
-        """The first table of a report by today's name, else its absent section, else None."""
+        """Return the first table of a report by current name, else its absent section, or None."""
         same = [section for section in self.sections if section.report == report]
         return next((section for section in same if section.columns), same[0] if same else None)

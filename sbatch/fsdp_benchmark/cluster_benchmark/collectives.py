@@ -1,4 +1,4 @@
-"""All-reduce and all-to-all over all ranks, as bus bandwidth.
+"""Measure the bus bandwidth of all-reduce and all-to-all over all ranks.
 
 The factors are those of nccl-tests (PERFORMANCE.md there): 2(n-1)/n for all-reduce and (n-1)/n
 for all-to-all, with the size being that of one rank's buffer.
@@ -20,7 +20,7 @@ _WARMUP: Final = 5
 
 
 def measure(world: World, message_bytes: int) -> list[Row]:
-    """Rows of both collectives; refused for a single rank."""
+    """Return the rows of both collectives; without values for a single rank."""
     kind = "GPUs" if world.device.type == "cuda" else "ranks"
     rows = [
         Row(

@@ -1,4 +1,4 @@
-"""Every GPU for itself: memory bandwidth and matrix multiplication in three precisions."""
+"""Measure each GPU alone: memory bandwidth and matrix products in three precisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PRECISIONS: Final = (
 
 
 def measure(world: World) -> list[Row]:
-    """Rows of the device of every rank, on every rank."""
+    """Return the rows of the device of every rank, on every rank."""
     own = _rows(world)
     if world.device.type != "cuda":
         rows = [row.refused("no CUDA device") for row in own]
@@ -93,7 +93,7 @@ def _tensor_float(allowed: bool) -> Iterator[None]:
 
 
 def _seconds(work: Callable[[], object]) -> list[float]:
-    """Device seconds of ``work`` by events on its stream."""
+    """Return the device seconds of ``work``, from events on its stream."""
     for _ in range(_WARMUP):
         work()
     samples = []

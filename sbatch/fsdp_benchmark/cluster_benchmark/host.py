@@ -1,4 +1,4 @@
-"""Processors and memory of one host."""
+"""Measure processors and memory of one host."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SHORT_S: Final = 1.0
 
 
 def measure() -> list[Row]:
-    """Rows of this host, on the CPUs that this process may use."""
+    """Return the rows of this host, on the CPUs that this process may use."""
     return [_stress(), _matmul(), _compression(), _sorting(), _copy(), _allocation()]
 
 
 def cpus() -> int:
-    """CPUs that this process may use."""
+    """Return the CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _stress() -> Row:
-    """Hashes of 64 KiB by one thread a CPU: the interpreter is out of the way while hashing."""
+    """Hash 64 KiB blocks in one thread per CPU; hashing releases the interpreter lock."""
     block = bytes(1 << 16)
 
     def hashes(_: int) -> int:
@@ -108,7 +108,7 @@ def _copy() -> Row:
 
 
 def _allocation() -> Row:
-    """A buffer of 1 MiB, one byte written into every page: untouched memory costs nothing."""
+    """Allocate 1 MiB and write one byte per page: untouched pages are not allocated."""
     count, end = 0, time.perf_counter() + _SHORT_S
     while time.perf_counter() < end:
         np.empty(1 << 20, np.uint8)[::4096] = 1

@@ -1,7 +1,7 @@
-"""What lies between hosts: latency and bandwidth by ping-pong, and exchange of all with all.
+"""Measure the network between hosts: latency and bandwidth by ping-pong, and all-to-all.
 
 Ranks 0 and 1 are mostly on one host, where a ping-pong measures no network. Here both ends are
-always on different hosts, and the clock stops after the devices have.
+always on different hosts, and the clock stops after the devices have finished.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WARMUP: Final = 3
 
 
 def measure(world: World, message_bytes: int) -> list[Row]:
-    """Rows of the network; refused where all ranks share a host."""
+    """Return the rows of the network; without values where all ranks share a host."""
     kind = "GPUs" if world.device.type == "cuda" else "ranks"
     shared = {"ranks": world.size, "marks": world.marks}
     latency = Row("network_latency", CATEGORY, "Latency (ping-pong)", None, "ms", **shared)  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def measure(world: World, message_bytes: int) -> list[Row]:
 
 
 def _latency(world: World, row: Row) -> Row:
-    """Half a round trip of 8 bytes between the first ranks of the first host and each other one."""
+    """Measure half a round trip of 8 bytes between the first rank of each host and of the first."""
     samples = []
     first = world.ranks_of(world.nodes[0])[0]
     for host in world.nodes[1:]:
@@ -64,7 +64,7 @@ def _latency(world: World, row: Row) -> Row:
 
 
 def _bandwidth(world: World, row: Row, message_bytes: int) -> Row:
-    """Bytes in one direction a second, all ranks of two hosts in pairs at once."""
+    """Measure bytes per second in one direction, with all ranks of two hosts in pairs."""
     samples, pairs_of_host = [], 0
     for host in world.nodes[1:]:
         pairs = tuple(zip(world.ranks_of(world.nodes[0]), world.ranks_of(host), strict=False))
@@ -81,7 +81,7 @@ def _bandwidth(world: World, row: Row, message_bytes: int) -> Row:
 def _round_trips(
     world: World, pairs: tuple[tuple[int, int], ...], message_bytes: int, repeats: int
 ) -> list[float]:
-    """Seconds of a message there and back for all ``pairs`` at once; others only wait."""
+    """Return the seconds of a round trip of all ``pairs`` at once; other ranks wait."""
     message = torch.zeros(message_bytes, dtype=torch.uint8, device=world.device)
     there = dict(pairs)
     back = {second: first for first, second in pairs}
@@ -98,7 +98,7 @@ def _round_trips(
 
 
 def _exchange(world: World, row: Row, message_bytes: int) -> Row:
-    """Bytes that cross from host to host a second while every rank sends to every rank."""
+    """Measure bytes per second between hosts while every rank sends to every rank."""
     part = max(message_bytes // world.size, 8)
     sent = torch.zeros(part * world.size, dtype=torch.uint8, device=world.device)
     received = torch.empty_like(sent)

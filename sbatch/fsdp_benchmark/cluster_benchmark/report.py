@@ -1,4 +1,4 @@
-"""The result as a file: for people in the first form of these files, for programs beside it."""
+"""Write the result file: lines for people in its original form, and a block for programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORDER: Final = ("Inter-Node Network", "GPU", "Inter-GPU", "Storage I/O (per", "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class About:
-    """What was measured, and by what. ``timestamp`` is ISO 8601, ``total_s`` wall seconds."""
+    """Facts about a measurement. ``timestamp`` is ISO 8601, ``total_s`` wall seconds."""
 
     timestamp: str
     hostname: str
@@ -34,7 +34,7 @@ class About:
 
 
 def text_of(about: About, rows: Sequence[Row]) -> str:
-    """The YAML document. A value of several hosts is shown as their median."""
+    """Return the YAML document; values of several hosts are shown as their median."""
     document = {
         "timestamp": about.timestamp,
         "hostname": about.hostname,
@@ -58,7 +58,7 @@ def text_of(about: About, rows: Sequence[Row]) -> str:
 
 
 def _shown(rows: Sequence[Row]) -> dict[str, dict[str, str]]:
-    """Lines for people: the median over hosts, and in words what makes a number less than that."""
+    """Return lines for people: the median over hosts, and the limitations of each number."""
     categories: dict[str, dict[str, list[Row]]] = {}
     for row in sorted(rows, key=_place):
         categories.setdefault(row.category, {}).setdefault(row.test, []).append(row)

@@ -1,4 +1,4 @@
-"""One measured number, with what a reader needs to believe it."""
+"""One measured number with its samples and limitations."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Row:
     """A value and its unit; None with a ``reason`` where it could not be measured.
 
     ``samples`` are single measurements in the same unit, of which ``value`` is the median.
-    ``marks`` say what keeps a value from being what its name promises: ``cpu`` (no accelerator),
-    ``same_node`` (no network between the ranks), ``cached`` (the page cache may have answered).
+    ``marks`` are limitations of a value: ``cpu`` (no accelerator), ``same_node`` (no network
+    between the ranks), ``cached`` (reads may come from the page cache).
     """
 
     id: str
@@ -35,17 +35,17 @@ class Row:
     reason: str | None = None
 
     def measured(self, samples: Sequence[float]) -> Row:
-        """The row with the median of ``samples``."""
+        """Return the row with the median of ``samples``."""
         return replace(self, value=statistics.median(samples), samples=tuple(samples))
 
     def refused(self, reason: str) -> Row:
-        """The row without a value, and why."""
+        """Return a row without a value, with the reason."""
         return replace(self, value=None, reason=reason)
 
     def on(self, host: str) -> Row:
-        """The row as one of a host."""
+        """Return the row as one of a host."""
         return replace(self, host=host)
 
     def marked(self, *marks: str) -> Row:
-        """The row with further marks."""
+        """Return the row with further marks."""
         return replace(self, marks=(*self.marks, *marks))

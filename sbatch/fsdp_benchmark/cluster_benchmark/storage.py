@@ -1,4 +1,4 @@
-"""The file system below a folder: sequential, by many workers, at random places, all hosts at once.
+"""Measure the file system of a folder: sequential, many workers, random reads, all hosts.
 
 Reading what was just written measures memory, not disks. Reads go around the page cache
 (O_DIRECT) where the file system allows it; where it does not, the cache is asked to drop the file
@@ -31,7 +31,7 @@ _ON_DEVICE = "until it is on the device (fsync)"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is written below which folder, and by how many workers."""
+    """Folder, sizes and number of workers of the measurements."""
 
     folder: Path
     file_bytes: int
@@ -39,7 +39,7 @@ class Plan:
 
 
 def measure(plan: Plan) -> list[Row]:
-    """Rows of this host. Raises OSError where the folder cannot take the files."""
+    """Return the rows of this host. Raises OSError where the files cannot be written."""
     with _scratch(plan.folder) as folder:
         whole = folder / "sequential"
         writing = _timed(lambda: _write(whole, plan.file_bytes))
@@ -75,7 +75,7 @@ def measure(plan: Plan) -> list[Row]:
 def measure_together(
     plan: Plan, start: Callable[[], None], everywhere: Callable[[float], list[float]]
 ) -> list[Row]:
-    """Rows of all hosts writing and reading at once, each a file of its own.
+    """Return the rows of all hosts that write and read at once, each a file of its own.
 
     ``start`` waits until every host is ready; ``everywhere`` gives the seconds of each of them.
     """
@@ -139,7 +139,7 @@ def _write(file: Path, size: int) -> None:
 
 
 def _open_direct(file: Path) -> tuple[int, bool]:
-    """A descriptor, and whether it goes around the page cache."""
+    """Return a descriptor, and whether it bypasses the page cache."""
     with contextlib.suppress(OSError, AttributeError):
         return os.open(file, os.O_RDONLY | os.O_DIRECT), True
     descriptor = os.open(file, os.O_RDONLY)
@@ -149,7 +149,7 @@ def _open_direct(file: Path) -> tuple[int, bool]:
 
 
 def _read(file: Path) -> bool:
-    """Read a whole file; whether that went around the page cache."""
+    """Read a whole file; return whether it bypassed the page cache."""
     descriptor, direct = _open_direct(file)
     try:
         with mmap.mmap(-1, _BLOCK) as buffer:  # O_DIRECT wants memory aligned to pages
@@ -162,7 +162,7 @@ def _read(file: Path) -> bool:
 
 
 def _random_reads(file: Path) -> int:
-    """Reads of one page at random places for a while; how many there were."""
+    """Read single pages at random offsets for a while; return the number of reads."""
     descriptor, _ = _open_direct(file)
     pages = max(file.stat().st_size // _PAGE, 1)
     places = random.Random()

@@ -1,4 +1,4 @@
-"""The ranks that measure together: who they are, where they run, and how they keep time."""
+"""The ranks of a measurement: their hosts, and synchronised timing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All ranks of a job as one of them sees it. ``hosts`` has the host of every rank."""
+    """All ranks of a job, from the view of one of them. ``hosts`` has the host of every rank."""
 
     rank: int
     local_rank: int
@@ -35,21 +35,21 @@ class World:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Every host once, in order of its first rank."""
+        """Distinct hosts, in order of their first rank."""
         return tuple(dict.fromkeys(self.hosts))
 
     @property
     def leads(self) -> bool:
-        """Whether this is the first rank of its host: what is measured once a host is its own."""
+        """Whether this is the first rank of its host, which measures the host."""
         return self.hosts.index(self.host) == self.rank
 
     def ranks_of(self, host: str) -> tuple[int, ...]:
-        """Ranks on a host, in order."""
+        """Return the ranks on a host, in order."""
         return tuple(rank for rank, name in enumerate(self.hosts) if name == host)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What every measurement between ranks of this world must be marked with."""
+        """Marks of every measurement between ranks of this world."""
         return ("cpu",) if self.device.type == "cpu" else ()
 
     def barrier(self) -> None:
@@ -59,12 +59,12 @@ class World:
             dist.barrier()
 
     def settle(self) -> None:
-        """Wait until this rank's device has done all that it was given."""
+        """Wait until this rank's device has finished its work."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def seconds(self, work: Callable[[], object], *, warmup: int, repeats: int) -> list[float]:
-        """Wall seconds of ``work`` on the slowest rank, once per repetition.
+        """Return the wall seconds of ``work`` on the slowest rank, once per repetition.
 
         All ranks start together, and a repetition ends when the device has finished: without
         that only the rate of launching would be measured.
@@ -81,7 +81,7 @@ class World:
         return self.slowest(samples)
 
     def slowest(self, samples: list[float]) -> list[float]:
-        """The largest value of all ranks, place by place."""
+        """Return the largest value over all ranks, element by element."""
         if self.size == 1:
             return samples
         held = torch.tensor(samples, dtype=torch.float64, device=self.device)
@@ -89,7 +89,7 @@ class World:
         return [float(value) for value in held.cpu()]
 
     def gathered(self, value: Any) -> list[Any]:
-        """The value of every rank, on every rank."""
+        """Return the value of every rank, on every rank."""
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
@@ -98,7 +98,7 @@ class World:
 
 
 def join(device: str | None = None) -> World:
-    """Join the job that a launcher described in the environment, or be a world of one.
+    """Join the job described in the environment by a launcher; without one, a world of one.
 
     ``device`` None means CUDA where it is there. Raises RuntimeError where there are more ranks
     on a host than devices.
@@ -122,6 +122,6 @@ def join(device: str | None = None) -> World:
 
 
 def leave() -> None:
-    """End what :func:`join` began."""
+    """Leave the process group of :func:`join`."""
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -1,1 +1,1 @@
-"""One bounded training run of GPT-2, and the files that tell what it did."""
+"""One bounded training run of GPT-2, and its log and metric files."""

@@ -1,4 +1,4 @@
-"""How long micro-steps take, without stopping the device after each of them."""
+"""Measure the duration of micro-steps without synchronising the device after each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 class StepClock:
-    """Marks the end of every micro-step; seconds are asked for when the device is idle anyway.
+    """Marks at the ends of micro-steps, read when the device is idle anyway.
 
     On CUDA the marks are events on the stream, so that a step lasts until its work is done and
     the steps of an epoch add up to its time on the device.
@@ -28,11 +28,11 @@ class StepClock:
         return event
 
     def step(self) -> None:
-        """A micro-step has been given to the device."""
+        """Mark the end of a micro-step that was submitted to the device."""
         self._marks.append(self._mark())
 
     def drain(self) -> list[float]:
-        """Seconds of every micro-step since the last call; waits for the last of them."""
+        """Wait for the last micro-step; return the seconds of each since the last call."""
         marks = self._marks
         if self._cuda:
             marks[-1].synchronize()

@@ -1,4 +1,4 @@
-"""Who computes gradients and exchanges them: DeepSpeed, or torch's own data parallelism."""
+"""Engines that compute and exchange gradients: DeepSpeed, or torch's data parallelism."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from torch.nn import functional
 
 
 class Engine(Protocol):
-    """One micro-step at a time."""
+    """Interface of an engine, which trains one micro-step at a time."""
 
     def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """The loss, a scalar on the device."""
+        """Return the loss, a scalar on the device."""
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Gradients of the loss; at a boundary they are exchanged."""
+        """Compute gradients of the loss; at a boundary they are exchanged."""
 
     def step(self) -> bool:
-        """Whether this micro-step ended with an optimizer step."""
+        """Return whether this micro-step ended with an optimizer step."""
 
     def save(self, folder: Path, tag: str) -> None:
-        """Leave a checkpoint in ``folder/tag``; every rank calls it."""
+        """Write a checkpoint to ``folder/tag``; every rank must call it."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What an engine is, in the words of ``training_metrics.json``."""
+    """Description of an engine for ``training_metrics.json``."""
 
     precision: str
     deepspeed: bool
@@ -45,14 +45,14 @@ class About:
 
 
 class WithLoss(nn.Module):
-    """A model whose output is its loss: what both engines can wrap."""
+    """A model whose output is its loss, so that both engines can wrap it."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Mean cross entropy of the next token."""
+        """Return the mean cross entropy of the next token."""
         logits = self.model(inputs)
         return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
@@ -60,7 +60,7 @@ class WithLoss(nn.Module):
 def make(
     options: argparse.Namespace, model: nn.Module, device: torch.device
 ) -> tuple[Engine, About]:
-    """The engine that was asked for. Raises OSError or ValueError for an unusable config."""
+    """Create the chosen engine. Raises OSError or ValueError for an unusable config."""
     if options.plain_ddp:
         accumulate = options.grad_accum_steps
         return _Plain(WithLoss(model), device, options.lr, accumulate), About("fp32", False, None)
@@ -108,7 +108,7 @@ class _Plain:
 
 
 class _DeepSpeed:
-    """DeepSpeed's engine; its own config says how it exchanges gradients."""
+    """DeepSpeed's engine; its config determines how gradients are exchanged."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
@@ -156,7 +156,7 @@ def _deepspeed(
 def effective(
     config: dict[str, Any], options: argparse.Namespace, device: torch.device
 ) -> dict[str, Any]:
-    """The config with what the command line decides; fp16 needs a GPU."""
+    """Return the config with the settings of the command line; fp16 needs a GPU."""
     adam: dict[str, Any] = {"lr": options.lr}
     if device.type == "cpu":
         adam["torch_adam"] = True

@@ -1,4 +1,4 @@
-"""The command line of gpt2.py, with the names that its runs have always been given."""
+"""Command line of gpt2.py; the names of its options are kept from earlier versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def parser() -> argparse.ArgumentParser:
-    """Every switch; GPT2_EXTRA_ARGS of the batch script are words of this command line."""
+    """Return the parser; GPT2_EXTRA_ARGS of the batch script are arguments of it."""
     found = argparse.ArgumentParser(prog="gpt2.py", description="Train GPT-2 for a bounded time.")
     data = found.add_argument_group("data")
     data.add_argument("--train_data", type=Path, default=Path("train_small.bin"))

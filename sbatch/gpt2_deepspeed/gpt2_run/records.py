@@ -1,4 +1,4 @@
-"""The files of a run: a line a step as it happens, and the whole story at the end."""
+"""Files of a run: one line per step while it runs, and its metrics at the end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What an epoch did. ``val_loss`` None where nothing was validated."""
+    """Results of an epoch. ``val_loss`` is None without validation."""
 
     number: int
     wall_s: float
@@ -64,7 +64,7 @@ class Epoch:
         return self.tokens / self.wall_s
 
     def document(self) -> dict[str, Any]:
-        """The epoch as ``training_metrics.json`` has it. Times are those of every micro-step."""
+        """Return the epoch for ``training_metrics.json``. Times are those of every micro-step."""
         times = sorted(self.step_times_s)
         return {
             "epoch_idx": self.number,
@@ -88,7 +88,7 @@ class Epoch:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The value below which a share of the sorted values lies, linear between two of them."""
+    """Return a quantile of sorted values, linearly interpolated."""
     place = share * (len(ordered) - 1)
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
@@ -96,13 +96,13 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 class StepLog:
-    """``training_steps.jsonl``: what a run that is killed leaves. Only rank 0 writes."""
+    """``training_steps.jsonl``, which also a killed run leaves. Only rank 0 writes it."""
 
     def __init__(self, path: Path | None) -> None:
         self._file = None if path is None else path.open("w", encoding="utf-8")
 
     def add(self, steps: Sequence[Step]) -> None:
-        """Write steps and see that they are out of this process."""
+        """Write steps and flush the file, so that a kill of this process loses none."""
         if self._file is not None:
             for step in steps:
                 values = {name: getattr(step, name) for name in Step.__slots__}
@@ -110,23 +110,23 @@ class StepLog:
             self._file.flush()
 
     def close(self) -> None:
-        """No more steps will come."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
 
 def now() -> str:
-    """UTC to the second, ISO 8601."""
+    """Return the time in UTC to the second, ISO 8601."""
     return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def run_id() -> str:
-    """A name that no other run has: UTC and eight random digits."""
+    """Return a unique name of a run: UTC and eight random digits."""
     return f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
 
 def environment(torch: Any) -> dict[str, str | None]:
-    """Versions of what ran; None for what is not installed."""
+    """Return the versions of packages; None for those that are not installed."""
     return {
         "python_version": platform.python_version(),
         "torch_version": str(torch.__version__),
@@ -144,13 +144,13 @@ def _version(name: str) -> str | None:
 
 
 def host() -> dict[str, str]:
-    """The host of rank 0."""
+    """Return the host of rank 0."""
     name = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
     return {"hostname": name, "os": platform.platform()}
 
 
 def scheduler() -> dict[str, str | None] | None:
-    """What Slurm says of the job, None outside of one."""
+    """Return Slurm's facts about the job, None outside of Slurm."""
     if "SLURM_JOB_ID" not in os.environ:
         return None
     return {
@@ -160,7 +160,7 @@ def scheduler() -> dict[str, str | None] | None:
 
 
 def commit() -> str | None:
-    """Commit of the checkout that ran, None outside of one."""
+    """Return the commit of the checkout, None outside of one."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     try:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -170,12 +170,12 @@ def commit() -> str | None:
 
 
 def command_line() -> str:
-    """The words that this process was started with."""
+    """Return the command line of this process."""
     return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
 def complete(options: argparse.Namespace, world: int, tokens_per_s: float, wall_s: float) -> str:
-    """Write ``RUN_COMPLETE.txt``, last of all; its line."""
+    """Write ``RUN_COMPLETE.txt``, the last file of a run; return its line."""
     line = (
         f"[Rank 0] RUN_COMPLETE checkpoint_path={options.run_dir} world_size={world} "
         f"tokens_per_sec={tokens_per_s:.2f} total_wall_time_sec={wall_s:.2f} timestamp_utc={now()}"

@@ -1,4 +1,4 @@
-"""``profile_summary.json``: the five longest ranges and calls of a run, and what stands out."""
+"""Write ``profile_summary.json``: the five longest ranges and calls, and notable findings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Entry:
 
 
 def top_of(stats: StatsText) -> dict[str, list[Entry]]:
-    """The longest rows of the NVTX and of the OS runtime table, empty where a table is absent."""
+    """Return the longest rows of the NVTX and OS runtime tables; [] without a table."""
     return {
         f"{kind}_top5": _top(stats.find(report), kind, name)
         for report, (kind, name) in _KINDS.items()
@@ -67,7 +67,7 @@ def _top(section: Section | None, kind: str, name: str) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the file says; ``metrics`` is the run's ``training_metrics.json``, empty without."""
+    """Content of the file; ``metrics`` is ``training_metrics.json`` of the run, or empty."""
 
     run_dir: Path
     per_file: Mapping[str, dict[str, list[Entry]]]
@@ -75,7 +75,7 @@ class Summary:
     metrics: Mapping[str, Any]
 
     def document(self) -> dict[str, Any]:
-        """The content of the file. Ranges of several hosts are not mixed: the first one leads."""
+        """Return the content of the file; of several hosts the ranges of the first are used."""
         first = next(iter(self.per_file.values()))
         gradients = next((one for one in first["nvtx_top5"] if _GRADIENTS in one.name), None)
         return {

@@ -1,4 +1,4 @@
-"""The loop: micro-steps of an epoch, then its validation."""
+"""Train epochs: micro-steps, then validation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gpt2_run.records import Epoch, Step, StepLog
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this process trains."""
+    """Rank and device of this process."""
 
     rank: int
     world: int
     device: torch.device
 
     def mean(self, total: torch.Tensor, count: int) -> float:
-        """The mean of all ranks, of their sums and counts."""
+        """Return the mean over all ranks from their sums and counts."""
         held = torch.stack(
             [total.double(), torch.tensor(float(count), device=self.device).double()]
         )
@@ -36,7 +36,7 @@ class Place:
 
 @dataclass
 class _Tally:
-    """What an epoch has done so far."""
+    """Sums of an epoch so far."""
 
     epoch: int
     loss: torch.Tensor
@@ -48,7 +48,7 @@ class _Tally:
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """Trains and validates with one engine."""
+    """Training and validation with one engine."""
 
     options: argparse.Namespace
     place: Place
@@ -57,12 +57,12 @@ class Trainer:
 
     @property
     def tokens_a_step(self) -> int:
-        """Tokens of a micro-step on all ranks."""
+        """Return the tokens of a micro-step on all ranks."""
         options = self.options
         return int(options.micro_batch_size_per_gpu * options.seq_len * self.place.world)
 
     def train(self, tokens: torch.Tensor, epoch: int) -> Epoch:
-        """Train for an epoch, or for --max_train_steps micro-steps of it.
+        """Train for an epoch, at most --max_train_steps micro-steps.
 
         Raises ValueError where there are too few tokens.
         """
@@ -85,7 +85,7 @@ class Trainer:
         return self._told(tally, time.perf_counter() - started)
 
     def _micro_step(self, inputs: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, bool]:
-        """The loss, and whether the optimizer stepped."""
+        """Run a micro-step; return the loss, and whether the optimizer stepped."""
         with self._named("train/forward"):
             loss = self.engine.forward(inputs, targets)
         with self._named("train/backward"):
@@ -97,7 +97,7 @@ class Trainer:
     def _loaded(
         self, tokens: torch.Tensor, tally: _Tally
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Batches on the device, at most --max_train_steps of them, and how long each took."""
+        """Yield at most --max_train_steps batches on the device, and the loading time of each."""
         found = self._batches(tokens, self.options.seed + tally.epoch)
         left = self.options.max_train_steps
         while left != 0:
@@ -123,7 +123,7 @@ class Trainer:
         )
 
     def _settle(self, clock: StepClock, tally: _Tally) -> None:
-        """Once an optimizer step: write what its micro-steps took, and say it unless profiling."""
+        """Log the micro-steps of an optimizer step, and print them unless profiling."""
         first = len(tally.times_s) + 1
         times = clock.drain()
         tally.times_s += times
@@ -157,7 +157,7 @@ class Trainer:
         )
 
     def validate(self, tokens: torch.Tensor) -> float | None:
-        """Mean loss over the validation tokens of all ranks; None for --max_val_steps 0."""
+        """Return the mean validation loss over all ranks; None for --max_val_steps 0."""
         if self.options.max_val_steps == 0:
             return None
         device = self.place.device
@@ -171,7 +171,7 @@ class Trainer:
         return self.place.mean(total, count)
 
     def _named(self, name: str) -> contextlib.AbstractContextManager[object]:
-        """A range that Nsight Systems records; without CUDA there is no NVTX."""
+        """Return an NVTX range for Nsight Systems; without CUDA a context that does nothing."""
         if not self.options.profile_mode or self.place.device.type != "cuda":
             return contextlib.nullcontext()
         found: contextlib.AbstractContextManager[object] = torch.cuda.nvtx.range(name)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Fetch a data set of the hub and write its texts to train.txt and val.txt."""
+"""Download a data set of the hub and write its texts to train.txt and val.txt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Fetch; needs the package datasets and the network, or its cache."""
+    """Download; needs the package datasets and the network, or its cache."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dataset", default="Salesforce/wikitext")
     parser.add_argument("--config", default="wikitext-2-raw-v1")

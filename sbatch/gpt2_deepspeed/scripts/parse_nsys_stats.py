@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Make profiles/profile_summary.json of the texts of `nsys stats` in a run directory.
+"""Write profiles/profile_summary.json from the texts of `nsys stats` in a run directory.
 
 The texts are read by ccltui's own reader: any locale, any unit, sections in any order. Shares of
 NVTX ranges nest and are never added.
@@ -24,7 +24,7 @@ _TEXTS: Final = "nsys_stats_*.txt"
 
 
 def main() -> int:
-    """Write the summary; 1 where there is nothing to summarise."""
+    """Write the summary; return 1 if there are no tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run_dir", type=Path, required=True)
     run_dir: Path = parser.parse_args().run_dir
@@ -52,7 +52,7 @@ def _reports(run_dir: Path) -> Sequence[str]:
 
 
 def _metrics(run_dir: Path) -> dict[str, Any]:
-    """What the run told of itself, nothing where it did not come to that."""
+    """Return the metrics of the run, empty if it ended before writing them."""
     try:
         found: dict[str, Any] = json.loads((run_dir / "training_metrics.json").read_text())
     except (OSError, ValueError):

@@ -18,7 +18,7 @@ from gpt.data import BYTES, Prepared, local_tokens, save
 
 
 def main() -> int:
-    """Write both files; 1 where a text cannot be read or is too short."""
+    """Write both files; return 1 if a text cannot be read or is too short."""
     options = _parser().parse_args()
     for text, name in ((options.train, "train_small.bin"), (options.val, "val_small.bin")):
         try:

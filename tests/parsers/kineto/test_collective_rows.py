@@ -1,4 +1,4 @@
-"""Collective arguments: as stated on kernels, joined from the call, or taken from shapes."""
+"""Test collective arguments: of kernels, joined from the call, or computed from shapes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def described(trace: RankTrace, group: Any = "gpu") -> list[tuple[Any, ...]]:
 ALLREDUCE = ("allreduce", 1024, 2048, "BFloat16", (0, 1), 12)
 
 
-def test_arguments_on_the_kernel(tmp_path: Path) -> None:
+def test_arguments_of_kernels_are_read(tmp_path: Path) -> None:
     trace = read(tmp_path, x("kernel", NCCL, 10, 5, 20, **STATED), x("kernel", "gemm", 11, 1, 7))
 
     assert described(trace) == [ALLREDUCE, ()]
@@ -98,7 +98,7 @@ def test_old_group_id_and_real_lists_are_read(tmp_path: Path) -> None:
     assert trace.text(int(trace.collective_args.in_split[0])) == "[4, 4]"
 
 
-def test_joined_by_external_id_of_the_call(tmp_path: Path) -> None:
+def test_kernels_are_joined_by_external_id_of_the_call(tmp_path: Path) -> None:
     trace = read(
         tmp_path,
         x("cpu_op", "record_param_comms", 1, 5, 99, **{"External id": 74, **STATED}),
@@ -110,7 +110,7 @@ def test_joined_by_external_id_of_the_call(tmp_path: Path) -> None:
     assert sum(bool(row) for row in described(trace)) == 1
 
 
-def test_an_external_id_that_repeats_the_correlation_is_no_operator(tmp_path: Path) -> None:
+def test_external_id_equal_to_the_correlation_is_ignored(tmp_path: Path) -> None:
     trace = read(
         tmp_path,
         x("cpu_op", "record_param_comms", 1, 5, 99, **{"External id": 74, **STATED}),
@@ -120,7 +120,7 @@ def test_an_external_id_that_repeats_the_correlation_is_no_operator(tmp_path: Pa
     assert described(trace) == [()]
 
 
-def test_joined_by_the_call_that_encloses_the_launch(tmp_path: Path) -> None:
+def test_kernels_are_joined_to_the_call_that_encloses_the_launch(tmp_path: Path) -> None:
     trace = read(
         tmp_path,
         x("cpu_op", "record_param_comms", 100, 50, 99, **STATED),
@@ -136,7 +136,7 @@ def test_joined_by_the_call_that_encloses_the_launch(tmp_path: Path) -> None:
     assert described(trace) == [("allreduce", 1024, 2048, "BFloat16", (0, 1), 13), (), ()]
 
 
-def test_a_wait_describes_no_kernel(tmp_path: Path) -> None:
+def test_waits_give_kernels_no_arguments(tmp_path: Path) -> None:
     wait = {**STATED, "Collective name": "wait", "In msg nelems": 0}
     trace = read(
         tmp_path,
@@ -147,7 +147,7 @@ def test_a_wait_describes_no_kernel(tmp_path: Path) -> None:
     assert described(trace) == [()]
 
 
-def test_a_wait_names_no_second_group(tmp_path: Path) -> None:
+def test_group_named_by_a_wait_is_merged(tmp_path: Path) -> None:
     wait = {**STATED, "Collective name": "wait", "Process Group Ranks": "[]", "Group size": 1}
 
     trace = read(
@@ -201,7 +201,7 @@ def test_sizes_and_peers_from_operator_inputs(
     ) == expected
 
 
-def test_cut_rank_lists_are_completed_from_the_table(tmp_path: Path) -> None:
+def test_abbreviated_rank_lists_are_completed_from_pg_config(tmp_path: Path) -> None:
     config = [{"pg_name": "7", "pg_desc": "mesh_tp", "pg_size": 40, "ranks": list(range(40))}]
     args = {**STATED, "Process Group Ranks": "[0, 1, 2, ...]", "Group size": 40}
 
@@ -236,7 +236,7 @@ def test_rank_lists_as_text(text: str, expected: tuple[tuple[int, ...], bool]) -
     "ranks",
     ["[0, 99999999999999999999]", f"[{'9' * 5000}]", "[0, -1]", [0, 2**70], [-1, 0], [1 << 20]],
 )
-def test_ranks_that_cannot_be_are_no_ranks(tmp_path: Path, ranks: object) -> None:
+def test_invalid_ranks_are_ignored(tmp_path: Path, ranks: object) -> None:
     args = {**STATED, "Process Group Ranks": ranks, "Group size": 2**70}
     config = [{"pg_name": "9", "pg_desc": "mesh_pp", "pg_size": 10**30, "ranks": ranks}]
 

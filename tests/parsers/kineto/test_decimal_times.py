@@ -1,4 +1,4 @@
-"""Microseconds as written to exact nanoseconds."""
+"""Test the conversion of written microseconds to exact nanoseconds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_equals_exact_decimal_arithmetic(number: Decimal) -> None:
     assert nanoseconds(str(number)) == expected
 
 
-def test_base_time_may_follow_the_events(tmp_path: Path) -> None:
+def test_base_time_after_the_events_is_used(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(
         '{"traceEvents":[{"ph":"X","name":"a","pid":0,"tid":0,"ts":1000.5,"dur":0.001}],'

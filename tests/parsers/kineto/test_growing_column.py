@@ -1,4 +1,4 @@
-"""Columns that grow, and what may be given back of them: nothing."""
+"""Test growing columns, also on a system that cannot move a mapping."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FixedMapping(mmap.mmap):
 
 
 @pytest.mark.parametrize("mapping", [mmap.mmap, FixedMapping])
-def test_rows_stay_while_a_column_grows(
+def test_rows_are_unchanged_when_a_column_grows(
     monkeypatch: pytest.MonkeyPatch, mapping: type[mmap.mmap]
 ) -> None:
     monkeypatch.setattr("ccltui.parsers.kineto.tables.growing_column.mmap.mmap", mapping)
@@ -67,7 +67,7 @@ def test_columns_of_one_value_and_of_many_have_all_rows(
     }
 
 
-def test_columns_in_memory_are_not_given_back(tmp_path: Path) -> None:
+def test_release_keeps_columns_that_are_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     body = ",".join(
         f'{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{n},"dur":1}}'

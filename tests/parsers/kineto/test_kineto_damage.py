@@ -1,4 +1,4 @@
-"""Truncated, broken and hostile text: what could be read, where it broke, never a crash."""
+"""Test truncated, corrupt and hostile text: events before the damage, notes, no crash."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_cut_at_every_byte_keeps_the_complete_events(tmp_path: Path, size: int) 
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_two_writers_in_one_file_lose_only_what_they_broke(tmp_path: Path, size: int) -> None:
+def test_two_writers_in_one_file_lose_only_overwritten_events(tmp_path: Path, size: int) -> None:
     broken = '{"ph":"X","name":"a",{"ph":"X","name":"b","cat":"kernel","ts":5,"dur":1},'
     text = "[" + json.dumps(event(0)) + "," + broken + json.dumps(event(6)) + "]"
 
@@ -104,7 +104,7 @@ def test_two_writers_in_one_file_lose_only_what_they_broke(tmp_path: Path, size:
         ("null", "not_an_event"),
     ],
 )
-def test_one_odd_element_costs_no_other(tmp_path: Path, odd: str, code: str, size: int) -> None:
+def test_one_invalid_element_drops_no_other(tmp_path: Path, odd: str, code: str, size: int) -> None:
     text = "[" + json.dumps(event(0)) + ", " + odd + "," + json.dumps(event(2)) + ",]"
 
     trace = read(tmp_path, text, size)
@@ -116,14 +116,14 @@ def test_one_odd_element_costs_no_other(tmp_path: Path, odd: str, code: str, siz
     assert not trace.truncated
 
 
-def test_invalid_utf8_is_replaced_and_said(tmp_path: Path) -> None:
+def test_invalid_utf8_is_replaced_and_noted(tmp_path: Path) -> None:
     trace = read(tmp_path, b'[{"ph":"X","name":"k\xff\xfe","ts":1,"dur":1}]')
 
     assert names(trace) == ["k\ufffd\ufffd"]
     assert [note.code for note in trace.notes] == ["repaired_event"]
 
 
-def test_escapes_survive_and_half_characters_are_replaced(tmp_path: Path) -> None:
+def test_escapes_are_decoded_and_lone_surrogates_replaced(tmp_path: Path) -> None:
     trace = read(tmp_path, r'[{"ph":"X","name":"k\u00e4se \ud83d\ude00 \\\"","ts":1,"dur":1}]')
     lone = read(tmp_path, r'[{"ph":"X","name":"\ud83d","ts":1,"dur":1}]')
 
@@ -176,7 +176,7 @@ def test_a_huge_argument_is_skipped(tmp_path: Path) -> None:
 
 
 def columns(trace: RankTrace) -> list[object]:
-    """Everything that must not depend on the chunk size."""
+    """Return everything that must not depend on the chunk size."""
     return [
         {
             group: {
@@ -214,7 +214,7 @@ def test_any_text_gives_the_same_at_any_chunk_size(
 
 
 @pytest.mark.parametrize(("rank", "size"), [(10**9, 2 * 10**9), (2**63, 2**64), (-1, -2)])
-def test_a_rank_or_world_that_cannot_be_is_not_stated(tmp_path: Path, rank: int, size: int) -> None:
+def test_invalid_rank_or_world_size_is_none(tmp_path: Path, rank: int, size: int) -> None:
     info = {"rank": rank, "world_size": size}
 
     trace = read(tmp_path, json.dumps({"traceEvents": [event(0)], "distributedInfo": info}))

@@ -1,4 +1,4 @@
-"""What events say of collectives is read once for all that say the same: and read the same."""
+"""Test that arguments of collectives shared by events are decoded once, with equal results."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ VALUES: list[Any] = [
 
 @pytest.mark.parametrize("size", [7, 64, 8 << 20])
 @pytest.mark.parametrize("key", list(STATED))
-def test_any_value_of_any_member(tmp_path: Path, key: str, size: int) -> None:
+def test_any_value_of_any_member_is_read_equally(tmp_path: Path, key: str, size: int) -> None:
     values = SEQUENCES if key == "Seq" else VALUES
     events = [
         event(index, {**STATED, key: value}, cat)
@@ -85,7 +85,7 @@ def test_any_value_of_any_member(tmp_path: Path, key: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("key", list(STATED))
-def test_a_member_that_is_absent(tmp_path: Path, key: str) -> None:
+def test_absent_members_are_read_equally(tmp_path: Path, key: str) -> None:
     fewer = {name: value for name, value in STATED.items() if name != key}
     events = [event(index, args) for index, args in enumerate((STATED, fewer, STATED))]
 
@@ -115,7 +115,7 @@ def test_inputs(tmp_path: Path, name: str, cat: str) -> None:
     assert difference(written(tmp_path / "trace.json", events), 50) is None
 
 
-def test_members_in_another_order_and_twice(tmp_path: Path) -> None:
+def test_reordered_and_duplicate_members_are_read_equally(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     backwards = dict(reversed(STATED.items()))
     events = [event(index, args) for index, args in enumerate((STATED, backwards))]
@@ -125,7 +125,7 @@ def test_members_in_another_order_and_twice(tmp_path: Path) -> None:
     assert difference(path, 33) is None
 
 
-def test_only_the_number_differs(tmp_path: Path) -> None:
+def test_calls_that_differ_in_sequence_number_only(tmp_path: Path) -> None:
     events = [event(index, {**STATED, "Seq": index}) for index in range(1000)]
 
     trace = read_kineto(written(tmp_path / "trace.json", events))
@@ -135,7 +135,7 @@ def test_only_the_number_differs(tmp_path: Path) -> None:
     assert trace.group("gpu").args.tolist() == list(range(1000))
 
 
-def test_more_descriptions_than_are_kept(tmp_path: Path) -> None:
+def test_more_descriptions_than_the_table_holds(tmp_path: Path) -> None:
     events = [event(index, {**STATED, "In msg nelems": index}) for index in range(17_000)]
     events += [event(index, {**STATED, "In msg nelems": index // 2}) for index in range(17_000)]
 

@@ -1,4 +1,4 @@
-"""The compiled scanner against the general decoder: hostile texts, mutants, public traces."""
+"""Compare the compiled scanner with the general decoder on hostile texts and mutants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1}'
 
 
 def event(**parts: str) -> str:
-    """PLAIN with some members written differently ("" leaves one out)."""
+    """Return PLAIN with some members replaced; "" omits a member."""
     members = {
         "ph": '"X"',
         "cat": '"kernel"',
@@ -135,7 +135,7 @@ def test_the_corpus_is_large() -> None:
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_hostile_texts_are_read_alike(tmp_path: Path, name: str) -> None:
+def test_hostile_texts_are_read_equally(tmp_path: Path, name: str) -> None:
     odd = CORPUS[name]
     path = tmp_path / "trace.json"
     for text in (
@@ -153,7 +153,7 @@ def test_hostile_texts_are_read_alike(tmp_path: Path, name: str) -> None:
     "bad", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\x80"]
 )
 @pytest.mark.parametrize("place", ["name", "cat", "tid", "pid", "dtype", "other"])
-def test_broken_utf8_is_read_alike(tmp_path: Path, bad: bytes, place: str) -> None:
+def test_broken_utf8_is_read_equally(tmp_path: Path, bad: bytes, place: str) -> None:
     if place in ("dtype", "other"):
         text = event(args=f'{{"{place}":"a@"}}')
     else:
@@ -166,5 +166,5 @@ def test_broken_utf8_is_read_alike(tmp_path: Path, bad: bytes, place: str) -> No
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_mutants_are_read_alike(tmp_path: Path, seed: int) -> None:
+def test_mutants_are_read_equally(tmp_path: Path, seed: int) -> None:
     assert run(1300, seed, tmp_path) == []

@@ -1,4 +1,4 @@
-"""Values beyond every limit: one line about the file, or columns; the same of both decoders."""
+"""Test values beyond the limits: a TraceError or columns, the same from both decoders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def written(path: Path, *events: dict[str, Any]) -> Path:
     return path
 
 
-def test_more_categories_than_are_counted_in_a_table(tmp_path: Path, decoder: str) -> None:
+def test_more_categories_than_the_table_holds(tmp_path: Path, decoder: str) -> None:
     events = [
         {**EVENT, "cat": f"category {number}", "ts": number, "ph": phase}
         for number in range(400)
@@ -63,7 +63,7 @@ def test_a_communicator_and_a_peer_of_any_size(tmp_path: Path, decoder: str, val
     assert set(args.dst.tolist()) <= {-1}
 
 
-def test_shapes_that_are_no_text(tmp_path: Path, decoder: str) -> None:
+def test_shapes_that_are_not_text(tmp_path: Path, decoder: str) -> None:
     product = {**EVENT, "cat": "cpu_op", "name": "aten::mm", "args": {"Input Dims": ["@"]}}
     path = tmp_path / "a.json"
     path.write_bytes(json.dumps([product, EVENT]).encode().replace(b"@", b"\xff"))
@@ -113,7 +113,7 @@ EVENTS = st.builds(
 
 
 def bytes_of(events: list[dict[str, Any]]) -> bytes:
-    """JSON with what no encoder writes: bytes that are no UTF-8, long numbers, deep lists."""
+    """Return JSON that no encoder writes: invalid UTF-8, long numbers, deep lists."""
     text = json.dumps(events, ensure_ascii=False)
     for sign, fraction in (("", ""), ("-", ""), ("", ".5")):
         text = text.replace(f'"{sign}{HUGE}{fraction}"', f"{sign}{'9' * 5000}{fraction}")
@@ -135,9 +135,7 @@ def _is_escaped(text: str) -> bool:
 @settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_nothing_but_a_trace_error_leaves_the_reader(
-    tmp_path: Path, events: list[dict[str, Any]]
-) -> None:
+def test_the_reader_raises_trace_errors_only(tmp_path: Path, events: list[dict[str, Any]]) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(bytes_of(events))
 

@@ -1,4 +1,4 @@
-"""Layouts of a trace: the same events, however they are written."""
+"""Test that layouts of the same events give the same columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEAD = {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 3, "w
 
 
 def native(events: list[dict[str, Any]]) -> str:
-    """The profiler's own indentation: several keys a line, blank before some commas."""
+    """Return events in the profiler's layout: several keys per line, blanks before commas."""
     parts = []
     for event in events:
         rest = {k: v for k, v in event.items() if k not in ("ph", "args")}
@@ -84,7 +84,7 @@ def read(tmp_path: Path, text: str | bytes, size: int = 1 << 20) -> RankTrace:
 
 
 def rows(trace: RankTrace) -> list[tuple[str, int, int, str, int]]:
-    """(group, start, duration, name, correlation) of every complete event."""
+    """Return (group, start, duration, name, correlation) of every complete event."""
     return [
         (
             group,
@@ -152,18 +152,20 @@ def test_compression_is_found_by_content(tmp_path: Path, pack: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_no_trace_says_why(tmp_path: Path, text: str, why: str, size: int) -> None:
+def test_other_files_are_rejected_with_a_reason(
+    tmp_path: Path, text: str, why: str, size: int
+) -> None:
     with pytest.raises(TraceError, match=why):
         read(tmp_path, text, size)
 
 
-def test_an_unreadable_file_says_so(tmp_path: Path) -> None:
+def test_unreadable_file_is_rejected_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"absent\.json: cannot be read \(No such file"):
         read_kineto(tmp_path / "absent.json", shown="absent.json")
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_second_document_after_the_first_is_ignored_and_named(tmp_path: Path, size: int) -> None:
+def test_second_document_is_ignored_and_noted(tmp_path: Path, size: int) -> None:
     first = LAYOUTS["one line"]
 
     trace = read(tmp_path, first + "\n" + first, size)
@@ -226,7 +228,7 @@ def test_begin_and_end_pairs_become_complete_events(tmp_path: Path) -> None:
     ]
 
 
-def test_names_and_tracks_are_data(tmp_path: Path) -> None:
+def test_names_and_tracks_are_read(tmp_path: Path) -> None:
     events = [
         {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "python"}},
         {"ph": "M", "name": "thread_name", "pid": "Spans", "tid": None, "args": {"name": "t"}},

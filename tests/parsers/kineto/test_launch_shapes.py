@@ -1,4 +1,4 @@
-"""Blocks an SM and occupancy of kernels, as stated or from the grid and the device."""
+"""Test blocks per SM and occupancy of kernels, as stated or from the grid and the device."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return reading
 
 
-def test_what_is_stated_is_kept(read: Any) -> None:
+def test_stated_values_are_used(read: Any) -> None:
     gpu = read(
         kernel(0, blocks_per_SM=0.0625, **{OCCUPANCY: 31}),
         kernel(1, blocks_per_SM=13312, grid=[1, 1, 1], **{OCCUPANCY: 0}),
@@ -55,7 +55,7 @@ def test_a_grid_alone_is_divided_by_the_multiprocessors_of_its_device(read: Any)
     assert len(gpu.occupancy_pct) == 0
 
 
-def test_a_device_numbered_anew_is_like_all_that_are_listed(read: Any) -> None:
+def test_unlisted_device_has_the_sms_of_the_listed_ones(read: Any) -> None:
     gpu = read(kernel(0, grid=[8, 1, 1], device=2), devices=[{"id": 0, "numSms": 4}]).group("gpu")
 
     assert gpu.blocks_per_sm.tolist() == [2.0]
@@ -64,7 +64,7 @@ def test_a_device_numbered_anew_is_like_all_that_are_listed(read: Any) -> None:
 @pytest.mark.parametrize(
     "value", ["0.5", True, -1, None, [1], {"a": 1}, 1e300, 123456789012345678901]
 )
-def test_odd_values_state_nothing(read: Any, value: object) -> None:
+def test_invalid_values_are_missing(read: Any, value: object) -> None:
     trace = read(kernel(0, blocks_per_SM=value), kernel(1, **{OCCUPANCY: value}))
 
     assert len(trace.group("gpu").blocks_per_sm) == 0
@@ -72,13 +72,13 @@ def test_odd_values_state_nothing(read: Any, value: object) -> None:
 
 
 @pytest.mark.parametrize("grid", [[1, 2], [1, 2, 0], [1, 2, "3"], [1, 2, True], "[1, 2, 3]", 7, {}])
-def test_odd_grids_state_nothing(read: Any, grid: object) -> None:
+def test_invalid_grids_are_missing(read: Any, grid: object) -> None:
     trace = read(kernel(0, grid=grid), devices=[{"id": 0, "numSms": 4}])
 
     assert len(trace.group("gpu").blocks_per_sm) == 0
 
 
-def test_rows_move_with_their_events(read: Any) -> None:
+def test_launch_rows_are_sorted_with_their_events(read: Any) -> None:
     gpu = read(kernel(5, blocks_per_SM=5), kernel(3, blocks_per_SM=3)).group("gpu")
 
     assert gpu.blocks_per_sm.tolist() == [3.0, 5.0]

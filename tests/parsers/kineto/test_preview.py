@@ -1,4 +1,4 @@
-"""The beginning of a large trace: true events of it, marked as a part, and never kept."""
+"""Test previews of large traces: events of the file, a share below 1, not stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.ingest.load import Failed, Glimpsed, LoadEvent, Progress, load
 from ccltui.parsers.job import open_job, start_job
 from ccltui.parsers.kineto.kineto_reader import read_kineto
-from ccltui.parsers.kineto.preview import first_look
+from ccltui.parsers.kineto.preview import read_preview
 from ccltui.parsers.store.column_store import Store
 
 PIECE = 8000
@@ -68,11 +68,11 @@ def facts(trace: RankTrace) -> set[tuple[object, ...]]:
     }
 
 
-def test_host_and_device_of_the_beginning_are_there(tmp_path: Path, decoder: str) -> None:
+def test_preview_has_host_and_device_events(tmp_path: Path, decoder: str) -> None:
     assert decoder
     path = written(tmp_path / "a.json", host_then_device())
 
-    trace = first_look(path, shown="a.json", piece_bytes=PIECE)
+    trace = read_preview(path, shown="a.json", piece_bytes=PIECE)
 
     assert trace is not None
     assert (trace.rank, trace.world_size, trace.base_ns) == (3, 4, BASE_NS)
@@ -93,24 +93,24 @@ def test_host_and_device_of_the_beginning_are_there(tmp_path: Path, decoder: str
     piece=st.integers(1, 9000),
     indent=st.sampled_from([None, 1, 4]),
 )
-def test_all_that_is_shown_is_in_the_file(
+def test_events_of_a_preview_are_in_the_file(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[str], piece: int, indent: int | None
 ) -> None:
     path = tmp_path_factory.mktemp("look") / "a.json"
     events = [event(kind, number) for number, kind in enumerate(kinds)]
     path.write_text(json.dumps({"traceEvents": events}, indent=indent))
 
-    trace = first_look(path, shown="a.json", piece_bytes=piece)
+    trace = read_preview(path, shown="a.json", piece_bytes=piece)
 
     assert trace is None or (trace.read_share < 1 and facts(trace) <= facts(read_kineto(path)))
 
 
-def test_a_compressed_file_shows_its_head(tmp_path: Path) -> None:
+def test_preview_of_a_compressed_file_is_its_head(tmp_path: Path) -> None:
     plain = written(tmp_path / "a.json", host_then_device(20_000))
     packed = tmp_path / "a.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
 
-    trace = first_look(packed, shown="a.json.gz", piece_bytes=100_000)
+    trace = read_preview(packed, shown="a.json.gz", piece_bytes=100_000)
 
     assert trace is not None
     assert trace.rank == 3
@@ -131,11 +131,11 @@ def test_a_compressed_file_shows_its_head(tmp_path: Path) -> None:
         json.dumps({"traceEvents": [event("cpu_op", 1)]}).encode(),
     ],
 )
-def test_what_has_no_beginning_to_show_shows_none(tmp_path: Path, text: bytes) -> None:
+def test_files_without_a_preview(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(text)
 
-    assert first_look(path, shown="a.json", piece_bytes=PIECE) is None
+    assert read_preview(path, shown="a.json", piece_bytes=PIECE) is None
 
 
 # Through the processes that read
@@ -155,7 +155,7 @@ def told(events: Sequence[LoadEvent]) -> list[str]:
     return [type(e).__name__ for e in events if not isinstance(e, Progress)]
 
 
-def test_beginnings_come_first_and_whole_ranks_replace_them(job: Path, tmp_path: Path) -> None:
+def test_previews_come_first_and_whole_ranks_replace_them(job: Path, tmp_path: Path) -> None:
     now = start_job(job)
     events = list(load(now.capture, cache_dir=tmp_path / "cache", jobs=1, glimpses=True))
 
@@ -174,7 +174,7 @@ def test_beginnings_come_first_and_whole_ranks_replace_them(job: Path, tmp_path:
     assert told(again) == ["Loaded", "Loaded"]
 
 
-def test_of_many_ranks_the_first_are_looked_at(
+def test_only_the_first_of_many_ranks_have_previews(
     job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ccltui.parsers.ingest.load._MOST_GLANCES", 1)
@@ -190,7 +190,7 @@ def test_of_many_ranks_the_first_are_looked_at(
     ]
 
 
-def test_nobody_else_is_shown_a_part(job: Path, tmp_path: Path) -> None:
+def test_other_callers_get_no_preview(job: Path, tmp_path: Path) -> None:
     seen: list[LoadEvent] = []
 
     ranks = open_job(job, cache_dir=tmp_path / "cache", on_event=seen.append).ranks
@@ -199,9 +199,7 @@ def test_nobody_else_is_shown_a_part(job: Path, tmp_path: Path) -> None:
     assert [trace.read_share for trace in ranks] == [1.0, 1.0]
 
 
-def test_what_is_stopped_after_a_beginning_leaves_no_part_in_the_cache(
-    job: Path, tmp_path: Path
-) -> None:
+def test_cancelling_after_a_preview_leaves_nothing_in_the_cache(job: Path, tmp_path: Path) -> None:
     stop = threading.Event()
     now = start_job(job)
     cache = tmp_path / "cache"
@@ -218,10 +216,10 @@ def test_what_is_stopped_after_a_beginning_leaves_no_part_in_the_cache(
         assert all(Store(cache).load(Store(cache).key(path, n)) is None for n in range(20))
 
 
-def test_a_beginning_of_what_cannot_be_read_goes(job: Path) -> None:
+def test_preview_of_an_unreadable_file_is_removed(job: Path) -> None:
     now = start_job(job)
     path = job / "rank0.json"
-    trace = first_look(path, shown="rank0.json", piece_bytes=PIECE)
+    trace = read_preview(path, shown="rank0.json", piece_bytes=PIECE)
     assert trace is not None
 
     begun = now.with_event(Glimpsed("rank0.json", trace))
@@ -232,10 +230,10 @@ def test_a_beginning_of_what_cannot_be_read_goes(job: Path) -> None:
     assert begun.with_failure(Failed("rank1.json", "gone")).ranks == begun.ranks
 
 
-def test_a_beginning_without_its_base_takes_that_of_the_others(job: Path, tmp_path: Path) -> None:
+def test_preview_without_a_base_time_takes_that_of_other_ranks(job: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare.json.gz"
     bare.write_bytes(gzip.compress((job / "rank0.json").read_bytes(), 1))
-    trace = first_look(bare, shown="rank0.json", piece_bytes=100_000)
+    trace = read_preview(bare, shown="rank0.json", piece_bytes=100_000)
     assert trace is not None
     assert trace.base_ns == 0
 

@@ -1,4 +1,4 @@
-"""Profiles of TPUs: a rank for each device, its operations, its steps."""
+"""Test TPU profiles: one rank per device, its operations and its steps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_each_device_is_a_rank(tmp_path: Path) -> None:
     assert {t.device for t in second.tracks if t.kind == "stream"} == {1}
 
 
-def test_without_the_row_of_what_goes_on_beside_the_wait_counts(tmp_path: Path) -> None:
+def test_waits_count_as_work_without_the_asynchronous_row(tmp_path: Path) -> None:
     (only,) = read_xla(written(tmp_path / "t.json", device(0, beside=False)))
 
     names = [only.text(int(name)) for name in only.group("gpu").name]
@@ -61,7 +61,7 @@ def test_the_directory_is_opened_and_stored(tmp_path: Path) -> None:
         ]
 
 
-def test_a_profile_without_operations_is_refused(tmp_path: Path) -> None:
+def test_profile_without_operations_is_rejected(tmp_path: Path) -> None:
     path = written(tmp_path / "t.json", [label(3, "/device:TPU:0"), label(3, "", 1, "Steps")])
 
     with pytest.raises(TraceError, match="no row of XLA operations"):

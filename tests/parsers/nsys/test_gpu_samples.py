@@ -1,4 +1,4 @@
-"""Counters of devices, and graphs that were recorded as wholes."""
+"""Test GPU metrics, and CUDA graphs that were recorded as one item."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def readings(trace: RankTrace) -> list[tuple[int, str, float]]:
     return [(time - START, trace.text(name), value) for time, name, value in rows]
 
 
-def test_each_rank_has_the_readings_of_its_device(tmp_path: Path) -> None:
+def test_each_rank_has_the_samples_of_its_device(tmp_path: Path) -> None:
     found = export()
     found.process(100).kernel("gemm", 50, 90, device=0)
     found.process(101).kernel("gemm", 50, 90, device=0)
@@ -47,7 +47,7 @@ def test_each_rank_has_the_readings_of_its_device(tmp_path: Path) -> None:
     assert {note.code: note.count for note in first.notes} == {"gpu_metrics": 6}
 
 
-def test_readings_come_back_from_the_store(tmp_path: Path) -> None:
+def test_samples_are_restored_from_the_store(tmp_path: Path) -> None:
     found = export()
     found.process(100).kernel("gemm", 50, 90)
     (trace,) = read_nsys(found.write(tmp_path / "a.sqlite"))
@@ -60,7 +60,7 @@ def test_readings_come_back_from_the_store(tmp_path: Path) -> None:
     assert readings(kept) == readings(trace)
 
 
-def test_readings_without_the_names_of_counters_are_counted(tmp_path: Path) -> None:
+def test_samples_without_counter_names_are_counted(tmp_path: Path) -> None:
     found = Export()
     found.process(100).kernel("gemm", 50, 90)
     found.add("GPU_METRICS", timestamp=1, typeId=GPU0, metricId=2, value=5)
@@ -71,7 +71,7 @@ def test_readings_without_the_names_of_counters_are_counted(tmp_path: Path) -> N
     assert [(note.code, note.count) for note in trace.notes] == [("gpu_metrics", 1)]
 
 
-def test_a_graph_is_an_event_beside_device_work(tmp_path: Path) -> None:
+def test_graphs_are_events_apart_from_device_work(tmp_path: Path) -> None:
     found = Export(start_utc_ns=START)
     process = found.process(100)
     process.kernel("gemm", 50, 90, stream=7)

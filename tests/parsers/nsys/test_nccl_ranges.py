@@ -1,4 +1,4 @@
-"""The arguments of collectives: from NCCL's own ranges to its kernels."""
+"""Test collective arguments from NCCL's ranges to its kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ccltui.parsers.nsys.nsys_reader import read_nsys
 
 
 def pair(tmp_path: Path, write: object) -> tuple[RankTrace, RankTrace]:
-    """Two ranks of one communicator; ``write`` fills each."""
+    """Write two ranks of one communicator; ``write`` fills each."""
     export = Export()
     for rank in (0, 1):
         process = export.process(100 + rank)
@@ -24,7 +24,7 @@ def pair(tmp_path: Path, write: object) -> tuple[RankTrace, RankTrace]:
 
 
 def args_of(trace: RankTrace) -> list[tuple[str, int, int, int]]:
-    """(operation, bytes in, bytes out, other rank) of each kernel; () where it has none."""
+    """Return (operation, bytes in, bytes out, peer) of each kernel, () without arguments."""
     table, found = trace.collective_args, []
     for row in trace.group("gpu").args.tolist():
         peer = max(int(table.src[row]), int(table.dst[row])) if row >= 0 else -1
@@ -75,7 +75,7 @@ def test_grouped_calls_launch_at_the_end_of_the_outermost_group(tmp_path: Path) 
     assert args_of(first) == [("", 100, 300, -1)]
 
 
-def test_a_lone_transfer_in_a_group_keeps_its_name_and_its_peer(tmp_path: Path) -> None:
+def test_single_transfer_in_a_group_has_its_name_and_peer(tmp_path: Path) -> None:
     def write(process: Process) -> None:
         process.collective("ncclGroupStart", 10, 11)
         process.collective("ncclSend", 14, 15, size=100, **{"Peer rank": 1})
@@ -100,7 +100,7 @@ def test_coalesced_calls_move_the_sum_of_their_bytes(tmp_path: Path) -> None:
     assert args_of(first) == [("ncclAllGather", 32, 64, -1)]
 
 
-def test_calls_without_payload_still_name_the_operation(tmp_path: Path) -> None:
+def test_calls_without_payload_have_their_operation(tmp_path: Path) -> None:
     export = Export()
     process = export.process(100)
     process.domain(1, "NCCL")
@@ -159,7 +159,7 @@ def test_sizes_need_the_number_of_ranks_only_where_it_enters() -> None:
         "[" * 5000,
     ],
 )
-def test_strange_payloads_say_nothing(tmp_path: Path, payload: str) -> None:
+def test_unexpected_payloads_are_ignored(tmp_path: Path, payload: str) -> None:
     export = Export()
     process = export.process(100)
     process.domain(1, "NCCL")

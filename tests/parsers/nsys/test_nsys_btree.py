@@ -1,4 +1,4 @@
-"""Rows from the pages of a file against rows from SQLite: the same, or SQLite goes on."""
+"""Compare rows read from pages with rows from SQLite, also where SQLite continues a scan."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def table(
 def read(
     path: Path, *, texts: bool = False, only: tuple[str, tuple[int, ...]] | None = None
 ) -> list[tuple[object, ...]]:
-    """Every row, texts as texts."""
+    """Return every row, with texts in place of their numbers."""
     found = {"text": new_texts()} if texts else {}
     columns = [*WANTED, "text"] if texts else WANTED
     with closing(Database(path, "file")) as database:
@@ -62,7 +62,7 @@ def read(
 
 
 def both(path: Path, monkeypatch: pytest.MonkeyPatch, **how: object) -> list[tuple[object, ...]]:
-    """The rows, after both ways agreed."""
+    """Check that pages and SQLite give the same rows; return them."""
     rows = read(path, **how)  # type: ignore[arg-type]
     with monkeypatch.context() as patch:
         patch.setenv("CCLTUI_ACCEL", "0")
@@ -137,7 +137,7 @@ def test_deleted_rows_and_chosen_ones(tmp_path: Path, monkeypatch: pytest.Monkey
         ("start INTEGER, end INTEGER, text TEXT, other TEXT, kind AS (start + 1)", "", ()),
     ],
 )
-def test_tables_of_another_kind_are_left_to_sqlite(
+def test_other_kinds_of_tables_are_read_by_sqlite(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     columns: str,
@@ -168,7 +168,7 @@ def test_columns_that_were_added_later(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("odd", [2.5, "12", b"12"])
-def test_sqlite_goes_on_where_a_cell_is_no_integer(
+def test_sqlite_continues_where_a_cell_is_no_integer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: Cell
 ) -> None:
     rows: list[tuple[Cell, ...]] = [(n, odd if n == 30 else n, 1, "t", "") for n in range(60)]
@@ -191,7 +191,7 @@ def damaged(tmp_path: Path) -> Path:
     return table(tmp_path / "whole.db", rows_of(800), pragmas=["page_size = 512"])
 
 
-def test_no_damage_does_harm(damaged: Path, tmp_path: Path) -> None:
+def test_damaged_pages_give_rows_or_an_error(damaged: Path, tmp_path: Path) -> None:
     whole, make = damaged.read_bytes(), random.Random(1)
     path, read_at_all = tmp_path / "damaged.db", 0
     for _ in range(300):
@@ -204,7 +204,7 @@ def test_no_damage_does_harm(damaged: Path, tmp_path: Path) -> None:
     assert 0 < read_at_all < 300
 
 
-def test_a_tree_that_leads_back_to_itself_ends(damaged: Path) -> None:
+def test_scan_of_a_cyclic_tree_ends(damaged: Path) -> None:
     data = bytearray(damaged.read_bytes())
     with closing(sqlite3.connect(damaged)) as database:
         (root,) = database.execute("SELECT rootpage FROM sqlite_master").fetchone()
@@ -220,7 +220,7 @@ def test_a_tree_that_leads_back_to_itself_ends(damaged: Path) -> None:
         read(damaged)
 
 
-def test_marks_cut_texts_as_they_do_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_cut_at_marks_as_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [b"a, seq = 1, op_id = 2", b"a", b"a, op_id = 3", b"", b", seq = ", b"a, op_id ="]
     marks = (b", op_id = ", b", seq = ")
     found = []

@@ -1,4 +1,4 @@
-"""Files that are no exports, or broken ones: one line each, never anything else."""
+"""Test files that are no exports, or are damaged: a TraceError of one line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def good(path: Path) -> Path:
     return export.write(path)
 
 
-def test_absent_empty_and_foreign_files(tmp_path: Path) -> None:
+def test_absent_empty_and_other_files(tmp_path: Path) -> None:
     assert "No such file" in refused(tmp_path / "absent")
     (tmp_path / "text").write_text("no database at all" * 100)
     assert "file is not a database" in refused(tmp_path / "text")

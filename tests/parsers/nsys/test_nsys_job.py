@@ -1,4 +1,4 @@
-"""Files of nsys as a job: parts, ranks, captures of two profilers, and the column cache."""
+"""Test nsys files as a job: parts, ranks, captures of two profilers, the column store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UTC = 1_700_000_000_000_000_000
 
 
 def node(path: Path, *, first_rank: int | None, start_utc_ns: int = UTC, world: int = 4) -> Path:
-    """Two processes with a device each; ``first_rank`` None: nothing tells ranks."""
+    """Write two processes with a device each; without ranks if ``first_rank`` is None."""
     path.parent.mkdir(parents=True, exist_ok=True)
     export = Export(start_utc_ns=start_utc_ns, host=path.stem)
     for index in (0, 1):
@@ -60,7 +60,7 @@ def test_files_of_several_nodes_are_one_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inline", [True, False], ids=["inline", "workers"])
-def test_all_parts_come_back_from_the_cache(tmp_path: Path, inline: bool) -> None:
+def test_all_parts_are_restored_from_the_cache(tmp_path: Path, inline: bool) -> None:
     node(tmp_path / "a" / "node0.sqlite", first_rank=0, world=2)
     capture = start_job(tmp_path / "a").capture
 
@@ -123,7 +123,7 @@ def test_the_name_of_a_file_names_the_rank_of_its_only_device(tmp_path: Path) ->
     assert ("7", 7, "rank map") in ranks(mapped)
 
 
-def test_kineto_answers_where_it_recorded_the_device(tmp_path: Path) -> None:
+def test_kineto_is_preferred_where_it_recorded_the_device(tmp_path: Path) -> None:
     node(tmp_path / "node0.sqlite", first_rank=0, world=2)
     kineto(tmp_path / "rank0_trace.json", 0)
     kineto(tmp_path / "rank1_trace.json", 1)
@@ -139,7 +139,7 @@ def test_kineto_answers_where_it_recorded_the_device(tmp_path: Path) -> None:
     assert "the files of nsys answer" in note.message
 
 
-def test_nsys_answers_where_kineto_saw_only_the_host(tmp_path: Path) -> None:
+def test_nsys_is_preferred_where_kineto_recorded_only_the_host(tmp_path: Path) -> None:
     node(tmp_path / "node0.sqlite", first_rank=0, world=2)
     kineto(tmp_path / "rank0_trace.json", 0, with_device=False)
 
@@ -158,7 +158,7 @@ def test_a_mode_without_files_is_an_empty_job_and_a_name_is_an_error(tmp_path: P
         open_job(tmp_path, profile_mode="nsys", capture="x")
 
 
-def test_a_broken_export_costs_the_others_nothing(tmp_path: Path) -> None:
+def test_damaged_export_does_not_affect_the_others(tmp_path: Path) -> None:
     node(tmp_path / "node0.sqlite", first_rank=0)
     bad = node(tmp_path / "node1.sqlite", first_rank=2)
     page, data = 4096, bad.read_bytes()

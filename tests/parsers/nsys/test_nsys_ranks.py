@@ -1,4 +1,4 @@
-"""Which ranks a file of nsys holds, and who says so."""
+"""Test the ranks of an nsys file and their sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def ranks(path: Path) -> list[tuple[str, int | None, str, int | None]]:
     return [(t.source.part_name, t.rank, t.rank_source, t.world_size) for t in read_nsys(path)]
 
 
-def test_two_processes_are_two_ranks_by_what_nccl_wrote(tmp_path: Path) -> None:
+def test_two_processes_have_ranks_from_nccl_payloads(tmp_path: Path) -> None:
     export = Export()
     for pid, rank in ((100, 5), (101, 4)):
         process = export.process(pid)
@@ -29,7 +29,7 @@ def test_two_processes_are_two_ranks_by_what_nccl_wrote(tmp_path: Path) -> None:
     assert found[0].process_groups[0].name == hex(COMMUNICATOR)
 
 
-def test_processes_on_devices_of_one_number_are_told_apart(tmp_path: Path) -> None:
+def test_processes_on_devices_of_one_number_are_distinct_ranks(tmp_path: Path) -> None:
     export = Export()
     for pid in (100, 101):  # each sees one device, its own
         export.process(pid).kernel("gemm", 10, 20, device=0)
@@ -98,7 +98,7 @@ def test_two_groups_of_a_file_that_both_begin_at_rank_0_name_no_ranks(tmp_path: 
     assert [rank for _, rank, _, _ in ranks(export.write(tmp_path / "a.sqlite"))] == [None, None]
 
 
-def test_mpi_knows_its_ranks(tmp_path: Path) -> None:
+def test_ranks_from_mpi_tables(tmp_path: Path) -> None:
     export = Export()
     for pid, rank in ((100, 1), (101, 0)):
         process = export.process(pid)

@@ -1,4 +1,4 @@
-"""What an nsys export becomes: which rows, in which group, with which times and names."""
+"""Test the events of an nsys export: their groups, times and names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UTC = 1_700_000_000_000_000_000
 
 
 def named(trace: RankTrace, group: Group) -> list[tuple[str, int, int]]:
-    """(name, start from the session's zero, duration) of each row."""
+    """Return (name, start since the session's start, duration) of each row."""
     events: Events = trace.group(group)
     starts = (events.start_ns - trace.base_ns).tolist()
     names = [trace.text(int(i)) for i in events.name]
@@ -77,7 +77,7 @@ def test_normalised_exports_already_are_utc(tmp_path: Path) -> None:
     assert only(export.write(tmp_path / "a.sqlite")).first_ns == UTC + 7
 
 
-def test_a_file_without_a_start_counts_from_its_own_zero_and_says_so(tmp_path: Path) -> None:
+def test_file_without_a_start_counts_from_zero_with_a_note(tmp_path: Path) -> None:
     export = Export(start_utc_ns=None)
     export.process(100).kernel("gemm", 7, 9)
 
@@ -110,7 +110,7 @@ def test_host_side_groups(tmp_path: Path) -> None:
     assert (track.kind, track.pid, track.tid) == ("thread", "100", "101")
 
 
-def test_domains_stand_before_names_and_the_default_one_does_not(tmp_path: Path) -> None:
+def test_names_are_prefixed_with_their_domain_but_the_default(tmp_path: Path) -> None:
     export = Export()
     process = export.process(100)
     process.kernel("gemm", 50, 90)
@@ -218,7 +218,7 @@ def test_reading_can_be_stopped(tmp_path: Path) -> None:
         read_nsys(path, cancelled=lambda: True)
 
 
-def test_nothing_of_the_environment_gets_into_the_columns(tmp_path: Path) -> None:
+def test_environment_is_not_in_the_columns(tmp_path: Path) -> None:
     export = Export()
     export.environment("RANK", "3")
     export.environment("MY_RANK", SECRET)

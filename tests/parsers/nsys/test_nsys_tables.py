@@ -1,4 +1,4 @@
-"""Exports in Parquet and Arrow against the same export in SQLite."""
+"""Compare exports in Parquet and Arrow with the same export in SQLite."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def export() -> Export:
 
 
 def convert(pa: Any, source: Path, directory: Path, form: str) -> Path:
-    """The tables as nsys writes them: ids unsigned; the path of what stands for all."""
+    """Write the tables as nsys does, with unsigned ids; return the path that names the export."""
     import pyarrow.parquet as pq
 
     directory.mkdir()
@@ -70,7 +70,7 @@ def convert(pa: Any, source: Path, directory: Path, form: str) -> Path:
 
 
 def columns(trace: RankTrace) -> dict[str, list[Any]]:
-    """Every column of a rank with names in place of ids, and what is known of it."""
+    """Return every column of a rank, with names in place of ids, and its other facts."""
     found: dict[str, list[Any]] = {"rank": [trace.rank, trace.world_size, trace.host]}
     for group, events in trace.events.items():
         for name, _ in Events.COLUMNS:
@@ -95,7 +95,7 @@ def test_the_same_columns_from_every_form(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_secret_is_copied(tmp_path: Path, form: str) -> None:
+def test_secrets_are_not_copied(tmp_path: Path, form: str) -> None:
     pa = pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
     from ccltui.parsers.nsys.arrow_export import sqlite_of
 
@@ -108,7 +108,7 @@ def test_no_secret_is_copied(tmp_path: Path, form: str) -> None:
     assert SECRET.encode() not in made.read_bytes()
 
 
-def test_damage_is_one_line(tmp_path: Path) -> None:
+def test_damage_is_an_error_of_one_line(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
     path = convert(pa, export().write(tmp_path / "a.sqlite"), tmp_path / "tables", "parquet")
     kernels = path.with_name("CUPTI_ACTIVITY_KIND_KERNEL.parquet")
@@ -120,7 +120,7 @@ def test_damage_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in failure.error
 
 
-def test_without_pyarrow_one_line_says_what_to_do(
+def test_error_without_pyarrow_names_the_solution(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -1,4 +1,4 @@
-"""Each rule of the text of ``nsys stats``, in the smallest text that shows it."""
+"""Test each rule of the text of ``nsys stats`` on the smallest text that shows it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def only(text: str, *, path: str = "", unit: str = "") -> Section:
 
 
 def column_of(header: str, cells: list[str]) -> NumberColumn:
-    """A csv column of numbers between two others."""
+    """Return a csv table with a column of numbers between two others."""
     rows = "\n".join(f'0.0,"{cell}",k' for cell in cells)
     section = only(f"Time (%),{header},Name\n{rows}\n")
     return section.number(section.columns[1].name)
@@ -47,7 +47,7 @@ def column_of(header: str, cells: list[str]) -> NumberColumn:
         ("vulkan_marker_sum", "vulkan_marker_sum"),
     ],
 )
-def test_old_names_and_spellings_mean_todays_report(written: str, name: str) -> None:
+def test_old_names_map_to_current_reports(written: str, name: str) -> None:
     assert report_name(written) == name
 
 
@@ -99,7 +99,7 @@ def test_marks_are_found_per_column(
     assert [column.cell(row) for row in range(len(column))] == values
 
 
-def test_an_open_reading_is_refused_with_line_and_column() -> None:
+def test_ambiguous_column_is_rejected_with_line_and_column() -> None:
     text = "\nTime (%),Avg,Name\n1.0,1.234,k\n2.0,5.678,k\n"
 
     with pytest.raises(TraceError) as caught:
@@ -109,7 +109,7 @@ def test_an_open_reading_is_refused_with_line_and_column() -> None:
     assert "two different numbers" in caught.value.message
 
 
-def test_one_cell_settles_its_column() -> None:
+def test_one_cell_decides_the_marks_of_its_column() -> None:
     column = column_of("Avg", ["1.234", "5678.901"])
 
     assert [column.cell(row) for row in (0, 1)] == ["1.234", "5678.901"]
@@ -126,12 +126,12 @@ def test_the_unit_can_be_given_where_the_header_has_none() -> None:
     assert section.number("Total Time").ns().tolist() == [12_345, 12_345_678]
 
 
-def test_a_word_in_a_column_of_numbers_is_refused() -> None:
+def test_word_in_a_column_of_numbers_is_rejected() -> None:
     with pytest.raises(TraceError, match=r"^a.csv:2:5: Total Time \(ns\): 'many' is no number$"):
         parse_stats_text(f"{KERNELS}\n1.0,many,3,k\n", path="a.csv")
 
 
-def test_a_number_beyond_64_bits_is_refused() -> None:
+def test_number_beyond_64_bits_is_rejected() -> None:
     with pytest.raises(TraceError, match="too large"):
         parse_stats_text(f"{KERNELS}\n1.0,{10**19},3,k\n")
 
@@ -303,7 +303,7 @@ def test_a_drawn_table_with_bars_in_a_name() -> None:
     assert section.number("Total Time").mantissa.tolist() == [1234]
 
 
-def test_a_row_that_does_not_fit_is_refused() -> None:
+def test_row_that_does_not_fit_is_rejected() -> None:
     with pytest.raises(TraceError, match="line 1") as caught:
         parse_stats_text(f"{KERNELS}\n1.0,5,3\n1.0,5,3,k\n")
 

@@ -1,4 +1,4 @@
-"""Real output of real nsys binaries: all forms of one capture hold the same numbers."""
+"""Compare all output formats of nsys binaries for one capture: they hold the same numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def scale_of(column: NumberColumn) -> Decimal:
 
 
 def assert_same_numbers(column: NumberColumn, reference: NumberColumn) -> None:
-    """Equal within one unit of the coarser last digit (and of what the locale zeroes)."""
+    """Return whether values are equal within one unit of the coarser last digit.
+
+    Fractions that nsys prints as 0 under a locale count as equal.
+    """
     step = max(scale_of(column), scale_of(reference))
     if "fraction" in column.loses:
         step = Decimal(1)
@@ -93,7 +96,7 @@ def test_literals_of_the_reference(nsys: Path) -> None:
     assert (sizes.number("Total").unit, sizes.number("Total").cell(0)) == ("MB", "8046.134")
 
 
-def test_what_a_decimal_comma_loses_is_flagged(nsys: Path) -> None:
+def test_precision_lost_under_a_decimal_comma_is_flagged(nsys: Path) -> None:
     stats = read_stats_text(nsys / "oracle" / "2023.4_de_DE_column_nsec.txt")
 
     kernels = stats.tables[0]
@@ -106,7 +109,7 @@ def test_what_a_decimal_comma_loses_is_flagged(nsys: Path) -> None:
 
 
 def test_a_trace_without_its_ruler_sums_up_to_the_summary(nsys: Path) -> None:
-    """The published pair: 2312 rows of 16 filled columns under a header of 21."""
+    """Test the published pair: 2312 rows of 16 filled columns under a header of 21."""
     name = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm *, unsigned long, ncclWork *)"
 
     trace = read_stats_text(nsys / "aristos" / "multi_8x4_1.3B_trace.txt").tables[0]
@@ -121,7 +124,7 @@ def test_a_trace_without_its_ruler_sums_up_to_the_summary(nsys: Path) -> None:
     assert set(trace.text("Name").values) == {name}
 
 
-def test_cut_numbers_are_flagged_and_not_invented(nsys: Path) -> None:
+def test_cut_numbers_are_flagged(nsys: Path) -> None:
     trace = read_stats_text(nsys / "aristos" / "multi_8x4_1.3B_trace.txt").tables[0]
 
     start, correlation = trace.number("Start"), trace.number("CorrId")
@@ -169,7 +172,7 @@ def test_indian_groups_are_read_exactly(nsys: Path) -> None:
 
 
 def test_a_header_on_the_line_of_its_banner(nsys: Path) -> None:
-    """The grep pipe of 2023.4 against the csv of the same capture."""
+    """Compare the output of a grep pipe of 2023.4 with the csv of the same capture."""
     whole = read_stats_text(nsys / "oracle" / "ddp53_cuda_gpu_trace.csv").tables[0]
 
     trace = read_stats_text(nsys / "oracle" / "ddp53_grep_trace.txt").tables[0]
@@ -247,7 +250,7 @@ def test_a_console_log_of_profile_with_stats(nsys: Path) -> None:
         "oracle/ddp53_grep_trace.txt",
     ],
 )
-def test_a_file_cut_anywhere_is_read_or_refused_with_its_line(nsys: Path, name: str) -> None:
+def test_truncated_file_is_read_or_rejected_with_its_line(nsys: Path, name: str) -> None:
     text = (nsys / name).read_text(encoding="utf-8")
 
     for end in range(0, len(text), max(len(text) // 60, 1)):

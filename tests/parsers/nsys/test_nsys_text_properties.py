@@ -1,4 +1,4 @@
-"""Properties: every locale gives its number back, and no text does more harm than a refusal."""
+"""Test properties: numbers of every locale are parsed, and any text gives a result or an error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BEGINNINGS = (
 
 
 def written(value: int, decimals: int, locale: str) -> str:
-    """The number as a shell of that locale has nsys print it."""
+    """Return a number as nsys prints it under a locale."""
     group, mark, inner = LOCALES[locale]
     digits = f"{abs(value):0{decimals + 1}d}"
     integer, fraction = (digits[:-decimals], digits[-decimals:]) if decimals else (digits, "")
@@ -58,7 +58,9 @@ def written(value: int, decimals: int, locale: str) -> str:
     st.sampled_from([0, 1, 3, 4]),
     st.sampled_from(sorted(LOCALES)),
 )
-def test_numbers_of_a_known_column_come_back(values: list[int], decimals: int, locale: str) -> None:
+def test_numbers_of_a_known_column_are_parsed(
+    values: list[int], decimals: int, locale: str
+) -> None:
     cells = [written(value, decimals, locale) for value in values]
 
     found = parse_numbers(cells, decimals=(decimals,), place=lambda row: (row, 1), header="x")
@@ -74,7 +76,7 @@ def test_numbers_of_a_known_column_come_back(values: list[int], decimals: int, l
     st.sampled_from([0, 1, 3]),
     st.sampled_from(sorted(LOCALES)),
 )
-def test_numbers_of_an_unknown_column_come_back_or_are_refused(
+def test_numbers_of_an_unknown_column_are_parsed_or_rejected(
     values: list[int], decimals: int, locale: str
 ) -> None:
     cells = [written(value, decimals, locale) for value in values]
@@ -98,7 +100,7 @@ def read(text: str) -> StatsText | TraceError:
 
 @settings(max_examples=300)
 @given(st.lists(st.one_of(st.sampled_from(BEGINNINGS), st.text(max_size=30)), max_size=12))
-def test_any_order_of_lines_is_read_or_refused(lines: list[str]) -> None:
+def test_any_order_of_lines_is_read_or_rejected(lines: list[str]) -> None:
     found = read("\n".join(lines))
 
     if isinstance(found, StatsText):
@@ -109,7 +111,7 @@ def test_any_order_of_lines_is_read_or_refused(lines: list[str]) -> None:
 
 @settings(max_examples=200)
 @given(st.data())
-def test_a_damaged_line_is_read_or_refused(data: st.DataObject) -> None:
+def test_damaged_line_is_read_or_rejected(data: st.DataObject) -> None:
     text = "\n".join(BEGINNINGS)
     place = data.draw(st.integers(0, len(text) - 1))
     size = data.draw(st.integers(0, 5))

@@ -1,4 +1,4 @@
-"""Payloads in bytes, as `nsys export --include-blobs=true` leaves them."""
+"""Test payloads in bytes, as `nsys export --include-blobs=true` writes them."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def test_ranks_and_sizes_come_from_bytes(tmp_path: Path) -> None:
         struct.pack("<4Q", 1, REDUCTION, 1 << 60, 40) + struct.pack("<Q", 7),
     ],
 )
-def test_bytes_that_do_not_hold_together_state_nothing(tmp_path: Path, content: bytes) -> None:
+def test_inconsistent_bytes_are_ignored(tmp_path: Path, content: bytes) -> None:
     path = export().write(tmp_path / "a.sqlite")
     with closing(Database(path, "a.sqlite")) as database:
         assert PayloadSchemas.of(database).members(content, {}) == {}
 
 
-def test_a_payload_that_ends_early_states_what_it_holds(tmp_path: Path) -> None:
+def test_short_payload_has_its_complete_members(tmp_path: Path) -> None:
     path = export().write(tmp_path / "a.sqlite")
     with closing(Database(path, "a.sqlite")) as database:
         found = PayloadSchemas.of(database).members(blob(REDUCTION, struct.pack("<Q", 7)), {})
@@ -94,7 +94,7 @@ def test_a_payload_that_ends_early_states_what_it_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [19, 20, 21, 75, -1, None, "int"])
-def test_entries_that_are_no_whole_number_are_left_out(tmp_path: Path, kind: object) -> None:
+def test_entries_that_are_not_integers_are_omitted(tmp_path: Path, kind: object) -> None:
     found = Export()
     found.add("NVTX_PAYLOAD_SCHEMA_ENTRIES", schemaId=5, type=kind, name="Rank", offset=0)
     with closing(Database(found.write(tmp_path / "a.sqlite"), "a.sqlite")) as database:

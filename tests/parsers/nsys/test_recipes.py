@@ -1,4 +1,4 @@
-"""Tables of nsys recipe, in csv and Parquet."""
+"""Test tables of nsys recipe in csv and Parquet."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_table_of_parquet_is_the_same(tmp_path: Path) -> None:
     assert section.number("Total Time").ns().tolist() == [3000, 500]
 
 
-def test_other_tables_of_parquet_are_refused(tmp_path: Path) -> None:
+def test_other_parquet_tables_are_rejected(tmp_path: Path) -> None:
     path = parquet(tmp_path / "all_stats.parquet", {"Name": ["x"], "Bins": [1]})
     with pytest.raises(TraceError, match="a Parquet file of no recipe that is known here"):
         read_stats_text(path)
@@ -74,7 +74,7 @@ def test_a_damaged_or_unreadable_table_is_one_line(tmp_path: Path, content: byte
     assert "\n" not in str(caught.value)
 
 
-def test_without_pyarrow_it_says_what_to_install(
+def test_error_without_pyarrow_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -1,4 +1,4 @@
-"""Reports that nsys exports: a stub in its place records how it was called."""
+"""Test the export of reports with a stub of nsys that records its arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def report(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with what a shell script needs, and no nsys."""
+    """Return a PATH with the programs that a shell script needs, without nsys."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -34,7 +34,7 @@ def empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stub(folder: Path, body: str, name: str = "nsys") -> Path:
-    """An nsys that records its arguments, one a line, and runs ``body`` ($out: its target)."""
+    """Write an nsys that records its arguments, one per line, and runs ``body`` ($out: target)."""
     program = folder / name
     program.write_text(
         f'#!/bin/sh\nprintf "%s\\n" "$@" > {folder}/arguments\n'
@@ -50,7 +50,7 @@ def fixture(tmp_path: Path) -> Path:
     return export.write(tmp_path / "fixture.sqlite")
 
 
-def test_nsys_is_asked_to_export_and_the_columns_are_those_of_the_report(
+def test_report_is_exported_by_nsys_and_read(
     tmp_path: Path, report: Path, empty_path: Path
 ) -> None:
     stub(empty_path, f'cp "{fixture(tmp_path)}" "$out"')
@@ -89,7 +89,7 @@ def refused(report: Path) -> str:
     return line
 
 
-def test_without_nsys_the_line_says_what_to_do(
+def test_error_without_nsys_names_the_solution(
     report: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert refused(report) == (
@@ -100,7 +100,7 @@ def test_without_nsys_the_line_says_what_to_do(
     assert "/nowhere/nsys is no program" in refused(report)
 
 
-def test_the_words_of_an_nsys_that_is_too_old_are_passed_on(report: Path, empty_path: Path) -> None:
+def test_error_of_an_old_nsys_is_reported(report: Path, empty_path: Path) -> None:
     stub(empty_path, "echo 'Exportation error: Version number is invalid: 99' >&2; exit 1")
 
     assert refused(report) == (
@@ -140,9 +140,7 @@ def test_an_export_without_events_is_no_result(
     assert "nsys exported no event of it" in refused(report)
 
 
-def test_nsys_is_ended_when_the_work_is_stopped(
-    tmp_path: Path, report: Path, empty_path: Path
-) -> None:
+def test_nsys_is_killed_on_cancellation(tmp_path: Path, report: Path, empty_path: Path) -> None:
     stub(empty_path, "exec sleep 60")
     asked = iter([False, False, True])
 
@@ -171,7 +169,7 @@ def test_the_rest_of_the_directory_opens(
     assert len(job.failures) == (0 if has_nsys else 1)
 
 
-def test_a_report_beside_its_own_export_is_not_read_twice(tmp_path: Path, report: Path) -> None:
+def test_report_with_its_export_is_read_once(tmp_path: Path, report: Path) -> None:
     export = Export()
     export.process(200).kernel("gemm", 10, 20)
     export.write(report.with_suffix(".sqlite"))

@@ -1,4 +1,4 @@
-"""Rows by time while they pass by, against a sort of all of them."""
+"""Compare the merge of streamed rows with a sort of all rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = tuple[int, int]
 
 @dataclass
 class Table:
-    """Rows in pieces of ``room`` rows; "kind" is one piece, as columns of one value are."""
+    """Rows in pieces of ``room`` rows; "kind" is one piece, like columns of one value."""
 
     rows: list[Row]
     number: int
@@ -65,7 +65,7 @@ TABLES = st.lists(
 
 
 @given(TABLES)
-def test_rows_come_as_a_stable_sort_has_them(tables: list[Table]) -> None:
+def test_merged_rows_equal_a_stable_sort(tables: list[Table]) -> None:
     assume(any(table.rows for table in tables))
     for number, table in enumerate(tables):
         table.number = number
@@ -100,4 +100,4 @@ def test_many_late_rows_are_sorted_instead(late: int, *, worth: bool, of_another
     if of_another:
         tables = [Table(first, 0, room=1 << 15), Table(second, 1)]
 
-    assert Merge(tables).is_worth_it is worth
+    assert Merge(tables).is_efficient is worth

@@ -1,4 +1,4 @@
-"""Columns on their way from a file to the store: in memory, on disk, or both, always the same."""
+"""Test that spilled columns in memory, on disk or both are the same."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def filled(scratch: Scratch, blocks: Sequence[Sequence[Row]]) -> Spill:
     return spill
 
 
-def test_what_fits_into_memory_is_not_written(tmp_path: Path) -> None:
-    """Nor is there a directory to write it to."""
+def test_columns_that_fit_into_memory_are_not_written(tmp_path: Path) -> None:
+    """Test also without a directory to write to."""
     spill = filled(Scratch(tmp_path / "absent"), [[(0, 1, 2), (1, 3, 4)]])
     assert spill.column("time", [1]).tolist() == [3]
     with pytest.raises(FileNotFoundError):
@@ -69,8 +69,8 @@ def test_tables_share_the_memory_of_their_file(tmp_path: Path) -> None:
     scratch = Scratch(tmp_path, room=10)
     filled(scratch, [[(0, 5, 5), (0, 6, 6)]])
     assert scratch.room == 6  # two columns of two rows, a byte each
-    assert not scratch.takes(7)
-    assert scratch.takes(6)
+    assert not scratch.reserve(7)
+    assert scratch.reserve(6)
     assert scratch.room == 0
 
 
