@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import rank_place
 
 Distribution = dict[str, float | int | None]
@@ -24,7 +24,7 @@ def distribution(values: Sequence[float]) -> Distribution:
     ranks = {name: rank_place(count, share) for name, share in _SHARES}
     return {
         "mean": math.fsum(ordered.tolist()) / count,
-        "p50": float(middle_of(ordered)),
+        "p50": float(median_along(ordered)),
         **{name: float(ordered[rank]) for name, rank in ranks.items()},
         "n": count,
     }

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import numbered
+from ccltui.metrics.arrays.reductions import unique_inverse
 from ccltui.parsers.array_types import I64, Bool
 
 MAX_DIFFERENCES: Final = 3_000
@@ -113,13 +113,13 @@ class _Blocks:
 
     def __init__(self, one: I64, other: I64) -> None:
         self._n, self._m = len(one), len(other)
-        _, ids = numbered(np.concatenate((one, other)))
+        _, ids = unique_inverse(np.concatenate((one, other)))
         self._levels: list[tuple[I64, I64]] = [(ids[: self._n], ids[self._n :])]
         size = 1
         while 2 * size <= min(self._n, self._m):
             a, b = self._levels[-1]
             pairs = [part[:-size] * (self._n + self._m) + part[size:] for part in (a, b)]
-            _, ids = numbered(np.concatenate(pairs))
+            _, ids = unique_inverse(np.concatenate(pairs))
             self._levels.append((ids[: len(pairs[0])], ids[len(pairs[0]) :]))
             size *= 2
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.parsers.array_types import F64, I64
 
 MAX_POINTS = 64
@@ -41,7 +41,7 @@ def slopes(time: F64, values: F64, *, points: int = MAX_POINTS) -> tuple[F64, F6
     )
     low, high = _interval(len(steep), len(when))
     error = (steep[high] - steep[low]) / (2 * Z_99)
-    return middle_of(steep), np.maximum(error, LEAST_ERROR)
+    return median_along(steep), np.maximum(error, LEAST_ERROR)
 
 
 @lru_cache
@@ -60,7 +60,7 @@ def _condensed(values: F64, points: int) -> F64:
     cut = longer * (length + 1)
     parts = (values[:cut], length + 1, longer), (values[cut:], length, points - longer)
     return np.concatenate(
-        [middle_of(part.reshape(number, size, -1), 1) for part, size, number in parts if number]
+        [median_along(part.reshape(number, size, -1), 1) for part, size, number in parts if number]
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values, numbered
+from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
 from ccltui.metrics.arrays.sequence_diff import difference
 from ccltui.parsers.array_types import I8, I64
 
@@ -150,7 +150,7 @@ class _Side:
 
     def names(self, rows: I64, known: dict[str, int]) -> I64:
         """Ids of names that are the same on both sides."""
-        distinct, place = numbered(self.gpu.name[rows])
+        distinct, place = unique_inverse(self.gpu.name[rows])
         ids = [known.setdefault(self.trace.text(one), len(known)) for one in distinct.tolist()]
         return np.array(ids, np.int64)[place] if ids else np.empty(0, np.int64)
 

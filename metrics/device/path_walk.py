@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.matching.match import MEDIUM
 from ccltui.metrics.device.idle_gaps import UNKNOWN
 from ccltui.metrics.device.path_lane import Lane

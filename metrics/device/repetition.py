@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import counted
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along, unique_counts
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 
@@ -106,7 +105,7 @@ def block_of(view: View, label: str, row: int) -> Block:
         positions=tuple(_position(one, dur[:, i], gap[:, i]) for i, one in enumerate(pattern)),
         repetitions=len(dur),
         others=sum(one.others for one in found.values()),
-        period_ns=int(middle_of(period)),
+        period_ns=int(median_along(period)),
         by_rank={rank: len(one.dur_ns) for rank, one in found.items()},
     )
 
@@ -117,7 +116,7 @@ def _repetitions(rank: RankView, pattern: Sequence[str], track: int | None) -> _
     wanted = np.array([trace.strings.find(name) if name else MISSING for name in pattern], np.int64)
     begins = gpu.name == wanted[0]
     if track is None and begins.any():
-        tracks, counts = counted(gpu.track[begins])
+        tracks, counts = unique_counts(gpu.track[begins])
         track = int(tracks[counts.argmax()])
     stream = np.flatnonzero(gpu.track == track) if track is not None else np.empty(0, np.intp)
     start, end, name = gpu.start_ns[stream], gpu.end_ns[stream], gpu.name[stream]
@@ -145,10 +144,10 @@ def _position(name: str, dur_ns: I64, gap_ns: I64) -> Position:
     return Position(
         name=name,
         count=len(ordered),
-        median_ns=int(middle_of(ordered)),
+        median_ns=int(median_along(ordered)),
         p5_ns=share(5),
         p95_ns=share(95),
         least_ns=int(ordered[0]),
         most_ns=int(ordered[-1]),
-        gap_ns=int(middle_of(gap_ns)),
+        gap_ns=int(median_along(gap_ns)),
     )

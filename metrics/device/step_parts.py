@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class StepParts:
     @property
     def median_ns(self) -> int:
         """Middle length of the steps on their slowest ranks; 0 of none."""
-        return int(middle_of(self.longest_ns)) if len(self) else 0
+        return int(median_along(self.longest_ns)) if len(self) else 0
 
     def mean_shares(self, row: int) -> list[float]:
         """Parts of one step as shares of its mean length, which sum to 1; zeros of none."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.catalog.time.idle_causes import CAUSES, HOST_CAUSES, causes_ns
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps, require_launches

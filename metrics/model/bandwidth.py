@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.across import row_max, row_min
+from ccltui.metrics.arrays.reductions import row_max, row_min
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import MISSING

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.classify import any_name, distinct, is_call, per_name, type_of_operation
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, RankTrace

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.parsers.array_types import I8, I32, Bool
 from ccltui.parsers.columns import Events, RankTrace, Strings
 

@@ -7,8 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import counted, distinct_values
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import distinct_values, median_along, unique_counts
 from ccltui.parsers.array_types import F64, I64
 
 MIN_INSTANCES: Final = 5
@@ -45,8 +44,8 @@ def fit(size_bytes: I64, time_ns: I64) -> Line | str:
     apart = size[late] != size[early]
     early, late = early[apart], late[apart]
     slopes = np.sort((time[late] - time[early]) / (size[late] - size[early]))
-    beta = float(middle_of(slopes))
-    alpha = float(middle_of(time - beta * size))
+    beta = float(median_along(slopes))
+    alpha = float(median_along(time - beta * size))
     if beta <= 0:
         return "larger messages take no longer: waiting, not moving, decides the times"
     if alpha < 0:
@@ -68,7 +67,7 @@ def _evenly(size_bytes: I64, time_ns: I64) -> tuple[F64, F64]:
 def _interval(slopes: F64, size: F64) -> tuple[float, float]:
     """Sen's confidence limits; sizes that repeat narrow what the pairs can say."""
     n = len(size)
-    _, tied = counted(size)
+    _, tied = unique_counts(size)
     variance = n * (n - 1) * (2 * n + 5) - float((tied * (tied - 1) * (2 * tied + 5)).sum())
     spread = _Z_95 * np.sqrt(variance / 18)
     low = int(np.floor((len(slopes) - spread) / 2)) - 1

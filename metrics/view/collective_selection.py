@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_any
+from ccltui.metrics.arrays.reductions import row_any
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.lateness.blame import Chosen, choose
 from ccltui.metrics.model.classify import distinct

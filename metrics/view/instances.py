@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_all, row_count, row_max, row_min, row_sum
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    row_all,
+    row_count,
+    row_max,
+    row_min,
+    row_sum,
+)
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I8, I32, I64, Bool

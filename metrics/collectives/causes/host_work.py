@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import numbered
 from ccltui.metrics.arrays.intervals import Intervals, standstills, union
+from ccltui.metrics.arrays.reductions import unique_inverse
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import Events, Group, RankTrace
@@ -116,7 +116,7 @@ class NamedRanges:
         found = np.flatnonzero(inside > 0)
         if not len(found):
             return None
-        names, place = numbered(self.name[found])
+        names, place = unique_inverse(self.name[found])
         total = np.zeros(len(names), np.int64)
         np.add.at(total, place, inside[found])
         best = int(total.argmax())

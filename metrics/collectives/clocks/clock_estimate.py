@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import numbered
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along, unique_inverse
 from ccltui.metrics.arrays.theil_sen import Z_99, slopes
 from ccltui.metrics.collectives.clocks.clock_model import MAX_RESIDUAL_NS, Clock, ClockModel
 from ccltui.metrics.collectives.clocks.offsets import (
@@ -52,17 +51,17 @@ class _Sample:
         rate = drift[self.members]
         if rate.any():
             rest -= self.time[:, np.newaxis] * rate
-        return np.asarray(rest - middle_of(rest, 1)[:, np.newaxis])
+        return np.asarray(rest - median_along(rest, 1)[:, np.newaxis])
 
     def at_rest(self, drift: F64, offsets: F64) -> Observation:
         """Offsets that are left over, weighted by the instances of the group."""
-        rest = middle_of(self.levelled(drift, offsets))
+        rest = median_along(self.levelled(drift, offsets))
         return Observation(self.members, rest, float(len(self.end_ns)))
 
     def drifting(self) -> Observation:
         """Slopes of the members, weighted by how well the group tells them."""
         values, errors = slopes(self.time, self.deviation)
-        return Observation(self.members, values, 1 / float(middle_of(errors)) ** 2)
+        return Observation(self.members, values, 1 / float(median_along(errors)) ** 2)
 
     def timed(self, offsets: F64, reference_ns: int) -> _Sample:
         """The same with its times, once the offset of its first member is known."""
@@ -181,7 +180,7 @@ def _drift(samples: Sequence[_Sample], hosts: I64) -> F64:
 
 def _of_hosts(seen: Observation, hosts: I64) -> Observation:
     """What a group tells of the hosts of its members: the means over the members of each."""
-    names, place = numbered(hosts[seen.members])
+    names, place = unique_inverse(hosts[seen.members])
     number = np.bincount(place)
     values = np.bincount(place, seen.values) / number
     return Observation(names, values, seen.weight * float(number.mean()))
@@ -228,7 +227,7 @@ def _pooled(
                 continue
             own = here[joined[here] == component]
             moved = joined == component
-            pooled[moved] += middle - float(middle_of(pooled[own]))
+            pooled[moved] += middle - float(median_along(pooled[own]))
             joined[moved] = home
             _pool(pooled, own, spread)
     lowest = np.array([np.flatnonzero(joined == root)[0] for root in joined], np.int64)
@@ -237,7 +236,7 @@ def _pooled(
 
 def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
     """Give members the median of their offsets, in place, where they agree with it."""
-    middle = float(middle_of(offsets[members]))
+    middle = float(median_along(offsets[members]))
     for member in members.tolist():
         own = nearest_rank(spread[member], 0.95) if len(spread[member]) else 0.0
         if abs(offsets[member] - middle) <= max(own, ONE_CLOCK_NS):
@@ -253,7 +252,7 @@ def _clock(offset: float, spread: F64, drift: float, lowest: int | None, known: 
     drift_ppb = round(drift)
     return Clock(
         offset_ns=round(offset) if known else 0,
-        residual_p50_ns=round(float(middle_of(spread))) if len(spread) else None,
+        residual_p50_ns=round(float(median_along(spread))) if len(spread) else None,
         residual_p95_ns=round(nearest_rank(spread, 0.95)) if len(spread) else None,
         n=len(spread),
         drift_ppb=drift_ppb if drift_ppb and known else None,

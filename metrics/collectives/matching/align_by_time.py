@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.theil_sen import slopes
 from ccltui.metrics.collectives.matching.end_deviation import nearest_rank
 from ccltui.metrics.collectives.matching.nearest_calls import Alike, Tokens
@@ -61,7 +61,7 @@ def fit(ends_ns: I64, other_ns: I64) -> Ahead:
 
 def fit_all(ends_ns: I64, other_ns: I64) -> list[Ahead]:
     """The same of many clocks, int64 [n, m], against one, int64 [n]."""
-    middle = int(other_ns[0]) + int(middle_of(other_ns - other_ns[0]))
+    middle = int(other_ns[0]) + int(median_along(other_ns - other_ns[0]))
     difference = (ends_ns - other_ns[:, np.newaxis]).astype(np.float64)
     since = other_ns - middle
     found = []
@@ -70,7 +70,7 @@ def fit_all(ends_ns: I64, other_ns: I64) -> list[Ahead]:
         slope, error = slopes(since / 1e9, part, points=_POINTS)
         rates = np.where(np.abs(slope) > 3 * error, slope / 1e9, 0.0)
         drifted = since[:, np.newaxis] * rates if rates.any() else 0.0
-        offsets = middle_of(part - drifted)
+        offsets = median_along(part - drifted)
         # counted on the clock that is ahead, which shows the middle later and drifts as seen there
         found += [
             Ahead(offset, rate / (1 + rate), middle + round(offset))
@@ -147,7 +147,7 @@ def _voted(tokens: Tokens, ends: I64, other_tokens: Tokens, other_ends: I64) -> 
     within = np.searchsorted(every, every + _BIN_NS, side="right") - np.arange(len(every))
     best = int(within.argmax())
     chosen = every[best : best + int(within[best])]
-    return Ahead(float(middle_of(chosen)), 0.0, int(ends[len(ends) // 2]))
+    return Ahead(float(median_along(chosen)), 0.0, int(ends[len(ends) // 2]))
 
 
 def _ascending(place: I64) -> I64:
