@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.runs.run_files import Run, read_runs
 from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def told_runs(
     runs = read_runs(view.job.discovery)
     if not runs:
         if not view.job.ranks and not view.job.discovery.files:
-            view.require_traces()
+            require_traces(view)
         raise refuse("no_side_file", f"no run directory here: {NEEDS[0].partition(': ')[2]}")
     told = [(run, value) for run in runs if (value := tell(run)) is not None]
     if not told:

@@ -77,7 +77,7 @@ def iterations_of(rank: RankView) -> list[Iteration]:
     events = rank.trace.group("annotations")
     named = {i: batch for i in distinct(events.name) if (batch := batch_of(rank.trace.text(i)))}
     rows = np.flatnonzero(any_name(rank.trace.strings, events.name, list(named)))
-    rows = rows[(events.dur_ns[rows] > 0) & rank.holds(events.start_ns[rows])]
+    rows = rows[(events.dur_ns[rows] > 0) & rank.contains(events.start_ns[rows])]
     found = []
     for row in rows.tolist():
         start, end = int(events.start_ns[row]), int(events.end_ns[row])

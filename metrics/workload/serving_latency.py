@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.arrays.distribution import Distribution, distribution
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
 from ccltui.parsers.errors import TraceError, contained
 
@@ -103,7 +104,7 @@ def _runs(view: View) -> tuple[list[Run], list[Reason]]:
 
 def _nothing(view: View, metric: Metric, reasons: list[Reason]) -> Exception:
     if not view.job.ranks and not view.job.discovery.files:
-        view.require_traces()
+        require_traces(view)
     unread = f" ({'; '.join(reason.message for reason in reasons)})" if reasons else ""
     return refuse(
         "no_side_file",

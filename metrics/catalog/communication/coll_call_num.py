@@ -141,7 +141,7 @@ def _api_calls(view: View) -> int | None:
         return None
     times = [(rank, api_call_times(rank.trace)) for rank in view.ranks]
     known = [(rank, starts) for rank, starts in times if starts is not None]
-    return sum(int(rank.holds(starts).sum()) for rank, starts in known) if known else None
+    return sum(int(rank.contains(starts).sum()) for rank, starts in known) if known else None
 
 
 METRIC = Metric(

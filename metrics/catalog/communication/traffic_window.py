@@ -10,13 +10,13 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import microseconds
-from ccltui.metrics.card.config_conflicts import degree_conflicts
 from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.model.dimensions import DIMS, MODES
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.config_conflicts import degree_conflicts
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import positive_number
 from ccltui.parsers.array_types import I64, Bool

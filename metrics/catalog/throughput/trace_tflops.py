@@ -170,7 +170,7 @@ def _recorded(rank: RankView) -> Made | None:
     if not len(events.shapes):
         return None
     rows = np.flatnonzero(events.shapes >= 0)
-    rows = rows[rank.holds(events.start_ns[rows])]
+    rows = rows[rank.contains(events.start_ns[rows])]
     if rank.by_steps:
         rows = rows[_in_steps(rank, rows)]
     code = events.name[rows].astype(np.int64) * len(rank.trace.strings) + events.shapes[rows]
@@ -190,7 +190,7 @@ def _convolutions(rank: RankView) -> int:
     if not names:
         return 0
     rows = np.flatnonzero(any_name(strings, events.name, names))
-    rows = rows[rank.holds(events.start_ns[rows])]
+    rows = rows[rank.contains(events.start_ns[rows])]
     return int(_in_steps(rank, rows).sum()) if rank.by_steps else len(rows)
 
 

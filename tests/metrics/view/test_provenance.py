@@ -13,6 +13,7 @@ from ccltui.metrics.registry import Metric, metrics
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.metrics.view.provenance import inputs_of
 from ccltui.parsers.columns import Note
 from ccltui.parsers.ingest.load import Failed
 from ccltui.parsers.window import Window
@@ -221,11 +222,11 @@ def test_an_override_that_is_no_number_is_refused() -> None:
 def test_an_error_in_the_inputs_too_is_a_result() -> None:
     class Broken(View):
         @property
-        def inputs(self) -> NoReturn:
+        def ranks(self) -> NoReturn:
             raise OverflowError("too large")
 
     def broken(view: View) -> Result:
-        raise OverflowError(str(view.inputs))
+        raise OverflowError(str(inputs_of(view)))
 
     metric = Metric("x", "", "", (), ("x",), "x", broken)
 
