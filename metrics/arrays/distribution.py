@@ -1,4 +1,4 @@
-"""A sample as the numbers that latencies are told by."""
+"""Summarise a sample of latencies: mean, median and percentiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHARES = (("p90", 0.90), ("p95", 0.95), ("p99", 0.99))
 
 
 def distribution(values: Sequence[float]) -> Distribution:
-    """Mean, median, nearest-rank p90 to p99 and n; every number but n null of nothing."""
+    """Return mean, median, nearest-rank p90, p95 and p99, and n; all but n None of no value."""
     if not len(values):
         return {"mean": None, "p50": None, **{name: None for name, _ in _SHARES}, "n": 0}
     ordered = np.sort(np.asarray(values, np.float64))

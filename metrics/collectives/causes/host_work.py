@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.intervals import Intervals, standstills, union
+from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
 from ccltui.metrics.arrays.reductions import unique_inverse
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import I32, I64
@@ -159,7 +159,7 @@ class HostWork:
         operations = list(_operations(self.trace))
         starts = [events.start_ns[rows] for events, rows in operations]
         ends = [events.end_ns[rows] for events, rows in operations]
-        return standstills(starts + ends, STILL_NS)
+        return long_gaps(starts + ends, STILL_NS)
 
     def name_of(self, cause: str, start_ns: int, end_ns: int) -> tuple[str, int] | None:
         """What fills most of [start, end) of a cause, and its ns there; None where nothing does."""

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ccltui.metrics.arrays import interval_arrays
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.arrays.interval_arrays import Functions, Set
-from ccltui.metrics.arrays.intervals import Intervals, standstills, union
+from ccltui.metrics.arrays.interval_arrays import Functions, IntervalSet
+from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
 from ccltui.parsers.array_types import I64
 
 pytestmark = pytest.mark.skipif(not available(), reason="the functions were not compiled")
@@ -28,12 +28,12 @@ def compiled() -> Functions:
     return functions
 
 
-def columns(pairs: list[tuple[int, int]]) -> Set:
+def columns(pairs: list[tuple[int, int]]) -> IntervalSet:
     table: I64 = np.array(pairs, np.int64).reshape(-1, 2)
     return np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
 
 
-def listed(found: Set | None) -> list[list[int]] | None:
+def listed(found: IntervalSet | None) -> list[list[int]] | None:
     return None if found is None else [column.tolist() for column in found]
 
 
@@ -44,7 +44,7 @@ def test_union_and_what_is_not_in_order(pairs: list[tuple[int, int]], is_sorted:
     assert listed(compiled().union(start, end)) == listed(interval_arrays.union(start, end))
 
 
-@pytest.mark.parametrize("name", ["either", "both", "without"])
+@pytest.mark.parametrize("name", ["merge", "intersect", "subtract"])
 @given(one=PAIRS, other=PAIRS)
 def test_two_sets(name: str, one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
     left, right = union(*columns(one)), union(*columns(other))
@@ -72,26 +72,26 @@ NEAR = st.integers(-50, 400) | st.integers(-(1 << 61), 1 << 61)
 
 
 @given(st.lists(st.lists(NEAR, max_size=12), min_size=1, max_size=4), st.integers(1, 40))
-def test_standstills_between_times_in_any_order(parts: list[list[int]], least: int) -> None:
+def test_long_gaps_between_times_in_any_order(parts: list[list[int]], least: int) -> None:
     times = [np.array(part, np.int64) for part in parts]
     order = sorted(time for part in parts for time in part)
     truth = [pair for pair in pairwise(order) if pair[1] - pair[0] >= least]
 
-    found = compiled().standstills(times, least)
+    found = compiled().long_gaps(times, least)
 
     if found is not None:  # None: too much room for so few times
         assert list(zip(*(column.tolist() for column in found), strict=True)) == truth
-    slow = interval_arrays.standstills(times, least)
+    slow = interval_arrays.long_gaps(times, least)
     assert list(zip(*(column.tolist() for column in slow), strict=True)) == truth
-    assert standstills(times, least) == union(*columns(truth))
+    assert long_gaps(times, least) == union(*columns(truth))
 
 
 def test_few_times_far_apart_need_no_room() -> None:
     far = np.array([0, 1 << 60], np.int64)
 
-    assert compiled().standstills([far], 10) is None
-    assert standstills([far], 10).total_ns == 1 << 60
-    assert len(standstills([], 10)) == len(standstills([far[:0]], 10)) == 0
+    assert compiled().long_gaps([far], 10) is None
+    assert long_gaps([far], 10).total_ns == 1 << 60
+    assert len(long_gaps([], 10)) == len(long_gaps([far[:0]], 10)) == 0
 
 
 def test_many_intervals_that_answer_few_and_many_moments() -> None:
