@@ -117,8 +117,8 @@ class Intervals:
     def coverage(self, edges_ns: npt.ArrayLike) -> I64:
         """Return the ns covered in each cell between consecutive, ascending ``edges_ns``.
 
-        The result is int64 of length ``len(edges_ns) - 1``. An edge inside an interval splits it, so
-        the cells sum to the total covered between the first and the last edge.
+        The result is int64 of length ``len(edges_ns) - 1``. An edge inside an interval splits it,
+        so the cells sum to the total covered between the first and the last edge.
         """
         return np.diff(self.before(edges_ns))
 

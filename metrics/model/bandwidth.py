@@ -70,8 +70,8 @@ def message_bytes(
 def wire_factor(kind: npt.ArrayLike, group_size: npt.ArrayLike) -> F64:
     """Return f(n) of each call, float64; NaN for a type without one or an unknown group size.
 
-    f is 2 (n - 1) / n for AllReduce and Barrier, (n - 1) / n for ReduceScatter, AllGather, AllToAll,
-    Gather and Scatter, and 1 for Broadcast, Reduce, Send and Recv.
+    f is 2 (n - 1) / n for AllReduce and Barrier, (n - 1) / n for ReduceScatter, AllGather,
+    AllToAll, Gather and Scatter, and 1 for Broadcast, Reduce, Send and Recv.
     """
     kinds = np.asarray(kind, np.int64)
     size = np.asarray(group_size, np.float64)

@@ -43,7 +43,7 @@ from ccltui.parsers.columns import MISSING, Group, RankTrace
 PARAMS: Final = "record_param_comms"
 _LAYERS: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")
 _MAX_TABLE_RATIO: Final = 16
-"""Repeated calls are found in a table, without a sort, if it has at most so many entries per call."""
+"""Repeated calls are found in a table, not by a sort, up to so many table entries per call."""
 _SOURCES: Final[dict[Group, str]] = {
     "gpu": "kernel",
     "cpu_ops": "cpu_op",
@@ -202,7 +202,7 @@ def _operators(trace: RankTrace, work: StepWork) -> Family:
 
 
 def _output_first(family: Family) -> Family:
-    """Assign the one recorded size to the output, for operators whose first argument is the output."""
+    """Assign the one recorded size to the output where that is the operator's first argument."""
     swap = _OUTPUT_FIRST[family.kind] & (family.out_elems < 0)
     return replace(
         family,

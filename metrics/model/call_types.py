@@ -33,7 +33,7 @@ def _operations(trace: RankTrace, args: I32) -> I32:
 
 
 def stated(column: npt.NDArray[_Kind], args: I32, nothing: int = MISSING) -> npt.NDArray[_Kind]:
-    """Return the value of a metadata column for each call, ``nothing`` for a call without metadata."""
+    """Return the value of a metadata column for each call, ``nothing`` without metadata."""
     if not len(column):
         return np.full(len(args), nothing, column.dtype)
     found = column.take(args)
@@ -73,7 +73,10 @@ def annotation_types(trace: RankTrace, names: I32) -> I8:
 
 
 def type_inside(trace: RankTrace, operators: Events, rows: I64) -> I8:
-    """Return the type of the first backend annotation that starts inside each row on its thread, or -1."""
+    """Return the type of the first backend annotation starting inside each row, or -1.
+
+    Only annotations on the thread of the row are searched.
+    """
     annotations = trace.group("annotations").take(backend_rows(trace, BACKENDS))
     types = annotation_types(trace, annotations.name)
     found = np.full(len(rows), MISSING, np.int8)

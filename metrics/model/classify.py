@@ -122,7 +122,7 @@ def is_named_compute(name: str) -> bool:
 
 
 def normalise(operation: str) -> str:
-    """Return the bare name of an operation: ``_allgather_base`` equals ``all_gather_into_tensor``."""
+    """Return the bare name of an operation: that of ``_allgather_base`` is ``allgather``."""
     bare = operation.lower().replace("_", "").replace("-", "")
     for suffix in ("coalesced", "intotensor", "tensor", "base"):
         bare = bare.replace(suffix, "")
@@ -144,7 +144,7 @@ def type_of_operation(operation: str) -> int:
 
 
 def type_of_kernel(name: str) -> int:
-    """Return the index into TYPES of a collective kernel's name; "Other" where it contains none."""
+    """Return the index into TYPES of a collective kernel's name, else of "Other"."""
     head = _TEXT_BEFORE_ARGUMENTS.match(name)
     text = head.group(1) if head else name
     if "deep_ep::" in text:
