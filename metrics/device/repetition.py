@@ -1,4 +1,7 @@
-"""The block that a kernel begins, up to its next occurrence, over all repetitions and ranks."""
+"""Statistics of a repeating block of kernels, over all repetitions and ranks.
+
+A block begins with a kernel and ends before its next occurrence on the stream.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One kernel of the block; times in ns over ``count`` occurrences.
+    """Durations of one kernel of the block, in ns over ``count`` occurrences.
 
     ``p5_ns`` and ``p95_ns`` are nearest-rank percentiles of the duration; ``gap_ns`` is the median
-    time from its end to the start of what follows on the stream, negative where they overlap.
+    time from its end to the start of the next kernel on the stream, negative where they overlap.
     """
 
     name: str
@@ -36,7 +39,7 @@ class Position:
 
     @property
     def spread_ns(self) -> int:
-        """From the 5th to the 95th percentile."""
+        """Difference of the 95th and the 5th percentile."""
         return self.p95_ns - self.p5_ns
 
 
@@ -44,9 +47,14 @@ class Position:
 class Block:
     """The kernels from one occurrence of ``name`` to the next on its stream.
 
-    ``repetitions`` have exactly the kernels of the selected one, ``others`` begin with the same
-    kernel and go on differently. ``period_ns`` is the median time from one beginning to the next.
-    ``by_rank`` counts repetitions.
+    Attributes:
+        name: name of the first kernel.
+        stream: stream of the selected block.
+        positions: the kernels of the block.
+        repetitions: number of blocks with exactly the kernels of the selected one.
+        others: number of blocks that begin with the same kernel and continue differently.
+        period_ns: median time from the start of a block to the start of the next.
+        by_rank: repetitions by rank label.
     """
 
     name: str
@@ -59,12 +67,12 @@ class Block:
 
 
 class NoBlockError(ValueError):
-    """The selected kernel begins no block that could be repeated."""
+    """The selected kernel does not begin a block that could be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Repetitions of one rank: durations and gaps [n, length], periods [n], and what differs."""
+    """Repetitions of one rank: durations and gaps [n, length], periods [n]; other blocks."""
 
     dur_ns: I64
     gap_ns: I64
@@ -73,11 +81,19 @@ class _Found:
 
 
 def block_of(view: View, label: str, row: int) -> Block:
-    """The block that ``row`` of ``gpu`` of one rank begins, over the ranks the view selects.
+    """Return the block that begins with a kernel, over the ranks that the view selects.
 
-    Blocks lie on one stream; on other ranks on the stream that has the kernel most often. Blocks
-    count that begin in the measured time. Raises NoBlockError where the kernel does not occur
-    again after ``row``, or where that is not measured.
+    A block is on one stream; on other ranks on the stream that has the kernel most often. Blocks
+    that begin in the measured time are counted.
+
+    Args:
+        view: the job.
+        label: label of the rank of the kernel.
+        row: row of the kernel in ``gpu``.
+
+    Raises:
+        NoBlockError: the kernel does not occur again after ``row``, or no block begins in the
+            measured time.
     """
     trace = view.facts.ranks[label].trace
     gpu = trace.group("gpu")

@@ -122,7 +122,10 @@ def is_named_compute(name: str) -> bool:
 
 
 def normalise(operation: str) -> str:
-    """Return the bare name of an operation: that of ``_allgather_base`` is ``allgather``."""
+    """Return the bare name of an operation: ``allgather`` for ``_allgather_base``.
+
+    Spellings of one operation have one bare name: that of ``all_gather_into_tensor`` is the same.
+    """
     bare = operation.lower().replace("_", "").replace("-", "")
     for suffix in ("coalesced", "intotensor", "tensor", "base"):
         bare = bare.replace(suffix, "")
