@@ -47,7 +47,7 @@ def degree_conflicts(view: View) -> list[Reason]:
         sizes = {g.size for g in view.groups if g.axis == axis and g.mode == "process_group"}
         sizes -= {0, 1}
         if stated is not None and stated > 0 and sizes and stated not in sizes:
-            who = _SPEAKERS.get(view.card.origin(axis) or "", "what ran states")
+            who = _ORIGIN_TEXTS.get(view.card.origin(axis) or "", "what ran states")
             have = listed([str(size) for size in sorted(sizes)])
             text = f"{who} {axis} {stated}, the traces have groups of {axis} of {have} ranks"
             found.append(Reason("card_conflict", text))
@@ -55,7 +55,7 @@ def degree_conflicts(view: View) -> list[Reason]:
 
 
 _PLAIN_AXES: Final = ("tp", "pp", "cp")
-_SPEAKERS: Final = {"card": "the card says", "override": "the user says"}
+_ORIGIN_TEXTS: Final = {"card": "the card says", "override": "the user says"}
 
 
 def rate_conflict(view: View, tokens_per_s: float | None) -> list[Reason]:
