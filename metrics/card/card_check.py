@@ -56,7 +56,7 @@ def contradictions(
     return tuple(sentence for found in findings for sentence in found)
 
 
-def _says(card: Card, field: str, value: object) -> str:
+def _statement(card: Card, field: str, value: object) -> str:
     return f"the card says {shown(str(value))} ({card.provenance(field)})"
 
 
@@ -87,7 +87,7 @@ def _count_and_world(card: Card, ranks: Iterable[RankTrace], world: int | None) 
     total = card.total_count
     if total is None:
         return
-    says = _says(card, "total_count", f"{total} devices")
+    says = _statement(card, "total_count", f"{total} devices")
     if world is not None and world != total:
         yield f"{says}, the trace a world of {world} ranks"
     found = {trace.rank for trace in ranks if trace.rank is not None}
@@ -101,7 +101,7 @@ def _library(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
     words = {word for backend in backends for word in re.split(r"[^a-z]+", backend.lower())}
     if named in _NCCL_LIKE and backends and not words & _NCCL_LIKE:
         found = listed(sorted(map(shown, backends)))
-        yield f"{_says(card, 'communication_library', named)}, the trace's backend is {found}"
+        yield f"{_statement(card, 'communication_library', named)}, the trace's backend is {found}"
 
 
 def _library_version(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _library_version(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
     versions = {trace.nccl_version for trace in ranks if _version(trace.nccl_version)}
     others = [text for text in sorted(versions) if not _agree(claimed, _version(text))]
     if others:
-        says = _says(card, "communication_library_version", card.communication_library_version)
+        says = _statement(card, "communication_library_version", card.communication_library_version)
         yield f"{says}, the trace was taken with NCCL {listed(list(map(shown, others)))}"
 
 
@@ -134,7 +134,7 @@ def _device(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
     others = [name for name in sorted(names) if _differ(claimed, name)]
     if others:
         found = listed([shown(name) for name in others])
-        yield f"{_says(card, 'gpu_model', claimed)}, the trace's devices are {found}"
+        yield f"{_statement(card, 'gpu_model', claimed)}, the trace's devices are {found}"
 
 
 def _differ(claimed: str, found: str) -> bool:
@@ -161,13 +161,13 @@ def _same(one: str, other: str) -> bool:
 
 def _experts(card: Card, ranks: tuple[RankTrace, ...]) -> Iterator[str]:
     if card.moe is False and (card.ep or 1) > 1:
-        yield f"{_says(card, 'moe', 'moe: false')}, and yet expert parallelism of {card.ep}"
+        yield f"{_statement(card, 'moe', 'moe: false')}, and yet expert parallelism of {card.ep}"
     if not card.moe or not ranks or any(_may_exchange_tokens(trace) for trace in ranks):
         return
     collectives = sum(len(trace.collective_args) for trace in ranks)
     if collectives and (card.ep is None or card.ep > 1):
         degree = "no ep" if card.ep is None else f"ep {card.ep}"
-        yield f"{_says(card, 'moe', f'moe: true, {degree}')}, the trace has no all-to-all"
+        yield f"{_statement(card, 'moe', f'moe: true, {degree}')}, the trace has no all-to-all"
 
 
 def _may_exchange_tokens(trace: RankTrace) -> bool:
@@ -180,13 +180,13 @@ def _phase(card: Card, ranks: tuple[RankTrace, ...]) -> Iterator[str]:
     if card.phase == "training":
         if ranks and not any(steps_of(trace)[0] or training_names(trace) for trace in ranks):
             yield (
-                f"{_says(card, 'phase', 'training')}, the trace has neither a step marker nor a "
-                "backward pass"
+                f"{_statement(card, 'phase', 'training')}, the trace has neither a step marker "
+                "nor a backward pass"
             )
     elif card.phase is not None:
         trained = [name for trace in ranks for name in training_names(trace)]
         if trained:
-            yield f"{_says(card, 'phase', card.phase)}, the trace has {trained[0]}"
+            yield f"{_statement(card, 'phase', card.phase)}, the trace has {trained[0]}"
 
 
 def training_names(trace: RankTrace) -> list[str]:

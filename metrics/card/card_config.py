@@ -111,13 +111,13 @@ def _batch_size(card: Card, config: TrainConfig, world_size: int | None) -> int 
 def _count(card: Card, field: str, expected: int | None) -> Iterator[str]:
     stated = card.count(field)
     if stated is not None and expected is not None and stated != expected:
-        yield f"{_says(card, field, stated)}, the configuration makes it {expected}"
+        yield f"{_statement(card, field, stated)}, the configuration makes it {expected}"
 
 
 def _dataset(card: Card, config: TrainConfig) -> Iterator[str]:
     stated, expected = card.dataset, config.text("training.dataset")
     if stated and expected and _plain(stated) != _plain(expected):
-        says = _says(card, "dataset", stated)
+        says = _statement(card, "dataset", stated)
         yield f"{says}, the configuration trains on {shown(expected)}"
 
 
@@ -127,7 +127,7 @@ def _precision(card: Card, config: TrainConfig) -> Iterator[str]:
     if card.precision is None or expected is None or card.precision.lower() not in known:
         return
     if _short(card.precision) != expected:
-        says = _says(card, "precision", card.precision)
+        says = _statement(card, "precision", card.precision)
         yield f"{says}, the configuration computes in {shown(expected)}"
 
 
@@ -136,11 +136,11 @@ def _model(card: Card, config: TrainConfig) -> Iterator[str]:
     name = config.text("model.name")
     words = re.findall(r"[a-z]+", (name or "").lower())
     if card.model_family and words and words[0] not in card.model_family.lower():
-        says = _says(card, "model_family", card.model_family)
+        says = _statement(card, "model_family", card.model_family)
         yield f"{says}, the configuration trains {shown(name or '')}"
 
 
-def _says(card: Card, field: str, value: object) -> str:
+def _statement(card: Card, field: str, value: object) -> str:
     return f"the card says {shown(str(value))} ({card.provenance(field)})"
 
 

@@ -77,7 +77,7 @@ def origin_of(source: RunSource) -> str:
     return _ORIGINS[source.standing]
 
 
-def _says(source: RunSource, name: str, value: int) -> str:
+def _statement(source: RunSource, name: str, value: int) -> str:
     source_text = f"{_SOURCE_NAMES[source.standing]} ({shown(source.path)})"
     if name in source.implied:
         return f"{source_text} leaves {name} at {value}"
@@ -146,7 +146,7 @@ class _Merging:
         for name, (value, first) in self.best.items():
             for other, source in self._all_of(name)[1:]:
                 if value > 0 and other > 0 and other != value and name != WORLD:
-                    text = f"{_says(first, name, value)}, {_says(source, name, other)}"
+                    text = f"{_statement(first, name, value)}, {_statement(source, name, other)}"
                     self._conflict(_FIELDS.get(name, name), f"{text}: {value} is taken")
 
     def _world_size(self) -> None:
@@ -155,12 +155,12 @@ class _Merging:
         who = "the traces say" if self.traced else "another file of the run says"
         for value, source in self._all_of(WORLD):
             if world and value > 0 and value != world:
-                self._conflict(WORLD, f"{_says(source, WORLD, value)}, {who} {world}")
+                self._conflict(WORLD, f"{_statement(source, WORLD, value)}, {who} {world}")
         stated = self._stated("total_count")
         if world and stated is not None and stated != world:
             origin = "trace" if self.traced else origin_of(self.best[WORLD][1])
             self.values["total_count"] = EffectiveValue(world, origin)
-            text = f"{self._card_says('total_count', stated)}, {who} {WORLD} {world}"
+            text = f"{self._card_statement('total_count', stated)}, {who} {WORLD} {world}"
             self._conflict(WORLD, f"{text}: {world} is taken")
 
     def _degrees(self) -> dict[str, int | None]:
@@ -198,10 +198,10 @@ class _Merging:
                 self._conflict(WORLD, f"{text}, the world has {self.world} ranks")
             return
         changed = " and ".join(
-            _says(self.best[name][1], name, degrees[name] or 1) for name in stated
+            _statement(self.best[name][1], name, degrees[name] or 1) for name in stated
         )
         for name in stale:
-            says = self._card_says(name, degrees[name])
+            says = self._card_statement(name, degrees[name])
             text = f"{says}, which does not fit {self.world} ranks where {changed}"
             self._conflict(name, f"{text}: it is not taken")
             self.values[name] = EffectiveValue(None, origin_of(source))
@@ -218,8 +218,8 @@ class _Merging:
         if whole is not None and (is_global or stated is None):
             self._take("batch_size", *whole, key=_GLOBAL)
         elif is_global and made is not None and local is not None and stated != made:
-            how = f"{_says(local[1], _LOCAL, local[0])} on {replicas} data-parallel ranks"
-            says = self._card_says("batch_size", stated)
+            how = f"{_statement(local[1], _LOCAL, local[0])} on {replicas} data-parallel ranks"
+            says = self._card_statement("batch_size", stated)
             self._conflict("batch_size", f"{says}, {how}: {made} is taken")
             self.values["batch_size"] = EffectiveValue(made, origin_of(local[1]))
         elif local is not None and not is_global:
@@ -251,8 +251,8 @@ class _Merging:
             return
         self.values["pp_microbatches"] = EffectiveValue(made, origin_of(local[1]))
         if stated is not None:
-            says = self._card_says("pp_microbatches", stated)
-            how = f"{_says(local[1], _LOCAL, local[0])} in micro-batches of {micro[0]}"
+            says = self._card_statement("pp_microbatches", stated)
+            how = f"{_statement(local[1], _LOCAL, local[0])} in micro-batches of {micro[0]}"
             self._conflict("pp_microbatches", f"{says}, {how}: {made} is taken")
 
     def _take(self, name: str, value: int, source: RunSource, key: str = "") -> None:
@@ -262,10 +262,10 @@ class _Merging:
             return
         self.values[name] = EffectiveValue(value, origin_of(source))
         if stated is not None:
-            says = f"{self._card_says(name, stated)}, {_says(source, key or name, value)}"
+            says = f"{self._card_statement(name, stated)}, {_statement(source, key or name, value)}"
             self._conflict(name, f"{says}: {value} is taken")
 
-    def _card_says(self, name: str, value: object) -> str:
+    def _card_statement(self, name: str, value: object) -> str:
         place = name if self.card is None else self.card.provenance(name)
         return f"the card says {name} {shown(str(value))} ({place})"
 

@@ -1,4 +1,4 @@
-"""The compiled functions on intervals beside those in numpy: the same arrays."""
+"""Compiled functions on intervals equal those in numpy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def listed(found: IntervalSet | None) -> list[list[int]] | None:
 
 
 @given(PAIRS, st.booleans())
-def test_union_and_what_is_not_in_order(pairs: list[tuple[int, int]], is_sorted: bool) -> None:
+def test_union_of_sorted_and_unsorted_intervals(
+    pairs: list[tuple[int, int]], is_sorted: bool
+) -> None:
     start, end = columns(sorted(pairs) if is_sorted else pairs)
 
     assert listed(compiled().union(start, end)) == listed(interval_arrays.union(start, end))
@@ -86,7 +88,7 @@ def test_long_gaps_between_times_in_any_order(parts: list[list[int]], least: int
     assert long_gaps(times, least) == union(*columns(truth))
 
 
-def test_few_times_far_apart_need_no_room() -> None:
+def test_few_times_far_apart_allocate_no_table() -> None:
     far = np.array([0, 1 << 60], np.int64)
 
     assert compiled().long_gaps([far], 10) is None
@@ -94,7 +96,7 @@ def test_few_times_far_apart_need_no_room() -> None:
     assert len(long_gaps([], 10)) == len(long_gaps([far[:0]], 10)) == 0
 
 
-def test_many_intervals_that_answer_few_and_many_moments() -> None:
+def test_covered_time_of_many_intervals_at_few_and_many_times() -> None:
     random = np.random.default_rng(3)
     edges = np.cumsum(random.integers(1, 9, 20_000))
     busy = Intervals(edges[::2].copy(), edges[1::2].copy())
@@ -105,7 +107,7 @@ def test_many_intervals_that_answer_few_and_many_moments() -> None:
         assert compiled().covered_before(*arrays).tolist() == expected.tolist()
 
 
-def test_columns_that_do_not_lie_side_by_side() -> None:
+def test_columns_that_are_not_contiguous() -> None:
     table = np.arange(24).reshape(-1, 2)
     apart = Intervals(table[:, 0], table[:, 1])
 
