@@ -1,4 +1,4 @@
-"""Whether the compiled extensions ``_intervals`` and ``_passes`` are available.
+"""Detect the compiled extensions ``_intervals`` and ``_passes``.
 
 They are built at installation where a C compiler is available. ``CCLTUI_ACCEL=0`` disables them.
 """

@@ -6,12 +6,12 @@ Three of them are written by hand instead of calling numpy (factors measured wit
 * the ``row_*`` functions: numpy runs its innermost loop along a row, which has two numbers where
   a group has two members. One pass a column takes a fiftieth of the time for two members, a
   quarter for eight.
-* `distinct_values` and `unique_inverse`: `numpy.unique` takes 8 to 14 times as long as
+* `distinct_values` and `unique_inverse`: `numpy.unique` takes at least 6 times as long as
   `distinct_values` of integers, 3 times as long for strings, and its first call imports
   `numpy.ma` (10 to 20 ms, longer than many a metric). With ``return_inverse`` it takes 4 to 6
   times as long where the values are a few ascending runs, such as the sequence numbers of several
-  ranks one after another, and 0.75 to 1.1 times as long elsewhere.
-* `median_along` of two values: `numpy.median` takes 60 to 100 times as long.
+  ranks one after another, and 0.6 to 1.5 times as long elsewhere.
+* `median_along` of two values: `numpy.median` takes 50 to 100 times as long.
 """
 
 from __future__ import annotations

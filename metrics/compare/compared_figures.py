@@ -1,4 +1,4 @@
-"""The numbers of runs that are compared, with samples that show their spread."""
+"""Numbers of runs to compare, with samples that show their spread."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _MIN_OVERLAP_RATIO: Final = 0.25
 
 
 def is_doubtful(match: Mapping[str, Any]) -> bool:
-    """Whether all matches have low confidence."""
+    """Return whether all matches have low confidence."""
     return not match["high"] and not match["medium"]
 
 

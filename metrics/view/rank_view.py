@@ -68,7 +68,7 @@ class RankView:
 
     @cached_property
     def calls(self) -> Calls:
-        """All collectives of the rank, whatever the selection."""
+        """All collectives of the rank, unfiltered."""
         return self._list_calls()
 
     @property
@@ -238,7 +238,7 @@ class RankView:
 
     @cached_property
     def span(self) -> Intervals:
-        """From the start of the first window to the end of the last."""
+        """Interval from the start of the first window to the end of the last."""
         windows = self.windows
         if not len(windows):
             return windows
