@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.rank_coverage import covered
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.data_quality import refusal_reasons
+from ccltui.metrics.view.provenance import inputs_of, require_traces
 from ccltui.parsers.errors import internal_error
 
 if TYPE_CHECKING:
@@ -85,11 +87,11 @@ class Metric:
         """The metric under a view; a refusal or a failure is a result too, with its reason."""
         try:
             if self.needs_traces:
-                view.require_traces()
+                require_traces(view)
             result = self.compute(view)
             return covered(result, view, lists_measured=self.lists_measured)
         except Refusal as refusal:
-            return self._unavailable(view, view.refusal_reasons(refusal.reasons))
+            return self._unavailable(view, refusal_reasons(view, refusal.reasons))
         except Exception as error:
             reason = Reason("internal_error", internal_error(error))
             return self.unavailable(reason, inputs=_inputs(view))
@@ -108,13 +110,13 @@ class Metric:
         )
 
     def _unavailable(self, view: View, reasons: Iterable[Reason]) -> Result:
-        return self.unavailable(*reasons, inputs=view.inputs)
+        return self.unavailable(*reasons, inputs=inputs_of(view))
 
 
 def _inputs(view: View) -> Mapping[str, Any]:
     """The inputs of a view in which something is broken already, {} where they are too."""
     try:
-        return view.inputs
+        return inputs_of(view)
     except Exception:
         return {}
 

@@ -33,7 +33,7 @@ def write_table(found: Comparison) -> bytes:
     checks = [_check_row(check) for check in found.comparability.checks if check.required]
     lines = [f"A  {_names(found.a)}", f"B  {_names(found.b)}", ""]
     lines += table(CHECK_HEADER, checks)
-    lines += [f"{check.name}: {check.sentence}" for check in found.comparability.stated]
+    lines += [f"{check.name}: {check.sentence}" for check in found.comparability.reported]
     lines += ["", *table(HEADER, [_row(row) for row in found.rows], align=_ALIGN), ""]
     lines.append(headline(found))
     return text_bytes(line.rstrip() for line in lines)
@@ -92,7 +92,7 @@ def _comparability(found: Comparability) -> dict[str, Any]:
     return {
         "verdict": found.verdict,
         "differences": [check.sentence for check in found.differences],
-        "stated": [check.sentence for check in found.stated],
+        "stated": [check.sentence for check in found.reported],
         "unknown": [check.name for check in found.unknown],
         "checks": [
             {

@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Passes along operations, pieces of work or values, one after the other.
+"""Compiled loops over operations, pieces of work and values.
 
-``schedule.py``, ``replay.py``, ``path_lane.py`` and ``distinct.py`` hold the same in Python, say
-what it means, and give the same numbers to the bit. Indices that are handed over are inside.
+``replay_order.py``, ``job_replay.py``, ``path_lane.py`` and ``reductions.py`` implement the same in
+Python, with full documentation and results that are equal to the bit. Indices in arguments are not
+checked against array bounds.
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
@@ -19,7 +20,7 @@ cdef enum:
 
 
 cdef class Queues:
-    """Who waits for each of a number of things, first come first; nobody waits for two."""
+    """First-in-first-out queues, one for each thing; nothing waits in two queues."""
 
     cdef int32_t[::1] head
     cdef int32_t[::1] tail
@@ -40,7 +41,7 @@ cdef class Queues:
 
 
 cdef class Order:
-    """See ``schedule._Order``: arrays of all ranks end to end, those of r from ``offset[r]`` on."""
+    """See ``replay_order.py``: concatenated arrays of all ranks, those of rank r from ``offset[r]`` on."""
 
     cdef const int8_t[::1] kind
     cdef const int32_t[::1] which
@@ -58,10 +59,10 @@ cdef class Order:
     cdef int32_t[::1] begun
     cdef Queues ranks_waiting
     cdef Queues calls_waiting
-    cdef int8_t[::1] told_kind
-    cdef int32_t[::1] told_rank
-    cdef int32_t[::1] told_operation
-    cdef int32_t[::1] told_which
+    cdef int8_t[::1] order_kind
+    cdef int32_t[::1] order_rank
+    cdef int32_t[::1] order_operation
+    cdef int32_t[::1] order_which
     cdef Py_ssize_t count
 
     def __init__(
@@ -80,12 +81,12 @@ cdef class Order:
         self.ranks_waiting = Queues(calls, ranks)
         self.calls_waiting = Queues(calls, calls)
         room = len(kind) + int((behind >= 0).sum()) + len(size) + 1
-        self.told_kind = np.empty(room, np.int8)
-        self.told_rank, self.told_operation, self.told_which = np.empty((3, room), np.int32)
+        self.order_kind = np.empty(room, np.int8)
+        self.order_rank, self.order_operation, self.order_which = np.empty((3, room), np.int32)
         self.count = 0
 
     def found(self):
-        """The order; None where ranks wait for each other."""
+        """Return the order of events; None where ranks wait for each other in a circle."""
         cdef Py_ssize_t rank
         with nogil:
             while self.running:
@@ -95,17 +96,17 @@ cdef class Order:
             if self.at[rank] < self.offset[rank + 1]:
                 return None
         return (
-            np.asarray(self.told_kind)[: self.count],
-            np.asarray(self.told_rank)[: self.count],
-            np.asarray(self.told_operation)[: self.count],
-            np.asarray(self.told_which)[: self.count],
+            np.asarray(self.order_kind)[: self.count],
+            np.asarray(self.order_rank)[: self.count],
+            np.asarray(self.order_operation)[: self.count],
+            np.asarray(self.order_which)[: self.count],
         )
 
-    cdef void tell(self, int8_t kind, int32_t rank, int32_t operation, int32_t which) noexcept nogil:
-        self.told_kind[self.count] = kind
-        self.told_rank[self.count] = rank
-        self.told_operation[self.count] = operation
-        self.told_which[self.count] = which
+    cdef void emit(self, int8_t kind, int32_t rank, int32_t operation, int32_t which) noexcept nogil:
+        self.order_kind[self.count] = kind
+        self.order_rank[self.count] = rank
+        self.order_operation[self.count] = operation
+        self.order_which[self.count] = which
         self.count += 1
 
     cdef void advance(self, int32_t rank) noexcept nogil:
@@ -117,10 +118,10 @@ cdef class Order:
                 self.at[rank] = at
                 return
             if kind == POST and self.behind[which] >= 0 and not self.ended[self.behind[which]]:
-                self.tell(PUT_OFF, rank, at, which)
+                self.emit(PUT_OFF, rank, at, which)
                 self.calls_waiting.add(self.behind[which], which)
                 continue
-            self.tell(kind, rank, at, which)
+            self.emit(kind, rank, at, which)
             if kind == POST:
                 self.begin(which)
         self.at[rank] = self.offset[rank + 1]
@@ -142,7 +143,7 @@ cdef class Order:
                     and self.first_member[number] < self.first_member[number + 1]
                 )
             if ends:
-                self.tell(END, -1, -1, number)
+                self.emit(END, -1, -1, number)
             if number < 0 or not self.waits[call]:
                 begun = self.end(call, begun)
             if ends:
@@ -159,7 +160,7 @@ cdef class Order:
             who = self.ranks_waiting.following[who]
         who = self.calls_waiting.head[call]
         while who >= 0:
-            self.tell(BEGIN, -1, -1, who)
+            self.emit(BEGIN, -1, -1, who)
             self.begun[begun] = who
             begun += 1
             who = self.calls_waiting.following[who]
@@ -181,9 +182,9 @@ def replay(
     const int32_t[::1] member,
     double[::1] now,
 ):
-    """When each step ends, float64 in the order of their marks; see ``replay._run``.
+    """Return the end of each step, float64 in the order of their marks; see ``job_replay.py``.
 
-    ``now`` is when each line begins, and is written to.
+    ``now`` holds the begin of each line and is overwritten.
     """
     end_array = np.zeros(len(after) + 1)
     ended_array = np.empty(int((np.asarray(kind) == MARK).sum()) + 1)
@@ -236,10 +237,10 @@ ctypedef fused Number:
 
 
 def values_in(const Number[::1] values, int64_t most):
-    """The lowest of the values and, from there on, which of them occur.
+    """Return the lowest value, and which of the values from it on occur.
 
-    See ``distinct.distinct_values``. None where the range holds more than so many; there is at
-    least one value.
+    See ``reductions.distinct_values``. None where the range has more than ``most`` values. There is
+    at least one value.
     """
     cdef Py_ssize_t place
     cdef int64_t low = values[0], high = values[0]
@@ -258,7 +259,7 @@ def values_in(const Number[::1] values, int64_t most):
 
 
 def before_and_last(const int64_t[::1] start, const int64_t[::1] end, const int64_t[::1] by_end):
-    """See ``path_lane.before_and_last``; ``by_end`` are the pieces by end."""
+    """See ``path_lane.before_and_last``; ``by_end`` are the pieces sorted by end."""
     cdef Py_ssize_t piece, place = 0
     cdef int64_t before = -1, last = 0
     before_array, last_array = np.empty((2, len(start)), np.int64)
@@ -279,11 +280,11 @@ def before_and_last(const int64_t[::1] start, const int64_t[::1] end, const int6
 def along(
     const int64_t[::1] before, const int64_t[::1] jump, int64_t piece, int64_t outside
 ):
-    """The pieces of one lane back to the next that leads across, and that one or -1.
+    """Pieces of one lane back to the next that leads to another lane, and that piece or -1.
 
     See ``path_lane.Lane.along``.
     """
-    found_array = np.empty(piece + 2, np.int64)  # what came before stands before
+    found_array = np.empty(piece + 2, np.int64)  # predecessors have smaller indices
     cdef int64_t[::1] found = found_array
     cdef Py_ssize_t count = 1
     found[0] = piece

@@ -1,6 +1,6 @@
-"""Whether what goes through arrays one thing after the other is compiled.
+"""Detect the compiled extensions ``_intervals`` and ``_passes``.
 
-It is built by the install where a compiler is. ``CCLTUI_ACCEL=0`` turns it off too.
+They are built at installation where a C compiler is available. ``CCLTUI_ACCEL=0`` disables them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from ccltui.parsers.system.acceleration import wanted
 
 @cache
 def available() -> bool:
-    """Whether all of it was built, and was wanted when this was asked first.
+    """Return whether both extensions were built and were enabled at the first call.
 
-    It is asked for every set of intervals: thousands of times in a command.
+    Cached, because a command calls this for thousands of sets of intervals.
     """
     if not wanted():
         return False

@@ -1,7 +1,8 @@
-"""Set operations on intervals in numpy, for :mod:`ccltui.metrics.arrays.intervals`.
+"""IntervalSet operations on intervals in numpy, for :mod:`ccltui.metrics.arrays.intervals`.
 
-``_intervals.pyx`` has the same six, four times as fast, and they are taken where it is compiled.
-A set is two int64 arrays, sorted, disjoint and not touching, and so are the results.
+``_intervals.pyx`` implements the same six functions four times as fast; they replace these where
+they were compiled. A set is two int64 arrays, starts and ends, of intervals that are sorted,
+disjoint and not touching. Arguments and results have this form.
 """
 
 from __future__ import annotations
@@ -13,33 +14,33 @@ import numpy as np
 
 from ccltui.parsers.array_types import I64
 
-Set = tuple[I64, I64]
+IntervalSet = tuple[I64, I64]
 
 
 class Functions(Protocol):
-    """The six of this module, or the compiled ones."""
+    """The six functions of this module, or the compiled ones."""
 
-    def union(self, start: I64, end: I64) -> Set | None:
+    def union(self, start: I64, end: I64) -> IntervalSet | None:
         """See `union`."""
 
-    def either(self, start: I64, end: I64, other_start: I64, other_end: I64) -> Set:
-        """See `either`."""
+    def merge(self, start: I64, end: I64, other_start: I64, other_end: I64) -> IntervalSet:
+        """See `merge`."""
 
-    def both(self, start: I64, end: I64, other_start: I64, other_end: I64) -> Set:
-        """See `both`."""
+    def intersect(self, start: I64, end: I64, other_start: I64, other_end: I64) -> IntervalSet:
+        """See `intersect`."""
 
-    def without(self, start: I64, end: I64, other_start: I64, other_end: I64) -> Set:
-        """See `without`."""
+    def subtract(self, start: I64, end: I64, other_start: I64, other_end: I64) -> IntervalSet:
+        """See `subtract`."""
 
     def covered_before(self, start: I64, end: I64, measure: I64, times: I64) -> I64:
         """See `covered_before`."""
 
-    def standstills(self, parts: Sequence[I64], least: int) -> Set | None:
-        """See `standstills`; None where it would take too much room."""
+    def long_gaps(self, parts: Sequence[I64], least: int) -> IntervalSet | None:
+        """See `long_gaps`; None where it would take too much memory."""
 
 
-def union(start: I64, end: I64) -> Set | None:
-    """Union of intervals by start; None where those that are not empty are not in that order."""
+def union(start: I64, end: I64) -> IntervalSet | None:
+    """Return the union of intervals sorted by start; None if the non-empty ones are not sorted."""
     keep = end > start
     if not keep.all():
         start, end = start[keep], end[keep]
@@ -54,8 +55,8 @@ def union(start: I64, end: I64) -> Set | None:
     return start[first], reach[last]
 
 
-def either(start: I64, end: I64, other_start: I64, other_end: I64) -> Set:
-    """What is in one set or in both."""
+def merge(start: I64, end: I64, other_start: I64, other_end: I64) -> IntervalSet:
+    """Return the union of two sets."""
     starts, ends = _merged(start, other_start), _merged(end, other_end)
     if not len(starts):
         return starts, ends
@@ -66,33 +67,37 @@ def either(start: I64, end: I64, other_start: I64, other_end: I64) -> Set:
     )
 
 
-def both(start: I64, end: I64, other_start: I64, other_end: I64) -> Set:
-    """What is in both sets.
+def intersect(start: I64, end: I64, other_start: I64, other_end: I64) -> IntervalSet:
+    """Return the intersection of two sets.
 
-    In sorted order the i-th start meets a second open interval exactly when the end before it is
-    still to come, and that end is where the overlap ends: each set is disjoint, so never more
-    than two intervals are open.
+    Sort all starts and all ends. Each set is disjoint, so at most two intervals are open at a
+    time: the start i opens a second one exactly when it precedes the end i - 1, and the overlap
+    lasts from the one to the other.
     """
     starts, ends = _merged(start, other_start)[1:], _merged(end, other_end)[:-1]
     overlap = ends > starts
     return starts[overlap], ends[overlap]
 
 
-def without(start: I64, end: I64, other_start: I64, other_end: I64) -> Set:
-    """What is in the first set only."""
+def subtract(start: I64, end: I64, other_start: I64, other_end: I64) -> IntervalSet:
+    """Return the part of the first set that is not in the second."""
     if not len(start):
         return start, end
-    # What the other set leaves between the first start and the last end.
+    # Complement of the other set between the first start and the last end.
     lows = np.concatenate((start[:1], np.maximum(other_end, start[0])))
     highs = np.concatenate((np.minimum(other_start, end[-1]), end[-1:]))
     left = highs > lows
-    return both(start, end, lows[left], highs[left])
+    return intersect(start, end, lows[left], highs[left])
 
 
 def covered_before(start: I64, end: I64, measure: I64, times: I64) -> I64:
-    """Time covered before each of ``times``, int64 of their length.
+    """Return the time that a set covers before each of ``times``, int64 ns.
 
-    ``measure`` is the time in the first 0, 1, … intervals; there is at least one.
+    Args:
+        start: starts of the set, which has at least one interval.
+        end: ends of the set.
+        measure: time in the first 0, 1, … intervals.
+        times: one dimension, in any order.
     """
     begun = np.searchsorted(start, times, side="right")
     remaining = np.maximum(end[np.maximum(begun - 1, 0)] - times, 0)
@@ -100,19 +105,21 @@ def covered_before(start: I64, end: I64, measure: I64, times: I64) -> I64:
     return covered
 
 
-def standstills(parts: Sequence[I64], least: int) -> Set:
-    """Starts and ends of what lies between consecutive times at least so far apart.
+def long_gaps(parts: Sequence[I64], least: int) -> IntervalSet:
+    """Return the gaps of at least ``least`` between consecutive times.
 
-    ``parts`` are arrays of times in any order; ``least`` is above 0.
+    Args:
+        parts: arrays of times in any order.
+        least: shortest gap, above 0.
     """
     times = np.concatenate(parts)
-    times.sort(kind="stable")  # runs that are nearly in order
+    times.sort(kind="stable")  # quick on ascending runs
     long = np.flatnonzero(np.diff(times) >= least)
     return times[long], times[long + 1]
 
 
 def _merged(one: I64, other: I64) -> I64:
-    """Both sorted arrays as one; the stable sort only merges what is in order already."""
+    """Merge two sorted arrays: a stable sort merges ascending runs in one pass."""
     merged = np.concatenate((one, other))
     merged.sort(kind="stable")
     return merged

@@ -1,7 +1,7 @@
 """Half-open intervals [start, end) in int64 nanoseconds: unions, overlaps, coverage.
 
-A set of intervals is kept in one canonical form (sorted, disjoint, not touching, none empty),
-so that two equal sets have equal arrays and every length below is exact.
+A set of intervals has one canonical form (sorted, disjoint, not touching, none empty), so that
+equal sets have equal arrays. All lengths are exact integers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ccltui.parsers.array_types import I64, Bool
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """A set of time, as sorted and disjoint half-open intervals.
+    """A set of times, as sorted and disjoint half-open intervals.
 
-    ``start_ns`` and ``end_ns`` are int64 of one length. Build one with `of` or `union`, which
-    bring any input into canonical form. Sets share their arrays, which nothing writes to.
+    ``start_ns`` and ``end_ns`` are int64 of one length. Construct with `of` or `union`, which
+    convert any input to canonical form. Sets share arrays: treat these as read-only.
     """
 
     start_ns: I64
@@ -32,12 +32,12 @@ class Intervals:
 
     @classmethod
     def of(cls, start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
-        """Union of the intervals given, in any order; a scalar pair is a single interval."""
+        """Return the union of intervals in any order; a pair of scalars is one interval."""
         return union(np.atleast_1d(np.asarray(start_ns)), np.atleast_1d(np.asarray(end_ns)))
 
     @classmethod
     def empty(cls) -> Intervals:
-        """No time at all."""
+        """Return the empty set."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64))
 
     def __len__(self) -> int:
@@ -54,30 +54,30 @@ class Intervals:
 
     @property
     def total_ns(self) -> int:
-        """Measure of the set."""
+        """Total length of the intervals."""
         return int((self.end_ns - self.start_ns).sum())
 
     def __and__(self, other: Intervals) -> Intervals:
         if not len(self) or not len(other):
             return Intervals.empty()
-        return Intervals(*_functions().both(*self._arrays, *other._arrays))
+        return Intervals(*_functions().intersect(*self._arrays, *other._arrays))
 
     def __or__(self, other: Intervals) -> Intervals:
         if not len(self) or not len(other):
             return self if len(self) else other
-        return Intervals(*_functions().either(*self._arrays, *other._arrays))
+        return Intervals(*_functions().merge(*self._arrays, *other._arrays))
 
     def __sub__(self, other: Intervals) -> Intervals:
         if not len(self) or not len(other):
             return self
-        return Intervals(*_functions().without(*self._arrays, *other._arrays))
+        return Intervals(*_functions().subtract(*self._arrays, *other._arrays))
 
     @property
     def _arrays(self) -> tuple[I64, I64]:
         return np.ascontiguousarray(self.start_ns), np.ascontiguousarray(self.end_ns)
 
     def gaps(self, start_ns: int, end_ns: int) -> Intervals:
-        """What of [start_ns, end_ns) the set does not cover."""
+        """Return the part of [start_ns, end_ns) that the set does not cover."""
         inside = self.clip(start_ns, end_ns)
         starts = np.concatenate((np.array([start_ns], np.int64), inside.end_ns))
         ends = np.concatenate((inside.start_ns, np.array([end_ns], np.int64)))
@@ -85,7 +85,7 @@ class Intervals:
         return Intervals(starts[keep], ends[keep])
 
     def clip(self, start_ns: int, end_ns: int) -> Intervals:
-        """The part of the set inside [start_ns, end_ns)."""
+        """Return the part of the set inside [start_ns, end_ns)."""
         first = int(np.searchsorted(self.end_ns, start_ns, side="right"))
         stop = int(np.searchsorted(self.start_ns, end_ns, side="left"))
         if start_ns >= end_ns or first >= stop:
@@ -98,11 +98,11 @@ class Intervals:
         )
 
     def before(self, times_ns: npt.ArrayLike) -> I64:
-        """Nanoseconds covered before each of ``times_ns`` (any order), int64 of their shape."""
+        """Return the ns covered before each of ``times_ns`` (any order), int64 of their shape."""
         times = np.asarray(times_ns, np.int64)
         if not len(self):
             return np.zeros(times.shape, np.int64)
-        # The compiled functions take one dimension, one value after the other.
+        # The compiled functions take contiguous arrays of one dimension.
         line = np.ascontiguousarray(times).reshape(-1)
         covered = _functions().covered_before(*self._arrays, self._measure, line)
         return covered.reshape(times.shape)
@@ -115,19 +115,19 @@ class Intervals:
         return measure
 
     def coverage(self, edges_ns: npt.ArrayLike) -> I64:
-        """Nanoseconds covered in each cell between consecutive, ascending ``edges_ns``.
+        """Return the ns covered in each cell between consecutive, ascending ``edges_ns``.
 
-        Returns int64 of length ``len(edges_ns) - 1``. An edge that falls inside an interval
-        splits it, so the cells of a partition sum to the measure of the set between its ends.
+        The result is int64 of length ``len(edges_ns) - 1``. An edge inside an interval splits it,
+        so the cells sum to the total covered between the first and the last edge.
         """
         return np.diff(self.before(edges_ns))
 
     def contains(self, times_ns: npt.ArrayLike) -> Bool:
-        """Whether each of ``times_ns`` lies in the set (its start does, its end does not)."""
+        """Return whether each of ``times_ns`` is in the set; starts are, ends are not."""
         times = np.asarray(times_ns, np.int64)
         if not len(self):
             return np.zeros(times.shape, np.bool_)
-        if len(self) == 1:  # a window: to compare is quicker than to search
+        if len(self) == 1:  # two comparisons are quicker than a search
             return np.asarray((times >= self.start_ns[0]) & (times < self.end_ns[0]))
         begun = np.searchsorted(self.start_ns, times, side="right")
         inside: Bool = (begun > 0) & (times < self.end_ns.take(np.maximum(begun - 1, 0)))
@@ -135,9 +135,9 @@ class Intervals:
 
 
 def union(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
-    """Union of any intervals: unsorted, overlapping, nested, touching or empty ones.
+    """Return the union of any intervals: unsorted, overlapping, nested, touching or empty.
 
-    An interval whose end is not after its start is empty and contributes nothing.
+    An interval whose end is not after its start is empty.
     """
     starts = np.ascontiguousarray(start_ns, np.int64)
     ends = np.ascontiguousarray(end_ns, np.int64)
@@ -150,22 +150,22 @@ def union(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike) -> Intervals:
     return Intervals(*found)
 
 
-def standstills(times_ns: Sequence[I64], least_ns: int) -> Intervals:
-    """Where for at least ``least_ns`` (above 0) none of the times lies, between two of them.
+def long_gaps(times_ns: Sequence[I64], least_ns: int) -> Intervals:
+    """Return the gaps of at least ``least_ns`` (above 0) that contain none of the times.
 
-    The times, int64, are given in parts and in any order.
+    Gaps lie between two times. ``times_ns`` are int64 arrays, each in any order.
     """
     parts = [np.ascontiguousarray(part) for part in times_ns]
     if not parts:
         return Intervals.empty()
-    found = _functions().standstills(parts, least_ns)
+    found = _functions().long_gaps(parts, least_ns)
     if found is None:
-        found = interval_arrays.standstills(parts, least_ns)
-    return union(*found)  # two that touch are one
+        found = interval_arrays.long_gaps(parts, least_ns)
+    return union(*found)  # touching gaps become one
 
 
 def _functions() -> Functions:
-    """The compiled ones where they are there and wanted."""
+    """The compiled functions where they are available, else those in numpy."""
     return _compiled() if available() else interval_arrays
 
 

@@ -1,4 +1,4 @@
-"""How evenly a load is spread: the usual measures, with their values for even and for one hot."""
+"""Measures of load balance: load factor, coefficient of variation, Gini coefficient, entropy."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ KEYS = (
 
 
 def balance(loads: Sequence[float] | F64) -> dict[str, Any]:
-    """Measures of loads from 0 up; all null of nothing, or where all are 0.
+    """Return the measures of KEYS of non-negative loads; all None of no load, or where all are 0.
 
-    Even: load factor 1, cv 0, Gini 0, normed entropy 1. One of n hot: n, √(n−1), 1−1/n, 0.
-    ``max_min_ratio`` is null where some load is 0 (``zero_experts`` counts them), ``cv`` is of
-    the population.
+    For equal loads the load factor is 1, cv 0, Gini 0 and the normalised entropy 1; where one of n
+    has all of the load, they are n, √(n−1), 1−1/n and 0. ``max_min_ratio`` is None where a load is
+    0 (``zero_experts`` counts these). ``cv`` uses the standard deviation of the population.
     """
     values = np.sort(np.asarray(loads, np.float64))
     total, count = math.fsum(values.tolist()), len(values)

@@ -1,7 +1,7 @@
-"""The shortest difference of two sequences: what both have in order, and what only one has.
+"""Compute the shortest difference of two sequences: common items in order, and the rest.
 
 Myers' greedy algorithm (An O(ND) difference algorithm and its variations, 1986), all diagonals
-at once; runs of equal items are skipped by comparing ids of blocks of 1, 2, 4, … items.
+at once. Runs of equal items are skipped by comparing ids of blocks of 1, 2, 4, … items.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import numbered
+from ccltui.metrics.arrays.reductions import unique_inverse
 from ccltui.parsers.array_types import I64, Bool
 
 MAX_DIFFERENCES: Final = 3_000
-"""Beyond so many items that only one sequence has, the two are not versions of one."""
+"""Largest number of items that only one sequence has, for two versions of one sequence."""
 
 
 class TooDifferentError(ValueError):
-    """More than the allowed number of differences."""
+    """Two sequences have more than the allowed number of differences."""
 
 
-_NOWHERE: Final = np.iinfo(np.int64).min // 2
-"""In place of an end of a diagonal that lies outside of the sequences."""
+_OUTSIDE: Final = np.iinfo(np.int64).min // 2
+"""Value for the end of a diagonal that is outside of the sequences."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """Places in two sequences: ``one[i]`` and ``other[i]`` are the same item, both ascending."""
+    """Positions in two sequences: ``one[i]`` and ``other[i]`` are equal items, both ascending."""
 
     one: I64
     other: I64
@@ -38,9 +38,10 @@ class Difference:
 
 
 def difference(one: I64, other: I64, *, most: int = MAX_DIFFERENCES) -> Difference:
-    """Match two int64 sequences of ids so that as few items as possible are left over.
+    """Match two int64 sequences of ids so that as few items as possible stay unmatched.
 
-    Raises TooDifferentError where more than ``most`` are.
+    Raises:
+        TooDifferentError: more than ``most`` items stay unmatched.
     """
     head = _common(one, other)
     tail = _common(one[head:][::-1], other[head:][::-1])
@@ -54,7 +55,7 @@ def difference(one: I64, other: I64, *, most: int = MAX_DIFFERENCES) -> Differen
 
 
 def _common(one: I64, other: I64) -> int:
-    """Length of the common beginning."""
+    """Length of the common prefix."""
     size = min(len(one), len(other))
     unequal = np.flatnonzero(one[:size] != other[:size])
     return int(unequal[0]) if len(unequal) else size
@@ -87,48 +88,48 @@ def _too_many(most: int) -> str:
 
 
 def _one_more(reach: I64, n: int, m: int, blocks: _Blocks) -> tuple[I64, I64]:
-    """Furthest places after one more difference, for the diagonals -d, -d + 2, …, d."""
+    """Furthest positions after one more difference, for the diagonals -d, -d + 2, …, d."""
     count = len(reach) + 1
     diagonals = np.arange(-(count - 1), count, 2, dtype=np.int64)
     x = _start(reach)
     y = x - diagonals
     inside = (x >= 0) & (x <= n) & (y >= 0) & (y <= m)
     x[inside] = blocks.skip(x[inside], y[inside])
-    x[~inside] = _NOWHERE
+    x[~inside] = _OUTSIDE
     return diagonals, x
 
 
 def _start(reach: I64) -> I64:
-    """Where each next diagonal is entered: down from its upper neighbour, or right from its lower.
+    """Position at which each next diagonal is entered, from the neighbour that reached further.
 
-    Diagonal i comes from i - 1 by leaving out an item of the first sequence, from i by leaving
-    out one of the second; whatever gets further wins.
+    Diagonal i is entered from i - 1 by skipping an item of the first sequence, from i by skipping
+    one of the second.
     """
-    never = np.array([_NOWHERE], np.int64)
+    never = np.array([_OUTSIDE], np.int64)
     return np.maximum(np.concatenate((never, reach + 1)), np.concatenate((reach, never)))
 
 
 class _Blocks:
-    """Ids of all blocks of 2**p items of both sequences: equal ids mean equal blocks."""
+    """Ids of all blocks of 2**p items of both sequences; equal ids mean equal blocks."""
 
     def __init__(self, one: I64, other: I64) -> None:
         self._n, self._m = len(one), len(other)
-        _, ids = numbered(np.concatenate((one, other)))
+        _, ids = unique_inverse(np.concatenate((one, other)))
         self._levels: list[tuple[I64, I64]] = [(ids[: self._n], ids[self._n :])]
         size = 1
         while 2 * size <= min(self._n, self._m):
             a, b = self._levels[-1]
             pairs = [part[:-size] * (self._n + self._m) + part[size:] for part in (a, b)]
-            _, ids = numbered(np.concatenate(pairs))
+            _, ids = unique_inverse(np.concatenate(pairs))
             self._levels.append((ids[: len(pairs[0])], ids[len(pairs[0]) :]))
             size *= 2
 
     def skip(self, x: I64, y: I64) -> I64:
-        """How far each (x, y) gets along equal items."""
+        """Advance each (x, y) along equal items; return the new x."""
         x, y = x.copy(), y.copy()
         for level in range(len(self._levels) - 1, -1, -1):
             one, other = self._levels[level]
-            # at the highest level blocks may repeat, below it at most once
+            # several blocks may follow at the highest level, at most one at each level below
             again = True
             while again:
                 can = (x < len(one)) & (y < len(other))
@@ -142,14 +143,14 @@ class _Blocks:
 
 
 def _walk(history: list[I64], n: int, m: int) -> Difference:
-    """Back from the end to the beginning; the matched runs on the way."""
+    """Trace the path back from the end, collecting the matched runs."""
     ones, others = [], []
     x, y = n, m
     for d in range(len(history) - 1, 0, -1):
         before = history[d - 1]
         index = (x - y + d) // 2
-        across = int(before[index - 1]) + 1 if index > 0 else _NOWHERE
-        down = int(before[index]) if index < len(before) else _NOWHERE
+        across = int(before[index - 1]) + 1 if index > 0 else _OUTSIDE
+        down = int(before[index]) if index < len(before) else _OUTSIDE
         came = max(across, down)
         ones.append(np.arange(came, x))
         others.append(np.arange(came, x) - (x - y))

@@ -1,4 +1,4 @@
-"""Statistics by the names that results use, on plain lists; None where undefined.
+"""Statistics of plain lists, named as in results; None where undefined.
 
 mean is arithmetic, p50 the median (mean of the two middle values), p90 to p99 the nearest
 rank, std the sample standard deviation (n - 1).
@@ -14,42 +14,42 @@ Number = int | float
 
 
 def mean(values: Sequence[Number]) -> float | None:
-    """Arithmetic mean, None of nothing."""
+    """Return the arithmetic mean, None of no value."""
     return math.fsum(values) / len(values) if values else None
 
 
 def median(values: Sequence[Number]) -> float | None:
-    """Middle value, or the mean of the two middle values."""
+    """Return the middle value, or the mean of the two middle values; None of no value."""
     return float(exact.median(values)) if values else None
 
 
 def nearest_rank(values: Sequence[Number], share: float) -> Number | None:
-    """The ceil(share * n)-th smallest value, for 0 < share <= 1."""
+    """Return the ceil(share * n)-th smallest value, 0 < share <= 1; None of no value."""
     if not values:
         return None
     return sorted(values)[rank_place(len(values), share)]
 
 
 def rank_place(count: int, share: float) -> int:
-    """Where the ceil(share * n)-th smallest of n > 0 values stands in order, from 0."""
-    # a product a hair above a whole number must not move the rank
+    """Return the index, in ascending order, of the ceil(share * n)-th smallest of n > 0 values."""
+    # rounding may put the product just above an integer, which must not raise the rank
     return max(math.ceil(share * count - 1e-9), 1) - 1
 
 
 def sample_std(values: Sequence[Number]) -> float | None:
-    """Standard deviation with n - 1, None for fewer than two values."""
+    """Return the standard deviation with n - 1, None of fewer than two values."""
     return float(exact.stdev(values)) if len(values) > 1 else None
 
 
 def ratio(numerator: Number, denominator: Number) -> float | None:
-    """Quotient, None when the denominator is zero."""
+    """Return the quotient, None where the denominator is zero."""
     return numerator / denominator if denominator else None
 
 
 def over_ranks(
     values: Mapping[str, Number], unit: Callable[[Number], float] = float
 ) -> dict[str, float | None]:
-    """Mean, min, max and spread (max - min) of a per-rank number, converted by ``unit``."""
+    """Return mean, min, max and spread (max - min) over ranks, converted by ``unit``."""
     numbers = list(values.values())
     average = mean(numbers)
     if average is None:
@@ -64,10 +64,10 @@ def over_ranks(
 
 
 def milliseconds(nanoseconds: Number) -> float:
-    """Nanoseconds as ms, exact to the ns below about 100 days."""
+    """Convert ns to ms, exact to the ns below about 100 days."""
     return nanoseconds / 1_000_000
 
 
 def microseconds(nanoseconds: Number) -> float:
-    """Nanoseconds as µs, exact to the ns below about 100 days."""
+    """Convert ns to µs, exact to the ns below about 100 days."""
     return nanoseconds / 1_000

@@ -1,4 +1,4 @@
-"""Theil-Sen slopes with the error that Sen's interval gives them."""
+"""Theil-Sen slopes with standard errors from Sen's confidence interval."""
 
 from __future__ import annotations
 
@@ -6,24 +6,31 @@ from functools import lru_cache
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.parsers.array_types import F64, I64
 
 MAX_POINTS = 64
 MIN_POINTS = 8
 Z_99 = 2.576
 LEAST_ERROR = 1.0
-"""ns per s: no clock is told better than to a part in 10^9."""
+"""Lower limit of the error, in ns per s: no clock rate is known better than to a part in 10^9."""
 UNKNOWN_ERROR = 1e6
-"""ns per s: error of a slope that too few points tell."""
+"""Error of a slope of too few points, in ns per s."""
 
 
 def slopes(time: F64, values: F64, *, points: int = MAX_POINTS) -> tuple[F64, F64]:
-    """Slope of every column of ``values`` [n, m] over ``time`` [n], and its standard error.
+    """Return the slope of every column of ``values`` over ``time``, and its standard error.
 
-    Both float64 [m]. The error is a 99 % interval (Sen 1968) over its width in standard
-    deviations. Too few points give the slope 0 with `UNKNOWN_ERROR`. Many points are first
-    condensed to medians of at most ``points`` consecutive blocks.
+    The error is the width of the 99 % interval (Sen 1968) divided by its width in standard
+    deviations. Too few points give the slope 0 with `UNKNOWN_ERROR`.
+
+    Args:
+        time: float64 [n].
+        values: float64 [n, m].
+        points: more points than this are first reduced to medians of so many consecutive blocks.
+
+    Returns:
+        Slopes and errors, float64 [m].
     """
     members = values.shape[1]
     if len(time) < MIN_POINTS:
@@ -41,18 +48,18 @@ def slopes(time: F64, values: F64, *, points: int = MAX_POINTS) -> tuple[F64, F6
     )
     low, high = _interval(len(steep), len(when))
     error = (steep[high] - steep[low]) / (2 * Z_99)
-    return middle_of(steep), np.maximum(error, LEAST_ERROR)
+    return median_along(steep), np.maximum(error, LEAST_ERROR)
 
 
 @lru_cache
 def _pairs(count: int) -> tuple[I64, I64]:
-    """Indices of all pairs of so many."""
+    """Indices of all pairs of ``count`` points."""
     early, late = np.triu_indices(count, 1)
     return early, late
 
 
 def _condensed(values: F64, points: int) -> F64:
-    """Medians of at most so many consecutive blocks of rows, their lengths one apart."""
+    """Medians of at most ``points`` consecutive blocks of rows, equal in length within 1."""
     count = len(values)
     if count <= points:
         return values
@@ -60,7 +67,7 @@ def _condensed(values: F64, points: int) -> F64:
     cut = longer * (length + 1)
     parts = (values[:cut], length + 1, longer), (values[cut:], length, points - longer)
     return np.concatenate(
-        [middle_of(part.reshape(number, size, -1), 1) for part, size, number in parts if number]
+        [median_along(part.reshape(number, size, -1), 1) for part, size, number in parts if number]
     )
 
 

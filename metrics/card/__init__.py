@@ -1,1 +1,1 @@
-"""Compare the workload card with the traces, and draft a card."""
+"""Workload card: compare it with traces and configuration, merge it with what ran, draft one."""

@@ -1,7 +1,7 @@
-"""Where the workload card contradicts the traces, or itself.
+"""Find contradictions between the workload card and the traces, and inside the card.
 
-The trace wins; each finding is one sentence that names both values. What the card or the trace
-does not say contradicts nothing.
+Each is one sentence with both values; metrics use the value of the trace. A value that the card or
+the trace does not state contradicts nothing.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _MODEL = re.compile(r"(?:gb|gh|mi|rtx|gtx|[abhlptv])\d{1,4}(?:x|g|s|ti|a)?")
 _MEMORY = re.compile(r"\d{1,4}gb")
 
 _ALL_TO_ALL: Final = (b"all_to_all", b"alltoall", b"AllToAll", b"deep_ep")
-_SIGNS_OF_TRAINING: Final[tuple[tuple[Group, str], ...]] = (
+_TRAINING_NAMES: Final[tuple[tuple[Group, str], ...]] = (
     ("annotations", "Optimizer.step#"),
     ("cpu_ops", "autograd::engine::evaluate_function"),
 )
 
 
 def check_card(job: Job) -> tuple[str, ...]:
-    """One sentence a contradiction, in a fixed order; () without a card."""
+    """Return the contradictions of the card of a job in a fixed order; () without a card."""
     return () if job.card is None else contradictions(job.card, job.ranks, job.world_size)
 
 
 def contradictions(
     card: Card, ranks: tuple[RankTrace, ...] = (), world_size: int | None = None
 ) -> tuple[str, ...]:
-    """The same of any card and traces; without traces what contradicts itself."""
+    """Return the contradictions of a card with traces; without traces those inside the card."""
     findings = (
         _degrees_and_count(card),
         _count_and_world(card, ranks, world_size),
@@ -56,12 +56,12 @@ def contradictions(
     return tuple(sentence for found in findings for sentence in found)
 
 
-def _says(card: Card, field: str, value: object) -> str:
+def _statement(card: Card, field: str, value: object) -> str:
     return f"the card says {shown(str(value))} ({card.provenance(field)})"
 
 
 def _degrees_and_count(card: Card) -> Iterator[str]:
-    """Product of the degrees against the number of devices; one that is not stated is 1."""
+    """Compare the product of the degrees with the device count; a degree not stated is 1."""
     given = {name: degree for name in _DEGREES if (degree := getattr(card, name)) is not None}
     total = card.total_count
     if not given or total is None or _has_unusable_degree(card):
@@ -87,7 +87,7 @@ def _count_and_world(card: Card, ranks: Iterable[RankTrace], world: int | None) 
     total = card.total_count
     if total is None:
         return
-    says = _says(card, "total_count", f"{total} devices")
+    says = _statement(card, "total_count", f"{total} devices")
     if world is not None and world != total:
         yield f"{says}, the trace a world of {world} ranks"
     found = {trace.rank for trace in ranks if trace.rank is not None}
@@ -101,11 +101,11 @@ def _library(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
     words = {word for backend in backends for word in re.split(r"[^a-z]+", backend.lower())}
     if named in _NCCL_LIKE and backends and not words & _NCCL_LIKE:
         found = listed(sorted(map(shown, backends)))
-        yield f"{_says(card, 'communication_library', named)}, the trace's backend is {found}"
+        yield f"{_statement(card, 'communication_library', named)}, the trace's backend is {found}"
 
 
 def _library_version(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
-    """Versions agree when they agree in every part that both give."""
+    """Compare versions in every part that both state."""
     name = (card.communication_library or "nccl").lower()
     claimed = _version(card.communication_library_version)
     if not claimed or not name.startswith(tuple(_NCCL_LIKE)):
@@ -113,7 +113,7 @@ def _library_version(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
     versions = {trace.nccl_version for trace in ranks if _version(trace.nccl_version)}
     others = [text for text in sorted(versions) if not _agree(claimed, _version(text))]
     if others:
-        says = _says(card, "communication_library_version", card.communication_library_version)
+        says = _statement(card, "communication_library_version", card.communication_library_version)
         yield f"{says}, the trace was taken with NCCL {listed(list(map(shown, others)))}"
 
 
@@ -134,17 +134,17 @@ def _device(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
     others = [name for name in sorted(names) if _differ(claimed, name)]
     if others:
         found = listed([shown(name) for name in others])
-        yield f"{_says(card, 'gpu_model', claimed)}, the trace's devices are {found}"
+        yield f"{_statement(card, 'gpu_model', claimed)}, the trace's devices are {found}"
 
 
 def _differ(claimed: str, found: str) -> bool:
-    """True when two spellings of a device name different models or memory sizes."""
+    """Whether two device names contain different models or memory sizes."""
     for pattern in (_MODEL, _MEMORY):
         one, other = _tokens(claimed, pattern), _tokens(found, pattern)
         if one and other and not any(_same(a, b) for a in one for b in other):
             return True
         if any(token.startswith(("gh", "gb")) for token in (*one, *other)):
-            return False  # their names give the memory of the CPU beside them
+            return False  # names of Grace systems contain the memory of their CPU
     return False
 
 
@@ -154,45 +154,45 @@ def _tokens(name: str, pattern: re.Pattern[str]) -> list[str]:
 
 
 def _same(one: str, other: str) -> bool:
-    """Equal, or one of them leaves out the letter at the end: mi300 and mi300x."""
+    """Whether two models are equal but for a letter at the end: mi300 and mi300x."""
     shorter, longer = sorted((one, other), key=len)
     return one == other or (longer[:-1] == shorter and longer[-1].isalpha())
 
 
 def _experts(card: Card, ranks: tuple[RankTrace, ...]) -> Iterator[str]:
     if card.moe is False and (card.ep or 1) > 1:
-        yield f"{_says(card, 'moe', 'moe: false')}, and yet expert parallelism of {card.ep}"
+        yield f"{_statement(card, 'moe', 'moe: false')}, and yet expert parallelism of {card.ep}"
     if not card.moe or not ranks or any(_may_exchange_tokens(trace) for trace in ranks):
         return
     collectives = sum(len(trace.collective_args) for trace in ranks)
     if collectives and (card.ep is None or card.ep > 1):
         degree = "no ep" if card.ep is None else f"ep {card.ep}"
-        yield f"{_says(card, 'moe', f'moe: true, {degree}')}, the trace has no all-to-all"
+        yield f"{_statement(card, 'moe', f'moe: true, {degree}')}, the trace has no all-to-all"
 
 
 def _may_exchange_tokens(trace: RankTrace) -> bool:
-    """All-to-all by name, or send-receive kernels, which may be one."""
+    """Whether a trace names an all-to-all, or send-receive kernels, which may perform one."""
     names = trace.strings.blob.tobytes()
     return any(part in names for part in (*_ALL_TO_ALL, b"SendRecv"))
 
 
 def _phase(card: Card, ranks: tuple[RankTrace, ...]) -> Iterator[str]:
     if card.phase == "training":
-        if ranks and not any(steps_of(trace)[0] or signs_of_training(trace) for trace in ranks):
+        if ranks and not any(steps_of(trace)[0] or training_names(trace) for trace in ranks):
             yield (
-                f"{_says(card, 'phase', 'training')}, the trace has neither a step marker nor a "
-                "backward pass"
+                f"{_statement(card, 'phase', 'training')}, the trace has neither a step marker "
+                "nor a backward pass"
             )
     elif card.phase is not None:
-        trained = [sign for trace in ranks for sign in signs_of_training(trace)]
+        trained = [name for trace in ranks for name in training_names(trace)]
         if trained:
-            yield f"{_says(card, 'phase', card.phase)}, the trace has {trained[0]}"
+            yield f"{_statement(card, 'phase', card.phase)}, the trace has {trained[0]}"
 
 
-def signs_of_training(trace: RankTrace) -> list[str]:
-    """Names that only training leaves in a trace: of optimizers and of automatic gradients."""
+def training_names(trace: RankTrace) -> list[str]:
+    """Return the names in a trace that only training has: of optimizers and of autograd."""
     return [
         sign
-        for group, sign in _SIGNS_OF_TRAINING
+        for group, sign in _TRAINING_NAMES
         if any(trace.text(name).startswith(sign) for name in distinct(trace.group(group).name))
     ]

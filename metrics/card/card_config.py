@@ -1,7 +1,7 @@
-"""Where the workload card contradicts the configuration that the job was started with.
+"""Find contradictions between the workload card and the configuration of the job.
 
-Neither wins: one of the two describes another job. A key that the configuration does not state
-contradicts nothing, parallel degrees aside: a program that is told of none uses 1.
+Neither has precedence: one of the two describes another job. A key that the configuration does not
+state contradicts nothing, except parallel degrees: a program without a stated degree uses 1.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ DEGREES: Final[Mapping[str, str]] = {
     "cp": "parallelism.context_parallel_degree",
     "ep": "parallelism.expert_parallel_degree",
 }
-"""Field of the card -> key of the configuration. ``ep`` lies across the other five."""
+"""Key of the configuration by field of the card; ``ep`` lies across the other five degrees."""
 
 LOCAL_BATCH: Final = "training.local_batch_size"
 GLOBAL_BATCH: Final = "training.global_batch_size"
 MICRO_BATCH: Final = "parallelism.pipeline_parallel_microbatch_size"
-_SAME: Final[Mapping[str, str]] = {"iteration": "training.steps", "seq_len": "training.seq_len"}
+_EQUAL_FIELDS: Final[Mapping[str, str]] = {
+    "iteration": "training.steps",
+    "seq_len": "training.seq_len",
+}
 _PRECISIONS: Final[Mapping[str, str]] = {
     "bfloat16": "bf16",
     "float16": "fp16",
@@ -40,15 +43,21 @@ _PRECISIONS: Final[Mapping[str, str]] = {
 
 
 def check_config(card: Card, config: TrainConfig, world_size: int | None = None) -> tuple[str, ...]:
-    """One sentence a contradiction, in a fixed order.
+    """Return a sentence for each contradiction, in a fixed order.
 
-    ``world_size`` (else the card's device count) tells the degree of sharding where the
-    configuration leaves it open. Raises ConfigError for a value of the wrong type.
+    Args:
+        card: the workload card.
+        config: the configuration.
+        world_size: number of ranks, the card's device count if None; determines the degree of
+            sharding where the configuration leaves it open.
+
+    Raises:
+        ConfigError: a value has the wrong type.
     """
     world_size = world_size or card.total_count
     expected = {
         **degrees_of(config, world_size),
-        **{field: config.count(key) for field, key in _SAME.items()},
+        **{field: config.count(key) for field, key in _EQUAL_FIELDS.items()},
         "batch_size": _batch_size(card, config, world_size),
         "pp_microbatches": micro_batches_of(config),
     }
@@ -57,7 +66,7 @@ def check_config(card: Card, config: TrainConfig, world_size: int | None = None)
 
 
 def degrees_of(config: TrainConfig, world_size: int | None) -> dict[str, int | None]:
-    """Parallel degrees by field of the card; an open one follows from ``world_size``, if known."""
+    """Return parallel degrees by field of the card; open sharding follows from ``world_size``."""
     found: dict[str, int | None] = {}
     for field, key in DEGREES.items():
         stated = config.integer(key)
@@ -69,7 +78,7 @@ def degrees_of(config: TrainConfig, world_size: int | None) -> dict[str, int | N
 
 
 def global_batch_of(config: TrainConfig, world_size: int | None) -> int | None:
-    """Sequences a step of the whole job: as stated, else those of a rank times data parallelism."""
+    """Return sequences per step of the job, as stated or of a rank times data parallelism."""
     stated, local = config.count(GLOBAL_BATCH), config.count(LOCAL_BATCH)
     degrees = degrees_of(config, world_size)
     replicas, shards = degrees["dp_replicate"], degrees["dp_shard"]
@@ -79,7 +88,7 @@ def global_batch_of(config: TrainConfig, world_size: int | None) -> int | None:
 
 
 def micro_batches_of(config: TrainConfig) -> int | None:
-    """Micro-batches of a pipeline step; None without a pipeline or where sizes are not stated."""
+    """Return micro-batches per pipeline step; None without a pipeline or without stated sizes."""
     local, micro = config.count(LOCAL_BATCH), config.count(MICRO_BATCH)
     if local is None or micro is None or (config.integer(DEGREES["pp"]) or 1) < 2:
         return None
@@ -87,7 +96,7 @@ def micro_batches_of(config: TrainConfig) -> int | None:
 
 
 def precision_of(config: TrainConfig) -> str | None:
-    """Number format of the computation, in the cards' short form."""
+    """Return the precision of the computation in the short form of cards, such as bf16."""
     stated = config.text("training.mixed_precision_param") or config.text("training.dtype")
     return None if stated is None else _short(stated)
 
@@ -95,20 +104,20 @@ def precision_of(config: TrainConfig) -> str | None:
 def _batch_size(card: Card, config: TrainConfig, world_size: int | None) -> int | None:
     if card.batch_size_scope == "global":
         return global_batch_of(config, world_size)
-    # Cards that do not say whose batch it is hold that of a rank.
+    # The batch size of a card without a scope is that of a rank.
     return config.count(LOCAL_BATCH) if card.batch_size_scope is None else None
 
 
 def _count(card: Card, field: str, expected: int | None) -> Iterator[str]:
     stated = card.count(field)
     if stated is not None and expected is not None and stated != expected:
-        yield f"{_says(card, field, stated)}, the configuration makes it {expected}"
+        yield f"{_statement(card, field, stated)}, the configuration makes it {expected}"
 
 
 def _dataset(card: Card, config: TrainConfig) -> Iterator[str]:
     stated, expected = card.dataset, config.text("training.dataset")
     if stated and expected and _plain(stated) != _plain(expected):
-        says = _says(card, "dataset", stated)
+        says = _statement(card, "dataset", stated)
         yield f"{says}, the configuration trains on {shown(expected)}"
 
 
@@ -118,20 +127,20 @@ def _precision(card: Card, config: TrainConfig) -> Iterator[str]:
     if card.precision is None or expected is None or card.precision.lower() not in known:
         return
     if _short(card.precision) != expected:
-        says = _says(card, "precision", card.precision)
+        says = _statement(card, "precision", card.precision)
         yield f"{says}, the configuration computes in {shown(expected)}"
 
 
 def _model(card: Card, config: TrainConfig) -> Iterator[str]:
-    """Families agree when the first word of one is found in the other: llama3, Llama-3.1-8B."""
+    """Compare families: the card contains the first word of the model (llama3, Llama-3.1-8B)."""
     name = config.text("model.name")
     words = re.findall(r"[a-z]+", (name or "").lower())
     if card.model_family and words and words[0] not in card.model_family.lower():
-        says = _says(card, "model_family", card.model_family)
+        says = _statement(card, "model_family", card.model_family)
         yield f"{says}, the configuration trains {shown(name or '')}"
 
 
-def _says(card: Card, field: str, value: object) -> str:
+def _statement(card: Card, field: str, value: object) -> str:
     return f"the card says {shown(str(value))} ({card.provenance(field)})"
 
 

@@ -1,7 +1,7 @@
-"""What a workload card can say before anybody has written one, and who says so.
+"""Draft a workload card from traces and configuration, with the source of each value.
 
-Only what a trace or the configuration states is taken; where both state it, the trace. What is
-left is for people to fill in.
+Only values that a trace or the configuration states are included; where both state one, that of the
+trace. Users fill in the other fields.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ccltui.metrics.card.card_check import signs_of_training
+from ccltui.metrics.card.card_check import training_names
 from ccltui.metrics.card.card_config import (
     DEGREES,
     GLOBAL_BATCH,
@@ -48,14 +48,18 @@ _OF_MEGATRON: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A value of a card and where it was seen, in a few words."""
+    """A value of a card and its source, in a few words."""
 
     value: Value
     source: str
 
 
 def draft(job: Job | None, config: TrainConfig | None) -> dict[str, Fact]:
-    """Facts by field of the card, and by ``traces``. Raises ConfigError for a wrong type."""
+    """Return the facts by field of the card; the field ``traces`` lists kinds of trace files.
+
+    Raises:
+        ConfigError: a value of the configuration has the wrong type.
+    """
     world_size = None if job is None else job.world_size
     facts = {} if config is None else _of_config(config, world_size)
     return facts if job is None else facts | _of_traces(job)
@@ -84,7 +88,7 @@ def _of_config(config: TrainConfig, world_size: int | None) -> dict[str, Fact]:
 
 
 def _batch(config: TrainConfig, world_size: int | None) -> dict[str, tuple[Value | None, str]]:
-    """The batch of the whole job where it follows, else that of a rank, which needs no scope."""
+    """Batch size of the job where it is known, else that of a rank, which needs no scope."""
     whole = global_batch_of(config, world_size)
     if whole is None:
         return {"batch_size": (config.count(LOCAL_BATCH), f"{LOCAL_BATCH}, of a rank")}
@@ -115,7 +119,7 @@ def _of_traces(job: Job) -> dict[str, Fact]:
 
 
 def _hardware(job: Job) -> dict[str, tuple[Value | None, str]]:
-    """Devices, where any were seen; a job on CPUs has none to count."""
+    """Devices, where any were recorded; {} for a job on CPUs."""
     names = {device.name for trace in job.ranks for device in trace.devices if device.name}
     if not names and not any(len(trace.group("gpu")) for trace in job.ranks):
         return {}
@@ -140,7 +144,7 @@ def _library(job: Job) -> dict[str, tuple[Value | None, str]]:
         for word in re.split(r"[^a-z]+", trace.backend.lower())
         if word in _LIBRARIES
     }
-    # "cpu:gloo,cuda:nccl": the collectives that count are those of the device.
+    # "cpu:gloo,cuda:nccl": prefer the library of the device.
     library = _only(words - {"gloo"} or words)
     versions = {trace.nccl_version for trace in job.ranks if trace.nccl_version}
     return {
@@ -157,10 +161,10 @@ def _only(found: set[str]) -> str | None:
 
 
 def _degrees(job: Job) -> dict[str, tuple[Value | None, str]]:
-    """Sizes of the groups of one axis each, where all of one name have one size.
+    """Sizes of the groups of single axes, where all groups of an axis have one size.
 
-    Unions of axes (``mesh_fsdp``, ``mesh_dp_shard_cp``) and what only experts use
-    (``mesh_etp``) are of other sizes than the degrees.
+    Groups of several axes (``mesh_fsdp``, ``mesh_dp_shard_cp``) and those of experts only
+    (``mesh_etp``) are excluded: their sizes are not the degrees.
     """
     sizes: dict[str, set[int]] = {}
     for trace in job.ranks:
@@ -177,8 +181,8 @@ def _degrees(job: Job) -> dict[str, tuple[Value | None, str]]:
 
 
 def _phase(job: Job) -> tuple[Value | None, str]:
-    signs = sorted({sign for trace in job.ranks for sign in signs_of_training(trace)})
-    return ("training" if signs else None), signs[0] if signs else ""
+    names = sorted({name for trace in job.ranks for name in training_names(trace)})
+    return ("training" if names else None), names[0] if names else ""
 
 
 def _kinds(job: Job) -> tuple[str, ...]:

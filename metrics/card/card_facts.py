@@ -1,4 +1,4 @@
-"""What the workload card states, or the user or the run in its place, and which of them it was."""
+"""Fields of the workload card, replaced by those of the run and of the user, with their origin."""
 
 from __future__ import annotations
 
@@ -10,39 +10,52 @@ from ccltui.metrics.model.dimensions import Degrees
 from ccltui.metrics.unavailable import Refusal, refuse
 
 if TYPE_CHECKING:
-    from ccltui.metrics.card.effective_config import Ran
+    from ccltui.metrics.card.effective_config import EffectiveValue
     from ccltui.parsers.card.workload_card import Card
 
 DEGREES = ("dp_replicate", "dp_shard", "tp", "pp", "cp", "ep")
 
 
 class CardFacts:
-    """Fields of the card, with what ran in place of them and the user's overrides on top."""
+    """Fields of the card; values of the run replace them, and overrides of the user replace both.
+
+    Args:
+        card: the card, None without one.
+        problem: why the card is not used, None where it is.
+        overrides: values of the user by field.
+        effective: values of the run by field.
+    """
 
     def __init__(
         self,
         card: Card | None,
         problem: str | None,
         overrides: Mapping[str, object],
-        ran: Mapping[str, Ran] | None = None,
+        effective: Mapping[str, EffectiveValue] | None = None,
     ) -> None:
         self.card = card
         self.problem = problem
         self.overrides = overrides
-        self.ran = dict(ran or {})
+        self.effective = dict(effective or {})
         if "batch_size" in overrides:
-            self.ran.pop("batch_size_scope", None)  # it is the scope of the size that ran
+            self.effective.pop(
+                "batch_size_scope", None
+            )  # this is the scope of the size of the run, which the override replaces
 
     def value(self, name: str) -> object | None:
-        """The override, else what ran, else what the card states, else None."""
+        """Return the override, else the value of the run, else that of the card, else None."""
         if name in self.overrides:
             return self.overrides[name]
-        if name in self.ran:
-            return self.ran[name].value
+        if name in self.effective:
+            return self.effective[name].value
         return getattr(self.card, name, None)
 
     def number(self, name: str) -> int | None:
-        """A whole number. Refuses an override that is none."""
+        """Return a field as an integer, None where it is not one.
+
+        Raises:
+            Refusal: an override is no integer.
+        """
         value = self.value(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
@@ -54,31 +67,35 @@ class CardFacts:
             raise refuse("card_invalid", f"{name} = {value!r} is not a whole number") from None
 
     def count(self, name: str) -> int | None:
-        """A whole number above 0, None where it is not stated. Refuses another, of card or user."""
+        """Return a field as an integer above 0, None where it is not stated.
+
+        Raises:
+            Refusal: the value of card or user is not above 0, or an override is no integer.
+        """
         found = self.number(name)
         if found is not None and found < 1:
             raise refuse("card_invalid", f"{name} = {found} is not above 0")
         return found
 
     def text(self, name: str) -> str:
-        """A text, "" where absent."""
+        """Return a field as text, "" where absent."""
         value = self.value(name)
         return "" if value is None else str(value)
 
     def origin(self, name: str) -> str | None:
-        """Who states the field, None where nobody does.
+        """Return the origin of a field, None where it is not stated.
 
-        "override", "card", or the source of what ran in its place: "log", "launch_arguments",
+        "override", "card", or the source of the value of the run: "log", "launch_arguments",
         "train_config" or "trace".
         """
         if name in self.overrides:
             return "override"
-        if name in self.ran and self.ran[name].value is not None:
-            return self.ran[name].origin
+        if name in self.effective and self.effective[name].value is not None:
+            return self.effective[name].origin
         return None if self.value(name) is None else "card"
 
     def provenance(self, *names: str) -> dict[str, str]:
-        """Origin of each field that is stated."""
+        """Return the origin of each field that is stated."""
         found = {name: self.origin(name) for name in names}
         return {name: origin for name, origin in found.items() if origin is not None}
 
@@ -94,6 +111,10 @@ class CardFacts:
         return Degrees(**found)
 
     def require_degrees(self) -> None:
-        """Refuse an override of a degree that is no whole number."""
+        """Refuse an override of a degree that is no integer.
+
+        Raises:
+            Refusal: an override is no integer.
+        """
         for name in DEGREES:
             self.number(name)

@@ -1,8 +1,8 @@
-"""What a job ran with, by field of the card, and where its files contradict each other.
+"""Merge the sources on the configuration of a run, by field of the card, and find conflicts.
 
-What the program itself tells comes first, then its arguments, its configuration file, the card.
-An argument that replaces a value of the configuration file contradicts nothing: that is what it
-is for. A card that states another value than the one that ran does.
+The output of the program has precedence, then its arguments, its configuration file, the card.
+An argument that replaces a value of the configuration file is no conflict, because that is the
+purpose of arguments. A card with another value than that of the run is one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.card.card_values import Card
 
 MESH: Final = ("dp_replicate", "dp_shard", "tp", "pp", "cp")
-"""Degrees whose product is the world; ``ep`` lies across them."""
+"""Degrees whose product is the world size; ``ep`` lies across them."""
 WORLD: Final = "world_size"
 PARALLEL: Final = frozenset({*DEGREES, WORLD})
 BATCHES: Final = frozenset({*PARALLEL, "seq_len", "batch_size"})
@@ -40,8 +40,8 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """A value that takes the place of the card's, None where none can be told, and its origin."""
+class EffectiveValue:
+    """A value that replaces that of the card, None where it is unknown, and its origin."""
 
     value: int | str | None
     origin: str
@@ -49,36 +49,42 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Values by field of the card, only where the card says otherwise or nothing; conflicts."""
+    """Values of a run by field of the card, without those that equal the card, and conflicts."""
 
-    values: Mapping[str, Ran] = field(default_factory=dict)
+    values: Mapping[str, EffectiveValue] = field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
 
     def of(self, fields: frozenset[str]) -> tuple[Conflict, ...]:
-        """Conflicts of these fields."""
+        """Return the conflicts about ``fields``."""
         return tuple(one for one in self.conflicts if one.field in fields)
 
 
 def run_config(
     card: Card | None, sources: Sequence[RunSource], world_size: int | None = None
 ) -> RunConfig:
-    """Merge all sources; ``world_size`` is that of the traces."""
+    """Merge the card and all sources on a run.
+
+    Args:
+        card: the card, None without one.
+        sources: files and logs of the run in order of precedence.
+        world_size: number of ranks of the traces, None where unknown.
+    """
     return _Merging(card, sources, world_size).merged()
 
 
 def origin_of(source: RunSource) -> str:
-    """The word for a source in the provenance of a value."""
+    """Return the name of a source in the provenance of a value."""
     return _ORIGINS[source.standing]
 
 
-def _says(source: RunSource, name: str, value: int) -> str:
-    speaker = f"{_SPEAKERS[source.standing]} ({shown(source.path)})"
+def _statement(source: RunSource, name: str, value: int) -> str:
+    source_text = f"{_SOURCE_NAMES[source.standing]} ({shown(source.path)})"
     if name in source.implied:
-        return f"{speaker} leaves {name} at {value}"
-    return f"{speaker} says {_SHOWN.get(name, name)} {value}"
+        return f"{source_text} leaves {name} at {value}"
+    return f"{source_text} says {_SHOWN.get(name, name)} {value}"
 
 
-_SPEAKERS: Final = {
+_SOURCE_NAMES: Final = {
     "program": "what the run wrote",
     "arguments": "the launch",
     "config": "the configuration",
@@ -97,14 +103,14 @@ class _Merging:
         self.card = card
         self.sources = sources
         self.best = dict(self._best())
-        self.values: dict[str, Ran] = {}
+        self.values: dict[str, EffectiveValue] = {}
         self.conflicts: list[Conflict] = []
         self.traced = world_size
         self.world = world_size or self._number(WORLD) or self._stated("total_count")
 
     def merged(self) -> RunConfig:
-        """Work the fields out one after another: batches follow from degrees."""
-        self._among_sources()
+        """Merge the fields in order: batch sizes depend on degrees."""
+        self._compare_sources()
         self._world_size()
         degrees = self._degrees()
         if "seq_len" in self.best:
@@ -114,7 +120,7 @@ class _Merging:
         return RunConfig(self.values, tuple(self.conflicts))
 
     def _best(self) -> Iterator[tuple[str, tuple[int, RunSource]]]:
-        """The first source of each field; an automatic batch size is none that is stated."""
+        """First source of each field; an automatic batch size (not above 0) is not stated."""
         names = dict.fromkeys(name for source in self.sources for name in source.values)
         for name in names:
             value, source = self._all_of(name)[0]
@@ -122,7 +128,7 @@ class _Merging:
                 yield name, (value, source)
 
     def _all_of(self, name: str) -> list[tuple[int, RunSource]]:
-        """All that state a field; the configuration file not where an argument replaces it."""
+        """All sources of a field, without a configuration file that an argument replaces."""
         found = [(one.values[name], one) for one in self.sources if name in one.values]
         if any(one.standing == "arguments" for _, one in found):
             found = [(value, one) for value, one in found if one.standing != "config"]
@@ -135,38 +141,38 @@ class _Merging:
     def _stated(self, name: str) -> int | None:
         return None if self.card is None else self.card.count(name)
 
-    def _among_sources(self) -> None:
-        """Where files of the run contradict each other."""
+    def _compare_sources(self) -> None:
+        """Find conflicts between files of the run."""
         for name, (value, first) in self.best.items():
             for other, source in self._all_of(name)[1:]:
                 if value > 0 and other > 0 and other != value and name != WORLD:
-                    text = f"{_says(first, name, value)}, {_says(source, name, other)}"
+                    text = f"{_statement(first, name, value)}, {_statement(source, name, other)}"
                     self._conflict(_FIELDS.get(name, name), f"{text}: {value} is taken")
 
     def _world_size(self) -> None:
-        """The traces' word on the world counts; without it that of the files of the run."""
+        """Merge the world size: that of the traces, else that of the files of the run."""
         world = self.traced or self._number(WORLD)
         who = "the traces say" if self.traced else "another file of the run says"
         for value, source in self._all_of(WORLD):
             if world and value > 0 and value != world:
-                self._conflict(WORLD, f"{_says(source, WORLD, value)}, {who} {world}")
+                self._conflict(WORLD, f"{_statement(source, WORLD, value)}, {who} {world}")
         stated = self._stated("total_count")
         if world and stated is not None and stated != world:
             origin = "trace" if self.traced else origin_of(self.best[WORLD][1])
-            self.values["total_count"] = Ran(world, origin)
-            text = f"{self._card_says('total_count', stated)}, {who} {WORLD} {world}"
+            self.values["total_count"] = EffectiveValue(world, origin)
+            text = f"{self._card_statement('total_count', stated)}, {who} {WORLD} {world}"
             self._conflict(WORLD, f"{text}: {world} is taken")
 
     def _degrees(self) -> dict[str, int | None]:
-        """Degrees that ran, those of the card where no file of the run states them."""
+        """Degrees of the run; those of the card where no file of the run states them."""
         found = {name: self._number(name) or self._stated(name) for name in DEGREES}
-        told = [name for name in MESH if name in self.best]
-        if not told:
+        stated = [name for name in MESH if name in self.best]
+        if not stated:
             return found
         if "dp_shard" in self.best and self.best["dp_shard"][0] < 1:
             found["dp_shard"] = self._rest(found)
-        self._drop_what_does_not_fit(found, told)
-        for name in (*told, *(["ep"] if "ep" in self.best else [])):
+        self._drop_degrees_of_other_runs(found, stated)
+        for name in (*stated, *(["ep"] if "ep" in self.best else [])):
             value = found[name]
             if value is not None:
                 self._take(name, value, self.best[name][1])
@@ -176,29 +182,33 @@ class _Merging:
         others = prod(degrees[name] or 1 for name in MESH if name != "dp_shard")
         return None if not self.world or self.world % others else self.world // others
 
-    def _drop_what_does_not_fit(self, degrees: dict[str, int | None], told: Sequence[str]) -> None:
-        """The card's degrees are of another run where they do not make the world with the rest."""
+    def _drop_degrees_of_other_runs(
+        self, degrees: dict[str, int | None], stated: Sequence[str]
+    ) -> None:
+        """Drop degrees of the card whose product with those of the run is not the world size."""
         product = prod(degrees[name] or 1 for name in MESH)
         if not self.world or product == self.world:
             return
-        source = self.best[told[0]][1]
-        stale = [name for name in MESH if name not in told and (degrees[name] or 1) > 1]
+        source = self.best[stated[0]][1]
+        stale = [name for name in MESH if name not in stated and (degrees[name] or 1) > 1]
         if not stale:
             factors = " · ".join(f"{name} {degrees[name] or 1}" for name in MESH)
             text = f"the degrees that ran multiply to {product} ({factors}; {shown(source.path)})"
             if product > self.world or all(degrees[name] for name in MESH):
                 self._conflict(WORLD, f"{text}, the world has {self.world} ranks")
             return
-        changed = " and ".join(_says(self.best[name][1], name, degrees[name] or 1) for name in told)
+        changed = " and ".join(
+            _statement(self.best[name][1], name, degrees[name] or 1) for name in stated
+        )
         for name in stale:
-            says = self._card_says(name, degrees[name])
+            says = self._card_statement(name, degrees[name])
             text = f"{says}, which does not fit {self.world} ranks where {changed}"
             self._conflict(name, f"{text}: it is not taken")
-            self.values[name] = Ran(None, origin_of(source))
+            self.values[name] = EffectiveValue(None, origin_of(source))
             degrees[name] = None
 
     def _batches(self, degrees: Mapping[str, int | None]) -> None:
-        """Sequences of a step, of the job or of a data-parallel rank as the card counts them."""
+        """Merge the batch size, of the job or of a data-parallel rank by the card's scope."""
         local, whole = self.best.get(_LOCAL), self.best.get(_GLOBAL)
         full = Degrees(**degrees).completed(self.world)
         replicas = None if full is None else (full.dp_replicate or 1) * (full.dp_shard or 1)
@@ -206,26 +216,28 @@ class _Merging:
         stated = self._stated("batch_size")
         is_global = self.card is not None and self.card.batch_size_scope == "global"
         if whole is not None and (is_global or stated is None):
-            self._take("batch_size", *whole, told=_GLOBAL)
+            self._take("batch_size", *whole, key=_GLOBAL)
         elif is_global and made is not None and local is not None and stated != made:
-            how = f"{_says(local[1], _LOCAL, local[0])} on {replicas} data-parallel ranks"
-            says = self._card_says("batch_size", stated)
+            how = f"{_statement(local[1], _LOCAL, local[0])} on {replicas} data-parallel ranks"
+            says = self._card_statement("batch_size", stated)
             self._conflict("batch_size", f"{says}, {how}: {made} is taken")
-            self.values["batch_size"] = Ran(made, origin_of(local[1]))
+            self.values["batch_size"] = EffectiveValue(made, origin_of(local[1]))
         elif local is not None and not is_global:
-            self._take("batch_size", *local, told=_LOCAL)
+            self._take("batch_size", *local, key=_LOCAL)
         self._scope(stated, replicas, is_global=is_global)
 
     def _scope(self, stated: int | None, replicas: int | None, *, is_global: bool) -> None:
-        """A stated batch of the job also tells how often gradients are accumulated."""
+        """Set the batch scope; a stated batch of the job includes gradient accumulation."""
         local = self._number(_LOCAL) or stated
         if _GLOBAL in self.best and not is_global:
             value, source = self.best[_GLOBAL]
             if replicas is None or local is None or local * replicas != value:
-                self.values["batch_size"] = Ran(value, origin_of(source))
-                self.values["batch_size_scope"] = Ran("global", origin_of(source))
+                self.values["batch_size"] = EffectiveValue(value, origin_of(source))
+                self.values["batch_size_scope"] = EffectiveValue("global", origin_of(source))
         elif stated is None and "batch_size" in self.values and not is_global:
-            self.values["batch_size_scope"] = Ran("local", self.values["batch_size"].origin)
+            self.values["batch_size_scope"] = EffectiveValue(
+                "local", self.values["batch_size"].origin
+            )
 
     def _passes(self) -> int:
         return self._number("gradient_accumulation") or 1
@@ -237,23 +249,23 @@ class _Merging:
         stated, made = self._stated("pp_microbatches"), local[0] // micro[0]
         if stated == made:
             return
-        self.values["pp_microbatches"] = Ran(made, origin_of(local[1]))
+        self.values["pp_microbatches"] = EffectiveValue(made, origin_of(local[1]))
         if stated is not None:
-            says = self._card_says("pp_microbatches", stated)
-            how = f"{_says(local[1], _LOCAL, local[0])} in micro-batches of {micro[0]}"
+            says = self._card_statement("pp_microbatches", stated)
+            how = f"{_statement(local[1], _LOCAL, local[0])} in micro-batches of {micro[0]}"
             self._conflict("pp_microbatches", f"{says}, {how}: {made} is taken")
 
-    def _take(self, name: str, value: int, source: RunSource, told: str = "") -> None:
-        """A value that ran; where the card states another, that is a conflict."""
+    def _take(self, name: str, value: int, source: RunSource, key: str = "") -> None:
+        """Store a value of the run; a conflict where the card states another."""
         stated = self._stated(name)
         if stated == value:
             return
-        self.values[name] = Ran(value, origin_of(source))
+        self.values[name] = EffectiveValue(value, origin_of(source))
         if stated is not None:
-            says = f"{self._card_says(name, stated)}, {_says(source, told or name, value)}"
+            says = f"{self._card_statement(name, stated)}, {_statement(source, key or name, value)}"
             self._conflict(name, f"{says}: {value} is taken")
 
-    def _card_says(self, name: str, value: object) -> str:
+    def _card_statement(self, name: str, value: object) -> str:
         place = name if self.card is None else self.card.provenance(name)
         return f"the card says {name} {shown(str(value))} ({place})"
 
@@ -267,4 +279,4 @@ _FIELDS: Final = {
     "gradient_accumulation": "batch_size",
     "micro_batch": "pp_microbatches",
 }
-"""Field of a source -> field of the card that follows from it."""
+"""Field of the card that follows from a field of a source."""

@@ -9,6 +9,7 @@ from ccltui.metrics.cluster.cluster_files import ClusterFiles, read_cluster
 from ccltui.metrics.model.peaks import DevicePeak, find_device
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def cluster_of(view: View, part: str, what: str) -> ClusterFiles:
         Refusal: No file of ``part`` (a field of `ClusterFiles`) could be read.
     """
     if not view.job.ranks and not view.job.discovery.files:
-        view.require_traces()
+        require_traces(view)
     files = read_cluster(view.job.discovery)
     if getattr(files, part):
         return files

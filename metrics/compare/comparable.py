@@ -1,4 +1,4 @@
-"""Whether two runs may be compared at all: what must be equal, and what is only stated."""
+"""Check whether two runs are comparable: properties that must be equal, and others to report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ccltui.metrics.runs.run_files import Run
 Standing = Literal["equal", "different", "unknown"]
 Verdict = Literal["comparable", "not comparable", "unknown"]
 
-_Tell = Callable[[Run], str]
+_Describe = Callable[[Run], str]
 
 
 def _number(value: int | None) -> str:
@@ -20,7 +20,7 @@ def _number(value: int | None) -> str:
 
 
 def _steps(run: Run) -> str:
-    """Micro-steps that were made, of all epochs."""
+    """Micro-steps performed in all epochs."""
     made = completeness(run).last_step
     return _number(made)
 
@@ -44,7 +44,7 @@ def _versions(run: Run) -> str:
     return ", ".join(f"{name} {text}" for name, text in sorted(run.configuration.versions.items()))
 
 
-MUST_BE_EQUAL: Final[tuple[tuple[str, _Tell], ...]] = (
+MUST_BE_EQUAL: Final[tuple[tuple[str, _Describe], ...]] = (
     ("world_size", lambda run: _number(run.world_size)),
     ("gpu", lambda run: run.configuration.gpu_name),
     ("model", _model),
@@ -59,20 +59,24 @@ MUST_BE_EQUAL: Final[tuple[tuple[str, _Tell], ...]] = (
     ("nsys", _profiled),
     ("state", lambda run: "incomplete" if completeness(run).state == "incomplete" else "ended"),
 )
-"""Runs that differ in one of these did different work, or were watched differently."""
+"""Properties that must be equal; else runs did different work or were profiled differently."""
 
-STATED: Final[tuple[tuple[str, _Tell], ...]] = (
+REPORTED: Final[tuple[tuple[str, _Describe], ...]] = (
     ("git_commit", lambda run: run.git_commit),
     ("config_sha256", lambda run: run.configuration.config_sha256),
     ("versions", _versions),
     ("optimizer", lambda run: run.configuration.optimizer),
 )
-"""What may differ because it is what is being compared; it is always said."""
+"""Properties that may differ because their effect is compared; differences are always reported."""
 
 OF_UPDATES: Final = frozenset({"world_size", "model", "zero_stage"})
-"""What must be equal for calls per optimizer step: they do not depend on length or on nsys."""
+"""Properties that must be equal to compare calls per optimizer step.
+
+These counts do not depend on the length of the run or on nsys."""
 OF_BACKWARDS: Final = OF_UPDATES | {"grad_accum"}
-"""And per backward pass: gradients are exchanged once in grad_accum of them."""
+"""Properties that must be equal to compare calls per backward pass.
+
+Gradients are exchanged in one of grad_accum passes."""
 
 _SENTENCES: Final = {
     "git_commit": "different commits",
@@ -84,7 +88,10 @@ _SENTENCES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One property of both runs; ``required``: they must agree in it."""
+    """One property of both runs; "" where a run does not state it.
+
+    ``required`` properties must be equal.
+    """
 
     name: str
     a: str
@@ -93,21 +100,21 @@ class Check:
 
     @property
     def standing(self) -> Standing:
-        """Equal, different, or unknown where a run does not say."""
+        """Whether the property is equal, different, or unknown because a run does not state it."""
         if not self.a or not self.b:
             return "unknown"
         return "equal" if self.a == self.b else "different"
 
     @property
     def sentence(self) -> str:
-        """What is to be said, "" where both are equal."""
+        """Description of the difference, "" where both are equal."""
         if self.standing == "different":
-            said = _SENTENCES.get(self.name)
+            text = _SENTENCES.get(self.name)
             values = f"{_short(self.a, self.name)} against {_short(self.b, self.name)}"
-            return f"{said}: {values}" if said else f"{self.name} {values}"
+            return f"{text}: {values}" if text else f"{self.name} {values}"
         if self.standing == "unknown":
-            silent = [side for side, value in (("A", self.a), ("B", self.b)) if not value]
-            return f"{self.name} is not told by {' and '.join(silent)}"
+            lacking = [side for side, value in (("A", self.a), ("B", self.b)) if not value]
+            return f"{self.name} is not told by {' and '.join(lacking)}"
         return ""
 
 
@@ -123,22 +130,22 @@ class Comparability:
 
     @property
     def differences(self) -> tuple[Check, ...]:
-        """Required properties in which they differ."""
+        """Required properties in which the runs differ."""
         return tuple(c for c in self.checks if c.required and c.standing == "different")
 
     @property
-    def stated(self) -> tuple[Check, ...]:
-        """What else differs: to be said, not to be held against them."""
+    def reported(self) -> tuple[Check, ...]:
+        """Other properties in which the runs differ, which do not affect the verdict."""
         return tuple(c for c in self.checks if not c.required and c.standing == "different")
 
     @property
     def unknown(self) -> tuple[Check, ...]:
-        """Required properties that a run does not tell."""
+        """Required properties that a run does not state."""
         return tuple(c for c in self.checks if c.required and c.standing == "unknown")
 
     @property
     def verdict(self) -> Verdict:
-        """Not comparable where they differ, unknown where hardly anything is told."""
+        """Not comparable where required properties differ, unknown where most are not stated."""
         if self.differences:
             return "not comparable"
         required = sum(check.required for check in self.checks)
@@ -146,16 +153,16 @@ class Comparability:
 
     @property
     def why_not(self) -> str:
-        """Why they are not comparable, "" where they are."""
+        """Why the runs are not comparable, "" where they are."""
         return "; ".join(check.sentence for check in self.differences)
 
     def why_not_in(self, names: frozenset[str]) -> str:
-        """Why a number that only rests on some properties is not comparable, "" where it is."""
+        """Return why a number that depends only on ``names`` is not comparable, "" where it is."""
         return "; ".join(check.sentence for check in self.differences if check.name in names)
 
 
 def comparability(a: Run, b: Run) -> Comparability:
-    """What two runs have in common, property by property."""
-    checks = [Check(name, tell(a), tell(b), required=True) for name, tell in MUST_BE_EQUAL]
-    checks += [Check(name, tell(a), tell(b), required=False) for name, tell in STATED]
+    """Compare two runs property by property."""
+    checks = [Check(name, of(a), of(b), required=True) for name, of in MUST_BE_EQUAL]
+    checks += [Check(name, of(a), of(b), required=False) for name, of in REPORTED]
     return Comparability(tuple(checks))

@@ -1,4 +1,4 @@
-"""Two cluster benchmarks, value by value."""
+"""Compare two cluster benchmarks value by value."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ _Key = tuple[str, str, str]
 def compare_benchmarks(
     a: ClusterBenchmark, b: ClusterBenchmark, *, noise_pct: float = NOISE_PCT
 ) -> Comparison:
-    """Every value that either has; the devices of one host are matched by their number."""
+    """Compare every value that one of two benchmarks has.
+
+    Devices of one host are matched by their number. Without several samples, differences below
+    ``noise_pct`` percent are not distinguishable.
+    """
     found = Comparability(tuple(_checks(a, b)))
-    ours, theirs = _by_key(a), _by_key(b)
-    either = {**theirs, **ours}
+    of_a, of_b = _by_key(a), _by_key(b)
+    either = {**of_b, **of_a}
     rows = [
-        _row(either[key], (ours.get(key), theirs.get(key)), found, noise_pct)
-        for key in {**ours, **theirs}
+        _row(either[key], (of_a.get(key), of_b.get(key)), found, noise_pct)
+        for key in {**of_a, **of_b}
     ]
     return Comparison((a.path,), (b.path,), found, tuple(rows), ranked=False)
 
@@ -47,7 +51,7 @@ def _checks(a: ClusterBenchmark, b: ClusterBenchmark) -> list[Check]:
         "ranks": (_text(a.world_size or _ranks(a)), _text(b.world_size or _ranks(b))),
         "hosts": (_text(hosts_of(a)), _text(hosts_of(b))),
     }
-    checks = [Check(name, ours, theirs, required=True) for name, (ours, theirs) in pairs.items()]
+    checks = [Check(name, of_a, of_b, required=True) for name, (of_a, of_b) in pairs.items()]
     versions = [
         ", ".join(f"{name} {text}" for name, text in sorted(one.versions.items())) for one in (a, b)
     ]

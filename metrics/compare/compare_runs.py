@@ -1,4 +1,4 @@
-"""Two runs, or two sets of repeated runs, number by number: difference, spread and verdict."""
+"""Compare two runs, or two sets of repeated runs: difference, spread and verdict of each number."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ccltui.metrics.runs.run_files import Run
 Verdict = Literal["better", "worse", "not distinguishable", "not comparable", ""]
 
 NOISE_PCT: Final = 5.0
-"""What one value a side may scatter, where nothing tells how much it does: an assumption."""
+"""Assumed spread in percent where both sides have one value and their spread is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number of both sides; None where a side does not have it.
+    """One number of both sides, None where a side does not have it.
 
-    ``half_width`` is half of the 95 % interval of the difference, None where it is assumed.
+    ``half_width`` is half of the 95 % interval of the difference, None where the spread is assumed.
     """
 
     name: str
@@ -41,16 +41,24 @@ class Row:
 
     @property
     def delta_pct(self) -> float | None:
-        """B against A in percent, None where A is 0."""
+        """B minus A in percent of A, None where A is 0."""
         return None if self.delta is None or not self.a else 100 * self.delta / abs(self.a)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The outcome. ``a`` and ``b`` name what was compared, ``remarks`` is what else is to be said.
+    """Result of a comparison.
 
-    Of ``ranked`` rows the first that both sides have gives the verdict; where no row matters
-    more than another, one that is worse makes the whole worse.
+    Where rows are ``ranked``, the first that both sides have gives the verdict. Otherwise all rows
+    are equally important, and one that is worse makes the verdict worse.
+
+    Attributes:
+        a: names of the runs or the benchmark of the first side.
+        b: names of the runs or the benchmark of the second side.
+        comparability: checks of the properties of both sides.
+        rows: the numbers.
+        remarks: further remarks.
+        ranked: whether rows are in order of importance.
     """
 
     a: tuple[str, ...]
@@ -62,13 +70,13 @@ class Comparison:
 
     @property
     def leading(self) -> Row | None:
-        """The row that gives the verdict, None where all count alike or none is there."""
+        """The row that gives the verdict, None for unranked rows or without a common number."""
         found = (row for row in self.rows if row.delta is not None)
         return next(found, None) if self.ranked else None
 
     @property
     def verdict(self) -> Verdict:
-        """Of A and B as a whole."""
+        """Verdict on B compared with A as a whole."""
         if self.comparability.verdict == "not comparable":
             return "not comparable"
         if self.ranked:
@@ -79,9 +87,9 @@ class Comparison:
 
     @property
     def why(self) -> str:
-        """Why they are not comparable, else what differs beside the numbers."""
+        """Why the sides are not comparable, and what differs beside the numbers."""
         parts = [self.comparability.why_not]
-        parts += [check.sentence for check in self.comparability.stated]
+        parts += [check.sentence for check in self.comparability.reported]
         if self.comparability.unknown:
             names = ", ".join(check.name for check in self.comparability.unknown)
             parts.append(f"told by one of them or none: {names}")
@@ -90,15 +98,18 @@ class Comparison:
 
 
 def compare(a: Sequence[Run], b: Sequence[Run], *, noise_pct: float = NOISE_PCT) -> Comparison:
-    """Compare runs; several on a side are repetitions of one another."""
+    """Compare runs; several runs of one side are repetitions.
+
+    ``noise_pct`` is the spread in percent assumed where it is unknown.
+    """
     found = comparability(a[0], b[0])
     rows = [_row(figure, a, b, found, noise_pct) for figure in (*FIGURES, *calls_of((*a, *b)))]
-    told = [row for row in rows if row.a is not None or row.b is not None]
+    known = [row for row in rows if row.a is not None or row.b is not None]
     return Comparison(
         a=tuple(run.name for run in a),
         b=tuple(run.name for run in b),
         comparability=found,
-        rows=tuple(told),
+        rows=tuple(known),
         remarks=tuple(_remarks(a, b)),
     )
 
@@ -116,7 +127,7 @@ def _row(
 ) -> Row:
     sample_a, sample_b = figure.sample(a), figure.sample(b)
     half, spread = None, ""
-    if sample_a is not None and sample_b is not None and figure.rests_on is None:
+    if sample_a is not None and sample_b is not None and figure.depends_on is None:
         half = half_width(sample_a, sample_b)
         sides = [f"{len(s.values)} {s.what}" for s in (sample_a, sample_b)]
         spread = " against ".join(dict.fromkeys(sides)) if half is not None else ""
@@ -145,7 +156,7 @@ def _verdict(
         return "not comparable", why_not
     if any(doubts):
         return "not comparable", _both(doubts)
-    if figure.rests_on is not None:
+    if figure.depends_on is not None:
         return direction(row), "calls of the profiled node over its backward passes"
     if row.half_width is not None:
         return beyond(row, row.half_width), f"difference ±{row.half_width:.3g} {row.unit} (95 %)"
@@ -159,17 +170,17 @@ def _both(doubts: Sequence[str]) -> str:
 
 
 def assumed(noise_pct: float) -> str:
-    """What is said where nothing tells how much a value scatters."""
+    """Return the note on a number whose spread is assumed."""
     return f"one value a side: its spread is not known, {noise_pct:g} % is assumed"
 
 
 def beyond(row: Row, limit: float) -> Verdict:
-    """Better or worse where the difference exceeds a limit."""
+    """Return better or worse where the difference exceeds a limit."""
     return direction(row) if abs(row.delta or 0.0) > limit else "not distinguishable"
 
 
 def direction(row: Row) -> Verdict:
-    """Better or worse by the sign of the difference."""
+    """Return better or worse by the sign of the difference."""
     if not row.delta:
         return "not distinguishable"
     return "better" if (row.delta > 0) == row.higher_is_better else "worse"

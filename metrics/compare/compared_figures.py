@@ -1,4 +1,4 @@
-"""The numbers of runs that are compared, and what is known of how much each scatters."""
+"""Numbers of runs to compare, with samples that show their spread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,17 @@ _LEAST_STEPS: Final = 5 * _PARTS
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of a run, and its values in the course of one run where there are several."""
+    """A number of a run, with its values during one run where there are several.
+
+    Attributes:
+        name: name of the number.
+        unit: its unit.
+        of: returns the number of a run, None where unknown.
+        higher_is_better: whether a higher value is better.
+        within: returns several values from one run, None where there are none.
+        doubt: returns why the number of a run is unreliable, "" where it is not.
+        depends_on: the only properties that the number depends on; None for all.
+    """
 
     name: str
     unit: str
@@ -29,19 +39,19 @@ class Figure:
     higher_is_better: bool = False
     within: Callable[[Run], Sample | None] = lambda _: None
     doubt: Callable[[Run], str] = lambda _: ""
-    rests_on: frozenset[str] | None = None  # a count that does not depend on the rest
+    depends_on: frozenset[str] | None = None
 
     def why_not(self, found: Comparability) -> str:
-        """Why this number is not comparable, "" where it is."""
-        return found.why_not if self.rests_on is None else found.why_not_in(self.rests_on)
+        """Return why this number is not comparable, "" where it is."""
+        return found.why_not if self.depends_on is None else found.why_not_in(self.depends_on)
 
     def mean(self, runs: Sequence[Run]) -> float | None:
-        """Over the runs that tell it, None where none does."""
+        """Return the mean over the runs that have the number, None where none has."""
         known = self._known(runs)
         return sum(known) / len(known) if known else None
 
     def sample(self, runs: Sequence[Run]) -> Sample | None:
-        """Values of the repetitions; of a single run those in its course, or its one value."""
+        """Return the values of repetitions; of a single run those over time, or its one value."""
         known = self._known(runs)
         if len(known) > 1:
             return Sample(tuple(known), "runs")
@@ -58,7 +68,7 @@ def _rate(run: Run) -> float | None:
 
 
 def _rates_within(run: Run) -> Sample | None:
-    """Throughput of ten parts of a run, else of its epochs."""
+    """Throughput of ten consecutive parts of a run, else of its epochs."""
     steps = run.steps
     if steps is not None:
         usable = np.isfinite(steps.time_s) & (steps.time_s > 0) & (steps.tokens > 0)
@@ -73,12 +83,12 @@ def _rates_within(run: Run) -> Sample | None:
 
 
 def _time(name: str) -> Callable[[Run], float | None]:
-    def tell(run: Run) -> float | None:
+    def value(run: Run) -> float | None:
         times = step_times(run)
         seconds = None if times is None else getattr(times, name)
         return None if seconds is None else 1000 * float(seconds)
 
-    return tell
+    return value
 
 
 def _times_within(run: Run) -> Sample | None:
@@ -132,32 +142,32 @@ FIGURES: Final = (
 
 
 def calls_of(runs: Sequence[Run]) -> list[Figure]:
-    """Calls of every operation of NCCL that any run made, per backward pass and per update."""
+    """Return the calls of each NCCL operation, per backward pass and per optimizer step."""
     names: dict[str, None] = {}
     for run in runs:
         calls = nccl_calls(run)
         names.update(dict.fromkeys(calls.instances if calls is not None else ()))
     figures = [
-        Figure(f"{name} per backward", "calls", _per_backward(name), rests_on=OF_BACKWARDS)
+        Figure(f"{name} per backward", "calls", _per_backward(name), depends_on=OF_BACKWARDS)
         for name in names
     ]
     if "AllReduce" in names:
         name = "AllReduce per optimizer step"
-        figures.append(Figure(name, "calls", _per_update("AllReduce"), rests_on=OF_UPDATES))
+        figures.append(Figure(name, "calls", _per_update("AllReduce"), depends_on=OF_UPDATES))
     return figures
 
 
 def _per_backward(operation: str) -> Callable[[Run], float | None]:
-    def tell(run: Run) -> float | None:
+    def value(run: Run) -> float | None:
         calls = nccl_calls(run)
         return None if calls is None else calls.per_backward(operation)
 
-    return tell
+    return value
 
 
 def _per_update(operation: str) -> Callable[[Run], float | None]:
-    def tell(run: Run) -> float | None:
+    def value(run: Run) -> float | None:
         each, accumulation = _per_backward(operation)(run), run.configuration.grad_accum
         return None if each is None or accumulation is None else each * accumulation
 
-    return tell
+    return value

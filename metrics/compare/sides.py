@@ -1,4 +1,4 @@
-"""What is compared: the runs (or the benchmark) below a path, and why they cannot be."""
+"""Find the runs or the benchmark below a path, and compare two such sides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side: runs that repeat one another, or a benchmark where there is no run."""
+    """One side of a comparison: repetitions of a run, or a benchmark where there is no run."""
 
     path: str
     runs: tuple[Run, ...] = ()
@@ -29,10 +29,13 @@ class Side:
 
 
 def side(path: str | Path) -> Side:
-    """What there is to compare below a path.
+    """Return the runs, or the benchmark, below a path.
 
-    Several runs count as repetitions where they agree in all that must be equal, and in their
-    commit. Raises NotFoundError where there is nothing, or several runs that differ.
+    Several runs are repetitions where they agree in all properties that must be equal, and in
+    their commit.
+
+    Raises:
+        NotFoundError: there is no run and no benchmark, or there are several that differ.
     """
     where = shown(str(path))
     discovery = discover(path)
@@ -57,7 +60,16 @@ def side(path: str | Path) -> Side:
 
 
 def compare_sides(a: Side, b: Side, *, noise_pct: float) -> Comparison:
-    """Runs against runs, a benchmark against a benchmark. Raises NotFoundError for a mixture."""
+    """Compare runs with runs, or a benchmark with a benchmark.
+
+    Args:
+        a: the first side.
+        b: the second side.
+        noise_pct: difference in percent that is not distinguishable where the spread is unknown.
+
+    Raises:
+        NotFoundError: one side has runs and the other has none.
+    """
     if a.runs and b.runs:
         return compare(a.runs, b.runs, noise_pct=noise_pct)
     if a.benchmark is None or b.benchmark is None:

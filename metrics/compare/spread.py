@@ -1,4 +1,4 @@
-"""Whether two means differ by more than their values scatter."""
+"""Confidence interval of the difference of two means (Welch)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _T95_OF_MANY: Final = 1.960
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Values of one side; ``what`` says what one value is."""
+    """Values of one side; ``what`` names one value in the plural, such as "runs"."""
 
     values: tuple[float, ...]
     what: str
@@ -43,14 +43,15 @@ class Sample:
 
     @property
     def std(self) -> float | None:
-        """Sample standard deviation, None of one value."""
+        """Sample standard deviation (n - 1), None of one value."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
 def half_width(a: Sample, b: Sample) -> float | None:
-    """Half of the 95 % interval of the difference of two means (Welch).
+    """Return half of the 95 % interval of the difference of two means (Welch).
 
-    A side of one value is taken to scatter as the other one does; None where both have one.
+    A side with one value is assumed to have the standard deviation of the other side. None where
+    both sides have one value.
     """
     if a.std is None and b.std is None:
         return None
@@ -62,20 +63,29 @@ def half_width(a: Sample, b: Sample) -> float | None:
         return 0.0
     counts = [max(len(side.values) - 1, 0) for side in (a, b)]
     weights = [part**2 / count for part, count in zip(parts, counts, strict=True) if count]
-    alone = not all(counts)
-    # Of a side of one value nothing is known: the freedom is that of the other.
-    freedom = max(counts) if alone else sum(parts) ** 2 / sum(weights) if sum(weights) else 1
+    has_single_value = not all(counts)
+    # The variance of a single value is unknown: use the degrees of freedom of the other side.
+    freedom = (
+        max(counts) if has_single_value else sum(parts) ** 2 / sum(weights) if sum(weights) else 1
+    )
     return t95(freedom) * error
 
 
 def t95(freedom: float) -> float:
-    """The quantile of the next smaller number of degrees of freedom that is tabled."""
+    """Return the two-sided 95 % quantile of Student's t.
+
+    Between tabulated degrees of freedom the quantile of the next smaller number is returned.
+    """
     fitting = [value for degrees, value in _T95 if degrees <= freedom + 1e-9]
     return _T95_OF_MANY if freedom >= 1000 else fitting[-1] if fitting else _T95[0][1]
 
 
 def parts_of(values: Sequence[float], count: int) -> tuple[float, ...]:
-    """Means of consecutive parts of equal length: neighbours in time are no repetitions."""
+    """Return the means of ``count`` consecutive parts of equal length.
+
+    Consecutive values are not independent repetitions; means of long parts nearly are. All values
+    are returned where there are fewer than ``count``.
+    """
     size = len(values) // count
     if not size:
         return tuple(values)

@@ -1,4 +1,4 @@
-"""Two ranks or two steps side by side: which kernels both launched, and which took longer."""
+"""Compare the kernels of two ranks or two steps: match them, and compare their durations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values, numbered
+from ccltui.metrics.arrays.reductions import distinct_values, unique_inverse
 from ccltui.metrics.arrays.sequence_diff import difference
 from ccltui.parsers.array_types import I8, I64
 
@@ -24,7 +24,7 @@ ABSENT: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One rank in one step; all its measured time where ``step`` is None."""
+    """One rank in one step, or in all its measured time where ``step`` is None."""
 
     label: str
     step: int | None = None
@@ -32,12 +32,18 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepDiff:
-    """Pieces of device work of two sides, matched in order stream by stream; n rows.
+    """Pieces of device work of two sides, matched in order on each stream; n rows.
 
-    ``origin_ns`` is the first work of each side on the job's clock. ``op`` is MATCHED, ADDED
-    (only the second side has it) or MISSING_HERE (only the first has). ``start_ns`` and ``dur_ns``
-    are int64 [2, n], starts since the first work of the side, ABSENT where a side has none.
-    ``name`` indexes ``names``, ``stream`` indexes ``streams``.
+    Attributes:
+        sides: the sides.
+        origin_ns: start of the first work of each side on the job's clock.
+        op: MATCHED, ADDED (only the second side has it) or MISSING_HERE (only the first has it).
+        start_ns: int64 [2, n], starts since the first work of the side, ABSENT without a kernel.
+        dur_ns: int64 [2, n], durations, ABSENT without a kernel.
+        name: index into ``names``.
+        names: names of the kernels.
+        stream: index into ``streams``.
+        streams: labels of the streams.
     """
 
     sides: tuple[Side, Side]
@@ -55,24 +61,24 @@ class StepDiff:
 
     @property
     def change_ns(self) -> I64:
-        """How much longer the second side is by each row, int64 [n]; all of what is added."""
+        """Duration on the second side minus that on the first, int64 [n]; absent counts 0."""
         return np.asarray(np.maximum(self.dur_ns[1], 0) - np.maximum(self.dur_ns[0], 0))
 
     @property
     def largest_first(self) -> I64:
-        """Rows by the size of their change, int64 [n]."""
+        """Rows in descending order of the size of their change, int64 [n]."""
         return np.argsort(-np.abs(self.change_ns), kind="stable")
 
     def count(self, op: int) -> int:
-        """Rows of a kind."""
+        """Count the rows of one kind."""
         return int((self.op == op).sum())
 
     def total_ns(self, op: int) -> int:
-        """Change by all rows of a kind."""
+        """Sum the changes of all rows of one kind."""
         return int(self.change_ns[self.op == op].sum())
 
     def extent_ns(self, side: int) -> int:
-        """From the first start to the last end of a side."""
+        """Return the time from the first start to the last end of a side."""
         there = self.dur_ns[side] >= 0
         return int((self.start_ns[side] + self.dur_ns[side])[there].max(initial=0))
 
@@ -80,9 +86,11 @@ class StepDiff:
 def step_diff(view: View, one: Side, other: Side) -> StepDiff:
     """Match the device work of two sides by the difference of their sequences of names.
 
-    Streams are paired by their number, those left over by how much work they have. Raises
-    KeyError for a rank that is not there, TooDifferentError where the sequences are no versions
-    of each other.
+    Streams are paired by their number, the remaining ones in order of their number of kernels.
+
+    Raises:
+        KeyError: a rank does not exist.
+        TooDifferentError: the sequences are not versions of each other.
     """
     sides = _Side.of(view, one), _Side.of(view, other)
     names: dict[str, int] = {}
@@ -134,11 +142,11 @@ class _Side:
 
     @property
     def first_ns(self) -> int:
-        """Start of the first work, 0 of none."""
+        """Start of the first work, 0 without work."""
         return int(self.gpu.start_ns[self.rows[0]]) if len(self.rows) else 0
 
     def streams(self) -> dict[str, I64]:
-        """Rows of each stream, the busiest first."""
+        """Rows by stream, the stream with the most rows first."""
         tracks = self.gpu.track[self.rows]
         found: dict[str, I64] = {}
         for track in distinct_values(tracks).tolist():
@@ -149,8 +157,8 @@ class _Side:
         return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
 
     def names(self, rows: I64, known: dict[str, int]) -> I64:
-        """Ids of names that are the same on both sides."""
-        distinct, place = numbered(self.gpu.name[rows])
+        """Ids of names, shared by both sides."""
+        distinct, place = unique_inverse(self.gpu.name[rows])
         ids = [known.setdefault(self.trace.text(one), len(known)) for one in distinct.tolist()]
         return np.array(ids, np.int64)[place] if ids else np.empty(0, np.int64)
 
@@ -173,7 +181,7 @@ def _rows(
     stream: int,
     ids: list[I64],
 ) -> I64:
-    """Columns of one pair of streams: op, starts, durations, name with stream, key of order."""
+    """Columns of one pair of streams: op, starts, durations, name with stream, sort key."""
     only = [
         np.setdiff1d(np.arange(len(row)), found) for row, found in zip(rows, matched, strict=True)
     ]
@@ -195,7 +203,7 @@ def _rows(
 
 
 def _order(at: I64, start: I64, matched: tuple[I64, I64]) -> I64:
-    """When each row comes on the first side; what is added comes with what it follows there."""
+    """Start of each row on the first side; an added row has that of the match it follows."""
     key: I64 = start[0].copy()
     added = at[0] < 0
     before = np.searchsorted(matched[1], at[1, added]) - 1

@@ -1,1 +1,1 @@
-"""How device time divides: busy and idle time, gaps, steps, the critical path."""
+"""Division of device time: busy and idle time, gaps, parts of steps, critical path."""

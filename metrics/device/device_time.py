@@ -1,4 +1,4 @@
-"""How the measured time of a device divides: the ranks that can tell, and the parts."""
+"""Divide the measured time of devices into computation, communication, copies and idle time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def device_ranks(view: View) -> list[RankView]:
-    """Ranks whose kernels were recorded. Refuses where there is none, or nothing is selected."""
+    """Return the ranks whose kernels were recorded.
+
+    Raises:
+        Refusal: no rank has kernels, or the selection has no device work.
+    """
     ranks = [rank for rank in view.ranks if rank.facts.has_kernels]
     if not ranks:
         raise refuse("no_gpu_events", "CPU-only trace: no kernel was recorded on any rank")
@@ -27,7 +31,7 @@ def device_ranks(view: View) -> list[RankView]:
 
 
 def without_device(view: View) -> list[Reason]:
-    """One reason for each rank whose kernels were not recorded."""
+    """Return a reason for each rank whose kernels were not recorded."""
     return [
         Reason("no_gpu_events", f"rank {rank.label} is a CPU-only trace", rank=rank.label)
         for rank in view.ranks
@@ -38,7 +42,10 @@ def without_device(view: View) -> list[Reason]:
 def require_communication_on_device(ranks: Sequence[RankView]) -> None:
     """Refuse where collectives were recorded and none of them ran on the device.
 
-    A job without any collective spends no time in them: that is a real zero.
+    A job without collectives is not refused: its communication time is 0.
+
+    Raises:
+        Refusal: all collectives ran on the host.
     """
     hosted = [rank for rank in ranks if len(rank.calls) and rank.calls.source != "kernel"]
     if hosted and not any(len(rank.facts.busy[0]) for rank in ranks):
@@ -51,10 +58,16 @@ def require_communication_on_device(ranks: Sequence[RankView]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TimeSplit:
-    """Disjoint parts of the windows of one rank, in ns: together they are ``window``.
+    """Disjoint parts of the windows of one rank, in ns; their sum is ``window``.
 
-    Copies that run beside a kernel count with the kernel, so ``mem_only`` is what nothing else
-    covers. ``other_comm`` is time in collectives of groups that the view does not choose.
+    Attributes:
+        window: measured time.
+        idle: time without device work.
+        comp_only: time in computation alone.
+        comm_only: time in communication alone, the exposed communication.
+        overlap: time in both.
+        mem_only: time in copies while no kernel runs; a copy beside a kernel counts as the kernel.
+        other_comm: time in collectives of groups that the view does not select.
     """
 
     window: int
@@ -79,7 +92,7 @@ PARTS = PARTS_AND_WINDOW[1:]
 
 
 def split_time(rank: RankView, windows: Intervals | None = None) -> TimeSplit:
-    """The parts of the rank's windows, or of ``windows``, which must lie inside them."""
+    """Return the parts of the rank's windows, or of ``windows``, which must be inside them."""
     comm, comp, mem = rank.comm, rank.comp, rank.mem
     occupied, window = rank.occupied, rank.window_ns
     if windows is not None:
@@ -100,7 +113,7 @@ def split_time(rank: RankView, windows: Intervals | None = None) -> TimeSplit:
 
 
 def total_of(parts: Iterable[TimeSplit]) -> TimeSplit:
-    """Sum over ranks."""
+    """Sum parts over ranks."""
     total = TimeSplit(0, 0, 0, 0, 0, 0, 0)
     for part in parts:
         total = total + part
@@ -108,14 +121,14 @@ def total_of(parts: Iterable[TimeSplit]) -> TimeSplit:
 
 
 def split_row(part: TimeSplit) -> dict[str, Any]:
-    """JSON form: every part in ms and as a share of the window."""
+    """Return the JSON form: every part in ms and as a share of the window."""
     row: dict[str, Any] = {f"{name}_ms": milliseconds(getattr(part, name)) for name in PARTS}
     row |= {f"{name}_ratio": ratio(getattr(part, name), part.window) for name in PARTS}
     return {"window_ms": milliseconds(part.window), **row}
 
 
 def mean_row(parts: Mapping[str, TimeSplit]) -> dict[str, Any]:
-    """Like `split_row` over ranks: times are means, shares come from the sums."""
+    """Return `split_row` over ranks: times are means over ranks, shares those of the sums."""
     total = total_of(parts.values())
     row = split_row(total)
     return {k: v / len(parts) if k.endswith("_ms") else v for k, v in row.items()}

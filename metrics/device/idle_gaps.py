@@ -1,4 +1,4 @@
-"""The gaps between pieces of device work, and when what ends each of them was launched."""
+"""Find the gaps between pieces of device work, and the launch of the work that ends each gap."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ UNKNOWN: Final = np.iinfo(np.int64).min
 class Gaps:
     """Idle times of one rank in its windows; int64 arrays of one length.
 
-    ``start_ns`` is when the device ran out of work and ``end_ns`` when it had work again, whole
-    even where a window cuts the gap; ``inside_ns`` is the part in the window. ``launched_ns``
-    is when the work that ends the gap was launched, UNKNOWN where that was not recorded; of
-    several that start at once the latest.
+    Attributes:
+        start_ns: end of the work before the gap, also where a window cuts the gap.
+        end_ns: start of the work after the gap, also where a window cuts the gap.
+        inside_ns: length of the part inside the window.
+        launched_ns: launch time of the work after the gap, UNKNOWN where it was not recorded; the
+            latest launch where several pieces of work start together.
     """
 
     start_ns: I64
@@ -38,23 +40,27 @@ class Gaps:
 
     @property
     def known(self) -> Bool:
-        """Gaps whose end has a launch record."""
+        """Mask of the gaps after which the work has a launch record."""
         return np.asarray(self.launched_ns != UNKNOWN)
 
     @property
     def host_late(self) -> Bool:
-        """Gaps that began before what ends them was launched."""
+        """Mask of the gaps that began before the work after them was launched."""
         return np.asarray(self.known & (self.launched_ns > self.start_ns))
 
 
 def require_launches(ranks: Sequence[RankView]) -> None:
-    """Refuse where no rank's device work can be led back to its launch."""
+    """Refuse where no device work of any rank has a launch record.
+
+    Raises:
+        Refusal: correlation ids are missing.
+    """
     if all((rank.facts.launch_row < 0).all() for rank in ranks):
         raise refuse("not_applicable", "no device work has a launch record (correlation id)")
 
 
 def idle_gaps(rank: RankView) -> Gaps:
-    """All idle times in the rank's windows, in order of time, with the gaps they belong to."""
+    """Return all idle times in the rank's windows in order of time."""
     return rank.remember(idle_gaps, lambda: _idle_gaps(rank))
 
 
@@ -69,7 +75,7 @@ def _idle_gaps(rank: RankView) -> Gaps:
 
 
 def _launch_at(rank: RankView, times_ns: I64) -> I64:
-    """Latest launch of the work that starts at each time, ascending; UNKNOWN where none does."""
+    """Latest launch of the work that starts at each of ascending times; UNKNOWN without any."""
     gpu, launched = rank.trace.group("gpu"), rank.facts.launched_ns
     if not len(times_ns):
         return np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""The device work of one rank as a lane: which piece came before which."""
+"""Lane of the critical path: the device work of one rank with the predecessor of each piece."""
 
 from __future__ import annotations
 
@@ -16,22 +16,26 @@ if TYPE_CHECKING:
 
 
 class Lane:
-    """The device work of one rank, each piece with what came before it."""
+    """The device work of one rank, with the predecessor of each piece.
+
+    ``before`` is the piece that ended last before each piece began, -1 without any. ``jump_lane``
+    and ``jump_to`` are the lane and the piece of another rank at which the path continues, -1 where
+    it stays on this lane.
+    """
 
     def __init__(self, rank: RankView) -> None:
         self.rank = rank
         gpu = rank.trace.group("gpu")
-        self.rows = np.flatnonzero(gpu.dur_ns > 0)  # what takes no time decides nothing
+        self.rows = np.flatnonzero(gpu.dur_ns > 0)  # work without duration delays nothing
         self.start = gpu.start_ns.take(self.rows)
         self.end = self.start + gpu.dur_ns.take(self.rows)
         self.before, self._ends_last = before_and_last(self.start, self.end)
-        # To which piece of which other lane the way leads on, -1 where it stays here.
         self.jump_lane = np.full(len(self.rows), MISSING, np.int64)
         self.jump_to = np.full(len(self.rows), MISSING, np.int64)
 
     @cached_property
     def of_call(self) -> I64:
-        """Piece of work that each of the rank's calls is, -1 where it took no time."""
+        """Piece of work of each of the rank's calls, -1 for a call without duration."""
         calls = self.rank.calls
         if calls.event_group != "gpu":
             return np.full(len(calls), MISSING, np.int64)
@@ -40,15 +44,18 @@ class Lane:
         return piece[calls.row]
 
     def last_before(self, time_ns: int) -> int:
-        """The work that ends last of that which began before a time, -1 without any."""
+        """Return the piece that ends last among those that began before a time, -1 without any."""
         begun = int(np.searchsorted(self.start, time_ns, side="left"))
         return int(self._ends_last[begun - 1]) if begun else MISSING
 
     def along(self, piece: int, outside: int) -> tuple[I64, int]:
-        """A piece and those before it, up to the first before place ``outside``.
+        """Follow predecessors from a piece to the first with an index below ``outside``.
 
-        It ends before a piece that leads to another lane, which comes second, else -1. Which leads
-        where must not change any more.
+        The chain ends earlier before a piece that leads to another lane. ``jump_lane`` must not
+        change after the first call.
+
+        Returns:
+            The pieces of the chain, and the piece that leads to another lane, else -1.
         """
         if available():
             from ccltui.metrics.arrays import _passes  # noqa: PLC0415
@@ -66,17 +73,22 @@ class Lane:
 
     @cached_property
     def _lists(self) -> tuple[list[int], list[int]]:
-        """The columns that the walk looks at one by one: lists are faster there."""
+        """Columns as lists, which are faster than arrays for access to single elements."""
         return self.before.tolist(), self.jump_lane.tolist()
 
 
 def before_and_last(start_ns: I64, end_ns: I64) -> tuple[I64, I64]:
-    """What ended last before each piece began, and what of those up to it ends last.
+    """Return, for each piece, its predecessor, and the piece that ends last among those up to it.
 
-    Pieces by start, none of them empty. Places, int64; -1 where nothing ended before; of pieces
-    that end together the last, and of those that end last together the last too.
+    Args:
+        start_ns: starts of the pieces, ascending.
+        end_ns: ends of the pieces, after their starts.
+
+    Returns:
+        Indices, int64: the piece that ended last before each piece began, -1 without any, and the
+        piece that ends last among those up to it. Of several that end together the last one.
     """
-    by_end = np.argsort(end_ns, kind="stable")  # nearly in order
+    by_end = np.argsort(end_ns, kind="stable")  # quick: ends are nearly in order
     if available():
         from ccltui.metrics.arrays import _passes  # noqa: PLC0415
 

@@ -1,8 +1,9 @@
-"""Backwards through the work that decided when a step ended, from rank to rank.
+"""Follow the critical path of each step backwards through the work of all ranks.
 
-On one rank, what came before a piece of work is the work that ended last before it began; the gap
-between the two is the host's where the launch came later. Through a collective the way leads to
-the member that came last: the others waited for it. Durations alone decide, no clock is compared.
+On one rank, the predecessor of a piece of work is the work that ended last before it began; the gap
+between the two is host time where the launch came after the predecessor's end. At a collective
+the path continues on the member that arrived last, because the others waited for it. Only durations
+are used; clocks are not compared.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.matching.match import MEDIUM
 from ccltui.metrics.device.idle_gaps import UNKNOWN
 from ccltui.metrics.device.path_lane import Lane
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 WORK: Final = ("communication", "compute", "memory")
-"""Parts of a way that are work, by its class."""
+"""Parts of a path that are work, by the class of the work."""
 PARTS: Final = (*WORK, "host", "launch", "wait")
 
 Windows = Mapping[str, tuple[int, int]]
@@ -36,15 +37,23 @@ Windows = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """What of one rank lies on the ways back; arrays of one length, times in ns.
+    """The pieces of one rank on the critical paths; arrays of one length, times in ns.
 
-    ``way`` counts the ways; ``name`` is a string id of the rank. ``work`` is the length of the
-    piece, ``part`` its kind (an index of WORK); before it came ``host``, ``launch`` and ``wait``.
-    A piece without name and work is what the host held up at the beginning of a way.
+    A piece without name and work is the host time before the first work of a path.
+
+    Attributes:
+        label: label of the rank.
+        path: number of the path, the one given to `Walk.walk_back`.
+        name: string id of the rank.
+        part: kind of work, an index into WORK.
+        work: length of the piece.
+        host: host time before it.
+        launch: time from its launch to its start.
+        wait: time before it in which it was launched and had not started.
     """
 
     label: str
-    way: I64
+    path: I64
     name: I64
     part: I64
     work: I64
@@ -54,7 +63,7 @@ class Pieces:
 
 
 class Walk:
-    """The ways back through a view, one a step."""
+    """Walk the critical paths of a view backwards, one for each step."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -63,33 +72,33 @@ class Walk:
         self.lanes = [Lane(rank) for rank in ranks]
         self.index = {rank.label: i for i, rank in enumerate(ranks)}
         for arrived in view.arrivals.groups:
-            self._lead_to_last(arrived)
-        self._lead_through_transfers()
+            self._link_to_last_arrival(arrived)
+        self._link_transfers()
         self.crossings = 0
         self._found: list[list[tuple[int, I64, int, int]]] = [[] for _ in self.lanes]
         self._held: list[list[tuple[int, int]]] = [[] for _ in self.lanes]
 
-    def _lead(self, source: int, calls: I64, target: int, target_calls: I64) -> None:
-        """Let the way lead from calls of one lane to those of another."""
+    def _link(self, source: int, calls: I64, target: int, target_calls: I64) -> None:
+        """Record that paths continue from calls of one lane to those of another."""
         here = self.lanes[source].of_call[calls]
         there = self.lanes[target].of_call[target_calls]
         known = (here >= 0) & (there >= 0)
         self.lanes[source].jump_lane[here[known]] = target
         self.lanes[source].jump_to[here[known]] = there[known]
 
-    def _lead_to_last(self, arrived: GroupArrivals) -> None:
-        """From each member of a collective to the one that came last, where that is known well."""
+    def _link_to_last_arrival(self, arrived: GroupArrivals) -> None:
+        """Link members of a collective to the last arrival where confidence is medium or high."""
         last = arrived.clock_free.last
-        believed = arrived.eligible & (arrived.confidence >= MEDIUM) & (last >= 0)
-        for late in distinct_values(last[believed]).tolist():
+        is_confident = arrived.eligible & (arrived.confidence >= MEDIUM) & (last >= 0)
+        for late in distinct_values(last[is_confident]).tolist():
             target = self.index.get(arrived.labels[late])
-            rows = arrived.match.rows[believed & (last == late)]
+            rows = arrived.match.rows[is_confident & (last == late)]
             for member, label in enumerate(arrived.labels):
                 if target is not None and member != late and label in self.index:
-                    self._lead(self.index[label], rows[:, member], target, rows[:, late])
+                    self._link(self.index[label], rows[:, member], target, rows[:, late])
 
-    def _lead_through_transfers(self) -> None:
-        """From the side of a transfer that waited to the other."""
+    def _link_transfers(self) -> None:
+        """Link the side of a transfer that waited to the other side."""
         pairs, inputs = self.view.pairs, self.view.match_inputs
         for code in distinct_values(pairs.sender * len(inputs) + pairs.receiver).tolist():
             sender, receiver = divmod(code, len(inputs))
@@ -100,14 +109,21 @@ class Walk:
             sent, got = pairs.send_row[mine], pairs.recv_row[mine]
             early = inputs[sender].calls.dur_ns[sent] - inputs[receiver].calls.dur_ns[got]
             one, other = self.index[labels[0]], self.index[labels[1]]
-            self._lead(other, got[early < 0], one, sent[early < 0])
-            self._lead(one, sent[early > 0], other, got[early > 0])
+            self._link(other, got[early < 0], one, sent[early < 0])
+            self._link(one, sent[early > 0], other, got[early > 0])
 
-    def back(self, way: int, opened: Windows) -> bool:
-        """Walk from the work that ends last in the windows to where the first of them opens.
+    def walk_back(self, path: int, opened: Windows) -> bool:
+        """Walk from the work that ends last in the windows to the start of the first window.
 
-        False where there is no work in them. What lies outside the windows is cut off. The way
-        ends on some rank; that its window opens after the first of all is its host's doing.
+        Pieces are clipped to the windows. The path ends on some rank; where its window opens after
+        the first window of all ranks, the difference is host time of that rank.
+
+        Args:
+            path: number of the path in the result.
+            opened: start and end of the window of each rank.
+
+        Returns:
+            False where there is no work in the windows.
         """
         last = self.last_work(opened)
         if last is None:
@@ -119,12 +135,12 @@ class Walk:
             window = opened[self.lanes[lane].rank.label]
             chain, piece = self._along(lane, piece, window[0])
             reached[lane] = int(self.lanes[lane].start[chain[-1]])
-            self._found[lane].append((way, chain, *window))
-        self._held[lane].append((way, self._opened_late(lane, opened)))
+            self._found[lane].append((path, chain, *window))
+        self._held[lane].append((path, self._opened_late(lane, opened)))
         return True
 
     def _opened_late(self, lane: int, opened: Windows) -> int:
-        """How long after the first window that of one lane opens, 0 where clocks do not tell."""
+        """Time from the start of the first window to that of a lane; 0 for unknown clocks."""
         if not self.one_clock:
             return 0
         starts = {label: self._on_job_clock(label, start) for label, (start, _) in opened.items()}
@@ -135,28 +151,28 @@ class Walk:
 
     @cached_property
     def one_clock(self) -> bool:
-        """Whether times of all ranks can be compared, by correction or by the user's word."""
+        """Whether times of all ranks are comparable: corrected, or raw clocks are selected."""
         view, labels = self.view, list(self.index)
         return len(labels) < 2 or view.options.raw_clocks or view.clocks.comparable(labels)
 
     def _across(
         self, lane: int, piece: int, opened: Windows, reached: dict[int, int]
     ) -> tuple[int, int]:
-        """The same collective on the rank that came last to it, if that is known and here."""
+        """Continue on the last rank to arrive at the collective, if it has a window."""
         other = int(self.lanes[lane].jump_lane[piece])
         if other < 0 or self.lanes[other].rank.label not in opened:
             return lane, piece
         there = int(self.lanes[lane].jump_to[piece])
-        # Collectives in another order on another rank would lead around in a circle.
+        # Ranks with collectives in different orders would lead around in a circle.
         if int(self.lanes[other].end[there]) > reached.get(other, FOREVER_NS):
             return lane, piece
         self.crossings += 1
         return other, there
 
     def _along(self, lane: int, piece: int, opened_ns: int) -> tuple[I64, int]:
-        """Pieces of one lane back to the next that leads across, and that one; -1 at the end.
+        """Pieces back to the next that leads to another lane, and that one; -1 at the end.
 
-        The last one may end where the window opens: none of it is in the window.
+        The last piece may end where the window opens, so that none of it is in the window.
         """
         of = self.lanes[lane]
         outside = int(np.searchsorted(of.start, opened_ns, side="right"))
@@ -164,7 +180,7 @@ class Walk:
         return chain, leads if leads >= 0 and int(of.end[leads]) > opened_ns else MISSING
 
     def last_work(self, opened: Windows) -> tuple[int, int] | None:
-        """Lane and piece that ended last of all, on corrected clocks; None without any."""
+        """Return lane and piece of the work that ended last on corrected clocks, or None."""
         found: list[tuple[int, int, int]] = []
         for label, (start, end) in opened.items():
             lane = self.index[label]
@@ -178,14 +194,14 @@ class Walk:
         return -lane, piece
 
     def pieces(self) -> list[Pieces]:
-        """Everything that was walked so far, rank by rank."""
+        """Return the pieces of all paths walked so far, one table per rank."""
         return [self._pieces(lane) for lane, found in enumerate(self._found) if found]
 
     def _pieces(self, lane: int) -> Pieces:
         of, found = self.lanes[lane], self._found[lane]
         counts = [len(chain) for _, chain, _, _ in found]
         index = np.concatenate([chain for _, chain, _, _ in found])
-        way, opened, closed = (
+        path, opened, closed = (
             np.repeat(np.array([one[i] for one in found], np.int64), counts) for i in (0, 2, 3)
         )
         begun, previous = of.start[index], of.before[index]
@@ -200,7 +216,7 @@ class Walk:
         none = np.zeros(len(held), np.int64)
         return Pieces(
             label=of.rank.label,
-            way=np.append(way, held[:, 0]),
+            path=np.append(path, held[:, 0]),
             name=np.append(of.rank.trace.group("gpu").name[rows], np.int32(MISSING) - none),
             part=np.append(facts.classes[rows], none),
             work=np.append(np.maximum(work, 0), none),

@@ -1,4 +1,7 @@
-"""The block that a kernel begins, up to its next occurrence, over all repetitions and ranks."""
+"""Statistics of a repeating block of kernels, over all repetitions and ranks.
+
+A block begins with a kernel and ends before its next occurrence on the stream.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import counted
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along, unique_counts
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One kernel of the block; times in ns over ``count`` occurrences.
+    """Durations of one kernel of the block, in ns over ``count`` occurrences.
 
     ``p5_ns`` and ``p95_ns`` are nearest-rank percentiles of the duration; ``gap_ns`` is the median
-    time from its end to the start of what follows on the stream, negative where they overlap.
+    time from its end to the start of the next kernel on the stream, negative where they overlap.
     """
 
     name: str
@@ -37,7 +39,7 @@ class Position:
 
     @property
     def spread_ns(self) -> int:
-        """From the 5th to the 95th percentile."""
+        """Difference of the 95th and the 5th percentile."""
         return self.p95_ns - self.p5_ns
 
 
@@ -45,9 +47,14 @@ class Position:
 class Block:
     """The kernels from one occurrence of ``name`` to the next on its stream.
 
-    ``repetitions`` have exactly the kernels of the selected one, ``others`` begin with the same
-    kernel and go on differently. ``period_ns`` is the median time from one beginning to the next.
-    ``by_rank`` counts repetitions.
+    Attributes:
+        name: name of the first kernel.
+        stream: stream of the selected block.
+        positions: the kernels of the block.
+        repetitions: number of blocks with exactly the kernels of the selected one.
+        others: number of blocks that begin with the same kernel and continue differently.
+        period_ns: median time from the start of a block to the start of the next.
+        by_rank: repetitions by rank label.
     """
 
     name: str
@@ -60,12 +67,12 @@ class Block:
 
 
 class NoBlockError(ValueError):
-    """The selected kernel begins no block that could be repeated."""
+    """The selected kernel does not begin a block that could be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Repetitions of one rank: durations and gaps [n, length], periods [n], and what differs."""
+    """Repetitions of one rank: durations and gaps [n, length], periods [n]; other blocks."""
 
     dur_ns: I64
     gap_ns: I64
@@ -74,11 +81,19 @@ class _Found:
 
 
 def block_of(view: View, label: str, row: int) -> Block:
-    """The block that ``row`` of ``gpu`` of one rank begins, over the ranks the view selects.
+    """Return the block that begins with a kernel, over the ranks that the view selects.
 
-    Blocks lie on one stream; on other ranks on the stream that has the kernel most often. Blocks
-    count that begin in the measured time. Raises NoBlockError where the kernel does not occur
-    again after ``row``, or where that is not measured.
+    A block is on one stream; on other ranks on the stream that has the kernel most often. Blocks
+    that begin in the measured time are counted.
+
+    Args:
+        view: the job.
+        label: label of the rank of the kernel.
+        row: row of the kernel in ``gpu``.
+
+    Raises:
+        NoBlockError: the kernel does not occur again after ``row``, or no block begins in the
+            measured time.
     """
     trace = view.facts.ranks[label].trace
     gpu = trace.group("gpu")
@@ -106,7 +121,7 @@ def block_of(view: View, label: str, row: int) -> Block:
         positions=tuple(_position(one, dur[:, i], gap[:, i]) for i, one in enumerate(pattern)),
         repetitions=len(dur),
         others=sum(one.others for one in found.values()),
-        period_ns=int(middle_of(period)),
+        period_ns=int(median_along(period)),
         by_rank={rank: len(one.dur_ns) for rank, one in found.items()},
     )
 
@@ -117,7 +132,7 @@ def _repetitions(rank: RankView, pattern: Sequence[str], track: int | None) -> _
     wanted = np.array([trace.strings.find(name) if name else MISSING for name in pattern], np.int64)
     begins = gpu.name == wanted[0]
     if track is None and begins.any():
-        tracks, counts = counted(gpu.track[begins])
+        tracks, counts = unique_counts(gpu.track[begins])
         track = int(tracks[counts.argmax()])
     stream = np.flatnonzero(gpu.track == track) if track is not None else np.empty(0, np.intp)
     start, end, name = gpu.start_ns[stream], gpu.end_ns[stream], gpu.name[stream]
@@ -145,10 +160,10 @@ def _position(name: str, dur_ns: I64, gap_ns: I64) -> Position:
     return Position(
         name=name,
         count=len(ordered),
-        median_ns=int(middle_of(ordered)),
+        median_ns=int(median_along(ordered)),
         p5_ns=share(5),
         p95_ns=share(95),
         least_ns=int(ordered[0]),
         most_ns=int(ordered[-1]),
-        gap_ns=int(middle_of(gap_ns)),
+        gap_ns=int(median_along(gap_ns)),
     )

@@ -1,4 +1,4 @@
-"""Where the time of each step goes, rank by rank: the rows of a chart of steps."""
+"""Divide the device time of each step of each rank, for the chart of steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.parsers.array_types import I64
 
 if TYPE_CHECKING:
@@ -16,15 +16,19 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 PARTS: Final = ("compute", "exposed", "overlapped", "copy", "idle")
-"""Only computing, only communicating, both at once, copies that nothing else hides, nothing."""
+"""Computation alone, communication alone, both at once, copies without kernels, idle time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepParts:
-    """s steps of r ranks, as the device saw them; all arrays int64 ns.
+    """Device time of s steps of r ranks; all arrays int64 ns.
 
-    ``parts_ns`` [5, s, r] divides ``length_ns`` [s, r] without rest; a step that a rank does not
-    have is 0 there. ``start_ns`` [s, r] is on the job's clock since its origin, -1 where absent.
+    Attributes:
+        labels: labels of the ranks.
+        steps: ids of the steps.
+        start_ns: [s, r] starts since the origin on the job's clock, -1 where a rank lacks a step.
+        length_ns: [s, r] lengths, 0 where a rank lacks a step.
+        parts_ns: [5, s, r] time in each of PARTS; the sum over parts is ``length_ns``.
     """
 
     labels: tuple[str, ...]
@@ -38,44 +42,43 @@ class StepParts:
 
     @property
     def longest_ns(self) -> I64:
-        """Length of each step on the rank that took longest, int64 [s]."""
+        """Length of each step on its slowest rank, int64 [s]."""
         return np.asarray(self.length_ns.max(axis=1, initial=0))
 
     @property
     def slowest(self) -> I64:
-        """Column of the rank that took longest in each step, int64 [s]."""
+        """Column of the slowest rank of each step, int64 [s]."""
         if not self.labels:
             return np.empty(0, np.int64)
         return np.asarray(self.length_ns.argmax(axis=1))
 
     @property
     def slowest_first(self) -> I64:
-        """Rows of steps, the longest first, int64 [s]."""
+        """Rows of steps in descending order of length, int64 [s]."""
         return np.argsort(-self.longest_ns, kind="stable")
 
     @property
     def median_ns(self) -> int:
-        """Middle length of the steps on their slowest ranks; 0 of none."""
-        return int(middle_of(self.longest_ns)) if len(self) else 0
+        """Median length of the steps on their slowest ranks; 0 without steps."""
+        return int(median_along(self.longest_ns)) if len(self) else 0
 
     def mean_shares(self, row: int) -> list[float]:
-        """Parts of one step as shares of its mean length, which sum to 1; zeros of none."""
+        """Return the parts of one step as shares of its mean length; zeros where no rank has it."""
         mean = self.mean_ns(row)
         return [part / max(sum(mean), 1) for part in mean]
 
     def mean_ns(self, row: int) -> list[int]:
-        """Parts of one step, mean over the ranks that have it; zeros where none has."""
+        """Return the parts of one step in ns, mean over the ranks that have it; zeros if none."""
         there = max(int((self.start_ns[row] >= 0).sum()), 1)
         return [int(total) // there for total in self.parts_ns[:, row].sum(axis=1)]
 
 
 def step_parts(view: View) -> StepParts:
-    """The parts of the selected steps of all selected ranks with a device.
+    """Return the parts of the selected steps of all selected ranks with kernels.
 
-    Definitions are those of the metric `temporal_breakdown`, within the device's part of each
-    step.
-    Time in collectives of groups that the view does not choose counts as neither: with a group
-    chosen the parts leave it out of ``length_ns``.
+    Definitions are those of the metric `temporal_breakdown`, inside the device part of each step.
+    Where the view selects a group, time in collectives of other groups is in no part and not in
+    ``length_ns``.
     """
     ranks = [rank for rank in view.ranks if rank.facts.has_kernels and rank.by_steps]
     steps = sorted({step for rank in ranks for step, _, _ in rank.step_windows})
@@ -112,7 +115,7 @@ def _parts(rank: RankView) -> I64:
 
 
 def one_per_rank(parts: StepParts, row: int) -> Sequence[tuple[str, list[int]]]:
-    """Label and parts of every rank in one step, the slowest first; absent ranks are left out."""
+    """Return label and parts of every rank that has a step, the slowest first."""
     order = np.argsort(-parts.length_ns[row], kind="stable")
     here = [column for column in order.tolist() if parts.start_ns[row, column] >= 0]
     return [(parts.labels[column], parts.parts_ns[:, row, column].tolist()) for column in here]

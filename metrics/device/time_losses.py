@@ -1,7 +1,7 @@
-"""What the time in which devices do not compute is lost to, divided without rest.
+"""Divide the time in which devices do not compute among its causes.
 
-Waiting for a rank that comes late, communication that nothing hides, copies, and idle time by
-its cause: no moment of a rank counts twice.
+These are waiting for stragglers, exposed communication, copies, and idle time by cause. The parts
+are disjoint on each rank.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.catalog.time.idle_causes import CAUSES, HOST_CAUSES, causes_ns
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps, require_launches
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 Kind = Literal["straggler", "communication", "copies", "idle"]
 
-MAX_CULPRITS: Final = 8
-"""Ranks that are blamed one by one; waiting for any other counts as waiting for others."""
+MAX_STRAGGLERS: Final = 8
+"""Number of stragglers listed one by one; waits for other ranks are summed as `OTHERS`."""
 OTHERS: Final = "others"
 UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a loss is seen best: ``time_ns`` is on the own clock of the rank ``label``.
+    """The largest instance of a loss; ``time_ns`` is on the own clock of the rank ``label``.
 
-    ``number`` and ``row`` name a matched collective of ``view.arrivals.groups``, -1 where it is
-    none.
+    ``number`` and ``row`` are the group in ``view.arrivals.groups`` and the row of a matched
+    collective in it, -1 where the instance is no collective.
     """
 
     label: str
@@ -53,9 +53,15 @@ class Place:
 
 @dataclass(slots=True)
 class Loss:
-    """Time lost to one thing, ns summed over ranks; ``what`` is a rank, a collective, or a cause.
+    """Time lost to one cause.
 
-    ``group`` is the index of a communicator, -1 where none is meant.
+    Attributes:
+        kind: kind of the cause.
+        what: label of a straggler, name of a collective, or name of a cause of idle time.
+        group: index of the communicator of a collective, else -1.
+        by_rank: ns lost by rank label.
+        place: the largest instance.
+        weight: size of the largest instance, by which places are compared.
     """
 
     kind: Kind
@@ -67,11 +73,11 @@ class Loss:
 
     @property
     def lost_ns(self) -> int:
-        """Over all ranks."""
+        """Time lost on all ranks, in ns."""
         return sum(self.by_rank.values())
 
     def add(self, label: str, lost_ns: int, place: Place | None, weight: int) -> None:
-        """Take what one rank lost; the place of the greatest weight is kept."""
+        """Add the loss of one rank; of all places the one of the largest weight is stored."""
         self.by_rank[label] = self.by_rank.get(label, 0) + lost_ns
         if place is not None and (weight, place.label) > (
             self.weight,
@@ -81,7 +87,7 @@ class Loss:
 
 
 def losses(view: View, ranks: Sequence[RankView]) -> list[Loss]:
-    """Everything that is lost, the largest first; ``ranks`` have device work."""
+    """Return all losses, the largest first; ``ranks`` have device work."""
     found: dict[tuple[Kind, str, int], Loss] = {}
     waits = _Waits(view)
     explained = _has_launches(ranks)
@@ -103,7 +109,7 @@ def _loss(found: dict[tuple[Kind, str, int], Loss], kind: Kind, what: str, group
 
 
 def _longest(label: str, time: Intervals) -> tuple[Place | None, int]:
-    """The longest interval as a place, and its length."""
+    """Start of the longest interval, and its length."""
     if not len(time):
         return None, -1
     length = time.end_ns - time.start_ns
@@ -112,36 +118,36 @@ def _longest(label: str, time: Intervals) -> tuple[Place | None, int]:
 
 
 class _Waits:
-    """Who waited for whom, from the matched collectives that a view selects."""
+    """Waits of ranks for stragglers, from the matched collectives that a view selects."""
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._parts = _blaming(view)
+        self._parts = _reliable_parts(view)
         self._places: dict[str, Place] = {}
         caused: defaultdict[str, int] = defaultdict(int)
         worst: dict[str, int] = {}
         for part in self._parts:
-            for culprit, wait, longest, row in _blamed(part):
-                caused[culprit] += wait
-                if longest > worst.get(culprit, -1):
-                    worst[culprit] = longest
-                    self._places[culprit] = self._place(part, row, culprit)
+            for straggler, wait, longest, row in _stragglers(part):
+                caused[straggler] += wait
+                if longest > worst.get(straggler, -1):
+                    worst[straggler] = longest
+                    self._places[straggler] = self._place(part, row, straggler)
         order = sorted(caused, key=lambda label: (-caused[label], label))
-        self.culprits = order[:MAX_CULPRITS]
+        self.stragglers = order[:MAX_STRAGGLERS]
 
-    def _place(self, part: Part, row: int, culprit: str) -> Place:
-        calls = self._view.facts.calls[culprit]
-        column = part.arrived.labels.index(culprit)
+    def _place(self, part: Part, row: int, straggler: str) -> Place:
+        calls = self._view.facts.calls[straggler]
+        column = part.arrived.labels.index(straggler)
         start = calls.start_ns[part.arrived.match.rows[row, column]]
-        return Place(culprit, int(start), part.number, row)
+        return Place(straggler, int(start), part.number, row)
 
-    def place(self, culprit: str) -> Place | None:
-        """The collective that it made wait longest."""
-        return self._places.get(culprit)
+    def place(self, straggler: str) -> Place | None:
+        """Return the collective with the longest wait for a straggler."""
+        return self._places.get(straggler)
 
     def of(self, label: str) -> Iterator[tuple[str, Intervals]]:
-        """Times that a rank waited, by the rank it waited for, those that cost most first."""
-        by_culprit: defaultdict[str, list[tuple[I64, I64]]] = defaultdict(list)
+        """Yield each straggler and the times that a rank waited for it, the costliest first."""
+        by_straggler: defaultdict[str, list[tuple[I64, I64]]] = defaultdict(list)
         calls = self._view.facts.calls[label]
         for part in self._parts:
             if label not in part.labels:
@@ -153,17 +159,17 @@ class _Waits:
             end = start + arrived.wait_ns[rows, column]
             last = arrived.last[rows]
             for member in distinct_values(last).tolist():
-                chosen, culprit = last == member, arrived.labels[member]
-                name = culprit if culprit in self.culprits else OTHERS
-                by_culprit[name].append((start[chosen], end[chosen]))
-        for name in (*self.culprits, OTHERS):
-            if name in by_culprit:
-                starts, ends = zip(*by_culprit[name], strict=True)
+                chosen, straggler = last == member, arrived.labels[member]
+                name = straggler if straggler in self.stragglers else OTHERS
+                by_straggler[name].append((start[chosen], end[chosen]))
+        for name in (*self.stragglers, OTHERS):
+            if name in by_straggler:
+                starts, ends = zip(*by_straggler[name], strict=True)
                 yield name, union(np.concatenate(starts), np.concatenate(ends))
 
 
-def _blaming(view: View) -> list[Part]:
-    """Groups whose arrivals can blame a rank; none where matching is not to be believed."""
+def _reliable_parts(view: View) -> list[Part]:
+    """Groups whose arrivals identify stragglers; none where the matching is not reliable."""
     try:
         require_ranks(view)
         parts = parts_of(view)
@@ -175,15 +181,17 @@ def _blaming(view: View) -> list[Part]:
     return parts
 
 
-def _blamed(part: Part) -> Iterator[tuple[str, int, int, int]]:
-    """Culprit, wait it caused in all and at once, and the instance of the latter."""
+def _stragglers(part: Part) -> Iterator[tuple[str, int, int, int]]:
+    """Straggler, total wait it caused, longest wait it caused, and the instance of the latter."""
     arrived, rows = part.arrived, part.eligible
     last = arrived.last[rows]
     wait = np.maximum(arrived.wait_ns[rows][:, part.columns], 0).sum(axis=1)
     for member in distinct_values(last[last >= 0]).tolist():
         caused = np.where(last == member, wait, -1)
         if (caused[1:] > 0).any():
-            caused[0] = -1  # what came before the first was not recorded: no cause is seen there
+            caused[
+                0
+            ] = -1  # events before the first collective were not recorded: its cause is unknown
         at = int(caused.argmax())
         total = int(wait[last == member].sum())
         yield arrived.labels[member], total, int(caused[at]), int(rows[at])
@@ -192,11 +200,11 @@ def _blamed(part: Part) -> Iterator[tuple[str, int, int, int]]:
 def _take_waits(
     found: dict[tuple[Kind, str, int], Loss], waits: _Waits, rank: RankView, exposed: Intervals
 ) -> Intervals:
-    """Count exposed time that a rank only waited; what is left."""
-    for culprit, time in waits.of(rank.label):
+    """Add the exposed time in which a rank waited; return the rest."""
+    for straggler, time in waits.of(rank.label):
         left = exposed - time
         lost = exposed.total_ns - left.total_ns
-        _loss(found, "straggler", culprit).add(rank.label, lost, waits.place(culprit), lost)
+        _loss(found, "straggler", straggler).add(rank.label, lost, waits.place(straggler), lost)
         exposed = left
     return exposed
 
@@ -204,7 +212,7 @@ def _take_waits(
 def _take_communication(
     found: dict[tuple[Kind, str, int], Loss], view: View, rank: RankView, exposed: Intervals
 ) -> None:
-    """Divide exposed communication by collective and communicator, the costliest first."""
+    """Divide exposed communication by collective and communicator, the longest first."""
     calls = rank.device_calls
     parts = sorted(_by_collective(calls), key=lambda part: (-part[2], part[0], part[1]))
     for kind, group, _, rows in parts:
@@ -213,13 +221,13 @@ def _take_communication(
         name = TYPES[kind] if group < 0 else f"{TYPES[kind]} of {view.group_label(group)}"
         _loss(found, "communication", name, group).add(rank.label, time.total_ns, place, weight)
         exposed = exposed - time
-    if len(exposed):  # kernels of communication that stand for no call
+    if len(exposed):  # communication kernels that are no call
         place, weight = _longest(rank.label, exposed)
         _loss(found, "communication", UNKNOWN).add(rank.label, exposed.total_ns, place, weight)
 
 
 def _by_collective(calls: Calls) -> Iterator[tuple[int, int, int, Bool]]:
-    """Type, group, summed duration and mask of every kind of collective of a rank."""
+    """Type, group, total duration and mask of every type of collective of a rank."""
     code = calls.group.astype(np.int64) * len(TYPES) + calls.kind
     for one in distinct_values(code).tolist():
         rows = code == one
@@ -250,7 +258,7 @@ def _take_idle(
 
 
 def _longest_gap(rank: RankView, gaps: Gaps, cause: str) -> tuple[Place | None, int]:
-    """The longest gap that a cause may have had, and how long it is."""
+    """Start of the longest gap that a cause is possible for, and its length."""
     late = gaps.host_late
     could = {
         **dict.fromkeys((*HOST_CAUSES, "launch_latency"), late),

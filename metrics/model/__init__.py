@@ -1,1 +1,1 @@
-"""What events mean: calls, groups, dimensions, steps, kernel classes, hardware peaks."""
+"""Model of a job: calls, groups, dimensions, steps, kernel classes, peak rates of hardware."""

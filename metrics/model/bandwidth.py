@@ -1,7 +1,8 @@
-"""Message sizes and bus bandwidth by the conventions of nccl-tests (PERFORMANCE.md).
+"""Compute message sizes and bus bandwidth by the conventions of nccl-tests (PERFORMANCE.md).
 
-algbw = S / t, busbw = algbw * f(n), bytes on the wire per rank = S * f(n). The process group has
-n ranks, not the world. One byte a nanosecond is one decimal GB/s.
+algbw = S / t, busbw = algbw * f(n), bytes on the wire per rank = S * f(n), where S is the message
+size, t the time and n the number of ranks of the process group, not of the world. One byte per
+nanosecond is one decimal GB/s.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.across import row_max, row_min
+from ccltui.metrics.arrays.reductions import row_max, row_min
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import MISSING
@@ -34,26 +35,32 @@ def message_bytes(
     out_bytes: npt.ArrayLike,
     group_size: npt.ArrayLike = MISSING,
 ) -> I64:
-    """Message size S of each call, int64 bytes, -1 where the trace does not tell.
+    """Return the message size S of each call, int64 bytes, -1 where it is unknown.
 
-    ``kind`` indexes ``TYPES``; -1 in the sizes means absent. AllReduce, ReduceScatter and
-    AllToAll take the input, AllGather the output, Broadcast, Reduce and ambiguous types the
-    larger side. Where ``group_size`` is known, AllGather and ReduceScatter without the full
-    side are told from their part, and Gather and Scatter count the total over ranks.
+    S is the input of AllReduce, ReduceScatter and AllToAll, the output of AllGather, and the larger
+    side of Broadcast, Reduce and ambiguous types. Where ``group_size`` is known, AllGather and
+    ReduceScatter without the full side are computed from the part of one rank, and S of Gather and
+    Scatter is the total over ranks.
+
+    Args:
+        kind: index into TYPES of each call.
+        in_bytes: size of the input, -1 where absent.
+        out_bytes: size of the output, -1 where absent.
+        group_size: ranks of the process group, -1 where unknown.
     """
     kinds = np.asarray(kind, np.int64)
-    given = np.asarray(in_bytes, np.int64)
-    produced = np.asarray(out_bytes, np.int64)
+    inputs = np.asarray(in_bytes, np.int64)
+    outputs = np.asarray(out_bytes, np.int64)
     size = np.asarray(group_size, np.int64)
-    larger = np.maximum(given, produced)
-    chosen = np.where(_is_one_of(_FROM_INPUT)[kinds], given, larger)
-    chosen = np.where(_is_one_of(_FROM_OUTPUT)[kinds], produced, chosen)
+    larger = np.maximum(inputs, outputs)
+    chosen = np.where(_is_one_of(_FROM_INPUT)[kinds], inputs, larger)
+    chosen = np.where(_is_one_of(_FROM_OUTPUT)[kinds], outputs, chosen)
     chosen = np.where(_is_one_of(_EQUAL_SIDES)[kinds] & (chosen < 0), larger, chosen)
     for name, part, always in (
-        ("AllGather", given, False),
-        ("ReduceScatter", produced, False),
-        ("Gather", given, True),
-        ("Scatter", produced, True),
+        ("AllGather", inputs, False),
+        ("ReduceScatter", outputs, False),
+        ("Gather", inputs, True),
+        ("Scatter", outputs, True),
     ):
         known = (kinds == TYPES.index(name)) & (part >= 0) & (size > 0)
         chosen = np.where(known & (always | (chosen < 0)), part * size, chosen)
@@ -61,7 +68,11 @@ def message_bytes(
 
 
 def wire_factor(kind: npt.ArrayLike, group_size: npt.ArrayLike) -> F64:
-    """f(n) of each call, float64; NaN for a type without one or an unknown group size."""
+    """Return f(n) of each call, float64; NaN for a type without one or an unknown group size.
+
+    f is 2 (n - 1) / n for AllReduce and Barrier, (n - 1) / n for ReduceScatter, AllGather,
+    AllToAll, Gather and Scatter, and 1 for Broadcast, Reduce, Send and Recv.
+    """
     kinds = np.asarray(kind, np.int64)
     size = np.asarray(group_size, np.float64)
     part = (size - 1) / np.where(size > 0, size, np.nan)
@@ -72,7 +83,7 @@ def wire_factor(kind: npt.ArrayLike, group_size: npt.ArrayLike) -> F64:
 
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
-    """Bandwidth of matched collectives, one row an instance; NaN or -1 where unknown."""
+    """Bandwidth of matched collectives, one row per instance; NaN or -1 where unknown."""
 
     message_bytes: I64
     time_ns: I64
@@ -83,11 +94,17 @@ class Bandwidth:
 def matched_bandwidth(
     kind: npt.ArrayLike, size_bytes: I64, dur_ns: I64, group_size: npt.ArrayLike
 ) -> Bandwidth:
-    """Bandwidth of instances over their members: ``size_bytes`` and ``dur_ns`` are int64 [n, m].
+    """Return the bandwidth of n matched collectives of m members.
 
     The time is the minimum duration over ranks, because the last to arrive does not wait. With
-    one rank only (m = 1) it includes waiting, and the result is a lower bound. -1 in either
-    array is an absent member; the message is the largest that any member states.
+    one rank only (m = 1) it includes waiting, and the result is a lower bound. The message is the
+    largest that any member states.
+
+    Args:
+        kind: index into TYPES of each collective.
+        size_bytes: int64 [n, m], -1 for an absent member.
+        dur_ns: int64 [n, m], -1 for an absent member.
+        group_size: ranks of the process group of each collective.
     """
     size = row_max(size_bytes, MISSING)
     present = np.where(dur_ns >= 0, dur_ns, np.iinfo(np.int64).max)

@@ -1,7 +1,8 @@
-"""Which events stand for the collectives of a rank: exactly one family, never two.
+"""Choose the one family of events that represents the collectives of a rank.
 
-Kernels where the device was recorded. Otherwise the recorded parameters, else the operators
-(with the times of gloo's annotations, whose threads do the work), else the annotations.
+These are the kernels where the device was recorded, else the recorded parameters, else the
+operators (with the times of gloo's annotations, because gloo's threads do the work), else the
+annotations. Two families are never combined: they record the same calls.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.call_types import (
     BACKENDS,
     annotation_types,
@@ -41,8 +42,8 @@ from ccltui.parsers.columns import MISSING, Group, RankTrace
 
 PARAMS: Final = "record_param_comms"
 _LAYERS: Final = ("c10d::", "_c10d_functional::", "c10d_functional::")
-_ROOM: Final = 16
-"""A table of at most so many places a call tells without a sort which calls are recorded twice."""
+_MAX_TABLE_RATIO: Final = 16
+"""Repeated calls are found in a table, not by a sort, up to so many table entries per call."""
 _SOURCES: Final[dict[Group, str]] = {
     "gpu": "kernel",
     "cpu_ops": "cpu_op",
@@ -55,7 +56,7 @@ _OUTPUT_FIRST = np.array(
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The chosen events, one row a call; ``rows`` index ``event_group`` of the trace."""
+    """The events of one family, one row per call; ``rows`` index ``event_group`` of the trace."""
 
     source: str
     event_group: Group
@@ -70,16 +71,22 @@ class Family:
     step: I64
 
     def take(self, order: npt.NDArray[np.intp]) -> Family:
-        """The same rows in another order, or fewer."""
+        """Return the same columns with rows reordered or selected."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         taken: dict[str, Any] = {k: v[order] for k, v in values if isinstance(v, np.ndarray)}
         return replace(self, **taken)
 
 
 def choose_family(trace: RankTrace, work: StepWork, classes: I8) -> Family:
-    """The first family that can answer; gloo beside kernels of computation has no kernels.
+    """Return the first family that has calls.
 
-    ``classes`` is the class of each row of ``gpu``.
+    Kernels are skipped in a trace with computation kernels whose collectives run on gloo, which has
+    no kernels.
+
+    Args:
+        trace: the columns of the rank.
+        work: step of each row of ``gpu``.
+        classes: class of each row of ``gpu``.
     """
     has_kernels = bool((classes <= COMP).any())
     if has_kernels and ((classes == COMM).any() or not runs_on_gloo(trace)):
@@ -92,9 +99,9 @@ def choose_family(trace: RankTrace, work: StepWork, classes: I8) -> Family:
 
 
 def api_call_times(trace: RankTrace) -> I64 | None:
-    """Starts of the collectives that the framework issued, None where it did not record them.
+    """Return the starts of the collectives that the framework issued, None if not recorded.
 
-    The wait for a collective is recorded in the same way and does not count.
+    Waits for collectives are recorded in the same way and are excluded.
     """
     operators, name = trace.group("cpu_ops"), trace.strings.find(PARAMS)
     if name < 0 or not (operators.name == name).any():
@@ -103,7 +110,7 @@ def api_call_times(trace: RankTrace) -> I64 | None:
 
 
 def runs_on_gloo(trace: RankTrace) -> bool:
-    """Whether gloo did the communication: on the CPU, without kernels."""
+    """Return whether gloo performed the communication: on the CPU, without kernels."""
     return bool(backend_rows(trace, ("gloo:",)).any())
 
 
@@ -125,8 +132,8 @@ def _parameters(trace: RankTrace, work: StepWork) -> Family:
 def _parameter_rows(trace: RankTrace) -> tuple[I64, I8]:
     """Rows of ``record_param_comms`` that are calls, and their types.
 
-    Old files do not name the operation: there a call holds an annotation of its backend, lies in
-    an operator, or has a tensor; a wait has none of them.
+    Old files do not name the operation. In them a call contains an annotation of its backend, is
+    inside an operator, or has a tensor; a wait has none of these.
     """
     operators = trace.group("cpu_ops")
     rows = np.flatnonzero(operators.name == trace.strings.find(PARAMS))
@@ -140,15 +147,15 @@ def _parameter_rows(trace: RankTrace) -> tuple[I64, I8]:
     outer = type_around(trace, operators, rows)
     kind = np.where(kind >= 0, kind, np.where(inner >= 0, inner, outer)).astype(np.int8)
     sized = elements_of(trace, args)[0] >= 0
-    told = (inner >= 0) | (outer >= 0) | sized
-    call = np.where(named, operation_is_call(trace, args), told | ~told.any())
+    has_evidence = (inner >= 0) | (outer >= 0) | sized
+    call = np.where(named, operation_is_call(trace, args), has_evidence | ~has_evidence.any())
     kind[kind < 0] = OTHER
     keep = call & ~_repeats(trace, rows)
     return rows[keep], kind[keep]
 
 
 def _repeats(trace: RankTrace, rows: I64) -> Bool:
-    """Second records of one call: same thread, group, operation and sequence number in a row."""
+    """Mask of repeated records of one call: equal thread, group, operation and sequence number."""
     operators, args = trace.group("cpu_ops"), trace.collective_args
     same = np.zeros(len(rows), np.bool_)
     row_args = operators.args[rows]
@@ -168,11 +175,11 @@ def _repeats(trace: RankTrace, rows: I64) -> Bool:
 
 
 def _occur_again(code: I64, sequence: I64) -> Bool:
-    """Which pairs are there twice; all of them where a table of the pairs takes too much room."""
+    """Mask of the pairs that occur twice; all set where a table of pairs would be too large."""
     codes = distinct_values(code)
     low = int(sequence.min(initial=0))
     span = int(sequence.max(initial=0)) - low + 1
-    if len(codes) * span > _ROOM * len(code):
+    if len(codes) * span > _MAX_TABLE_RATIO * len(code):
         return np.ones(len(code), np.bool_)
     pair = np.searchsorted(codes, code) * span + (sequence - low)
     return np.asarray(np.bincount(pair, minlength=1)[pair] > 1)
@@ -195,7 +202,7 @@ def _operators(trace: RankTrace, work: StepWork) -> Family:
 
 
 def _output_first(family: Family) -> Family:
-    """Operators that take their output first: the one size that is kept is the output's."""
+    """Assign the one recorded size to the output where that is the operator's first argument."""
     swap = _OUTPUT_FIRST[family.kind] & (family.out_elems < 0)
     return replace(
         family,
@@ -205,10 +212,11 @@ def _output_first(family: Family) -> Family:
 
 
 def _timed_by_gloo(trace: RankTrace, family: Family) -> Family:
-    """The operators with start, duration, input size and type of gloo's work, matched in order.
+    """Replace start, duration, input size and dtype of operators by those of gloo's annotations.
 
-    gloo carries out a reduce-scatter as an all-reduce and annotates it so. A call without its
-    annotation keeps the times of the operator.
+    Operators and annotations of one type are matched in order. gloo performs a reduce-scatter as
+    an all-reduce, and annotates it as one. A call without annotation keeps the times of the
+    operator.
     """
     annotations = trace.group("annotations")
     rows = np.flatnonzero(backend_rows(trace, ("gloo:",)))
@@ -230,7 +238,7 @@ def _timed_by_gloo(trace: RankTrace, family: Family) -> Family:
 
 
 def _in_order(issued_ns: I64, calls: I64, begun_ns: I64, done: I64) -> tuple[I64, I64]:
-    """First with first; work that began before any call was issued belongs to none of them."""
+    """Pair calls and work in order; work that began before the first call has no call."""
     if not len(calls):
         return calls, done[:0]
     early = int(np.count_nonzero(begun_ns[done] < issued_ns[calls[0]]))

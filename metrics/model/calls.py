@@ -1,7 +1,8 @@
-"""The collectives of one rank, one row a call, from the one family of events that counts.
+"""Table of the collectives of one rank, one row per call, from one family of events.
 
-A collective shows up to five times: as an operator, as its recorded parameters, as an annotation
-on the CPU and on the device, and as a kernel. Where the trace has kernels, only kernels count.
+A trace records a collective up to five times: as an operator, as its recorded parameters, as an
+annotation on the CPU and on the device, and as a kernel. Where it has kernels, only these are
+used.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.bandwidth import message_bytes, wire_factor
 from ccltui.metrics.model.call_families import Family, choose_family
 from ccltui.metrics.model.call_types import stated
@@ -31,7 +32,7 @@ _SIZES: Final = {
     8: ("Double", "Long", "long int", "ComplexFloat", "complex<float>", "UInt64"),
     16: ("ComplexDouble", "complex<double>"),
 }
-_SAME: Final = {  # how operator inputs spell what collective metadata calls otherwise
+_SYNONYMS: Final = {  # spelling of operator inputs -> spelling of collective metadata
     "unsigned char": "Byte",
     "signed char": "Char",
     "short int": "Short",
@@ -39,15 +40,15 @@ _SAME: Final = {  # how operator inputs spell what collective metadata calls oth
     "complex<float>": "ComplexFloat",
     "complex<double>": "ComplexDouble",
 }
-DTYPES: Final = tuple(name for names in _SIZES.values() for name in names if name not in _SAME)
+DTYPES: Final = tuple(name for names in _SIZES.values() for name in names if name not in _SYNONYMS)
 DTYPE_BYTES: Final = np.array(
-    [size for size, names in _SIZES.items() for name in names if name not in _SAME], np.int64
+    [size for size, names in _SIZES.items() for name in names if name not in _SYNONYMS], np.int64
 )
 _BY_LOWER = {
-    name.lower(): DTYPES.index(_SAME.get(name, name)) for n in _SIZES.values() for name in n
+    name.lower(): DTYPES.index(_SYNONYMS.get(name, name)) for n in _SIZES.values() for name in n
 }
 _UNTYPED: Final = DTYPES.index("bytes")
-"""A size in bytes whose true element type is not stated: what nsys has of NCCL."""
+"""Element type of sizes in bytes whose true type is unknown: nsys records NCCL so."""
 
 _SPLITTING: Final = [TYPES.index("AllGather"), TYPES.index("ReduceScatter")]
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
@@ -57,9 +58,27 @@ _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
 class Calls:
     """The collectives of one rank, sorted by start; all arrays have one length.
 
-    ``kind`` indexes TYPES, ``group`` the job's groups, ``dtype`` DTYPES; sizes are elements and
-    bytes; -1 everywhere means that the trace does not tell (``comms_id``: 0). ``row`` is the row
-    in the event group ``event_group`` of the rank's trace.
+    -1 means unknown in all columns (0 in ``comms_id``).
+
+    Attributes:
+        source: family of events that the calls come from.
+        start_ns: start on the rank's own clock.
+        dur_ns: duration.
+        kind: index into TYPES.
+        group: index into the groups of the job.
+        message_bytes: message size S of `bandwidth.message_bytes`.
+        wire_bytes: bytes that the rank sends, S * f(n).
+        in_elems: elements of the input.
+        out_elems: elements of the output.
+        dtype: index into DTYPES.
+        seq: sequence number in the communicator.
+        comms_id: identifier of the communicator.
+        step: id of the step.
+        src: global rank that sends.
+        dst: global rank that receives.
+        row: row in the event group ``event_group`` of the trace.
+        has_metadata: whether metadata names the operation.
+        event_group: group of events of the trace that ``row`` indexes.
     """
 
     source: str
@@ -90,7 +109,7 @@ class Calls:
         return self.start_ns + self.dur_ns
 
     def take(self, rows: npt.NDArray[np.intp] | I64 | Bool) -> Calls:
-        """The same columns restricted to ``rows`` (mask or indices)."""
+        """Return the same columns restricted to ``rows`` (mask or indices)."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         taken: dict[str, Any] = {k: v[rows] for k, v in values if isinstance(v, np.ndarray)}
         return replace(self, **taken)
@@ -104,10 +123,14 @@ def calls_of(
     group_index: I32,
     groups: Sequence[CommGroup],
 ) -> Calls:
-    """All collectives of a rank, no filter applied.
+    """Return all collectives of a rank, unfiltered.
 
-    ``classes`` are those of the rank's ``gpu`` rows; ``group_index`` maps the trace's process
-    groups to the job's ``groups``.
+    Args:
+        trace: the columns of the rank.
+        work: step of each row of ``gpu``.
+        classes: class of each row of ``gpu``.
+        group_index: index into ``groups`` of each process group of the trace.
+        groups: all groups of the job.
     """
     family = choose_family(trace, work, classes)
     if (family.start_ns[1:] < family.start_ns[:-1]).any():
@@ -116,12 +139,12 @@ def calls_of(
     group = np.append(group_index, np.int32(MISSING))[args.group]
     src, dst = args.src, args.dst
     if family.source != "kernel":
-        group = _implied(trace, family, group=group, group_index=group_index, groups=groups)
+        group = _infer_groups(trace, family, group=group, group_index=group_index, groups=groups)
         src, dst = _global_ranks(src, group, groups), _global_ranks(dst, group, groups)
     stated, dtype = _dtypes(trace, family)
     size = _group_sizes(args.group_size, group, groups)
-    in_elems = _counted(family.in_elems, stated, dtype)
-    out_elems = _counted(family.out_elems, stated, dtype)
+    in_elems = _in_elements(family.in_elems, stated, dtype)
+    out_elems = _in_elements(family.out_elems, stated, dtype)
     width = np.append(DTYPE_BYTES, MISSING)[dtype]
     release(trace)
     message = message_bytes(family.kind, _bytes(in_elems, width), _bytes(out_elems, width), size)
@@ -148,7 +171,7 @@ def calls_of(
 
 
 def streams_of(trace: RankTrace, calls: Calls) -> I64:
-    """Stream of the device that each call ran on, int64, -1 where that is not recorded."""
+    """Return the device stream of each call, int64, -1 where it is not recorded."""
     if calls.event_group != "gpu":
         return np.full(len(calls), MISSING, np.int64)
     streams = np.array([track.stream for track in trace.tracks] + [MISSING], np.int64)
@@ -156,7 +179,7 @@ def streams_of(trace: RankTrace, calls: Calls) -> I64:
 
 
 def dtype_index(name: str) -> int:
-    """Index into DTYPES of a dtype as any of the files spells it, -1 when unknown."""
+    """Return the index into DTYPES of a dtype in any spelling of the files, -1 if unknown."""
     bare = name.lower().removeprefix("c10::")
     if bare.startswith("float8"):
         return DTYPES.index("Float8")
@@ -164,7 +187,7 @@ def dtype_index(name: str) -> int:
 
 
 def _stated_by(args: CollectiveArgs, rows: I32) -> CollectiveArgs:
-    """What each of ``rows`` of the table states; of the row -1 nothing is known."""
+    """Take rows of the table; row -1 gives unknown values."""
     columns = {
         name: stated(getattr(args, name), rows, 0 if name == "comms_id" else MISSING)
         for name, _ in CollectiveArgs.COLUMNS
@@ -172,7 +195,7 @@ def _stated_by(args: CollectiveArgs, rows: I32) -> CollectiveArgs:
     return CollectiveArgs(**columns)
 
 
-def _implied(
+def _infer_groups(
     trace: RankTrace,
     family: Family,
     *,
@@ -180,11 +203,11 @@ def _implied(
     group_index: I32,
     groups: Sequence[CommGroup],
 ) -> I32:
-    """Groups of operators, which do not name theirs: the only one of the rank that fits.
+    """Infer the groups of operators, which do not name them, where only one group is possible.
 
-    The rank's own table lists all its groups. A gather or a reduce-scatter shows the size of its
-    group by its two sizes, a send or receive belongs to the pipeline; where one group alone fits,
-    or exists, it is the one.
+    The rank's own table lists all its groups. The two sizes of a gather or a reduce-scatter give
+    the size of its group, and a send or receive belongs to the pipeline. A group is assigned where
+    it is the only one of that size or dimension, or the only group.
     """
     listed = sorted(
         {
@@ -210,7 +233,7 @@ def _implied(
 
 
 def _global_ranks(peer: I64, group: I32, groups: Sequence[CommGroup]) -> I64:
-    """Operators count their peer inside the group; -1 where the group is not known."""
+    """Convert peers of operators from ranks in the group to global ranks; -1 where unknown."""
     known = np.full(len(peer), MISSING, np.int64)
     for index in distinct_values(group[(peer >= 0) & (group >= 0)]):
         ranks = np.array(groups[index].ranks, np.int64)
@@ -219,14 +242,14 @@ def _global_ranks(peer: I64, group: I32, groups: Sequence[CommGroup]) -> I64:
     return known
 
 
-def _counted(sizes: I64, stated: I32, dtype: I32) -> I64:
-    """Elements of sizes that NCCL states in bytes, where the kernel tells the type."""
+def _in_elements(sizes: I64, stated: I32, dtype: I32) -> I64:
+    """Convert sizes that NCCL states in bytes to elements, where the kernel names the type."""
     width = np.append(DTYPE_BYTES, 1)[dtype]
     return np.where((stated == _UNTYPED) & (sizes >= 0), sizes // width, sizes)
 
 
 def _dtypes(trace: RankTrace, family: Family) -> tuple[I32, I32]:
-    """Element types as recorded, and the same with what the kernel of a reduction names."""
+    """Recorded element types, and the same completed by those that reduction kernels name."""
     table = np.full(len(trace.strings) + 1, MISSING, np.int32)
     for i in distinct(family.dtype):
         table[i] = dtype_index(trace.text(i))
@@ -236,8 +259,8 @@ def _dtypes(trace: RankTrace, family: Family) -> tuple[I32, I32]:
     names = trace.group("gpu").name[family.rows]
     for i in distinct(names):
         table[i] = dtype_index(reduced_dtype(trace.text(i)))
-    told = np.where(table[names] >= 0, table[names], stated)
-    return stated, np.where((stated < 0) | (stated == _UNTYPED), told, stated)
+    named = np.where(table[names] >= 0, table[names], stated)
+    return stated, np.where((stated < 0) | (stated == _UNTYPED), named, stated)
 
 
 def _group_sizes(stated: I64, group: I32, groups: Sequence[CommGroup]) -> I64:

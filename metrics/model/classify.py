@@ -1,7 +1,8 @@
-"""What a kernel is: communication, computation or a copy, and of which collective type.
+"""Classify kernels by name: communication, computation, copy; contains the NCCL kernel name table.
 
-Decided once for each distinct name. A name counts only where it is that of a library's
-communication kernel; a substring such as "reduce" or "send" proves nothing.
+The type of a collective follows from the same names. Each distinct name is classified once. Only
+the name of a communication library's kernel makes a kernel communication: a substring such as
+"reduce" or "send" occurs in computation kernels too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.parsers.array_types import I8, I32, Bool
 from ccltui.parsers.columns import Events, RankTrace, Strings
 
@@ -38,6 +39,8 @@ TYPES: Final = (
 )
 OTHER: Final = TYPES.index("Other")
 
+# Names of communication kernels of NCCL, RCCL, HCCL, vLLM, symmetric memory, MSCCL, NVSHMEM,
+# DeepEP and XLA.
 _COLLECTIVE = re.compile(
     r"""\bnccl\w*Kernel                         # ncclKernel_, ncclDevKernel_, ncclSymkDevKernel
     | \b(?i:rccl|hccl)\w*
@@ -85,7 +88,7 @@ _KERNEL_DTYPES: Final = {
     "uint64_t": "UInt64",
 }
 
-# Longest first, so that "reducescatter" is not taken for "scatter" or "reduce".
+# Longest first, so that "reducescatter" does not match "scatter" or "reduce".
 _OPERATIONS: Final = {
     "reducescatter": "ReduceScatter",
     "allreduce": "AllReduce",
@@ -109,17 +112,20 @@ _NAMED_COMPUTE = re.compile(
 
 
 def is_collective_kernel(name: str) -> bool:
-    """Whether a kernel's name is that of a communication library."""
+    """Return whether a kernel belongs to a communication library."""
     return _COLLECTIVE.search(name) is not None
 
 
 def is_named_compute(name: str) -> bool:
-    """Whether a kernel belongs to the narrow compute set ``named``: matrix work by its name."""
+    """Return whether a kernel is in the narrow set of computation: matrix work, by its name."""
     return _NAMED_COMPUTE.search(name) is not None
 
 
 def normalise(operation: str) -> str:
-    """An operation's bare name: ``_allgather_base`` and ``all_gather_into_tensor`` agree."""
+    """Return the bare name of an operation: ``allgather`` for ``_allgather_base``.
+
+    Spellings of one operation have one bare name: that of ``all_gather_into_tensor`` is the same.
+    """
     bare = operation.lower().replace("_", "").replace("-", "")
     for suffix in ("coalesced", "intotensor", "tensor", "base"):
         bare = bare.replace(suffix, "")
@@ -127,12 +133,12 @@ def normalise(operation: str) -> str:
 
 
 def is_call(operation: str) -> bool:
-    """Whether a recorded operation is a collective, not the wait for one."""
+    """Return whether a recorded operation is a collective, not a wait or set-up."""
     return normalise(operation) not in _NOT_A_CALL
 
 
 def type_of_operation(operation: str) -> int:
-    """Index into TYPES of an operation's name as the profiler wrote it."""
+    """Return the index into TYPES of an operation's name in any spelling of the profiler."""
     bare = normalise(operation)
     for token, kind in _OPERATIONS.items():
         if token in bare:
@@ -141,7 +147,7 @@ def type_of_operation(operation: str) -> int:
 
 
 def type_of_kernel(name: str) -> int:
-    """Index into TYPES of a collective kernel's name; what it does not say is "Other"."""
+    """Return the index into TYPES of a collective kernel's name, else of "Other"."""
     head = _TEXT_BEFORE_ARGUMENTS.match(name)
     text = head.group(1) if head else name
     if "deep_ep::" in text:
@@ -153,16 +159,16 @@ def type_of_kernel(name: str) -> int:
 
 
 def reduced_dtype(name: str) -> str:
-    """Element type that the kernel of a reduction is compiled for, "" for all others.
+    """Return the element type that the kernel of a reduction is compiled for, "" for all others.
 
-    Kernels that only move data are compiled for bytes, whatever the tensors hold.
+    Kernels that only move data are compiled for bytes, whatever the type of the tensors.
     """
     found = _REDUCTION_DTYPE.match(name)
     return _KERNEL_DTYPES.get(found.group(1).lower(), "") if found else ""
 
 
 def per_name(strings: Strings, names: I32, answer: Mapping[int, int], default: int) -> I8:
-    """Spread an answer for each distinct name id over the events, int8."""
+    """Map the name id of each event to its value in ``answer``, else ``default``; int8."""
     table = np.full(len(strings) + 1, default, np.int8)  # the last entry serves the id -1
     for name, value in answer.items():
         table[name] = value
@@ -170,29 +176,30 @@ def per_name(strings: Strings, names: I32, answer: Mapping[int, int], default: i
 
 
 def is_one_of(kind: I8, types: Sequence[str]) -> Bool:
-    """Which kinds (indices into TYPES, -1 for none) are of these types."""
+    """Return which kinds (indices into TYPES, -1 for none) are one of ``types``."""
     table = np.zeros(len(TYPES) + 1, np.bool_)  # the last entry serves the kind -1
     table[[TYPES.index(name) for name in types]] = True
     return table.take(kind)
 
 
 def any_name(strings: Strings, names: I32, chosen: Sequence[int]) -> Bool:
-    """Which events have one of the chosen name ids."""
+    """Return which events have one of the name ids in ``chosen``."""
     table = np.zeros(len(strings) + 1, np.bool_)  # the last entry serves the id -1
     table[list(chosen)] = True
     return table.take(names)
 
 
 def distinct(ids: I32) -> list[int]:
-    """The string ids in use, without -1."""
+    """Return the distinct string ids in ascending order, without -1."""
     return [i for i in distinct_values(ids).tolist() if i >= 0]
 
 
 def classes_of(trace: RankTrace) -> I8:
-    """COMM, COMP or MEM for each row of the rank's ``gpu`` events, int8.
+    """Return COMM, COMP or MEM for each row of the rank's ``gpu`` events, int8.
 
-    A copy is a copy by its category. A kernel is communication when the profiler wrote a
-    collective's name on it, or its own name is one; every other kernel computes.
+    Copies and fills are recognised by their category. A kernel is communication where its metadata
+    names a collective, or where its name is that of a communication kernel; every other kernel is
+    computation.
     """
     gpu = trace.group("gpu")
     named = {i: COMM for i in distinct(gpu.name) if is_collective_kernel(trace.text(i))}
@@ -204,6 +211,6 @@ def classes_of(trace: RankTrace) -> I8:
 
 
 def has_operation(trace: RankTrace, events: Events) -> Bool:
-    """Which events carry the name of a collective in their metadata."""
+    """Return which events have metadata that names a collective."""
     stated = np.append(trace.collective_args.op >= 0, False)  # the last entry serves the id -1
     return stated[events.args]

@@ -1,8 +1,8 @@
-"""The communicators of a job, told apart across ranks.
+"""Identify the communicators of a job across ranks.
 
-A group is its sorted global ranks and its description. Its name alone is a label of one process:
-"13" on rank 0 and on rank 2 may be different groups. Names only separate several groups over the
-same ranks with the same description.
+A group is identified by its sorted global ranks and its description. Its name is a label of one
+process: "13" on rank 0 and on rank 2 may be different groups. Names only separate several groups
+of the same ranks with the same description.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ccltui.parsers.columns import MISSING, ProcessGroup, RankTrace
 Ranks = tuple[int, ...]
 
 WORLD_NAMES: Final = frozenset({"default_pg", "world", "world_group"})
-"""Descriptions, in lower case, of the group that holds every rank."""
+"""Descriptions, in lower case, of the group of all ranks."""
 
 Identity = tuple[Ranks, str, str]
 
@@ -31,10 +31,17 @@ Identity = tuple[Ranks, str, str]
 class CommGroup:
     """One communicator of the job.
 
-    ``ranks`` is empty where no file states them; such a group is never shared between ranks.
-    ``dim`` is the parallel dimension (dp, tp, pp, ep, cp, world or unknown) and ``mode`` the
-    rule that told it (process_group, rank_grid or unknown); ``axis`` says which part of a
-    dimension, as dp_shard of dp. ``implied``: no file names it, streams tell it.
+    Attributes:
+        ranks: sorted global ranks; empty where no file states them, and such a group is never
+            shared between ranks.
+        name: name in the process that created it.
+        description: description that the framework gave it.
+        dim: parallel dimension: dp, tp, pp, ep, cp, world or unknown.
+        mode: rule that determined ``dim``: process_group, rank_grid or unknown.
+        label: name to show, unique in the job.
+        axis: part of the dimension, such as dp_shard of dp.
+        size: number of ranks, -1 where unknown.
+        implied: whether the group was inferred from streams because no file names it.
     """
 
     ranks: Ranks
@@ -50,16 +57,16 @@ class CommGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupTable:
-    """All groups, and per rank label the job-wide index of each of its process groups."""
+    """All groups, and by rank label the index into them of each of its process groups."""
 
     groups: tuple[CommGroup, ...]
     index: Mapping[str, I32]
 
 
 def group_table(traces: Sequence[RankTrace], world_size: int | None) -> GroupTable:
-    """Unite the process groups of all ranks; their dimension is not yet told."""
+    """Merge the process groups of all ranks; their dimension is still unknown."""
     tables = {trace.label: _resolved(trace, world_size) for trace in traces}
-    by_name = _keys_told_by_name(tables)
+    by_name = _keys_with_shared_names(tables)
     identities: dict[Identity, int] = {}
     first: list[ProcessGroup] = []
     index: dict[str, I32] = {}
@@ -75,7 +82,7 @@ def group_table(traces: Sequence[RankTrace], world_size: int | None) -> GroupTab
 
 
 def world_of_groups(traces: Sequence[RankTrace]) -> int | None:
-    """Size of the group that holds every rank, where a file lists it."""
+    """Return the size of the group of all ranks, None where no file lists it."""
     sizes = [
         len(group.ranks) or group.size
         for trace in traces
@@ -86,7 +93,7 @@ def world_of_groups(traces: Sequence[RankTrace]) -> int | None:
 
 
 def relabelled(groups: Sequence[CommGroup]) -> tuple[CommGroup, ...]:
-    """The groups with labels that are unique in the job."""
+    """Return the groups with labels that are unique in the job."""
     labels = [_label(group) for group in groups]
     repeated = {label for label, count in Counter(labels).items() if count > 1}
     seen: Counter[str] = Counter()
@@ -99,7 +106,7 @@ def relabelled(groups: Sequence[CommGroup]) -> tuple[CommGroup, ...]:
 
 
 def format_ranks(ranks: Sequence[int]) -> str:
-    """Ranks in short: "0-7", "0,4,8", "0-12:4" for four ranks that are 4 apart."""
+    """Format ranks briefly: "0-7", "0,4,9", "0-12:4" for four ranks that are 4 apart."""
     if not ranks:
         return "ranks unknown"
     strides = {b - a for a, b in itertools.pairwise(ranks)}
@@ -110,7 +117,7 @@ def format_ranks(ranks: Sequence[int]) -> str:
 
 
 def _resolved(trace: RankTrace, world_size: int | None) -> list[ProcessGroup]:
-    """The rank's groups with sorted ranks; a group as large as the world holds all of it."""
+    """Groups of a rank with sorted ranks; a group of the size of the world has all ranks."""
     table = []
     for group in trace.process_groups:
         ranks = tuple(sorted(set(group.ranks)))
@@ -133,8 +140,8 @@ def _names_by_key(table: Sequence[ProcessGroup]) -> dict[tuple[Ranks, str], list
     return names
 
 
-def _keys_told_by_name(tables: Mapping[str, Sequence[ProcessGroup]]) -> set[tuple[Ranks, str]]:
-    """Keys whose several names are the same on all ranks, so that names can be trusted."""
+def _keys_with_shared_names(tables: Mapping[str, Sequence[ProcessGroup]]) -> set[tuple[Ranks, str]]:
+    """Keys with several names that are the same on all ranks, so that names identify groups."""
     all_names: defaultdict[tuple[Ranks, str], set[str]] = defaultdict(set)
     most: Counter[tuple[Ranks, str]] = Counter()
     for table in tables.values():

@@ -1,4 +1,4 @@
-"""A line through sizes and times that a few slow calls do not bend: latency and bandwidth."""
+"""Fit latency and inverse bandwidth to sizes and times of calls, robustly (Theil-Sen)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import counted, distinct_values
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import distinct_values, median_along, unique_counts
 from ccltui.parsers.array_types import F64, I64
 
 MIN_INSTANCES: Final = 5
 MIN_SIZES: Final = 2
-_MAX_POINTS: Final = 512  # 130 thousand pairs: more tell the slope no better
+_MAX_POINTS: Final = 512  # 130 thousand pairs; more do not improve the slope
 _Z_95: Final = 1.959964
 
 
@@ -35,18 +34,26 @@ class Line:
 
 
 def fit(size_bytes: I64, time_ns: I64) -> Line | str:
-    """The Theil-Sen line through the calls, or why there is none worth the name."""
+    """Fit the Theil-Sen line through the calls.
+
+    Args:
+        size_bytes: message size of each call.
+        time_ns: duration of each call.
+
+    Returns:
+        The line, or the reason why the calls do not follow one.
+    """
     sizes = len(distinct_values(size_bytes))
     if len(size_bytes) < MIN_INSTANCES or sizes < MIN_SIZES:
         found = f"{len(size_bytes)} calls of {sizes} {'size' if sizes == 1 else 'sizes'}"
         return f"{found}; a line needs {MIN_INSTANCES} calls of {MIN_SIZES} sizes"
-    size, time = _evenly(size_bytes, time_ns)
+    size, time = _sampled(size_bytes, time_ns)
     early, late = np.triu_indices(len(size), 1)
     apart = size[late] != size[early]
     early, late = early[apart], late[apart]
     slopes = np.sort((time[late] - time[early]) / (size[late] - size[early]))
-    beta = float(middle_of(slopes))
-    alpha = float(middle_of(time - beta * size))
+    beta = float(median_along(slopes))
+    alpha = float(median_along(time - beta * size))
     if beta <= 0:
         return "larger messages take no longer: waiting, not moving, decides the times"
     if alpha < 0:
@@ -57,8 +64,8 @@ def fit(size_bytes: I64, time_ns: I64) -> Line | str:
     return Line(alpha, beta, low, high, _explained(size, time, alpha, beta), len(size_bytes), sizes)
 
 
-def _evenly(size_bytes: I64, time_ns: I64) -> tuple[F64, F64]:
-    """All calls, or an even selection of them in order of size and time."""
+def _sampled(size_bytes: I64, time_ns: I64) -> tuple[F64, F64]:
+    """Sizes and times of all calls, or of an even selection in order of size and time."""
     order = np.lexsort((time_ns, size_bytes))
     if len(order) > _MAX_POINTS:
         order = order[np.linspace(0, len(order) - 1, _MAX_POINTS).astype(np.int64)]
@@ -66,9 +73,9 @@ def _evenly(size_bytes: I64, time_ns: I64) -> tuple[F64, F64]:
 
 
 def _interval(slopes: F64, size: F64) -> tuple[float, float]:
-    """Sen's confidence limits; sizes that repeat narrow what the pairs can say."""
+    """Sen's confidence limits of the slope, with the variance corrected for repeated sizes."""
     n = len(size)
-    _, tied = counted(size)
+    _, tied = unique_counts(size)
     variance = n * (n - 1) * (2 * n + 5) - float((tied * (tied - 1) * (2 * tied + 5)).sum())
     spread = _Z_95 * np.sqrt(variance / 18)
     low = int(np.floor((len(slopes) - spread) / 2)) - 1

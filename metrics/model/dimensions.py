@@ -1,7 +1,7 @@
-"""Which dimension of parallelism a communicator serves.
+"""Determine the parallel dimension of communicators and calls.
 
-The first rule that answers: the group's description; its ranks against the grid that the card's
-degrees span; the operation (point-to-point, all-to-all); else the world, or unknown.
+Rules, the first that applies: the description of the group; its ranks in the grid that the degrees
+of the card span; the operation (point-to-point, all-to-all); else world or unknown.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _SHORT: Final = {
     "cp": "cp",
     "ep": "ep",
 }
-_MESH: Final = {  # TorchTitan's own, only in "mesh_…"
+_MESH: Final = {  # words of TorchTitan, only in "mesh_…"
     "batch": "dp",
     "loss": "dp",
     "efsdp": "dp",
     "etp": "tp",
 }
-_LONG: Final = {  # only beside the word "parallel"
+_LONG: Final = {  # only together with the word "parallel"
     "data": "dp",
     "tensor": "tp",
     "pipeline": "pp",
@@ -58,7 +58,7 @@ _LONG: Final = {  # only beside the word "parallel"
 class Degrees:
     """Parallel degrees of the job, None where neither the card nor the user states one.
 
-    A degree of zero or less is automatic: whatever makes the product the world.
+    A degree of zero or less is automatic: it makes the product equal to the world size.
     """
 
     dp_replicate: int | None = None
@@ -69,10 +69,14 @@ class Degrees:
     ep: int | None = None
 
     def completed(self, world_size: int | None) -> Degrees | None:
-        """Degrees whose product is the world, None where they do not fit or too few are known.
+        """Return degrees whose product is the world size.
 
-        One open degree follows from the others; where the stated ones make the world, the open
-        ones are 1. ``ep`` lies across the others and only takes part if they leave room for it.
+        One unknown degree follows from the others; where the product of the stated ones is the
+        world size, the unknown ones are 1. ``ep`` lies across the others and is a factor only where
+        the product of the others leaves exactly ``ep``.
+
+        Returns:
+            The degrees, None where they do not divide the world or too few are known.
         """
         names = ("dp_replicate", "dp_shard", "tp", "pp", "cp")
         stated = {name: getattr(self, name) for name in names}
@@ -93,12 +97,12 @@ class Degrees:
 def with_dimensions(
     groups: Sequence[CommGroup], degrees: Degrees, world_size: int | None
 ) -> tuple[CommGroup, ...]:
-    """The groups with ``dim``, ``mode``, ``axis`` and a label that shows them."""
+    """Return the groups with ``dim``, ``mode``, ``axis`` and a label that contains them."""
     grid = rank_grid(degrees, world_size)
-    return relabelled([_told(group, grid, world_size) for group in groups])
+    return relabelled([_with_dimension(group, grid, world_size) for group in groups])
 
 
-def _told(
+def _with_dimension(
     group: CommGroup, grid: Mapping[Ranks, frozenset[str]], world_size: int | None
 ) -> CommGroup:
     axis = axis_of_description(group.description)
@@ -116,7 +120,7 @@ def _told(
 
 
 def axis_of_description(description: str) -> str:
-    """Axis that a description names in whole words, "" where it names none or several.
+    """Return the axis that a description names in whole words, "" where it names none or several.
 
     ``mesh_dp_shard_cp`` is dp_shard, ``TENSOR_MODEL_PARALLEL_GROUP`` tp,
     ``EXPERT_DATA_PARALLEL_GROUP`` dp.
@@ -144,12 +148,12 @@ def _dim(axis: str) -> str:
 
 
 def rank_grid(degrees: Degrees, world_size: int | None) -> dict[Ranks, frozenset[str]]:
-    """Axes by the sets of ranks that they span; empty where the degrees do not fit the world.
+    """Return the axes by the sets of ranks that they span; {} where degrees do not fit the world.
 
     TorchTitan orders its mesh (outer to inner) pp, dp_replicate, dp_shard, cp, tp; Megatron
-    (inner to outer) tp, cp, ep, dp, pp. Without experts the two are one order. Experts either
-    lie across data and context parallelism (both lay them right outside tp), or, in Megatron,
-    are a dimension of their own.
+    (inner to outer) tp, cp, ep, dp, pp. Without experts the two orders are equal. Experts either
+    lie across data and context parallelism (both frameworks place them directly outside tp), or,
+    in Megatron, are a dimension of their own.
     """
     full = degrees.completed(world_size)
     if full is None or world_size is None:
@@ -176,7 +180,7 @@ def rank_grid(degrees: Degrees, world_size: int | None) -> dict[Ranks, frozenset
     return {ranks: frozenset(axes) for ranks, axes in sets.items()}
 
 
-# What a communicator may span: an axis alone, or the unions that frameworks make.
+# Axes that a communicator may span: one axis, or the unions that frameworks create.
 _SPANS: Final = {
     "tp": ("tp",),
     "cp": ("cp",),
@@ -208,12 +212,12 @@ def _collect(
 
 
 def dims_of_calls(calls: Calls, groups: Sequence[CommGroup], degrees: Degrees) -> tuple[I8, I8]:
-    """Index into DIMS and into MODES of each call, int8.
+    """Return the indices into DIMS and into MODES of each call, int8.
 
-    Where a group's description or ranks do not tell, the operation does if it is named (by a
-    kernel's metadata, or as an operator): send and receive are pipeline traffic, all-to-all
-    expert traffic (context traffic if there are no experts). It never tells data from tensor
-    parallelism.
+    Where description and ranks of the group do not determine the dimension, the operation does, if
+    it is named (by a kernel's metadata, or as an operator): send and receive are pipeline traffic,
+    all-to-all is expert traffic (context traffic if there are no experts). The operation cannot
+    distinguish data from tensor parallelism.
     """
     of_group = np.array([DIMS.index(g.dim) for g in groups] + [_UNKNOWN_DIM], np.int8)
     by_rule = np.array([MODES.index(g.mode) for g in groups] + [_UNKNOWN_MODE], np.int8)
@@ -225,9 +229,9 @@ def dims_of_calls(calls: Calls, groups: Sequence[CommGroup], degrees: Degrees) -
         return dims, modes
     exchange = "cp" if (degrees.cp or 1) > 1 and degrees.ep == 1 else "ep"
     for kinds, dim in ((("Send", "Recv"), "pp"), (("AllToAll",), exchange)):
-        told = open_calls & is_one_of(calls.kind, kinds)
-        dims[told] = DIMS.index(dim)
-        modes[told] = MODES.index("heuristic")
+        chosen = open_calls & is_one_of(calls.kind, kinds)
+        dims[chosen] = DIMS.index(dim)
+        modes[chosen] = MODES.index("heuristic")
     return dims, modes
 
 

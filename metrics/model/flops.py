@@ -1,9 +1,9 @@
-"""Floating-point operations of matrix products, from the shapes of their inputs.
+"""Count the floating-point operations of matrix products from the shapes of their inputs.
 
-A product of a and b counts two operations for each pair of numbers that meet. Attention counts
-its two products over the whole square of positions, no half for a causal mask, and five
-products backward: the scores are made once more. Convolutions are not counted: their inputs do
-not tell the size of their output.
+A product of [m, k] and [k, n] has 2 m k n operations: a multiplication and an addition for each
+pair of numbers. Attention has two products over the full square of positions, also under a causal
+mask, and five products backward, because the scores are computed again. Convolutions are not
+counted: the shapes of their inputs do not determine the size of their output.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ PRODUCTS: Final = re.compile(
     r"aten::(?:mm|addmm|_addmm_activation|bmm|baddbmm|_scaled_mm)"
     r"|" + _ATTENTION.pattern.replace("(_backward)?", "(?:_backward)?")
 )
-"""Operators that are counted: none of them runs inside another of them."""
-
+"""Operators whose FLOPs are counted; none of them calls another of them."""
 
 CONVOLUTIONS: Final = (
     "aten::convolution",
@@ -33,16 +32,16 @@ CONVOLUTIONS: Final = (
     "aten::mkldnn_convolution_backward",
     "aten::thnn_conv2d_backward",
 )
-"""Operators that run once for each convolution, forward or backward: numbered, not counted."""
+"""Operators that run once for each convolution, forward or backward: calls without known FLOPs."""
 
 
 def is_product(name: str) -> bool:
-    """Whether an operator's FLOPs are counted."""
+    """Return whether the FLOPs of an operator are counted."""
     return PRODUCTS.fullmatch(name) is not None
 
 
 def flops_of(name: str, shapes: Sequence[Any]) -> int | None:
-    """FLOPs of one call by the shapes of its inputs, None where they do not tell."""
+    """Return the FLOPs of one call from the shapes of its inputs, None where unknown."""
     rule = _RULES.get(name)
     if rule is None:
         attention = _ATTENTION.fullmatch(name)
@@ -65,7 +64,7 @@ def _is_shape(shape: object) -> bool:
 
 
 def _product(a: Shape, b: Shape) -> int:
-    """[…, m, k] by […, k, n]."""
+    """FLOPs of the product of […, m, k] and […, k, n]."""
     if len(a) < 2 or len(a) != len(b) or a[-1] != b[-2] or list(a[:-2]) != list(b[:-2]):
         raise ValueError(a)
     return 2 * math.prod(a) * b[-1]
@@ -76,12 +75,12 @@ def _plain(tensors: list[Shape]) -> int:
 
 
 def _added(tensors: list[Shape]) -> int:
-    """The first input is added to the product; adding is not counted."""
+    """FLOPs of a product whose first input is added to it; that addition is not counted."""
     return _product(tensors[1], tensors[2])
 
 
 def _attention(tensors: list[Shape]) -> int:
-    """Queries, keys and values: [batch, heads, length, width]."""
+    """FLOPs of attention; queries, keys and values are [batch, heads, length, width]."""
     query, key, value = tensors[:3]
     if not len(query) == len(key) == len(value) == 4:
         raise ValueError(query)
@@ -89,7 +88,10 @@ def _attention(tensors: list[Shape]) -> int:
 
 
 def _attention_backward(tensors: list[Shape]) -> int:
-    """The gradient of the output comes first. Three products of each width, less one of values."""
+    """FLOPs of the backward pass: three products of the query width, two of the value width.
+
+    The first input is the gradient of the output.
+    """
     query, key, value = tensors[1:4]
     if not len(query) == len(key) == len(value) == 4:
         raise ValueError(query)

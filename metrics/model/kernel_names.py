@@ -1,4 +1,4 @@
-"""What a kernel is, by its name: a bare name to group it under, and a category of work."""
+"""Derive from the name of a kernel its bare name, for grouping, and its category of work."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Final
 
 RULES: Final[Sequence[tuple[str, str]]] = (
-    # torch.compile names the kind of a kernel first, then everything that was fused around it
+    # torch.compile begins with the kind of a kernel and appends the names of all fused operations
     ("elementwise", r"^triton_poi_"),
     ("norm", r"^triton_(?:red|per)_\w*norm"),
     ("softmax", r"^triton_(?:red|per)_\w*softmax"),
     ("reduction", r"^triton_(?:red|per)_"),
-    # words of attention and embeddings that stand for something else
+    # names with words of attention and embeddings that have another meaning
     ("copy", r"reshape_and_cache|store_kvcache|kv_indices"),
     ("elementwise", r"rotary|\brope|_rope"),
     (
@@ -70,10 +70,11 @@ RULES: Final[Sequence[tuple[str, str]]] = (
         r"|clamp|float_cuda|_to_float|to_hfp8|globalKernel",
     ),
 )
-"""Category and pattern, in order: the first that hits a computing kernel's name decides.
+"""Category and pattern: the first pattern that matches the name of a computation kernel applies.
 
-Attention and experts stand before matrix products because their kernels carry those words too;
-reductions and element by element work come last, as words of the others' template arguments.
+Attention and experts precede matrix products because the names of their kernels contain those words
+too. Reductions and element-wise work are last because their words occur in template arguments of
+the others.
 """
 
 OTHER: Final = "other"
@@ -87,9 +88,9 @@ _OPENING, _CLOSING = "<(", ">)"
 
 @lru_cache(maxsize=65_536)
 def category_of(name: str) -> str:
-    """Category of a computing kernel's name, ``other`` where no rule hits.
+    """Return the category of a computation kernel's name, ``other`` where no rule matches.
 
-    Types of its parameters do not count: a transpose takes parameters of a library of products.
+    Parameter types are ignored: a transpose has parameters of a library of matrix products.
     """
     text = _without_parameters(name)
     for category, pattern in _COMPILED:
@@ -100,9 +101,9 @@ def category_of(name: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def bare_name(name: str) -> str:
-    """The name without return type, template arguments and parameters.
+    """Return the name without return type, template arguments and parameters.
 
-    Kernels of one template are one kernel here; what follows the first bracket is left out.
+    All instances of a template have one bare name.
     """
     text = _without_parameters(name)
     kept: list[str] = []
@@ -118,7 +119,7 @@ def bare_name(name: str) -> str:
 
 
 def _without_parameters(name: str) -> str:
-    """The name up to its parameter list, without return type and unnamed namespaces."""
+    """Name before its parameter list, without return type and anonymous namespaces."""
     text = _ANONYMOUS.sub("", _RETURN_TYPE.sub("", name.strip()))
     depth = 0
     for position, character in enumerate(text):

@@ -1,8 +1,8 @@
-"""What devices can do at most: dense matrix rates by precision, memory and links, with sources.
+"""Table of peak rates of devices: dense matrix products by precision, memory, links, with sources.
 
-Rates are TFLOPS without structured sparsity: the figure of a data sheet that is twice as high
-counts products with zeros that are never made. Links are decimal GB/s in one direction of one
-device; vendors mostly print the sum of both.
+Rates are TFLOPS without structured sparsity: data sheets that state twice as much count products
+with zeros, which are not computed. Links are decimal GB/s in one direction of one device; vendors
+mostly state the sum of both directions.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ PRECISIONS: Final = ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
 
 @dataclass(frozen=True, slots=True)
 class DevicePeak:
-    """One device: ``tflops`` by precision, ``link_gbps`` None where it has no known fabric."""
+    """Peak rates of one device: ``tflops`` by precision; ``link_gbps`` None without known links."""
 
     name: str
     tflops: Mapping[str, float]
     source: str
     link_gbps: float | None = None
     link_source: str = ""
-    note: str = ""  # what was assumed to tell the device from its name
+    note: str = ""  # assumption by which the name was assigned to the device
     memory_gbps: float | None = None  # decimal GB/s of its memory, of its fastest variant
 
 
@@ -204,7 +204,7 @@ DEVICES: Final = tuple(
     (pattern, DevicePeak(name, rates, source, *link, memory_gbps=_MEMORY_GBPS.get(name)))
     for pattern, name, rates, source, link in _ROWS
 )
-"""Pattern on the normalised name, and the device: the first that fits."""
+"""Pattern of the normalised name, and the device; the first pattern that matches applies."""
 
 _AMBIGUOUS: Final = {
     "h100": re.compile("sxm|hbm3|hgx|dgx|pcie|nvl"),
@@ -225,9 +225,10 @@ _PRECISION_WORDS: Final = (
 
 
 def find_device(name: str) -> DevicePeak | None:
-    """The device of a name as a card or a driver spells it: nvidia_a100_40gb is an A100.
+    """Return the device for a name of a card or a driver (nvidia_a100_40gb is an A100), or None.
 
-    Where the name leaves the form open, that of servers (SXM) is taken, and ``note`` says so.
+    Where the name does not contain the form factor, that of servers (SXM) is assumed; ``note``
+    states the assumption.
     """
     text = re.sub(r"[\W_]+", " ", name.lower()).strip()
     for pattern, peak in _COMPILED:
@@ -237,13 +238,13 @@ def find_device(name: str) -> DevicePeak | None:
 
 
 def _noted(text: str, peak: DevicePeak) -> DevicePeak:
-    for word, told in _AMBIGUOUS.items():
-        if word in text and not told.search(text):
+    for word, form in _AMBIGUOUS.items():
+        if word in text and not form.search(text):
             return replace(peak, note=f"{text} does not say its form: taken for {peak.name}")
     return peak
 
 
 def precision_of(text: str) -> str | None:
-    """Precision of the matrix products that a card's text names, None where it names none."""
+    """Return the precision of matrix products that a card's text names, or None."""
     lowered = text.lower()
     return next((name for name, words in _PRECISION_WORDS if words.search(lowered)), None)

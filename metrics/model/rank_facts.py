@@ -1,4 +1,4 @@
-"""What follows from one trace alone: classes, steps, and the time in each kind of work."""
+"""Results that depend on one trace alone: kernel classes, steps, and time in each kind of work."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _DETAILS = (
 
 
 class RankFacts:
-    """What follows from a trace alone, computed once however often the view changes."""
+    """Results that depend on a trace alone, computed at first use and shared by all views."""
 
     def __init__(self, trace: RankTrace) -> None:
         self.trace = trace
 
     def relabelled(self, trace: RankTrace) -> RankFacts:
-        """The same facts of the same columns under another label."""
+        """Return the same results for the same columns under another label."""
         if trace is self.trace:
             return self
         facts = RankFacts(trace)
@@ -59,7 +59,7 @@ class RankFacts:
 
     @cached_property
     def marked_steps(self) -> tuple[tuple[Step, ...], str | None]:
-        """All steps and the marker that tells them."""
+        """All steps, and the name of the marker that was used."""
         found = steps_of(self.trace)
         release(self.trace)
         return found
@@ -73,26 +73,26 @@ class RankFacts:
 
     @cached_property
     def launch_row(self) -> I32:
-        """Row of ``runtime`` that launched each row of ``gpu``, -1 where none is kept."""
+        """Row of ``runtime`` that launched each row of ``gpu``, -1 where none is recorded."""
         return launch_rows(self.trace)
 
     @cached_property
     def launched_ns(self) -> I64:
-        """When each row of ``gpu`` was launched, the lowest int64 where that is not known."""
+        """Launch time of each row of ``gpu`` in ns, the lowest int64 where unknown."""
         return launch_times(self.trace, self.launch_row)
 
     def forget_launches(self) -> None:
-        """Drop which call launched what, and when: numbers for each row of ``gpu``."""
+        """Free the launching row and launch time of each row of ``gpu``."""
         for name in _LAUNCHES:
             self.__dict__.pop(name, None)
 
     def forget_details(self) -> None:
-        """Drop what has a value for each row of ``gpu``; it is computed again when asked for."""
+        """Free arrays of the size of ``gpu``; the next use computes them again."""
         for name in _DETAILS:
             self.__dict__.pop(name, None)
 
     def forget_intervals(self) -> None:
-        """Drop the merged intervals and what is mapped or unpacked of the trace too."""
+        """Free merged intervals too, and columns of the trace that are mapped or unpacked."""
         self.forget_details()
         self.__dict__.pop("busy", None)
         release(self.trace)
@@ -104,7 +104,7 @@ class RankFacts:
 
     @cached_property
     def has_kernels(self) -> bool:
-        """Whether kernels were recorded: a trace of the CPU alone has none."""
+        """Whether kernels were recorded; a CPU-only trace has none."""
         return bool((self.classes <= COMP).any())
 
     @cached_property
@@ -118,7 +118,7 @@ class RankFacts:
 
     @cached_property
     def device_work(self) -> Intervals:
-        """Time in any work of the device."""
+        """Time in any device work."""
         gpu = self.trace.group("gpu")
         return union(gpu.start_ns, gpu.end_ns)
 
@@ -130,7 +130,7 @@ class RankFacts:
 
     @cached_property
     def named_compute(self) -> Bool:
-        """Rows of ``gpu`` in the narrow compute set."""
+        """Mask of the rows of ``gpu`` that are matrix work by name (`is_named_compute`)."""
         gpu = self.trace.group("gpu")
         named = [i for i in distinct(gpu.name) if is_named_compute(self.trace.text(i))]
         chosen = any_name(self.trace.strings, gpu.name, named)
@@ -138,7 +138,7 @@ class RankFacts:
 
     @cached_property
     def extent(self) -> Intervals:
-        """First start to last end of device work; of host events where no device was recorded."""
+        """First start to last end of device work; of host events without a recorded device."""
         gpu = self.trace.group("gpu")
         if self.has_device:
             return Intervals.of(int(gpu.start_ns[0]), int(gpu.end_ns.max()))

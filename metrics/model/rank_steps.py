@@ -1,8 +1,7 @@
-"""The steps of a rank, and which step each piece of device work belongs to.
+"""Find the steps of a rank, and assign device work to them.
 
-A step is a marker on the CPU row. Device work belongs to the step that launched it; it may run
-after the marker has ended. The copy of a marker on the device row has another length and is
-never a step.
+A step is a marker on the CPU. Device work belongs to the step that launched it, and may run after
+the marker has ended. The copy of a marker on the device has another length and is never a step.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ OUTSIDE: Final = MISSING
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One marker: its number and its extent on the rank's own clock."""
+    """One step: its number, and the extent of its marker on the rank's own clock."""
 
     id: int
     start_ns: int
@@ -38,9 +37,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A way of marking steps; ``number`` gives the step of a name, None to count them.
+    """A convention for marking steps.
 
-    A range that may stand for one iteration of a loop only does if there are ``at_least`` so many.
+    Attributes:
+        name: name of the convention in results.
+        pattern: pattern of the names of markers.
+        number: returns the step number in a name; None numbers the markers in order.
+        at_least: least number of markers, for names that also occur outside of loops.
+        among_operators: whether old files contain the markers among the operators.
+        only_in: format of files in which the name marks a step; "" for all.
     """
 
     name: str
@@ -48,14 +53,14 @@ class Marker:
     number: Callable[[re.Match[str]], int | None]
     at_least: int = 1
     among_operators: bool = False
-    only_in: str = ""  # the format of files where the name means a step
+    only_in: str = ""
 
 
-def _stated(match: re.Match[str]) -> int | None:
+def _number_in_name(match: re.Match[str]) -> int | None:
     return int(match.group(1)) if match.group(1) else None
 
 
-def _counted(_: re.Match[str]) -> int | None:
+def _no_number(_: re.Match[str]) -> int | None:
     return None
 
 
@@ -66,24 +71,28 @@ MARKERS: Final = (
     Marker(
         "ProfilerStep",
         re.compile(r"ProfilerStep(?: ?#(\d{1,18})|\*)"),  # more digits do not fit in an int64
-        _stated,
+        _number_in_name,
         among_operators=True,
     ),
-    Marker("execute_context", re.compile(r"execute_(?:\d+_)?context_\d.*"), _counted, at_least=2),
-    Marker("run_batch", re.compile(r"run_batch\b.*"), _counted, at_least=2),  # SGLang
+    Marker("execute_context", re.compile(r"execute_(?:\d+_)?context_\d.*"), _no_number, at_least=2),
+    Marker("run_batch", re.compile(r"run_batch\b.*"), _no_number, at_least=2),  # SGLang
     Marker(
-        "NVTX step", re.compile(f"{_NVTX_STEP}[ _#:=-]*([0-9]{{1,9}})"), _stated, only_in="nsys"
+        "NVTX step",
+        re.compile(f"{_NVTX_STEP}[ _#:=-]*([0-9]{{1,9}})"),
+        _number_in_name,
+        only_in="nsys",
     ),
-    Marker("NVTX step", re.compile(_NVTX_STEP + "()"), _counted, at_least=2, only_in="nsys"),
-    Marker("XLA step", re.compile(r"(\d{1,18})"), _stated, only_in="xla"),
+    Marker("NVTX step", re.compile(_NVTX_STEP + "()"), _no_number, at_least=2, only_in="nsys"),
+    Marker("XLA step", re.compile(r"(\d{1,18})"), _number_in_name, only_in="xla"),
 )
 
 
 def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
-    """Steps of a rank by start, and the marker that was used; no marker gives ((), None).
+    """Return the steps of a rank by start, and the marker used; ((), None) without markers.
 
-    Markers are annotations; files of 2020 to 2022 write the profiler's among the operators. Of
-    two markers with one number the longer counts: a step marked on two threads is one step.
+    Markers are annotations; files of 2020 to 2022 contain those of the profiler among the
+    operators. Of two markers with one number the longer is used: a step may be marked on two
+    threads.
     """
     names: dict[Group, dict[int, str]] = {}
     for marker in MARKERS:
@@ -127,7 +136,7 @@ def _steps(events: Events, rows: list[int], numbers: dict[int, int | None]) -> t
 
 
 def launch_rows(trace: RankTrace) -> I32:
-    """Row of ``runtime`` that launched each row of ``gpu``, int32, -1 where none is kept."""
+    """Return the row of ``runtime`` that launched each row of ``gpu``, int32, -1 where unknown."""
     work, keys = trace.group("gpu").correlation, trace.group("runtime").correlation
     known = np.arange(len(keys), dtype=np.int32)
     if len(keys) and keys.min() < 0:
@@ -136,22 +145,27 @@ def launch_rows(trace: RankTrace) -> I32:
     if not len(known) or not len(work):
         return np.full(len(work), MISSING, np.int32)
     low, high = int(keys.min()), int(keys.max())
-    if high - low <= _DENSE * len(keys):  # calls are numbered as they are made
+    if high - low <= _MAX_TABLE_RATIO * len(keys):  # calls have consecutive numbers
         table = np.full(high - low + 2, MISSING, np.int32)
-        table[keys[::-1] - low] = known[::-1]  # of several with one number the first
-        return table.take(np.clip(work - low, -1, high - low + 1))  # outside: the last entry
+        table[keys[::-1] - low] = known[::-1]  # the first of several with one number
+        return table.take(
+            np.clip(work - low, -1, high - low + 1)
+        )  # numbers outside of the table: its last entry, -1
     order = np.argsort(keys, kind="stable")
     at = np.minimum(np.searchsorted(keys, work, sorter=order), len(keys) - 1)
     rows = order[at]
     return np.where(keys[rows] == work, known[rows], np.int32(MISSING))
 
 
-_DENSE: Final = 8
-"""Up to so many numbers a call a table of all of them is the quickest way to find one."""
+_MAX_TABLE_RATIO: Final = 8
+"""A table of correlation ids is quicker than a search up to so many ids in its range per call."""
 
 
 def launch_times(trace: RankTrace, rows: I32) -> I64:
-    """When each row of ``gpu`` was launched, int64 ns; the lowest int64 where ``rows`` is -1."""
+    """Return the launch time of each row of ``gpu``, int64 ns.
+
+    ``rows`` is the result of `launch_rows`; where it is -1 the time is the lowest int64.
+    """
     starts = trace.group("runtime").start_ns
     if not len(starts):
         return np.full(len(rows), np.iinfo(np.int64).min)
@@ -160,22 +174,25 @@ def launch_times(trace: RankTrace, rows: I32) -> I64:
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """Which step each row of ``gpu`` belongs to, and the extent of each step on the device.
+    """The step of each row of ``gpu``, and the extent of each step on the device.
 
-    ``index`` counts into ``steps``, OUTSIDE where the work belongs to none. ``start_ns`` and
-    ``end_ns`` have one entry a step: first start and last end of its work, equal when it has
-    none.
+    Attributes:
+        steps: the steps.
+        index: index into ``steps`` of each row, OUTSIDE where it belongs to none.
+        uncorrelated: mask of the rows without a launch record, which are assigned by their start.
+        start_ns: first start of the work of each step.
+        end_ns: last end of the work of each step, equal to the start where it has none.
     """
 
     steps: tuple[Step, ...]
     index: I32
-    uncorrelated: Bool  # no launch record: placed by its start
+    uncorrelated: Bool
     start_ns: I64
     end_ns: I64
 
     @property
     def ids(self) -> I64:
-        """Step id of each row, OUTSIDE where none."""
+        """Step id of each row, OUTSIDE for rows of no step."""
         ids = np.array([step.id for step in self.steps] + [OUTSIDE], np.int64)
         return ids[self.index]
 
@@ -183,11 +200,16 @@ class StepWork:
 def step_of_work(
     trace: RankTrace, steps: tuple[Step, ...], launched: I64 | None = None
 ) -> StepWork:
-    """Assign the rank's device work to its steps; ``launched`` is that of `launch_times`.
+    """Assign the device work of a rank to its steps.
 
-    Work with a launch record belongs to the marker that covers the launch. The rest is placed
-    by its start: the device's part of a step begins with the first work that the step is known
-    to have launched (with the marker, for the first step), and ends where the next one begins.
+    Work with a launch record belongs to the step whose marker covers the launch. Other work is
+    assigned by its start: the device part of a step begins with the first work that the step is
+    known to have launched (with the marker, for the first step), and ends where the next begins.
+
+    Args:
+        trace: the columns of the rank.
+        steps: the steps of the rank.
+        launched: result of `launch_times`, computed if None.
     """
     gpu = trace.group("gpu")
     if launched is None:
@@ -206,7 +228,7 @@ def step_of_work(
 
 
 def covering(steps: tuple[Step, ...], times_ns: I64) -> I64:
-    """Index of the step whose marker covers each time, OUTSIDE where none does."""
+    """Return the index of the step whose marker covers each time, OUTSIDE where none does."""
     starts = np.array([step.start_ns for step in steps], np.int64)
     ends = np.array([step.end_ns for step in steps], np.int64)
     index = np.searchsorted(starts, times_ns, side="right") - 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import mean, median, nearest_rank
 from ccltui.metrics.runs.run_files import Run
 
@@ -102,7 +102,7 @@ def _throughput_of_log(run: Run) -> Throughput | None:
     each = _after_warm_up(log.tokens_per_s_per_device[np.isfinite(log.tokens_per_s_per_device)])
     if len(each) and run.world_size:
         source = f"{log.dialect} log: median of {len(each)} lines x {run.world_size} devices"
-        return Throughput(float(middle_of(each)) * run.world_size, source)
+        return Throughput(float(median_along(each)) * run.world_size, source)
     return None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.runs.run_files import Run, read_runs
 from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def runs_with(
     runs = read_runs(view.job.discovery)
     if not runs:
         if not view.job.ranks and not view.job.discovery.files:
-            view.require_traces()
+            require_traces(view)
         raise refuse("no_side_file", f"no run directory here: {NEEDS[0].partition(': ')[2]}")
     found = [(run, value) for run in runs if (value := figure_of(run)) is not None]
     if not found:

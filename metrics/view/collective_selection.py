@@ -1,4 +1,4 @@
-"""Which matched collectives, and which of their members, a view selects."""
+"""Select matched collectives, and members of them, by the options of a view."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_any
+from ccltui.metrics.arrays.reductions import row_any
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.lateness.blame import Chosen, choose
 from ccltui.metrics.model.classify import distinct
@@ -26,9 +26,13 @@ ENDS_MUST_MEET: Final = "allreduce, allgather, reduce-scatter, barrier or all-to
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What of one group a view selects: ``rows`` masks its instances, ``columns`` its members.
+    """The selected part of one group.
 
-    ``number`` is the position of the group in ``view.arrivals.groups``.
+    Attributes:
+        number: position of the group in ``view.arrivals.groups``.
+        arrived: arrivals at all its collectives.
+        rows: mask of the selected instances.
+        columns: indices of the selected members.
     """
 
     number: int
@@ -53,9 +57,9 @@ class Part:
 
 
 def parts_of(view: View) -> list[Part]:
-    """Groups of which two selected ranks are members, with the instances that are selected.
+    """Return the selected instances of each group that has two selected ranks or more.
 
-    An instance belongs where the call of its first member to arrive does.
+    An instance is selected where the call of its first member to arrive is.
     """
     return view.remember(parts_of, lambda: _parts(view))
 
@@ -73,9 +77,12 @@ def _parts(view: View) -> list[Part]:
 
 
 def chosen_of(view: View) -> list[Chosen]:
-    """The eligible instances of each part that has any, members as indices of ``view.ranks``.
+    """Return the eligible instances of each part that has any.
 
-    Raises a refusal where there is none at all.
+    Members are indices into ``view.ranks``.
+
+    Raises:
+        Refusal: no part has an eligible instance.
     """
     return view.remember(chosen_of, lambda: _chosen(view, parts_of(view)))
 
@@ -110,7 +117,11 @@ def require_ranks(view: View) -> None:
 
 
 def source_of_times(view: View) -> tuple[str, list[str]]:
-    """The family of events that tells how long collectives take; a refusal where none does."""
+    """Return the family of events that times collectives, and warnings.
+
+    Raises:
+        Refusal: no rank has such events, or the times of a CPU-only trace are those of operators.
+    """
     source, warnings = source_of(view.ranks)
     calls = sum(len(rank.calls) for rank in view.ranks)
     if source == "kernel":
@@ -127,7 +138,7 @@ def source_of_times(view: View) -> tuple[str, list[str]]:
 
 
 def nothing_selected(view: View, parts: Sequence[Part]) -> Refusal:
-    """Why no instance is left."""
+    """Return the refusal that explains why no instance is selected."""
     if not any(len(rank.calls) for rank in view.ranks):
         return refuse("no_collectives", "no rank has a collective")
     if any(part.arrived.eligible.any() for part in parts):
@@ -147,7 +158,7 @@ def nothing_selected(view: View, parts: Sequence[Part]) -> Refusal:
 
 
 def describe_group(view: View, index: int) -> Mapping[str, Any]:
-    """Label, description and dimension of a matched group, -1 for the implied one."""
+    """Return label, description and dimension of a matched group; -1 is the implied group."""
     if index < 0:
         return {"group": "all ranks", "desc": None, "dim": "unknown"}
     group = view.groups[index]
@@ -155,7 +166,7 @@ def describe_group(view: View, index: int) -> Mapping[str, Any]:
 
 
 def step_times(ranks: Iterable[RankView]) -> dict[int, int]:
-    """Longest marker over ranks of each step that all ranks have, in ns."""
+    """Return the longest duration over ranks of each step that all ranks have, in ns by step id."""
     lengths = [{step.id: step.dur_ns for step in rank.steps} for rank in ranks]
     shared = set.intersection(*(set(one) for one in lengths))
     return {step: max(one[step] for one in lengths) for step in sorted(shared)}

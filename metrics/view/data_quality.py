@@ -1,4 +1,4 @@
-"""What of a job is missing, damaged or assumed: reasons and warnings that hold for every number."""
+"""Reasons and warnings that apply to every metric: missing, damaged, ambiguous or unread files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ccltui.parsers.columns import Note, RankTrace
 
 MAX_NAMED: Final = 16
-"""So many ranks are named one by one."""
+"""Largest number of ranks that a message lists one by one."""
 
 
 def missing_ranks(view: View) -> list[int]:
-    """Ranks that were asked for, or that the world has, without a trace."""
+    """Return the ranks without a trace among those selected, or of the world if all are."""
     missing = view.job.missing_ranks
     chosen = view.options.ranks
     if chosen is None:
@@ -27,19 +27,19 @@ def missing_ranks(view: View) -> list[int]:
 
 
 def common_reasons(view: View) -> list[Reason]:
-    """What makes any number of this view cover only a part of the job."""
+    """Return the reasons why any number of this view covers only a part of the job."""
     reasons = failures(view)
     missing = missing_ranks(view)
     if missing:
         present = len({rank.rank for rank in view.ranks if rank.rank is not None})
         total = present + len(missing)
-        text = f"{present} of {total} ranks found; missing {_some(missing)}"
+        text = f"{present} of {total} ranks found; missing {_format_many(missing)}"
         reasons.append(Reason("missing_ranks", text))
     return [*reasons, *_unread(view), *damage(view)]
 
 
 def _unread(view: View) -> list[Reason]:
-    """Ranks of which only the beginning is there, and how much of their files that is."""
+    """Reason for ranks of which only the beginning is read, with the share of their files."""
     partly = [rank.trace for rank in view.ranks if rank.trace.read_share < 1]
     if not partly:
         return []
@@ -52,15 +52,18 @@ def _unread(view: View) -> list[Reason]:
 
 
 def refusal_reasons(view: View, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
-    """Reasons of a refusal, and those of the files that what is missing may be lost in."""
+    """Return the reasons of a refusal, and those of files in which the missing data may be lost.
+
+    The latter are added where one of ``reasons`` has a code that damaged or unread files can cause.
+    """
     known = {reason.code for reason in reasons}
-    if not known & _LOST_WITH_FILES:
+    if not known & _CAUSED_BY_FILES:
         return tuple(reasons)
     lost = (*_unread(view), *damage(view))
     return (*reasons, *(one for one in lost if one.code not in known))
 
 
-_LOST_WITH_FILES: Final[frozenset[Code]] = frozenset(
+_CAUSED_BY_FILES: Final[frozenset[Code]] = frozenset(
     {
         "no_gpu_events",
         "no_collectives",
@@ -73,7 +76,7 @@ _LOST_WITH_FILES: Final[frozenset[Code]] = frozenset(
 
 
 def damage(view: View) -> list[Reason]:
-    """Files that end early, and ranks that several files claim."""
+    """Return reasons for files that end early, and for ranks that several files claim."""
     reasons = []
     claims: dict[int, list[str]] = {}
     for rank in view.ranks:
@@ -81,7 +84,7 @@ def damage(view: View) -> list[Reason]:
             claims.setdefault(rank.rank, []).append(rank.trace.source.path)
         if rank.trace.truncated:
             path = rank.trace.source.path
-            text = f"{path} ends early; {_where_it_ends(rank.trace)}"
+            text = f"{path} ends early; {_first_cut(rank.trace)}"
             reasons.append(Reason("truncated_trace", text, rank=rank.label, file=path))
     for number, paths in claims.items():
         if len(paths) > 1:
@@ -90,7 +93,7 @@ def damage(view: View) -> list[Reason]:
     return reasons
 
 
-def _where_it_ends(trace: RankTrace) -> str:
+def _first_cut(trace: RankTrace) -> str:
     cuts = [note for note in trace.notes if note.code in _CUTS]
     if not cuts:
         return "what could be read is counted"
@@ -98,13 +101,13 @@ def _where_it_ends(trace: RankTrace) -> str:
 
 
 _CUTS: Final = frozenset({"truncated_trace", "corrupt_gzip", "corrupt_zstd", "corrupt_document"})
-_HARMLESS: Final = frozenset({"repaired_event", "gpu_metrics", "open_ranges"})
+_LOSSLESS: Final = frozenset({"repaired_event", "gpu_metrics", "open_ranges"})
 
 
 def common_warnings(view: View) -> list[str]:
-    """What a reader of any number of this view should know."""
-    warnings = [f"{path} repeats another file and is counted once" for path in _copies(view)]
-    warnings += _lost_events(view)
+    """Return the warnings that apply to any number of this view."""
+    warnings = [f"{path} repeats another file and is counted once" for path in _copied_paths(view)]
+    warnings += _reader_losses(view)
     warnings += [note.message for note in view.job.notes if note.code == "two_profilers"]
     warnings += _guessed_ranks(view)
     if view.card.problem is not None:
@@ -112,23 +115,23 @@ def common_warnings(view: View) -> list[str]:
     return [*warnings, *view.card_contradictions]
 
 
-def _lost_events(view: View) -> list[str]:
-    """What the reader dropped or had to assume, one sentence a kind."""
+def _reader_losses(view: View) -> list[str]:
+    """Notes on what the reader dropped or had to assume, one sentence for each kind."""
     found: dict[str, list[tuple[str, Note]]] = {}
     for rank in view.ranks:
         for note in rank.trace.notes:
             path, noted = rank.trace.source.path, found.setdefault(note.message, [])
             repeated = rank.trace.source.part > 0 and path in [known for known, _ in noted]
-            if note.code not in _CUTS | _HARMLESS and not repeated:
+            if note.code not in _CUTS | _LOSSLESS and not repeated:
                 noted.append((path, note))
     return [
-        f"{some_of([path for path, _ in noted])}: {message} ({_how_often([n for _, n in noted])})"
+        f"{some_of([path for path, _ in noted])}: {message} ({_occurrences([n for _, n in noted])})"
         for message, noted in found.items()
         if noted
     ]
 
 
-def _how_often(notes: Sequence[Note]) -> str:
+def _occurrences(notes: Sequence[Note]) -> str:
     count = f"{sum(note.count for note in notes):,}×"
     if len(notes) > 1 or notes[0].offset is None:
         return count
@@ -155,7 +158,7 @@ def _nameless_ranks(view: View) -> list[str]:
 
 
 def failures(view: View) -> list[Reason]:
-    """Files that could not be read."""
+    """Return a reason for each file that could not be read."""
     return [
         Reason("no_trace", f"could not be read: {failure.error}", file=failure.path)
         for failure in view.job.failures
@@ -163,13 +166,13 @@ def failures(view: View) -> list[Reason]:
 
 
 def duplicates_of(view: View) -> list[str]:
-    """Paths of files that repeat another."""
+    """Return the paths of trace files whose content repeats another file."""
     files = view.job.discovery.files
     return [f.path for f in files if f.kind == "kineto" and f.duplicate_of is not None]
 
 
-def _copies(view: View) -> list[str]:
-    """Duplicates that somebody made; a link to a trace is meant to be the same."""
+def _copied_paths(view: View) -> list[str]:
+    """Paths of copied trace files; links to a trace are not copies."""
     by_path = {file.path: file for file in view.job.discovery.files}
     return [
         path
@@ -179,12 +182,12 @@ def _copies(view: View) -> list[str]:
 
 
 def some_of(paths: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Format the first four items, and the number of the others."""
     more = len(paths) - 4
     return ", ".join(paths[:4]) + (f" and {more} more" if more > 0 else "")
 
 
-def _some(ranks: Sequence[int]) -> str:
+def _format_many(ranks: Sequence[int]) -> str:
     if len(ranks) <= MAX_NAMED:
         return format_ranks(ranks)
     return f"{format_ranks(ranks[:4])} … {ranks[-1]} ({len(ranks)} ranks)"

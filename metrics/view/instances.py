@@ -1,4 +1,4 @@
-"""Collectives as the job performed them: one row each, however many ranks recorded it."""
+"""Table of the selected collectives of the job, one row each however many ranks recorded it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_all, row_count, row_max, row_min, row_sum
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import (
+    distinct_values,
+    row_all,
+    row_count,
+    row_max,
+    row_min,
+    row_sum,
+)
 from ccltui.metrics.collectives.matching.p2p import RECV, SEND
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I8, I32, I64, Bool
@@ -26,14 +32,25 @@ _BARRIER: Final = TYPES.index("Barrier")
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """The selected collectives of the job; all arrays have one length, -1 is unknown.
+    """The selected collectives of the job; arrays of one length, -1 where unknown.
 
-    A transfer between two ranks is one row of type Send. ``message_bytes`` is the largest that
-    a member states; ``time_ns`` the shortest duration of any member that was recorded, since the
-    last to arrive waits for nobody: with ``members`` of 1 it may include waiting. ``trusted``
-    is False where members disagree on what they do, so that they are not one collective.
-    ``wire_bytes`` is what all recorded members sent together, -1 where one does not tell.
-    ``source`` and ``target`` are the global ranks of a transfer.
+    A transfer between two ranks is one row of type Send.
+
+    Attributes:
+        group: index of the group.
+        kind: index into TYPES.
+        dim: index into DIMS.
+        step: id of the step.
+        start_ns: first start of any recorded member.
+        time_ns: shortest duration of any recorded member, since the last one to arrive does not
+            wait; with ``members`` of 1 it may include waiting.
+        message_bytes: largest message that a member states.
+        wire_bytes: bytes that all recorded members send in total, -1 where one of them is unknown.
+        members: number of recorded members.
+        group_size: number of ranks of the group.
+        trusted: False where members disagree on the operation, so that the match is wrong.
+        source: global rank that sends a transfer.
+        target: global rank that receives a transfer.
     """
 
     group: I32
@@ -54,51 +71,55 @@ class Instances:
         return len(self.kind)
 
     def take(self, rows: Bool | I64) -> Instances:
-        """The same columns restricted to ``rows`` (mask or indices)."""
+        """Return the same columns restricted to ``rows`` (mask or indices)."""
         if rows.dtype == np.bool_:
             if rows.all():
                 return self
-            rows = np.flatnonzero(rows)  # looked at once for all columns
+            rows = np.flatnonzero(rows)  # converted once for all columns
         return Instances(*(getattr(self, field.name).take(rows) for field in fields(self)))
 
     @property
     def counts_bytes(self) -> Bool:
-        """Rows that move bytes: all but barriers."""
+        """Mask of the rows that move bytes: all but barriers."""
         return np.asarray(self.kind != _BARRIER)
 
 
 def operations(part: Instances) -> list[tuple[int, int]]:
-    """Every group and type that occurs, in order."""
+    """Return the distinct pairs of group and type, in ascending order."""
     codes = distinct_values((part.group.astype(np.int64) + 1) * len(TYPES) + part.kind)
     return [(code // len(TYPES) - 1, code % len(TYPES)) for code in codes.tolist()]
 
 
 def instances_of(view: View) -> Instances:
-    """All selected collectives of the selected ranks, matched ones once.
+    """Return all selected collectives of the selected ranks, matched ones once.
 
-    A matched collective belongs where the call of its first recorded member does.
+    A matched collective is selected where the call of its first recorded member is.
     """
+    return view.remember(instances_of, lambda: _instances(view))
+
+
+def _instances(view: View) -> Instances:
     ranks = {rank.label: rank for rank in view.ranks}
     left = {label: selected_rows(rank) for label, rank in ranks.items()}
-    parts = [_matched(view, match, ranks, left) for match in view.matches.groups]
+    parts = [_matched_instances(view, match, ranks, left) for match in view.matches.groups]
     parts.append(_transfers(view, ranks, left))
     for label, rank in ranks.items():
         rows = np.flatnonzero(left[label] & (rank.calls.kind != RECV))
-        parts.append(_alone(view, rank.calls, rows, rank.rank))
+        parts.append(_unmatched_instances(view, rank.calls, rows, rank.rank))
     return _joined([part for part in parts if part is not None])
 
 
 def selected_rows(rank: RankView) -> Bool:
-    """Which of all calls of a rank the view selects."""
+    """Return a mask of the calls of a rank that the view selects."""
     if rank.selected_calls is rank.calls:
         return np.ones(len(rank.calls), np.bool_)
     return np.isin(rank.calls.row, rank.selected_calls.row)
 
 
-def _matched(
+def _matched_instances(
     view: View, match: GroupMatch, ranks: dict[str, RankView], left: dict[str, Bool]
 ) -> Instances | None:
-    """The instances of one group; takes their calls out of ``left``."""
+    """Instances of one group; clears their calls in the masks ``left``."""
     columns = [i for i, label in enumerate(match.labels) if label in ranks]
     if not columns:
         return None
@@ -114,7 +135,7 @@ def _matched(
         for name in ("start_ns", "dur_ns", "message_bytes", "wire_bytes")
     }
     present, wire = rows[keep] >= 0, table["wire_bytes"]
-    told = row_all((wire >= 0) | ~present)
+    is_known = row_all((wire >= 0) | ~present)
     group = np.full(len(keep), match.group, np.int32)
     return Instances(
         group=group,
@@ -124,7 +145,7 @@ def _matched(
         start_ns=_lowest(table["start_ns"], present),
         time_ns=_lowest(table["dur_ns"], present),
         message_bytes=row_max(table["message_bytes"], MISSING),
-        wire_bytes=np.where(told, row_sum(np.where(present, wire, 0)), MISSING),
+        wire_bytes=np.where(is_known, row_sum(np.where(present, wire, 0)), MISSING),
         members=row_count(present),
         group_size=_sizes(view, group, implied_size(view, match)),
         trusted=match.agrees[keep],
@@ -134,7 +155,7 @@ def _matched(
 
 
 def _first_is_selected(rows: I64, masks: Sequence[Bool]) -> Bool:
-    """Whether the view selects the call of the first column that has one; False without any."""
+    """Mask of the rows in which the view selects the call of the first column that has one."""
     inside = np.zeros(len(rows), np.bool_)
     undecided = np.ones(len(rows), np.bool_)
     for column, mask in enumerate(masks):
@@ -157,7 +178,7 @@ def _lowest(values: I64, present: Bool) -> I64:
 
 
 def _dims(view: View, calls: Sequence[Calls], rows: I64) -> I8:
-    """Dimension as the first recorded member tells it."""
+    """Dimension that the first recorded member has."""
     found = np.full(len(rows), MISSING, np.int8)
     for column, of_rank in enumerate(calls):
         here = (found < 0) & (rows[:, column] >= 0)
@@ -167,7 +188,7 @@ def _dims(view: View, calls: Sequence[Calls], rows: I64) -> I8:
 
 
 def implied_size(view: View, match: GroupMatch) -> int:
-    """Ranks of the one group that a job without any is taken for: all of the job's."""
+    """Return the size of the implied group: all ranks, in a job whose files state no group."""
     return max(len(match.labels) + len(match.missing), view.world_size or 0)
 
 
@@ -177,7 +198,7 @@ def _sizes(view: View, group: I32, otherwise: int) -> I64:
 
 
 def _transfers(view: View, ranks: dict[str, RankView], left: dict[str, Bool]) -> Instances | None:
-    """Paired sends and receives whose sender is selected; takes both out of ``left``."""
+    """Paired sends and receives whose sender is selected; clears the sends in ``left``."""
     inputs, pairs = view.match_inputs, view.pairs
     parts = []
     for sender in distinct_values(pairs.sender):
@@ -187,7 +208,7 @@ def _transfers(view: View, ranks: dict[str, RankView], left: dict[str, Bool]) ->
         rows = pairs.send_row[mine]
         keep = left[label][rows]
         left[label][rows] = False
-        part = _alone(view, inputs[sender].calls, rows[keep], inputs[sender].rank)
+        part = _unmatched_instances(view, inputs[sender].calls, rows[keep], inputs[sender].rank)
         receiver, received = pairs.receiver[mine[keep]], pairs.recv_row[mine[keep]]
         for other in distinct_values(receiver):
             here = receiver == other
@@ -199,8 +220,8 @@ def _transfers(view: View, ranks: dict[str, RankView], left: dict[str, Bool]) ->
     return _joined(parts) if parts else None
 
 
-def _alone(view: View, calls: Calls, rows: I64, rank: int | None) -> Instances:
-    """Calls of one rank that no other rank's record belongs to."""
+def _unmatched_instances(view: View, calls: Calls, rows: I64, rank: int | None) -> Instances:
+    """Calls of one rank that match no call of another rank."""
     group = calls.group[rows]
     sends = (calls.kind[rows] == SEND) & (rank is not None)
     return Instances(

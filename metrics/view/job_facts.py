@@ -1,4 +1,4 @@
-"""What follows from the traces of a job alone, whatever the view: computed once, shared."""
+"""Results that depend on the traces of a job alone, shared by all views of it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from ccltui.parsers.job import Job
 
 _MANY_ROWS: Final = 1 << 22
-"""Merged intervals alone take some 80 B a row."""
+"""Rows of device work from which a job is large: merged intervals alone take some 80 B a row."""
 
 
 class JobFacts:
     """The groups, collectives, matches and clocks of all ranks of a job.
 
-    What was known of a trace in ``previous`` is kept, so that a job that grows by one rank does
+    Results on single traces are taken from ``previous``, so that a job that grows by one rank does
     not classify the others again.
     """
 
@@ -51,12 +51,12 @@ class JobFacts:
 
     @cached_property
     def world_size(self) -> int | None:
-        """Ranks of the job: as the files state it, else as many as the group of all ranks has."""
+        """Number of ranks that the files state, else the size of the group of all ranks."""
         return self.job.world_size or world_of_groups(self.job.ranks)
 
     @cached_property
     def is_large(self) -> bool:
-        """Whether all ranks together have more device work than a value each is kept for."""
+        """Whether all ranks have too many rows of device work to cache a value for each."""
         return sum(len(trace.group("gpu")) for trace in self.job.ranks) > _MANY_ROWS
 
     @cached_property
@@ -64,12 +64,12 @@ class JobFacts:
         return group_table(self.job.ranks, self.world_size)
 
     @cached_property
-    def _stated(self) -> tuple[CommGroup, ...]:
-        """The communicators that files name."""
+    def _stated_groups(self) -> tuple[CommGroup, ...]:
+        """Communicators that files name."""
         return with_dimensions(self._table.groups, self.degrees, self.world_size)
 
     @cached_property
-    def _recorded(self) -> Mapping[str, Calls]:
+    def _recorded_calls(self) -> Mapping[str, Calls]:
         """Collectives of every rank by label, with the groups that files name."""
         found: dict[str, Calls] = {}
         for label, facts in self.ranks.items():
@@ -78,42 +78,42 @@ class JobFacts:
                 work=facts.work,
                 classes=facts.classes,
                 group_index=self._table.index[label],
-                groups=self._stated,
+                groups=self._stated_groups,
             )
             if self.is_large:
                 facts.forget_launches()
         return found
 
     @cached_property
-    def _named(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
-        """Collectives and communicators; where files name none, those that streams tell."""
+    def _named_calls(self) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
+        """Collectives and communicators; where files name none, those inferred from streams."""
         inputs = tuple(
-            MatchInput(label, facts.trace.rank, facts.trace.host, self._recorded[label])
+            MatchInput(label, facts.trace.rank, facts.trace.host, self._recorded_calls[label])
             for label, facts in self.ranks.items()
         )
-        known = np.array([bool(group.ranks) for group in self._stated] + [False])
+        known = np.array([bool(group.ranks) for group in self._stated_groups] + [False])
         if any(known[item.calls.group].any() for item in inputs):
-            return inputs, self._stated
+            return inputs, self._stated_groups
         from ccltui.metrics.collectives.implied.implied_groups import implied_groups  # noqa: PLC0415 - rarely needed
 
         streams = {
             item.label: streams_of(self.ranks[item.label].trace, item.calls) for item in inputs
         }
-        told = implied_groups(inputs, streams, self.world_size)
-        if told is None:
-            return inputs, self._stated
-        named, groups = told.applied(inputs, self._table.groups)
+        implied = implied_groups(inputs, streams, self.world_size)
+        if implied is None:
+            return inputs, self._stated_groups
+        named, groups = implied.applied(inputs, self._table.groups)
         return tuple(named), with_dimensions(groups, self.degrees, self.world_size)
 
     @property
     def groups(self) -> tuple[CommGroup, ...]:
-        """All communicators of the job, with their dimension."""
-        return self._named[1]
+        """All communicators of the job, with their dimensions."""
+        return self._named_calls[1]
 
     @property
     def match_inputs(self) -> tuple[MatchInput, ...]:
-        """What the matching across ranks starts from."""
-        return self._named[0]
+        """Collectives of every rank, as input of the matching across ranks."""
+        return self._named_calls[0]
 
     @cached_property
     def calls(self) -> Mapping[str, Calls]:
@@ -126,38 +126,38 @@ class JobFacts:
 
     @property
     def matches(self) -> Matches:
-        """Which calls of different ranks are one collective."""
+        """Calls of different ranks, matched to collectives."""
         return self._matched[0]
 
     @cached_property
     def pairs(self) -> Pairs:
-        """Which send of one rank is which receive of another."""
+        """Sends, paired with the receives of other ranks."""
         return match_p2p(self.match_inputs, self.groups)
 
     @property
     def clocks(self) -> ClockModel:
-        """How far each rank's clock is from the others'."""
+        """Offset and drift of each rank's clock."""
         return self._matched[1]
 
     @cached_property
     def arrivals(self) -> Arrivals:
-        """Arrivals, lags and waits, starts on corrected clocks."""
+        """Arrivals, lags and waits, with starts on corrected clocks."""
         return arrivals(self.matches, self.match_inputs, self.clocks)
 
     @cached_property
     def raw_arrivals(self) -> Arrivals:
-        """The same with starts as recorded."""
+        """Arrivals, lags and waits, with starts as recorded."""
         return arrivals(self.matches, self.match_inputs, self.clocks, raw_clocks=True)
 
     def forget_details(self) -> None:
-        """Drop what can be computed again from calls, matches and the traces."""
+        """Free cached results that can be computed again from calls, matches and the traces."""
         self.__dict__.pop("causes", None)
         for facts in self.ranks.values():
             facts.forget_details()
 
     @cached_property
     def causes(self) -> Causes:
-        """Why ranks came late."""
+        """Search for the causes of late arrivals."""
         from ccltui.metrics.collectives.causes.cause_search import Causes  # noqa: PLC0415 - few metrics ask
 
         return Causes(

@@ -1,13 +1,14 @@
-"""A job under a choice of time, steps, ranks and group: what metrics and panes ask.
+"""A job under a selection of time, steps, ranks and group: the input of metrics and panes.
 
-Everything is lazy and computed once. What follows from the traces alone is shared between the
-views of one job, so that a new window costs only what it changes.
+Everything is computed at first use and cached. Results that depend on the traces alone are in
+`JobFacts`, which the views of one job share, so that a new window recomputes only what depends
+on it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -25,14 +26,11 @@ from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.metrics.model.dimensions import DIMS, Degrees, dims_of_calls
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view import data_quality, provenance
-from ccltui.metrics.view.instances import Instances, instances_of
 from ccltui.metrics.view.job_facts import JobFacts
 from ccltui.metrics.view.rank_view import FOREVER_NS, RankView, Selection
 from ccltui.parsers.array_types import I8, I64, Bool
 
 if TYPE_CHECKING:
-    from ccltui.metrics.result import Reason
     from ccltui.parsers.job import Job
     from ccltui.parsers.window import Window
 
@@ -44,12 +42,18 @@ ProfileMode = Literal["auto", "torch", "nsys"]
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """What of a job counts.
+    """The part of a job that is measured, and how.
 
-    ``window`` is in ns from the job's origin on the corrected clock; ``steps`` an inclusive
-    range of step ids; ``group`` a group's label, description or name, or a dimension.
-    ``span`` says what is measured: the steps (the whole trace where none are marked), the steps
-    without the first and the last, or the whole trace. ``overrides`` replace fields of the card.
+    Attributes:
+        window: range in ns from the job's origin on the corrected clock.
+        steps: inclusive range of step ids.
+        ranks: ranks to measure; None for all.
+        group: label, description or name of a group, or a dimension.
+        profile_mode: profiler whose files are read.
+        raw_clocks: leave clocks uncorrected.
+        overrides: values that replace fields of the workload card.
+        span: "steps" measures the steps (the whole trace where none are marked), "inner" the
+            steps without the first and the last, "trace" the whole trace.
     """
 
     window: Window | None = None
@@ -63,7 +67,13 @@ class ViewOptions:
 
 
 class View:
-    """A job under options. Hand a new one its ``previous``, to keep what is known of each rank."""
+    """A job under options.
+
+    Args:
+        job: the traces.
+        options: the selection; everything by default.
+        previous: a view of the same or a smaller job, whose results on each rank are reused.
+    """
 
     def __init__(
         self, job: Job, options: ViewOptions | None = None, *, previous: View | None = None
@@ -82,47 +92,34 @@ class View:
         self._remembered: dict[object, Any] = {}
 
     def with_options(self, **changes: Any) -> View:
-        """The same job under changed options."""
+        """Return a view of the same job with some options changed."""
         return View(self.job, dataclasses.replace(self.options, **changes), previous=self)
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
-        """What ``make`` gave for ``key`` the first time: several metrics ask for the same parts."""
+        """Return the cached result of ``make`` for ``key``; several metrics share intermediates."""
         if key not in self._remembered:
             self._remembered[key] = make()
         found: _T = self._remembered[key]
         return found
 
     def forget_details(self) -> None:
-        """Drop what single questions are answered from; it is computed again when they are asked.
+        """Free cached intermediates of single metrics; next use computes them again.
 
-        Calls, matches, clocks and arrivals stay. For who keeps a view long after all metrics.
+        Calls, matches, clocks and arrivals stay. For callers that hold a view long after all
+        metrics are computed.
         """
-        for name in ("ranks", "instances"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("ranks", None)
         self._remembered.clear()
         self.facts.forget_details()
 
-    def refusal_reasons(self, reasons: Sequence[Reason]) -> tuple[Reason, ...]:
-        """Reasons of a refusal, with what is wrong with the files where that may be the cause."""
-        return data_quality.refusal_reasons(self, reasons)
-
-    def require_traces(self) -> None:
-        """Raise the refusal that applies when there is nothing to compute from."""
-        provenance.require_traces(self)
-
-    @cached_property
-    def inputs(self) -> Mapping[str, Any]:
-        """What the numbers came from: files, ranks, steps, card, overrides, profile mode."""
-        return provenance.inputs_of(self)
-
     @cached_property
     def card_contradictions(self) -> tuple[str, ...]:
-        """Where the workload card contradicts the traces, one sentence each."""
+        """Contradictions between the workload card and the traces, one sentence each."""
         return check_card(self.job)
 
     @cached_property
     def ranks(self) -> tuple[RankView, ...]:
-        """The chosen ranks, in the job's order."""
+        """The selected ranks, in the order of the job."""
         chosen = self.options.ranks
         return tuple(
             RankView(facts, self._lazy_calls(label), self._selection(label))
@@ -135,7 +132,7 @@ class View:
 
     @property
     def degrees(self) -> Degrees:
-        """Parallel degrees of the card or the user."""
+        """Parallel degrees that the card or the user states."""
         return self.facts.degrees
 
     @property
@@ -150,59 +147,56 @@ class View:
 
     @property
     def matches(self) -> Matches:
-        """Which unfiltered calls of different ranks are one collective."""
+        """Unfiltered calls of different ranks, matched to collectives."""
         return self.facts.matches
 
     @property
     def pairs(self) -> Pairs:
-        """Which unfiltered send of one rank is which receive of another."""
+        """Unfiltered sends, paired with the receives of other ranks."""
         return self.facts.pairs
-
-    @cached_property
-    def instances(self) -> Instances:
-        """The selected collectives as the job performed them: matched ones once."""
-        return instances_of(self)
 
     @property
     def clocks(self) -> ClockModel:
-        """The clocks of all ranks, from unfiltered calls."""
+        """Clock model of all ranks, estimated from unfiltered calls."""
         return self.facts.clocks
 
     @property
     def arrivals(self) -> Arrivals:
-        """Arrivals at all unfiltered collectives."""
+        """Arrivals at all unfiltered collectives, on raw clocks where these are selected."""
         return self.facts.raw_arrivals if self.options.raw_clocks else self.facts.arrivals
 
     @cached_property
     def offsets_ns(self) -> Mapping[str, int]:
-        """Own clock minus reference of every rank; 0 where unknown or raw clocks are asked for.
+        """Own clock minus reference clock of every rank in ns; 0 where unknown or clocks are raw.
 
-        Of a clock that drifts, in the middle of the job: `on_job_clock` leaves nothing out.
+        The offset of a clock that drifts is that in the middle of the job; `on_job_clock` also
+        corrects the drift.
         """
         if self.is_as_recorded:
             return {trace.label: 0 for trace in self.job.ranks}
         return self.clocks.offsets_ns
 
     def on_job_clock(self, label: str, times_ns: I64) -> I64:
-        """Times of one rank's clock (int64, any shape) on that of the job, drift taken out."""
+        """Convert times (int64 ns, any shape) of one rank's clock to the job's, drift included."""
         return (
             np.asarray(times_ns) if self.is_as_recorded else self.clocks.corrected(label, times_ns)
         )
 
     def on_own_clock(self, label: str, times_ns: I64) -> I64:
-        """Times of the job's clock (int64, any shape) on that of one rank."""
+        """Convert times (int64 ns, any shape) of the job's clock to that of one rank."""
         return np.asarray(times_ns) if self.is_as_recorded else self.clocks.own(label, times_ns)
 
     @property
     def is_as_recorded(self) -> bool:
-        """Whether no clock is corrected."""
+        """Whether times stay as recorded: raw clocks are selected, or there is only one rank."""
         return self.options.raw_clocks or len(self.job.ranks) < 2
 
     @cached_property
     def origin_ns(self) -> int:
-        """Zero of windows and of the timeline: the earliest event of any rank, on one clock.
+        """Origin of windows and of the timeline: the earliest event of any rank, in ns.
 
-        A rank whose clock is behind must not shift the zero of all others.
+        The earliest on the job's clock: a rank whose clock is behind must not shift the origin of
+        all others.
         """
         starts = {trace.label: trace.first_ns for trace in self.job.ranks}
         corrected = [
@@ -214,27 +208,27 @@ class View:
 
     @property
     def world_size(self) -> int | None:
-        """Ranks of the job as the files state or list them, else what the card counts."""
+        """Number of ranks that the files state or list, else the device count of the card."""
         return self.facts.world_size or self.card.number("total_count")
 
     def dims_of(self, calls: Calls) -> tuple[I8, I8]:
-        """Index into DIMS and MODES of each call."""
+        """Return the indices into DIMS and into MODES of each call."""
         return dims_of_calls(calls, self.groups, self.degrees)
 
     def group_label(self, index: int) -> str:
-        """Label of a group index; calls that name no group are "unknown"."""
+        """Return the label of a group index; "unknown" for calls that name no group (-1)."""
         return self.groups[index].label if index >= 0 else "unknown"
 
     def _selection(self, label: str) -> Selection:
         window, options = self.options.window, self.options
         start, end = -FOREVER_NS, FOREVER_NS
         if window is not None:
-            start = start if window.start_ns is None else self._own(label, window.start_ns)
-            end = end if window.end_ns is None else self._own(label, window.end_ns)
+            start = start if window.start_ns is None else self._from_origin(label, window.start_ns)
+            end = end if window.end_ns is None else self._from_origin(label, window.end_ns)
         return Selection(start, end, options.steps, options.span, self._chosen)
 
-    def _own(self, label: str, since_ns: int) -> int:
-        """A time counted from the origin on the clock of one rank."""
+    def _from_origin(self, label: str, since_ns: int) -> int:
+        """Convert ns since the origin to the clock of one rank."""
         return int(self.on_own_clock(label, np.array(self.origin_ns + since_ns, np.int64)))
 
     @cached_property
@@ -251,7 +245,7 @@ class View:
 
     @property
     def _chosen(self) -> Callable[[Calls], Bool] | None:
-        """Mask of the calls that the group option names."""
+        """Function that masks the calls of the selected group, None where none is selected."""
         if self.options.group is None:
             return None
         return self._is_chosen
@@ -262,9 +256,12 @@ class View:
         return chosen | self._has_dim(calls, text) if text in DIMS else chosen
 
     def require_group(self) -> None:
-        """Refuse a group option that names neither a group nor a dimension that can be told.
+        """Refuse a group option that names neither a group nor a dimension that is known.
 
-        A dimension without a call is a real zero only where every call has one.
+        A dimension without calls is a result of 0 only where the dimension of every call is known.
+
+        Raises:
+            Refusal: the option selects nothing that can be identified.
         """
         wanted = self.options.group
         if wanted is None or self._chosen_groups:
@@ -275,11 +272,11 @@ class View:
         every = self.facts.calls.values()
         if any(self._has_dim(calls, wanted.lower()).any() for calls in every):
             return
-        untold = sum(int(self._has_dim(calls, "unknown").sum()) for calls in every)
-        if untold:
+        unknown = sum(int(self._has_dim(calls, "unknown").sum()) for calls in every)
+        if unknown:
             raise refuse(
                 "no_process_groups",
-                f"no collective is known to be of {wanted.lower()}, and the dimension of {untold} "
+                f"no collective is known to be of {wanted.lower()}, and the dimension of {unknown} "
                 f"is not told; groups here: {labels}",
             )
 

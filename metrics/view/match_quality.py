@@ -1,4 +1,4 @@
-"""How far numbers of matched collectives can be believed: refusals, reasons and warnings.
+"""Refusals, reasons and warnings about the confidence of matched collectives.
 
 ``match`` is the table of `lag_tables.match_table`.
 """
@@ -16,19 +16,23 @@ from ccltui.metrics.view.collective_selection import chosen_of, parts_of
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-_POSSIBLE_SHARE: Final = 0.25
-"""Below this share of pairs that can be one collective, matching by order is disproved."""
+_MIN_OVERLAP_RATIO: Final = 0.25
+"""Matching by order is disproved where fewer matches than this overlap in time on all ranks."""
 
 
 def is_doubtful(match: Mapping[str, Any]) -> bool:
-    """Whether no match is believed more than a little."""
+    """Return whether all matches have low confidence."""
     return not match["high"] and not match["medium"]
 
 
 def require_possible(match: Mapping[str, Any]) -> None:
-    """Refuse pairs that the clocks contradict: a lag between strangers names nobody."""
+    """Refuse low-confidence matches that the clocks contradict: their lags blame no rank.
+
+    Raises:
+        Refusal: in most of the matches a rank ends before another has started.
+    """
     share = match["overlap_pass_ratio"]
-    if not is_doubtful(match) or share is None or share >= _POSSIBLE_SHARE:
+    if not is_doubtful(match) or share is None or share >= _MIN_OVERLAP_RATIO:
         return
     raise refuse(
         "unmatched_collectives",
@@ -38,7 +42,7 @@ def require_possible(match: Mapping[str, Any]) -> None:
 
 
 def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
-    """What makes a number of matched collectives cover only a part, or doubtful."""
+    """Return why a number of matched collectives is uncertain or covers only a part of them."""
     reasons = []
     if is_doubtful(match):
         share = match["overlap_pass_ratio"]
@@ -66,8 +70,11 @@ def match_reasons(view: View, match: Mapping[str, Any]) -> list[Reason]:
     return [*reasons, *_unmatched_ranks(view, {reason.rank for reason in reasons})]
 
 
-def _unmatched_ranks(view: View, said: Container[str | None]) -> list[Reason]:
-    """Ranks without one collective among those that are measured, and why."""
+def _unmatched_ranks(view: View, explained: Container[str | None]) -> list[Reason]:
+    """Reasons for ranks without a collective among those that are measured.
+
+    ``explained`` contains the labels of the ranks that have a reason already.
+    """
     try:
         chosen = chosen_of(view)
     except Refusal:
@@ -79,7 +86,7 @@ def _unmatched_ranks(view: View, said: Container[str | None]) -> list[Reason]:
             "unmatched_collectives", f"rank {label} takes no part: {_why(view, label)}", rank=label
         )
         for label in left_out
-        if label not in said
+        if label not in explained
     ]
 
 
@@ -95,7 +102,7 @@ def _why(view: View, label: str) -> str:
 
 
 def match_warnings(view: View, match: Mapping[str, Any]) -> list[str]:
-    """What a reader of a number of matched collectives should know of the matching."""
+    """Return warnings about the matching for numbers of matched collectives."""
     warnings = []
     counted = match["high"] + match["medium"] + match["low"]
     if match["low"] and not is_doubtful(match):

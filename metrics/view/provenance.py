@@ -1,9 +1,9 @@
-"""What every result carries beside its number: inputs, basis, reasons, warnings."""
+"""Inputs, basis, reasons and warnings of every result, and refusals that apply to every metric."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.result import Reason, Result
@@ -22,13 +22,32 @@ from ccltui.parsers.found_files import found_instead
 from ccltui.parsers.window import format_steps
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 
 
+class MetricDefinition(Protocol):
+    """The attributes of a metric that its results repeat."""
+
+    @property
+    def name(self) -> str:
+        """Name of the metric."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the value."""
+
+    @property
+    def definition(self) -> str:
+        """What the value is, in one sentence."""
+
+    @property
+    def headline(self) -> str:
+        """Key of the details whose value is that of the result."""
+
+
 def answer(
-    metric: Metric,
+    metric: MetricDefinition,
     view: View,
     details: Mapping[str, Any],
     *,
@@ -37,9 +56,17 @@ def answer(
     reasons: Sequence[Reason] = (),
     warnings: Sequence[str] = (),
 ) -> Result:
-    """The result of a metric that has one; any reason makes it partial.
+    """Return the result of a metric that could be computed.
 
-    Reasons that hold for every metric of the job (missing ranks, truncated files) are added.
+    Args:
+        metric: the metric.
+        view: the job it was computed from.
+        details: value of each key of the metric; that of its headline is the value.
+        source: family of events that the numbers come from, None where there is no single one.
+        basis: how the numbers were obtained, added to the basis of the window.
+        reasons: why the result is partial. Those that apply to every metric of the job (missing
+            ranks, truncated files) are added; without any the status is ok.
+        warnings: added before those that apply to every metric of the job.
     """
     every = (*reasons, *common_reasons(view))
     return Result(
@@ -53,12 +80,12 @@ def answer(
         warnings=(*warnings, *common_warnings(view)),
         source=_named_source(view, source),
         basis={**window_basis(view), **(basis or {})},
-        inputs=view.inputs,
+        inputs=inputs_of(view),
     )
 
 
 def profiler_of(view: View) -> str:
-    """Whose files answer: torch or nsys."""
+    """Return the profiler whose files are read: torch or nsys."""
     return "nsys" if any(r.trace.source.format == "nsys" for r in view.ranks) else "torch"
 
 
@@ -67,7 +94,10 @@ def _named_source(view: View, source: str | None) -> str | None:
 
 
 def source_of(ranks: Sequence[RankView]) -> tuple[str, list[str]]:
-    """The family of events that the collectives come from, and a warning if ranks differ."""
+    """Return the family of events of the collectives of most ranks, and a warning if ranks differ.
+
+    The family is "kernel" where there is no rank.
+    """
     by_source: dict[str, list[str]] = {}
     for rank in ranks:
         by_source.setdefault(rank.calls.source, []).append(rank.label)
@@ -79,17 +109,23 @@ def source_of(ranks: Sequence[RankView]) -> tuple[str, list[str]]:
 
 
 def require_traces(view: View) -> None:
-    """Refuse where no file fits the mode, nothing is selected, or an option means nothing."""
+    """Check that there are traces to compute from and that all options are meaningful.
+
+    Raises:
+        Refusal: no file fits the profile mode, nothing is selected, or an option is invalid.
+    """
     mode = view.options.profile_mode
     formats = {trace.source.format for trace in view.job.ranks}
     if mode != "auto" and formats and _FORMATS[mode] not in formats:
-        raise refuse("mode_mismatch", f"profile mode {mode} was asked for, and {_of_other(view)}")
+        raise refuse(
+            "mode_mismatch", f"profile mode {mode} was asked for, and {_files_of_other_mode(view)}"
+        )
     if not view.job.ranks:
         if view.job.failures:
             raise Refusal(*failures(view))
-        if any(f.kind in _KINDS for f in view.job.discovery.files):
+        if any(f.kind in _TRACE_KINDS for f in view.job.discovery.files):
             asked = "" if mode == "auto" else f"profile mode {mode} was asked for, and "
-            raise refuse("mode_mismatch", f"{asked}{_of_other(view)}")
+            raise refuse("mode_mismatch", f"{asked}{_files_of_other_mode(view)}")
         profiles = [f.path for f in view.job.discovery.files if f.kind == "tpu_trace"]
         if profiles:
             text = (
@@ -109,12 +145,14 @@ def require_traces(view: View) -> None:
 
 
 _FORMATS: Final = {"torch": "kineto", "nsys": "nsys"}
-_KINDS: Final = ("kineto", "nsys_sqlite", "nsys_tables", "nsys_report", "nsys_text")
+_TRACE_KINDS: Final = ("kineto", "nsys_sqlite", "nsys_tables", "nsys_report", "nsys_text")
 
 
-def _of_other(view: View) -> str:
-    """What the directory holds instead of the files that were to answer."""
-    files = [f for f in view.job.discovery.files if f.kind in _KINDS and f.duplicate_of is None]
+def _files_of_other_mode(view: View) -> str:
+    """Describe the trace files of the directory, none of which fits the profile mode."""
+    files = [
+        f for f in view.job.discovery.files if f.kind in _TRACE_KINDS and f.duplicate_of is None
+    ]
     kineto = [f.path for f in files if f.kind == "kineto"]
     nsys = [f.path for f in files if f.kind != "kineto"]
     parts = [f"Kineto traces: {some_of(kineto)}"] if kineto else []
@@ -123,7 +161,7 @@ def _of_other(view: View) -> str:
 
 
 def _nothing_selected(view: View) -> Refusal:
-    """Why no rank has anything in the steps or the window that were asked for."""
+    """Return the refusal for steps or a window in which no rank has an event."""
     if all(rank.trace.first_ns is None for rank in view.ranks):
         paths = some_of([rank.trace.source.path for rank in view.ranks])
         return Refusal(Reason("no_trace", f"no event with a time in {paths}"), *damage(view))
@@ -136,8 +174,12 @@ def _nothing_selected(view: View) -> Refusal:
     return refuse("window_empty", f"no step {wanted}; steps here: {format_ranks(marked)}")
 
 
-def inputs_of(view: View) -> dict[str, Any]:
-    """Files, ranks, steps, card and overrides that the numbers of a view rest on."""
+def inputs_of(view: View) -> Mapping[str, Any]:
+    """Return the inputs of a view: files, ranks, steps, card, overrides, profiler."""
+    return view.remember(inputs_of, lambda: _inputs(view))
+
+
+def _inputs(view: View) -> dict[str, Any]:
     traces = [rank.trace for rank in view.ranks]
     steps = sorted({step.id for rank in view.ranks for step in rank.steps})
     inputs: dict[str, Any] = {
@@ -162,7 +204,7 @@ def inputs_of(view: View) -> dict[str, Any]:
 
 
 def window_basis(view: View) -> dict[str, str]:
-    """How the measured time was chosen."""
+    """Return how the measured time was selected, by key of the basis."""
     markers = sorted({rank.marker for rank in view.ranks if rank.marker is not None})
     by_steps = [rank.by_steps for rank in view.ranks]
     basis = {"window": "step" if all(by_steps) else "mixed" if any(by_steps) else "trace"}

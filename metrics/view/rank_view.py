@@ -1,4 +1,4 @@
-"""One rank under a view: its steps, its windows, and the time its device spent on what."""
+"""Steps, windows, collectives and device time of one rank under a selection."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from ccltui.parsers.array_types import I64, Bool
 _T = TypeVar("_T")
 
 FOREVER_NS: Final = np.iinfo(np.int64).max // 2
-"""An open side of a window: beyond any time, with room to add to it."""
+"""Limit of a window that is open on one side: beyond any time, and sums with it stay in int64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a rank counts, on the rank's own clock.
+    """The part of a rank that is measured; times in ns on the rank's own clock.
 
-    ``steps`` is a range of step ids or None for all; ``chosen`` masks a rank's calls.
+    ``steps`` is an inclusive range of step ids, None for all. ``span`` is that of `ViewOptions`.
+    ``chosen`` returns a mask of the calls of the selected groups; None selects all.
     """
 
     start_ns: int
@@ -38,13 +39,16 @@ class Selection:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no time and no step is left out."""
+        """Whether the selection excludes no time and no step."""
         limits = (self.start_ns, self.end_ns) == (-FOREVER_NS, FOREVER_NS)
         return limits and self.steps is None and self.span != "inner"
 
 
 class RankView:
-    """One rank under a selection. Intervals are clipped to it, calls belong by their start."""
+    """One rank under a selection: intervals are clipped to it, calls belong to it by their start.
+
+    Properties are computed at first use and cached.
+    """
 
     def __init__(self, facts: RankFacts, calls: Callable[[], Calls], selection: Selection) -> None:
         self.facts = facts
@@ -56,7 +60,7 @@ class RankView:
         self._remembered: dict[object, Any] = {}
 
     def remember(self, key: object, make: Callable[[], _T]) -> _T:
-        """What ``make`` gave for ``key`` the first time: several metrics ask for the same parts."""
+        """Return the cached result of ``make`` for ``key``; several metrics share intermediates."""
         if key not in self._remembered:
             self._remembered[key] = make()
         found: _T = self._remembered[key]
@@ -64,17 +68,17 @@ class RankView:
 
     @cached_property
     def calls(self) -> Calls:
-        """All collectives of the rank, whatever the selection."""
+        """All collectives of the rank, unfiltered."""
         return self._list_calls()
 
     @property
     def marker(self) -> str | None:
-        """What marks the steps, None where nothing does."""
+        """Name of what marks the steps, None without step markers."""
         return self.facts.marked_steps[1]
 
     @cached_property
     def _is_measured(self) -> Bool:
-        """Which of all steps are measured, whatever the window cuts off."""
+        """Mask of the steps that are measured, before the window is applied."""
         ids = np.array([step.id for step in self.facts.marked_steps[0]], np.int64)
         measured = np.ones(len(ids), np.bool_)
         if self.selection.steps is not None:
@@ -85,7 +89,7 @@ class RankView:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Steps of the selection, whole; a step belongs to a window by its marker's start."""
+        """Selected steps, unclipped; a step belongs to a window by the start of its marker."""
         select, steps = self.selection, self.facts.marked_steps[0]
         return tuple(
             step
@@ -95,29 +99,29 @@ class RankView:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the selection leaves nothing of this rank, before any event is looked at."""
+        """Whether the selection excludes this rank, by its steps, first and last event alone."""
         select, trace = self.selection, self.trace
         if select.steps is not None and not self._is_measured.any():
             return True
         first = trace.first_ns
         if first is None or first >= select.end_ns:
             return True
-        if select.start_ns == -FOREVER_NS:  # the last end of all events is a look at each
+        if select.start_ns == -FOREVER_NS:  # last_ns reads every event
             return False
         last = trace.last_ns
         return last is None or last < select.start_ns
 
     @property
     def by_steps(self) -> bool:
-        """Whether the measured time is that of steps, not of the whole trace."""
+        """Whether steps are measured rather than the whole trace."""
         return self.selection.span != "trace" and bool(self.facts.marked_steps[0])
 
     @cached_property
     def step_windows(self) -> tuple[tuple[int, int, int], ...]:
-        """(step id, start, end) of each measured step, clipped, where anything is left.
+        """(step id, start_ns, end_ns) of each measured step, clipped, without empty ones.
 
-        The device's part of a step; the marker itself where no device was recorded. The whole
-        extent as step -1 where no steps are measured.
+        Times are those of the step's device work, or of its marker where no device was recorded.
+        Where no steps are measured, one window with step id -1 covers the whole trace.
         """
         select = self.selection
         if self.is_empty:
@@ -143,17 +147,17 @@ class RankView:
 
     @cached_property
     def windows(self) -> Intervals:
-        """The time that is measured."""
+        """The measured time: union of the windows of steps."""
         rows = self.step_windows
         return union([start for _, start, _ in rows], [end for _, _, end in rows])
 
     @property
     def window_ns(self) -> int:
-        """Length of the time that is measured."""
+        """Length of the measured time."""
         return self.windows.total_ns
 
-    def holds(self, times_ns: I64) -> Bool:
-        """Which times on the host lie in the selection, steps by their markers."""
+    def contains(self, times_ns: I64) -> Bool:
+        """Return which host times lie in the selection; a step extends as its marker does."""
         select, steps = self.selection, self.facts.marked_steps[0]
         inside: Bool = (times_ns >= select.start_ns) & (times_ns < select.end_ns)
         if self.is_empty:
@@ -164,14 +168,14 @@ class RankView:
 
     @cached_property
     def selected_calls(self) -> Calls:
-        """Calls of the selection: by their start, their step and their group."""
+        """Calls that the selection contains by their start, their step and their group."""
         running = self.running_calls
         began = running.start_ns >= self.selection.start_ns
         return running if began.all() else running.take(began)
 
     @cached_property
     def running_calls(self) -> Calls:
-        """Calls of the selection, and those that run into its window from before it."""
+        """Selected calls, and those that start before the window and end in it."""
         calls, select = self.calls, self.selection
         keep = np.full(len(calls), not self.is_empty)
         if not select.is_whole:
@@ -188,7 +192,7 @@ class RankView:
 
     @cached_property
     def device_calls(self) -> Calls:
-        """Collective kernels of the chosen groups, whenever they run; none of a CPU-only trace."""
+        """Collective kernels of the chosen groups at any time; none of a CPU-only trace."""
         calls, chosen = self.calls, self.selection.chosen
         if calls.event_group != "gpu":
             return calls.take(np.zeros(len(calls), np.bool_))
@@ -196,7 +200,7 @@ class RankView:
 
     @cached_property
     def comm_rows(self) -> Bool:
-        """Rows of ``gpu`` that are collective kernels of the chosen groups."""
+        """Mask of the rows of ``gpu`` that are collective kernels of the chosen groups."""
         if self.selection.chosen is None:
             return np.asarray(self.facts.classes == COMM)
         rows = np.zeros(len(self.facts.classes), np.bool_)
@@ -205,7 +209,7 @@ class RankView:
 
     @cached_property
     def comm(self) -> Intervals:
-        """Time in collective kernels of the chosen groups."""
+        """Measured time in collective kernels of the chosen groups."""
         if self.selection.chosen is None:
             return self.facts.busy[0] & self.windows
         gpu = self.trace.group("gpu")
@@ -213,28 +217,28 @@ class RankView:
 
     @cached_property
     def comp(self) -> Intervals:
-        """Time in computing kernels."""
+        """Measured time in computation kernels."""
         return self.facts.busy[1] & self.windows
 
     @cached_property
     def named_comp(self) -> Intervals:
-        """Time in the kernels of the narrow compute set."""
+        """Measured time in the computation kernels that are recognised by name."""
         gpu, rows = self.trace.group("gpu"), self.facts.named_compute
         return union(gpu.start_ns[rows], gpu.end_ns[rows]) & self.windows
 
     @cached_property
     def mem(self) -> Intervals:
-        """Time in copies and fills."""
+        """Measured time in copies and fills."""
         return self.facts.busy[2] & self.windows
 
     @cached_property
     def occupied(self) -> Intervals:
-        """Time in any work of the device, of every group, in the windows."""
+        """Measured time in any device work, collectives of all groups included."""
         return self.facts.device_work & self.windows
 
     @cached_property
     def span(self) -> Intervals:
-        """From the start of the first window to the end of the last."""
+        """Interval from the start of the first window to the end of the last."""
         windows = self.windows
         if not len(windows):
             return windows
@@ -252,33 +256,38 @@ class RankView:
 
     @cached_property
     def starts_inside(self) -> Bool:
-        """Which rows of ``gpu`` start inside the windows."""
+        """Mask of the rows of ``gpu`` that start inside the windows."""
         return self.windows.contains(self.trace.group("gpu").start_ns)
 
     @cached_property
     def work_by_name(self) -> WorkTable:
         """Device work in the windows, summed by name and class."""
-        return work_by_name(self)
+        return work_by_name(
+            self.trace,
+            self.facts.classes,
+            starts_inside=self.starts_inside,
+            clipped_ns=self.clipped_ns,
+        )
 
     def covered_by_step(self, part: Intervals) -> dict[int, int]:
-        """How much of each measured step a set of time covers, ns by step id; no step, nothing."""
+        """Return the ns of each measured step that ``part`` covers, by step id; empty if none."""
         rows = [row for row in self.step_windows if row[0] >= 0]
         starts, ends = [start for _, start, _ in rows], [end for _, _, end in rows]
         covered = part.before(ends) - part.before(starts)
         return dict(zip([step for step, _, _ in rows], covered.tolist(), strict=True))
 
     def num_started(self, rows: Bool) -> int:
-        """How many rows of ``gpu`` (mask) start inside the windows."""
+        """Count the rows of ``gpu`` in a mask that start inside the windows."""
         return int((self.starts_inside & rows).sum())
 
     def summed_ns(self, rows: Bool) -> int:
-        """Sum of the durations of rows of ``gpu`` (mask), clipped to the windows."""
+        """Sum the durations of the rows of ``gpu`` in a mask, clipped to the windows."""
         return int(self.clipped_ns.take(np.flatnonzero(rows)).sum())
 
     def forget_intervals(self) -> None:
-        """Drop what has a value or an interval a row of ``gpu``; it is computed again when asked.
+        """Free cached arrays of the size of ``gpu``; the next use computes them again.
 
-        For who goes through the ranks of a large job one by one.
+        For callers that go through the ranks of a large job one by one.
         """
         for name in (
             "comm",
@@ -295,5 +304,5 @@ class RankView:
 
     @property
     def num_uncorrelated(self) -> int:
-        """Device work without a launch record."""
+        """Number of rows of device work without a launch record."""
         return int(self.facts.work.uncorrelated.sum())

@@ -1,4 +1,4 @@
-"""Results that side files answer: what the traces lack does not touch them."""
+"""Results of metrics computed from side files, which gaps in the traces do not affect."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.view.provenance import MetricDefinition, inputs_of
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
     from ccltui.metrics.view.job_view import View
 
 
 def side_answer(
-    metric: Metric,
+    metric: MetricDefinition,
     view: View,
     details: Mapping[str, Any],
     *,
@@ -22,7 +22,17 @@ def side_answer(
     reasons: Sequence[Reason] = (),
     warnings: Sequence[str] = (),
 ) -> Result:
-    """The result of a metric from ``files``; only its own reasons make it partial."""
+    """Return the result of a metric computed from side files.
+
+    Args:
+        metric: the metric.
+        view: the job beside which the files were found.
+        details: value of each key of the metric; that of its headline is the value.
+        files: paths of the side files.
+        basis: how the numbers were obtained.
+        reasons: why the result is partial; reasons of the traces are not added.
+        warnings: the warnings of the result.
+    """
     return Result(
         metric=metric.name,
         unit=metric.unit,
@@ -34,5 +44,5 @@ def side_answer(
         warnings=tuple(warnings),
         source="side_file",
         basis=basis,
-        inputs={**view.inputs, "side_files": list(files)},
+        inputs={**inputs_of(view), "side_files": list(files)},
     )

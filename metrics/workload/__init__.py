@@ -1,1 +1,1 @@
-"""What a view of a job contains: call parts, pipeline stages, hardware, request latencies."""
+"""Properties of the workload: parts of calls, pipeline stages, experts, hardware, requests."""

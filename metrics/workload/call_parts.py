@@ -1,12 +1,12 @@
-"""The collective kernels of a rank taken apart by type, group or dimension."""
+"""Divide the collective kernels of a rank by type, group or dimension."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import Bool
 
 Split = Callable[["View", "Calls"], Iterator[tuple[str, "Bool"]]]
-"""Names of the parts and a mask of the calls of each."""
+"""Function that yields the name of each part and a mask of its calls."""
 
 
 def by_type(_: View, calls: Calls) -> Iterator[tuple[str, Bool]]:
-    """Calls by what they do."""
+    """Divide calls by their type."""
     for kind in distinct_values(calls.kind):
         yield TYPES[kind], calls.kind == kind
 
 
 def by_group(view: View, calls: Calls) -> Iterator[tuple[str, Bool]]:
-    """Calls by the label of their communicator."""
+    """Divide calls by the label of their communicator."""
     for group in distinct_values(calls.group):
         yield view.group_label(int(group)), calls.group == group
 
 
 def by_dim(view: View, calls: Calls) -> Iterator[tuple[str, Bool]]:
-    """Calls by their parallel dimension."""
+    """Divide calls by their parallel dimension."""
     dims, _ = view.dims_of(calls)
     for dim in distinct_values(dims):
         yield DIMS[dim], dims == dim
 
 
 def parts_of(view: View, rank: RankView, split: Split) -> tuple[tuple[str, Intervals, int], ...]:
-    """Name, time inside the windows and number of starts there, of each part that is there.
+    """Return name, time inside the windows and number of starts inside of each non-empty part.
 
-    Time is that of every kernel that runs in a window, also of one that started before it: the
-    union over all parts is ``rank.comm``. Parts may run at once: they do not add up.
+    Time includes that of kernels which started before a window: the union over all parts is
+    ``rank.comm``. Parts may overlap in time, so their times do not sum to it.
     """
     return rank.remember(split, lambda: tuple(_parts(view, rank, split)))
 

@@ -1,7 +1,8 @@
-"""Step times where only execution traces were recorded: they count steps and time none.
+"""Step times of jobs with execution traces alone, which contain steps without times.
 
-An observer notes when it began and when it ended. All steps together take that long, and the
-observer's own work with them. Files that were merged with a Kineto trace do time their markers.
+An execution trace contains the times at which its observer began and ended. The steps took that
+long in total, the observer's own work included. Traces that were merged with a Kineto trace have
+times of step markers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _OBSERVED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ExecutionTimes:
-    """Steps of the execution traces; ``slowest_ns`` is the maximum over files."""
+    """Step times of the execution traces; ``slowest_ns`` is the maximum over files of each step."""
 
     slowest_ns: tuple[int, ...]
     files: tuple[str, ...]
@@ -37,14 +38,18 @@ class ExecutionTimes:
 
 
 def has_only_execution_traces(view: View) -> bool:
-    """Whether the job has execution traces and no trace with times."""
+    """Return whether the job has execution traces and no trace with times."""
     return not view.job.ranks and any(
         file.kind == "execution_trace" for file in view.job.discovery.files
     )
 
 
 def execution_times(view: View) -> ExecutionTimes:
-    """Step times of all execution traces. Refuses where none marks a step or states its time."""
+    """Return the step times of all execution traces.
+
+    Raises:
+        Refusal: no trace can be read, marks a step or contains a time.
+    """
     traces, reasons = _read(view)
     marked = [trace for trace in traces if trace.steps]
     if not marked:
@@ -81,7 +86,7 @@ def _read(view: View) -> tuple[list[ExecutionTrace], list[Reason]]:
 
 
 def _timed(traces: Sequence[ExecutionTrace], numbers: set[int]) -> tuple[int, ...]:
-    """Length of each common step on the slowest rank."""
+    """Length of each step that all traces have, on the slowest rank."""
     return tuple(
         max(round(s.dur_us * 1000) for trace in traces for s in trace.steps if s.number == number)
         for number in sorted(numbers)
@@ -89,7 +94,7 @@ def _timed(traces: Sequence[ExecutionTrace], numbers: set[int]) -> tuple[int, ..
 
 
 def _observed(traces: Sequence[ExecutionTrace], count: int) -> tuple[int, ...]:
-    """The mean step of the slowest rank, once for each step."""
+    """Mean step length of the slowest rank, repeated for each step."""
     spans = [
         (trace.finish_ms - trace.start_ms) * 1_000_000 / len(trace.steps)
         for trace in traces

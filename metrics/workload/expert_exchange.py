@@ -1,4 +1,4 @@
-"""Tokens that ranks of expert parallelism send each other, from the splits of all-to-alls."""
+"""Count the tokens that expert-parallel ranks exchange, from the splits of all-to-alls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.model.calls import DTYPES
 from ccltui.metrics.model.classify import TYPES
 
@@ -25,22 +25,31 @@ _ALL_TO_ALL: Final = TYPES.index("AllToAll")
 _ACTIVATIONS: Final = tuple(
     DTYPES.index(name) for name in ("Half", "BFloat16", "Float", "Float8") if name in DTYPES
 )
-"""Element types of activations: exchanges of integers announce counts, and move no token."""
-_PAIRED: Final = 0.9
+"""Element types of activations. All-to-alls of integers exchange counts, not tokens."""
+_MIN_PAIRED_SHARE: Final = 0.9
+"""All-to-alls alternate between dispatch and return if so many pairs have mirrored splits."""
 
 
 @dataclass(slots=True)
 class Exchange:
-    """What was sent: by pair of global ranks, in rows (or elements, where ``width`` is 1)."""
+    """Tokens sent between ranks.
+
+    Attributes:
+        sent: rows (elements, where ``width`` is 1) by pair of global ranks, source and target.
+        calls: number of dispatches counted.
+        unread: number of all-to-alls whose splits are not recorded in full.
+        width: elements of a row, None where calls differ.
+        alternates: whether dispatches and returns alternate on all ranks.
+    """
 
     sent: defaultdict[tuple[int, int], float] = field(default_factory=lambda: defaultdict(float))
     calls: int = 0
     unread: int = 0
-    width: int | None = None  # elements of a row; None where calls differ
+    width: int | None = None
     alternates: bool = True
 
     def received(self) -> dict[int, float]:
-        """Load of each device: what all ranks that were recorded sent to it."""
+        """Return the load of each rank: what all recorded ranks sent to it."""
         loads: defaultdict[int, float] = defaultdict(float)
         for (_, target), rows in self.sent.items():
             loads[target] += rows
@@ -48,7 +57,7 @@ class Exchange:
 
 
 def exchange_of(view: View) -> Exchange:
-    """Dispatches of tokens by all selected ranks; returns of results are left out."""
+    """Sum the dispatches of tokens by all selected ranks; returns of results are excluded."""
     total, widths = Exchange(), set()
     for rank in view.ranks:
         if rank.rank is None:
@@ -62,7 +71,7 @@ def exchange_of(view: View) -> Exchange:
 
 
 def _by_group(rank: RankView) -> list[tuple[int, npt.NDArray[np.int64]]]:
-    """Rows of the selected calls that exchange activations, by group, in order of time."""
+    """Selected calls that exchange activations, by group, in order of time."""
     calls = rank.selected_calls
     rows = (calls.kind == _ALL_TO_ALL) & np.isin(calls.dtype, _ACTIVATIONS)
     return [
@@ -79,7 +88,7 @@ def _add(
     read = [row for row in rows.tolist() if row in splits]
     total.unread += len(rows) - len(read)
     pairs = [splits[a][1] == splits[b][0] for a, b in zip(read[::2], read[1::2], strict=False)]
-    alternates = bool(pairs) and sum(pairs) >= _PAIRED * len(pairs)
+    alternates = bool(pairs) and sum(pairs) >= _MIN_PAIRED_SHARE * len(pairs)
     total.alternates &= alternates
     widths = set()
     for row in read[::2] if alternates else read:
@@ -98,9 +107,10 @@ Split = tuple[int, ...]
 def _splits(
     trace: RankTrace, calls: Calls, rows: npt.NDArray[np.int64], size: int
 ) -> dict[int, tuple[Split, Split]]:
-    """What each call sends to and gets from every member; calls whose lists are cut are left out.
+    """Rows that each call sends to and receives from every member, by call.
 
-    A split that is empty means equal parts, which tells nothing of experts.
+    Calls with truncated lists are excluded, and those with empty splits: an empty split means equal
+    parts, which do not depend on experts.
     """
     table = trace.collective_args
     events = trace.group(calls.event_group)  # type: ignore[arg-type]
@@ -117,7 +127,7 @@ def _splits(
 
 
 def split_sizes(trace: RankTrace, calls: Calls, row: int, size: int) -> Split | None:
-    """What one call sends to each of ``size`` members; () for equal parts, None where not known."""
+    """Return what a call sends to each of ``size`` members; () for equal parts, None if unknown."""
     args = int(trace.group(calls.event_group).args[calls.row[row]])  # type: ignore[arg-type]
     if args < 0:
         return None
@@ -133,7 +143,7 @@ def _parsed(text: str, size: int) -> Split | None:
 
 
 def matrix(exchange: Exchange) -> dict[str, dict[str, Any]]:
-    """Sent from (outer) to (inner), global ranks as text."""
+    """Return the sent rows by source (outer) and target (inner), global ranks as text."""
     table: dict[str, dict[str, Any]] = {}
     for (source, target), rows in sorted(exchange.sent.items()):
         table.setdefault(str(source), {})[str(target)] = rows

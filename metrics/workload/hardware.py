@@ -1,4 +1,4 @@
-"""The hardware that a job ran on, as far as traces, card and user tell: device and links."""
+"""Identify the hardware of a job from traces, card and overrides: devices, hosts, links."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _BITS_PER_BYTE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class LinkPeak:
-    """What one device can send in one direction, decimal GB/s, and who says so."""
+    """Peak rate at which one device sends in one direction, decimal GB/s, and its source."""
 
     gbps: float
     source: str
 
 
 def device_names(view: View) -> list[str]:
-    """Names of the devices of all ranks, the commonest first; of the card where traces have none.
+    """Return the names of the devices of all ranks, the most common first.
 
-    A trace lists every device of its host: one name a rank counts.
+    A trace lists every device of its host, so each name counts once per rank. Where traces name no
+    device, the one of the card is returned.
     """
     names: Counter[str] = Counter()
     for trace in view.job.ranks:
@@ -41,12 +42,16 @@ def device_names(view: View) -> list[str]:
 
 
 def device_of(view: View) -> DevicePeak | None:
-    """The known device that the job ran on, None where it is not named or not known."""
+    """Return the device of the job, None where it is not named or not in the table of peaks."""
     return next((peak for name in device_names(view) if (peak := find_device(name))), None)
 
 
 def positive_number(view: View, name: str) -> float | None:
-    """An override that must be a number above 0, None where it is not given."""
+    """Return an override that must be a number above 0, None where it is not given.
+
+    Raises:
+        Refusal: the override is no such number.
+    """
     text = view.card.text(name)
     if not text:
         return None
@@ -60,7 +65,7 @@ def positive_number(view: View, name: str) -> float | None:
 
 
 def crosses_hosts(view: View, ranks: Sequence[int]) -> bool | None:
-    """Whether ranks sit on several hosts; None where neither traces nor card tell."""
+    """Return whether ranks are on several hosts; None where neither traces nor card state it."""
     if len(ranks) < 2:
         return None
     hosts = {trace.rank: trace.host for trace in view.job.ranks if trace.rank is not None}
@@ -75,7 +80,7 @@ def crosses_hosts(view: View, ranks: Sequence[int]) -> bool | None:
 
 
 def host_of(view: View, rank: int) -> str | None:
-    """Host of a global rank as its trace names it, else by the ranks per host of the card."""
+    """Return the host of a global rank, named by its trace or by the card's ranks per host."""
     for trace in view.job.ranks:
         if trace.rank == rank and trace.host:
             return trace.host
@@ -84,10 +89,10 @@ def host_of(view: View, rank: int) -> str | None:
 
 
 def link_peak(view: View, group: int) -> LinkPeak | None:
-    """Peak of the links that a group communicates over, None where nothing tells it.
+    """Return the peak rate of the links of a group, None where it is unknown.
 
-    The user's word first; inside a host the device's fabric; between hosts what the card states
-    as its scale-out bandwidth, the first of two numbers in Gbit/s.
+    The override of the user applies first; inside a host the links of the device; between hosts the
+    scale-out bandwidth of the card, the first of two numbers in Gbit/s.
     """
     given = positive_number(view, LINK_OVERRIDE)
     if given is not None:

@@ -1,9 +1,9 @@
-"""Iterations of an inference server: ranges that vLLM and SGLang mark, with what their names say.
+"""Find the iterations of an inference server in the ranges that vLLM and SGLang mark.
 
-vLLM writes how many requests and tokens are in prefill (context) and in decode (generation):
-``execute_context_1(888)_generation_0(0)``, with the sum of squared lengths behind an underscore,
+vLLM names the numbers of requests and tokens in prefill (context) and in decode (generation):
+``execute_context_1(888)_generation_0(0)``, with the sum of squared lengths after an underscore,
 or ``execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk55086sqsq32sqsk55086)``. SGLang
-marks ``run_batch`` and says no more.
+marks ``run_batch`` without numbers.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _UNNAMED = re.compile(r"run_batch\b.*|execute_(?:\d+_)?context_\d.*")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a name tells: new tokens of a pass, and query times key length summed over requests.
+    """Contents of an iteration by its name; None where the name does not contain a number.
 
-    ``pairs`` is what attention costs; None where the name does not tell it.
+    ``tokens`` are the new tokens. ``pairs``, query length times key length summed over requests, is
+    proportional to the cost of attention.
     """
 
     phase: Phase
@@ -45,7 +46,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One pass: its time on the device where that was recorded, else its marker's, in ns."""
+    """One iteration: its time on the device where recorded, else that of its marker, in ns."""
 
     start_ns: int
     dur_ns: int
@@ -54,7 +55,7 @@ class Iteration:
 
 
 def batch_of(name: str) -> Batch | None:
-    """What the name of a range says of a pass, None where it is no pass of a server."""
+    """Parse the name of a range; None where it is no iteration of a server."""
     for pattern in (_TOKENS, _LENGTHS):
         found = pattern.fullmatch(name)
         if found is not None:
@@ -63,7 +64,7 @@ def batch_of(name: str) -> Batch | None:
 
 
 def _batch(numbers: list[int]) -> Batch:
-    """From requests, tokens and pairs in prefill, then the same in decode; -1 is not told."""
+    """Batch of requests, tokens and pairs in prefill, then the same in decode; -1 is unknown."""
     prefills, new, new_pairs, decodes, generated, pairs = numbers
     if prefills and decodes:
         return Batch("mixed", new + generated)
@@ -73,11 +74,11 @@ def _batch(numbers: list[int]) -> Batch:
 
 
 def iterations_of(rank: RankView) -> list[Iteration]:
-    """Passes that the rank's view selects, in order of time."""
+    """Return the iterations that the rank's view selects, in order of time."""
     events = rank.trace.group("annotations")
     named = {i: batch for i in distinct(events.name) if (batch := batch_of(rank.trace.text(i)))}
     rows = np.flatnonzero(any_name(rank.trace.strings, events.name, list(named)))
-    rows = rows[(events.dur_ns[rows] > 0) & rank.holds(events.start_ns[rows])]
+    rows = rows[(events.dur_ns[rows] > 0) & rank.contains(events.start_ns[rows])]
     found = []
     for row in rows.tolist():
         start, end = int(events.start_ns[row]), int(events.end_ns[row])
@@ -99,13 +100,13 @@ def _device_time(rank: RankView, start_ns: int, end_ns: int) -> tuple[int, int] 
 
 
 def with_guessed_phases(iterations: list[Iteration]) -> list[tuple[Phase, Iteration]]:
-    """The phase of each pass; where no name tells any, the first is prefill, the others decode."""
+    """Return each iteration with its phase; if no name has one, prefill first and decode after."""
     if any(one.batch.phase != "unknown" for one in iterations):
         return [(one.batch.phase, one) for one in iterations]
     return [("prefill" if i == 0 else "decode", one) for i, one in enumerate(iterations)]
 
 
-WHAT_THEY_IGNORE: Final = (
+PROXY_WARNING: Final = (
     "a proxy from the trace alone: it knows nothing of queueing, chunked prefill and of requests "
     "that join or leave a batch"
 )

@@ -1,4 +1,4 @@
-"""Pipeline stages: which rank is which, and what a stage's time goes into."""
+"""Assign ranks to pipeline stages, and divide the time of each stage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,21 @@ _UNKNOWN: Final = (DIMS.index("unknown"), DIMS.index("world"))
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """Where the measured time of one rank goes, in ns."""
+    """Division of the measured time of one rank, in ns.
+
+    Attributes:
+        label: label of the rank.
+        stage: its pipeline stage, None where unknown.
+        window: measured time.
+        idle: time without work.
+        exposed_p2p: time in pipeline transfers without other work.
+        transfer: part of ``exposed_p2p`` in which data moves.
+        warmup: time before the first computation of each step.
+        cooldown: time after the last computation of each step.
+        num_transfers: number of transfers.
+        num_unpaired: number of transfers whose own time is unknown.
+        counts_idle: whether idle time is part of the bubble; False without recorded kernels.
+    """
 
     label: str
     stage: int | None
@@ -44,37 +58,40 @@ class StageTime:
 
     @property
     def bubble(self) -> int:
-        """Waiting for the pipeline: idle, and waiting inside transfers."""
+        """Time waiting for the pipeline: idle time, and waiting inside transfers."""
         waiting = max(0, self.exposed_p2p - self.transfer)
         return waiting + (self.idle if self.counts_idle else 0)
 
     @property
     def steady(self) -> int:
-        """Between the first and the last computation of each step."""
+        """Time between the first and the last computation of each step."""
         return self.window - self.warmup - self.cooldown
 
 
 def pipeline_rows(view: View, calls: Calls, *, assume: bool) -> Bool:
-    """Calls that are transfers of the pipeline.
+    """Return which calls are transfers of the pipeline.
 
-    With ``assume``, point-to-point kernels that name neither operation nor dimension are too.
+    ``assume`` includes point-to-point kernels without a known operation or dimension.
     """
     dims, _ = view.dims_of(calls)
     transfer = np.isin(calls.kind, _TRANSFERS)
-    told: Bool = transfer & (dims == _PP)
+    found: Bool = transfer & (dims == _PP)
     if assume:
-        told |= (calls.kind == _SENDRECV) & np.isin(dims, _UNKNOWN) & ~calls.has_metadata
-    return told
+        found |= (calls.kind == _SENDRECV) & np.isin(dims, _UNKNOWN) & ~calls.has_metadata
+    return found
 
 
 def group_degree(view: View) -> int | None:
-    """Stages that the trace itself shows: the size of the largest pipeline group."""
+    """Return the number of stages in the traces, the size of the largest pipeline group."""
     sizes = [group.size for group in view.groups if group.dim == "pp" and group.size > 1]
     return max(sizes, default=None)
 
 
 def stage_of(view: View, rank: int | None, degree: int | None) -> int | None:
-    """Stage of a rank: its place in its pipeline group, else in the grid, pipeline outermost."""
+    """Return the stage of a rank: its index in its pipeline group, else in the grid of ranks.
+
+    The pipeline is the outermost axis of the grid. None where the stage is unknown.
+    """
     if rank is None:
         return None
     for group in view.groups:
@@ -89,10 +106,14 @@ def stage_of(view: View, rank: int | None, degree: int | None) -> int | None:
 def measure(
     view: View, rank: RankView, transfers: Mapping[str, I64], *, degree: int | None, assume: bool
 ) -> StageTime:
-    """Split the windows of one rank into useful work, transfers, waiting and idling.
+    """Divide the windows of one rank into useful work, transfers, waiting and idle time.
 
-    ``transfers`` has, by rank label, how long each call's own transfer takes at least; -1 where
-    no partner tells.
+    Args:
+        view: the job.
+        rank: the rank.
+        transfers: result of `transfer_times`.
+        degree: number of stages, None where unknown.
+        assume: see `pipeline_rows`.
     """
     calls = rank.calls
     rows = pipeline_rows(view, calls, assume=assume)
@@ -121,7 +142,7 @@ def measure(
 
 
 def _useful(rank: RankView, p2p_rows: Bool) -> tuple[Intervals, Intervals]:
-    """Work that is not a transfer of the pipeline, and the computing part of it."""
+    """Work that is not a transfer of the pipeline, and the computation in it."""
     if rank.facts.has_kernels:
         calls, other = rank.calls, ~p2p_rows
         comm = union(calls.start_ns[other], calls.end_ns[other]) & rank.windows
@@ -147,10 +168,11 @@ def _edges(rank: RankView, computing: Intervals) -> tuple[int, int]:
 
 
 def transfer_times(view: View, bandwidth_gbps: float | None) -> dict[str, I64]:
-    """How long each call of each rank moves data, int64 ns by label; -1 where nothing tells.
+    """Return how long each call of each rank moves data, int64 ns by label; -1 where unknown.
 
-    The shorter side of a matched pair waited for nobody. A call without its partner takes its
-    bytes over the bandwidth, where that is given (decimal GB/s are bytes per ns).
+    This is the duration of the shorter side of a matched pair, which does not wait for the other.
+    For a call without its partner it is bytes over bandwidth, where a bandwidth is given (decimal
+    GB/s are bytes per ns).
     """
     inputs = view.match_inputs
     needed = {item.label: _from_bandwidth(item.calls, bandwidth_gbps) for item in inputs}
@@ -176,7 +198,7 @@ def _from_bandwidth(calls: Calls, bandwidth_gbps: float | None) -> I64:
 
 
 def by_stage(parts: list[StageTime]) -> list[tuple[int | None, list[StageTime]]]:
-    """Ranks of each stage, in order; a rank of unknown stage stands alone."""
+    """Group ranks by stage, in order; a rank of unknown stage is a group of its own."""
     stages: defaultdict[tuple[bool, int, str], list[StageTime]] = defaultdict(list)
     for part in parts:
         unknown = part.stage is None

@@ -1,4 +1,4 @@
-"""Latencies of requests as serving benchmarks recorded them, one experiment a result file."""
+"""Request latencies of serving benchmarks, with one or more experiments per result file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.arrays.distribution import Distribution, distribution
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
 from ccltui.parsers.errors import TraceError, contained
 
@@ -18,52 +19,62 @@ if TYPE_CHECKING:
     from ccltui.parsers.side.serving_results import Experiment
 
 FILE_OVERRIDE: Final = "result_file"
-_WANTED: Final = ("mean", "p50", "p90", "p95", "p99")
+_STATISTICS: Final = ("mean", "p50", "p90", "p95", "p99")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An experiment under the name of its file."""
+    """An experiment, named after its file."""
 
     name: str
     experiment: Experiment
 
     def of(self, quantity: str) -> Distribution | None:
-        """Its distribution: from samples, else as the tool reports it; None without either."""
+        """Return the distribution of a quantity: of samples, else as reported, else None."""
         samples = self.experiment.samples(quantity)
         if samples is not None and len(samples):
             return distribution(samples.tolist())
         reported = self.experiment.reported.get(quantity)
-        if not reported or all(name not in reported for name in _WANTED):
+        if not reported or all(name not in reported for name in _STATISTICS):
             return None
         count = self.experiment.num_requests if quantity == "ttft" else None
-        return {**{name: reported.get(name) for name in _WANTED}, "n": count}
+        return {**{name: reported.get(name) for name in _STATISTICS}, "n": count}
 
     def aggregation(self, quantity: str) -> str:
-        """Where that distribution comes from."""
+        """Return the origin of that distribution."""
         samples = self.experiment.samples(quantity)
         sampled = samples is not None and len(samples) > 0
         return "per_request" if sampled else "reported_summary"
 
 
 def latency(view: View, metric: Metric, quantity: str, extra: tuple[str, ...] = ()) -> Result:
-    """The result of a latency metric: one experiment leads, all of them are listed."""
+    """Return the result of a latency metric: the value of one experiment, and a list of all.
+
+    Args:
+        view: the job beside which the result files were found.
+        metric: the metric.
+        quantity: quantity of the headline, such as "ttft".
+        extra: further quantities to list.
+
+    Raises:
+        Refusal: the card is of training, or no experiment has the quantity.
+    """
     if view.card.text("phase") == "training":
         raise refuse("phase_mismatch", f"{metric.name} is of inference, the card of training")
     runs, reasons = _runs(view)
-    told = [run for run in runs if run.of(quantity) is not None]
-    if not told:
+    known = [run for run in runs if run.of(quantity) is not None]
+    if not known:
         raise _nothing(view, metric, reasons)
-    leading = _leading(view, told)
+    leading = _leading(view, known)
     names = (quantity, *extra)
     found = {f"{name}_ms": leading.of(name) for name in names}
     details: dict[str, Any] = {
         **found,
-        metric.headline: _middle(found[f"{quantity}_ms"]),
+        metric.headline: _typical(found[f"{quantity}_ms"]),
         "source_file": leading.name,
         "aggregation": leading.aggregation(quantity),
         "num_failed": leading.experiment.num_failed,
-        "experiments": [_row(run, names) for run in told],
+        "experiments": [_row(run, names) for run in known],
     }
     basis = {
         "window": "experiment",
@@ -74,15 +85,15 @@ def latency(view: View, metric: Metric, quantity: str, extra: tuple[str, ...] = 
         metric,
         view,
         details,
-        files=[run.name for run in told],
+        files=[run.name for run in known],
         basis=basis,
         reasons=reasons,
-        warnings=_warnings(told, leading),
+        warnings=_warnings(known, leading),
     )
 
 
 def _runs(view: View) -> tuple[list[Run], list[Reason]]:
-    """All experiments of all result files, in the order of their names, and unreadable files."""
+    """All experiments in order of file names, and reasons for unreadable files."""
     from ccltui.parsers.side.serving_results import names_of, read_serving  # noqa: PLC0415 - few have any
 
     runs: list[Run] = []
@@ -103,7 +114,7 @@ def _runs(view: View) -> tuple[list[Run], list[Reason]]:
 
 def _nothing(view: View, metric: Metric, reasons: list[Reason]) -> Exception:
     if not view.job.ranks and not view.job.discovery.files:
-        view.require_traces()
+        require_traces(view)
     unread = f" ({'; '.join(reason.message for reason in reasons)})" if reasons else ""
     return refuse(
         "no_side_file",
@@ -113,7 +124,7 @@ def _nothing(view: View, metric: Metric, reasons: list[Reason]) -> Exception:
 
 
 def _leading(view: View, runs: list[Run]) -> Run:
-    """The experiment that the value is of: the one asked for, else the first by name."""
+    """Experiment of the value: the one that the user selects, else the first by name."""
     wanted = view.card.text(FILE_OVERRIDE)
     if not wanted:
         return runs[0]
@@ -124,16 +135,16 @@ def _leading(view: View, runs: list[Run]) -> Run:
     return fitting[0]
 
 
-def _middle(found: Distribution | None) -> float | None:
-    """The median; the mean where only that is reported."""
+def _typical(found: Distribution | None) -> float | None:
+    """The median, else the mean where only that is reported."""
     if found is None:
         return None
     return found["mean"] if found["p50"] is None else found["p50"]
 
 
 def _basis(found: Distribution | None) -> str:
-    told = found is not None and found["p50"] is not None
-    return "median of requests" if told else "the mean: no median is reported"
+    has_median = found is not None and found["p50"] is not None
+    return "median of requests" if has_median else "the mean: no median is reported"
 
 
 def _row(run: Run, names: tuple[str, ...]) -> dict[str, Any]:

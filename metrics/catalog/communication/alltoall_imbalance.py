@@ -17,7 +17,7 @@ from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import Part, describe_group, parts_of, require_ranks
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import answer, inputs_of, source_of
 from ccltui.metrics.workload.expert_exchange import split_sizes
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
@@ -200,7 +200,7 @@ def _nothing(view: View, found: Sequence[_Exchanges]) -> Exception:
     if incomplete:
         text = f"none of {incomplete} all-to-alls was recorded on all ranks of its group"
         return refuse(
-            "missing_ranks" if view.inputs["missing_ranks"] else "unmatched_collectives", text
+            "missing_ranks" if inputs_of(view)["missing_ranks"] else "unmatched_collectives", text
         )
     text = "no all-to-all between ranks in the selection"
     if any((rank.calls.kind == TYPES.index("SendRecv")).any() for rank in view.ranks):

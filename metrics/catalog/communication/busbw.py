@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
@@ -156,7 +155,7 @@ def _statistics(parts: Sequence[tuple[_Measured, Bool]]) -> dict[str, Any]:
     return {
         "n": len(time),
         "message_bytes": int(message.sum()),
-        "time_p50_us": microseconds(float(middle_of(time))),
+        "time_p50_us": microseconds(float(median_along(time))),
         "algbw_GBps": _spread(message / time),
         "busbw_GBps": _spread(wire / time),
     }

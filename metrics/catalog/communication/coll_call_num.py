@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import counted
+from ccltui.metrics.arrays.reductions import unique_counts
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.model.call_families import api_call_times
 from ccltui.metrics.model.classify import TYPES
@@ -85,7 +85,7 @@ def _by_step(rank: RankView) -> dict[str, int]:
     """Calls by step, those that no step covers under "outside"; nothing without any marker."""
     if rank.marker is None:
         return {}
-    steps, counts = counted(rank.selected_calls.step)
+    steps, counts = unique_counts(rank.selected_calls.step)
     named = zip(steps.tolist(), counts.tolist(), strict=True)
     return {str(step) if step >= 0 else "outside": count for step, count in named}
 
@@ -141,7 +141,7 @@ def _api_calls(view: View) -> int | None:
         return None
     times = [(rank, api_call_times(rank.trace)) for rank in view.ranks]
     known = [(rank, starts) for rank, starts in times if starts is not None]
-    return sum(int(rank.holds(starts).sum()) for rank, starts in known) if known else None
+    return sum(int(rank.contains(starts).sum()) for rank, starts in known) if known else None
 
 
 METRIC = Metric(

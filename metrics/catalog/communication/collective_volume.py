@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.model.classify import TYPES
@@ -15,18 +15,17 @@ from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.instances import operations
+from ccltui.metrics.view.instances import Instances, instances_of, operations
 from ccltui.metrics.view.provenance import answer, source_of
 
 if TYPE_CHECKING:
-    from ccltui.metrics.view.instances import Instances
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.array_types import I8, Bool
 
 
 def compute(view: View) -> Result:
     """Sum message and wire bytes by type, dimension and group."""
-    every = view.instances
+    every = instances_of(view)
     moving = every.take(every.counts_bytes)
     if not len(every):
         raise refuse("no_collectives", "no collective in the selection")

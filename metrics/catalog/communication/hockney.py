@@ -13,7 +13,7 @@ from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.view.instances import Instances, operations
+from ccltui.metrics.view.instances import Instances, instances_of, operations
 from ccltui.metrics.view.provenance import answer, source_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def measured(view: View) -> Instances:
 
     Refuses where there is none.
     """
-    every = view.instances
+    every = instances_of(view)
     if not len(every):
         raise refuse("no_collectives", "no collective in the selection")
     sized = every.take(every.counts_bytes & (every.message_bytes > 0) & every.trusted)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.distinct import distinct_values
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.catalog.communication.hockney import measured
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
@@ -129,7 +128,7 @@ def _row(view: View, part: Part) -> dict[str, Any]:
         "type": TYPES[part.kind],
         "dim": DIMS[part.dim],
         "link_utilization_ratio": ratio(part.moved, part.possible),
-        "p50_ratio": float(middle_of(share)),
+        "p50_ratio": float(median_along(share)),
         "max_ratio": float(share.max()),
         "n": len(share),
         "peak_GBps": part.peak.gbps,

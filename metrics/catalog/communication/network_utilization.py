@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.catalog.communication.traffic_distribution import counts_bytes
 from ccltui.metrics.device.device_time import device_ranks, without_device

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import union
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.model.classify import TYPES
@@ -18,12 +18,12 @@ from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import nothing_on_the_wire, refuse
 from ccltui.metrics.view.collective_selection import describe_group
+from ccltui.metrics.view.instances import Instances, instances_of
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import crosses_hosts, host_of
 from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
-    from ccltui.metrics.view.instances import Instances
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.array_types import I64, Bool
 
@@ -67,7 +67,7 @@ class _Places:
 
 def compute(view: View) -> Result:
     """Bytes, time and bandwidth of groups inside one host, and of those across hosts."""
-    every = view.instances
+    every = instances_of(view)
     if not len(every):
         raise refuse("no_collectives", "no collective in the selection")
     hosts = {rank: host for rank in _ranks(view) if (host := host_of(view, rank))}

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import union
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.card.config_conflicts import degree_conflicts
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS, MODES
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.config_conflicts import degree_conflicts
 from ccltui.metrics.view.provenance import answer, source_of
 
 if TYPE_CHECKING:

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import Intervals, union
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import microseconds
-from ccltui.metrics.card.config_conflicts import degree_conflicts
 from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.model.dimensions import DIMS, MODES
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.config_conflicts import degree_conflicts
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import positive_number
 from ccltui.parsers.array_types import I64, Bool
@@ -77,7 +76,7 @@ def compute(view: View) -> Result:
         raise refuse("not_applicable", "no burst follows one of another known dimension")
     source, warnings = source_of(view.ranks)
     details: dict[str, Any] = {
-        "p50_window_us": microseconds(float(middle_of(known))),
+        "p50_window_us": microseconds(float(median_along(known))),
         "windows": _table(length, pair),
         "idle_gaps": _idle_gaps(list(bursts.values())),
         "merge_us": merge_us,
@@ -171,7 +170,7 @@ def _idle_gaps(trains: Sequence[Bursts]) -> dict[str, Any]:
         table[DIMS[dim]] = {
             "count": len(gaps),
             "total_us": microseconds(int(gaps.sum())),
-            "p50_us": microseconds(float(middle_of(gaps))) if len(gaps) else None,
+            "p50_us": microseconds(float(median_along(gaps))) if len(gaps) else None,
         }
     return dict(sorted(table.items()))
 

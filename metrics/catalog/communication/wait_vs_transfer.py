@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_min
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, row_min
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.lateness.blame import Chosen

@@ -13,7 +13,7 @@ from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.view.provenance import answer, require_traces, source_of
 from ccltui.metrics.view.side_results import side_answer
 from ccltui.metrics.workload.expert_exchange import Exchange, exchange_of, matrix
 from ccltui.parsers.array_types import F64
@@ -35,7 +35,7 @@ def compute(view: View) -> Result:
     if loads:
         return _from_files(view, loads, names, reasons)
     if view.job.ranks:
-        view.require_traces()
+        require_traces(view)
         exchange = exchange_of(view)
         if exchange.sent:
             return _from_exchange(view, exchange, reasons)
@@ -43,7 +43,7 @@ def compute(view: View) -> Result:
     else:
         unread = 0
         if not view.job.discovery.files:
-            view.require_traces()
+            require_traces(view)
     raise _nothing(unread, reasons)
 
 

@@ -12,7 +12,7 @@ from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.inference_steps import (
-    WHAT_THEY_IGNORE,
+    PROXY_WARNING,
     iterations_of,
     with_guessed_phases,
 )
@@ -57,7 +57,7 @@ def compute(view: View) -> Result:
             "phase": "the marker's name" if told else "the first pass of a rank is prefill",
             "duration": "device work launched in the range" if on_device else "marker",
         },
-        warnings=[WHAT_THEY_IGNORE],
+        warnings=[PROXY_WARNING],
     )
 
 

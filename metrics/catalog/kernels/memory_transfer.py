@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.model.classify import MEM, distinct, per_name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds
 from ccltui.metrics.collectives.clocks.clock_model import MAX_RESIDUAL_NS, Clock
 from ccltui.metrics.collectives.lateness import lag_tables
@@ -99,7 +99,7 @@ def _per_host(known: Mapping[str, Clock], hosts: Mapping[str, str]) -> dict[str,
     return {
         host: {
             "ranks": len(values),
-            "offset_us": microseconds(float(middle_of(values))),
+            "offset_us": microseconds(float(median_along(values))),
             "spread_us": microseconds(max(values) - min(values)),
         }
         for host, values in found.items()

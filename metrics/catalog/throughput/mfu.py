@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.metrics.card.config_conflicts import run_conflicts
 from ccltui.metrics.card.effective_config import PARALLEL, origin_of
 from ccltui.metrics.catalog.throughput.throughput_tokens import compute as throughput_of
 from ccltui.metrics.catalog.throughput.throughput_tokens import data_parallel
@@ -14,6 +13,7 @@ from ccltui.metrics.model.peaks import precision_of
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.view.config_conflicts import run_conflicts
 from ccltui.metrics.view.data_quality import common_reasons, common_warnings
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.hardware import device_names, device_of, positive_number

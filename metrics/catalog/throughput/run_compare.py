@@ -14,7 +14,7 @@ from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.job_view import View
-from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.view.provenance import answer, require_traces
 from ccltui.metrics.workload.hardware import device_names
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import open_job
@@ -93,7 +93,7 @@ def _other(view: View) -> View:
         raise refuse("no_trace", f"the other run: {error}") from error
     other = View(job, view.options).with_options(overrides=overrides, window=None)
     try:
-        other.require_traces()
+        require_traces(other)
     except Refusal as refusal:
         first = refusal.reasons[0]
         raise refuse(first.code, f"the other run: {first.message}") from refusal

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import median, ratio
-from ccltui.metrics.card.config_conflicts import rate_conflict, run_conflicts
 from ccltui.metrics.card.effective_config import BATCHES
 from ccltui.metrics.catalog.time.iter_time import step_times
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.view.config_conflicts import rate_conflict, run_conflicts
+from ccltui.metrics.view.provenance import answer, require_traces
 from ccltui.metrics.view.side_results import side_answer
 from ccltui.metrics.workload.execution_steps import (
     ExecutionTimes,
@@ -38,7 +38,7 @@ def compute(view: View) -> Result:
     """Tokens of a step over the median step time."""
     executed = has_only_execution_traces(view)
     if not executed:
-        view.require_traces()
+        require_traces(view)
     batch, seq_len = _stated(view)
     scope, warnings = _scope(view)
     replicas = data_parallel(view)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import counted
+from ccltui.metrics.arrays.reductions import unique_counts
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.catalog.throughput.mfu import PEAK_OVERRIDE, peak_of
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
@@ -170,11 +170,11 @@ def _recorded(rank: RankView) -> Made | None:
     if not len(events.shapes):
         return None
     rows = np.flatnonzero(events.shapes >= 0)
-    rows = rows[rank.holds(events.start_ns[rows])]
+    rows = rows[rank.contains(events.start_ns[rows])]
     if rank.by_steps:
         rows = rows[_in_steps(rank, rows)]
     code = events.name[rows].astype(np.int64) * len(rank.trace.strings) + events.shapes[rows]
-    pairs, counts = counted(code)
+    pairs, counts = unique_counts(code)
     return Counter(
         {
             (rank.trace.text(pair // len(rank.trace.strings)), _text(rank, pair)): count
@@ -190,7 +190,7 @@ def _convolutions(rank: RankView) -> int:
     if not names:
         return 0
     rows = np.flatnonzero(any_name(strings, events.name, names))
-    rows = rows[rank.holds(events.start_ns[rows])]
+    rows = rows[rank.contains(events.start_ns[rows])]
     return int(_in_steps(rank, rows).sum()) if rank.by_steps else len(rows)
 
 

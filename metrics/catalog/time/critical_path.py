@@ -31,7 +31,7 @@ def compute(view: View) -> Result:
     """Walk back through every step, or through the trace where no steps are measured."""
     ranks = device_ranks(view)
     walk = Walk(view)
-    steps = [step for step, opened in _windows(ranks).items() if walk.back(step, opened)]
+    steps = [step for step, opened in _windows(ranks).items() if walk.walk_back(step, opened)]
     pieces = walk.pieces()
     table = _by_step(steps, pieces)
     total = table.sum(axis=0)
@@ -89,7 +89,7 @@ def _by_step(steps: list[int], pieces: list[Pieces]) -> I64:
     """Time by step and part, int64 ns [steps, parts]."""
     table = np.zeros((len(steps), len(PARTS)), np.int64)
     for one in pieces:
-        row = np.searchsorted(steps, one.way)
+        row = np.searchsorted(steps, one.path)
         for part, values in enumerate(_parts(one)):
             # float64 counts whole nanoseconds exactly up to 104 days
             sums = np.bincount(row, weights=values, minlength=len(steps))

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.card.config_conflicts import run_conflicts
 from ccltui.metrics.card.effective_config import PIPELINE
 from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
 from ccltui.metrics.model.call_families import runs_on_gloo
 from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.view.config_conflicts import run_conflicts
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.pipeline import (
     StageTime,

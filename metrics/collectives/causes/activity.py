@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.causes.host_work import HOST_CAUSES, HOST_STALL, HostWork
 from ccltui.metrics.collectives.causes.kernel_name_ids import KernelNames
 from ccltui.metrics.model.calls import Calls

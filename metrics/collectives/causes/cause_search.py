@@ -13,8 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.across import row_any
-from ccltui.metrics.arrays.distinct import numbered
+from ccltui.metrics.arrays.reductions import row_any, unique_inverse
 from ccltui.metrics.collectives.causes.activity import Activity, GroupKinds
 from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.kernel_name_ids import KernelNames
@@ -75,7 +74,7 @@ class Causes:
             group.axis or (group.description if group.dim == "unknown" else "") or group.dim
             for group in self.groups
         ]
-        kinds, number = numbered(np.array([*names, "unknown"]))
+        kinds, number = unique_inverse(np.array([*names, "unknown"]))
         transfers = [f"{kind} {way}" for kind in TYPES for way in ("below", "above")]
         return number, np.array([*kinds.tolist(), *transfers])
 

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.causes.batched_queries import Search, run_searches
 from ccltui.metrics.collectives.causes.blame_link import Link
 from ccltui.metrics.collectives.causes.cause_search import Causes

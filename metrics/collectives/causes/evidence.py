@@ -9,9 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import numbered
 from ccltui.metrics.arrays.intervals import union
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along, unique_inverse
 from ccltui.metrics.collectives.causes.activity import Activity
 from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.host_work import HOST_STALL
@@ -85,7 +84,7 @@ def evidence_of(causes: Causes, labels: tuple[str, ...], found: Verdicts) -> Evi
     return Evidence(
         since=(int(points.number[first]), int(points.row[first])),
         segment_ns=int(length[late]),
-        peers_segment_ns=float(middle_of(length[peers])) if peers else 0.0,
+        peers_segment_ns=float(median_along(length[peers])) if peers else 0.0,
         excess_ns=excess,
         parts_ns=parts,
         kernels=_kernels(causes.names.texts, activities, begin, end, [late, *peers]),
@@ -115,8 +114,8 @@ def _kernels(
     found = []
     for name, (count, total) in mine.items():
         others = [one.get(name, (0, 0)) for one in theirs]
-        usual = float(middle_of([other[1] for other in others]))
-        times = float(middle_of([other[0] for other in others]))
+        usual = float(median_along([other[1] for other in others]))
+        times = float(median_along([other[0] for other in others]))
         found.append(KernelDelta(texts[name], total - usual, total, count, times))
     found.sort(key=lambda one: -one.more_ns)
     return tuple(one for one in found[:MAX_KERNELS] if one.more_ns > 0)
@@ -130,7 +129,7 @@ def _by_name(activity: Activity, begin: I64, end: I64) -> dict[int, tuple[int, i
     rows = np.concatenate(
         [np.empty(0, np.int64), *map(np.arange, first.tolist(), stop.tolist())]
     ).astype(np.int64)
-    names, place = numbered(name[rows])
+    names, place = unique_inverse(name[rows])
     counts = np.bincount(place, minlength=len(names))
     total = np.zeros(len(names), np.int64)
     np.add.at(total, place, dur[rows])

@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import numbered
-from ccltui.metrics.arrays.intervals import Intervals, standstills, union
+from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
+from ccltui.metrics.arrays.reductions import unique_inverse
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import I32, I64
 from ccltui.parsers.columns import Events, Group, RankTrace
@@ -116,7 +116,7 @@ class NamedRanges:
         found = np.flatnonzero(inside > 0)
         if not len(found):
             return None
-        names, place = numbered(self.name[found])
+        names, place = unique_inverse(self.name[found])
         total = np.zeros(len(names), np.int64)
         np.add.at(total, place, inside[found])
         best = int(total.argmax())
@@ -150,16 +150,16 @@ class HostWork:
         for events, rows in _operations(self.trace):
             work = work | union(events.start_ns[rows], events.end_ns[rows])
         work = work - taken
-        still = self.standstills
+        still = self.long_gaps
         return {**found, HOST_BLOCKED: work & still, HOST_WORK: work - still}
 
     @cached_property
-    def standstills(self) -> Intervals:
+    def long_gaps(self) -> Intervals:
         """Intervals of at least ``STANDSTILL_NS`` in which nothing begins or ends on any thread."""
         operations = list(_operations(self.trace))
         starts = [events.start_ns[rows] for events, rows in operations]
         ends = [events.end_ns[rows] for events, rows in operations]
-        return standstills(starts + ends, STANDSTILL_NS)
+        return long_gaps(starts + ends, STANDSTILL_NS)
 
     def name_of(self, cause: str, start_ns: int, end_ns: int) -> tuple[str, int] | None:
         """Return the name with most time of a cause inside [start, end), and that time in ns."""
@@ -184,7 +184,7 @@ class HostWork:
 
     def _blocked_in(self, start_ns: int, end_ns: int) -> tuple[str, int] | None:
         """Return the innermost operation around the longest standstill, and its length in ns."""
-        still = self.standstills.clip(start_ns, end_ns)
+        still = self.long_gaps.clip(start_ns, end_ns)
         if not len(still):
             return None
         longest = int((still.end_ns - still.start_ns).argmax())

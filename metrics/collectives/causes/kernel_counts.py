@@ -8,8 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_any, row_count
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, row_any, row_count
 from ccltui.metrics.collectives.causes.activity import Activity
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.columns import MISSING

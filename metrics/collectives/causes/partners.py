@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.matching.match import MatchInput
 from ccltui.metrics.collectives.matching.p2p import Pairs

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.across import row_all, row_min
+from ccltui.metrics.arrays.reductions import row_all, row_min
 from ccltui.metrics.collectives.causes.activity import Activity
 from ccltui.metrics.collectives.causes.kernel_counts import extra_kernel_time
 from ccltui.metrics.collectives.causes.time_splits import (

@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.across import row_count
-from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import Intervals
+from ccltui.metrics.arrays.reductions import distinct_values, row_count
 from ccltui.metrics.collectives.causes.activity import Activity
 from ccltui.metrics.collectives.causes.host_work import HOST_CAUSES, HOST_STALL
 from ccltui.parsers.array_types import F64, I64, Bool

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_any
+from ccltui.metrics.arrays.reductions import row_any
 from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.matching.match import gather

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_count
+from ccltui.metrics.arrays.reductions import row_count
 from ccltui.metrics.collectives.causes.segments import Segments, Targets
 from ccltui.metrics.collectives.causes.time_splits import (
     COMPUTE,

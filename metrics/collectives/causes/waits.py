@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import counted
 from ccltui.metrics.arrays.intervals import Intervals, union
+from ccltui.metrics.arrays.reductions import unique_counts
 from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
 from ccltui.metrics.collectives.lateness.sync_points import SyncPoints
@@ -211,7 +211,7 @@ def _peer_partners(
             continue
         partners = causes.partners[label]
         other = partners.other[one.row[places]]
-        values, counts = counted(other)
+        values, counts = unique_counts(other)
         usual = int(values[counts.argmax()])
         if usual < 0 or names[usual] in labels:
             continue

@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import numbered
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.theil_sen import Z_99, slopes
 from ccltui.metrics.collectives.clocks.clock_model import MAX_RESIDUAL_NS, Clock, ClockModel
 from ccltui.metrics.collectives.clocks.offsets import (
@@ -69,17 +68,17 @@ class _Sample:
         rate = drift[self.members]
         if rate.any():
             rest -= self.time[:, np.newaxis] * rate
-        return np.asarray(rest - middle_of(rest, 1)[:, np.newaxis])
+        return np.asarray(rest - median_along(rest, 1)[:, np.newaxis])
 
     def offset_observation(self, drift: F64, offsets: F64) -> Observation:
         """Return the remaining offsets, weighted by the number of instances of the group."""
-        rest = middle_of(self.residual(drift, offsets))
+        rest = median_along(self.residual(drift, offsets))
         return Observation(self.members, rest, float(len(self.end_ns)))
 
     def drift_observation(self) -> Observation:
         """Return the slopes of the members, weighted by 1 / (median standard error)^2."""
         values, errors = slopes(self.time, self.deviation)
-        return Observation(self.members, values, 1 / float(middle_of(errors)) ** 2)
+        return Observation(self.members, values, 1 / float(median_along(errors)) ** 2)
 
     def with_times(self, offsets: F64, reference_ns: int) -> _Sample:
         """Return the sample with times, given the offset of its first member."""
@@ -200,7 +199,7 @@ def _drift(samples: Sequence[_Sample], hosts: I64) -> F64:
 
 def _by_host(seen: Observation, hosts: I64) -> Observation:
     """Return an observation of hosts: the means over the members of each host."""
-    names, place = numbered(hosts[seen.members])
+    names, place = unique_inverse(hosts[seen.members])
     number = np.bincount(place)
     values = np.bincount(place, seen.values) / number
     return Observation(names, values, seen.weight * float(number.mean()))
@@ -248,7 +247,7 @@ def _pooled(
                 continue
             own = here[joined[here] == component]
             moved = joined == component
-            pooled[moved] += middle - float(middle_of(pooled[own]))
+            pooled[moved] += middle - float(median_along(pooled[own]))
             joined[moved] = home
             _pool(pooled, own, spread)
     lowest = np.array([np.flatnonzero(joined == root)[0] for root in joined], np.int64)
@@ -257,7 +256,7 @@ def _pooled(
 
 def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
     """Set offsets that agree with the median of the members to it, in place, and return it."""
-    middle = float(middle_of(offsets[members]))
+    middle = float(median_along(offsets[members]))
     for member in members.tolist():
         own = nearest_rank(spread[member], 0.95) if len(spread[member]) else 0.0
         if abs(offsets[member] - middle) <= max(own, ONE_CLOCK_NS):
@@ -273,7 +272,7 @@ def _clock(offset: float, spread: F64, drift: float, lowest: int | None, known: 
     drift_ppb = round(drift)
     return Clock(
         offset_ns=round(offset) if known else 0,
-        residual_p50_ns=round(float(middle_of(spread))) if len(spread) else None,
+        residual_p50_ns=round(float(median_along(spread))) if len(spread) else None,
         residual_p95_ns=round(nearest_rank(spread, 0.95)) if len(spread) else None,
         n=len(spread),
         drift_ppb=drift_ppb if drift_ppb and known else None,

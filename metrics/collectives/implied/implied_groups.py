@@ -12,8 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.collectives.implied.stream_clocks import RankClock, stream_clocks
 from ccltui.metrics.collectives.implied.stream_evidence import USUAL
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue, queues_of
@@ -147,7 +146,7 @@ def _distances(queues: Sequence[Queue], clocks: Mapping[int, RankClock]) -> F64:
 
 def _without_clocks(apart: F64) -> F64:
     """Return differences of ends without a median that a clock error explains."""
-    middle = float(middle_of(apart[np.isfinite(apart)]))
+    middle = float(median_along(apart[np.isfinite(apart)]))
     return apart - middle if abs(middle) <= CLOCKS_NS else apart
 
 
@@ -249,4 +248,4 @@ def _usual(distance: F64) -> float:
     others = distance + np.diag(np.full(len(distance), _NEVER))
     nearest = others.min(axis=1)
     finite = nearest[np.isfinite(nearest)]
-    return float(middle_of(finite)) if len(finite) else 0.0
+    return float(median_along(finite)) if len(finite) else 0.0

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.implied.stream_evidence import HostCalls
 from ccltui.metrics.collectives.implied.stream_links import linked, scores_on_host
 from ccltui.metrics.collectives.implied.stream_options import HostPair, options_of

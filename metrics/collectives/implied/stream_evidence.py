@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue
 from ccltui.metrics.collectives.matching.align_by_time import ClockDifference
 from ccltui.metrics.collectives.matching.end_deviation import ONE_CLOCK_NS

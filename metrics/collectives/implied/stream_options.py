@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.collectives.implied.stream_evidence import (
     Evidence,
     HostCalls,
@@ -96,7 +96,7 @@ def _widened(
         sample = Sample.of(host, owners, FINE, rough.at_ns, width)
         found = evidence(sample, host, other, ahead)
         if len(found.own_ns) >= 3 and longest <= WINDOW_NS:
-            middle = float(middle_of(found.own_ns - found.other_ns))
+            middle = float(median_along(found.own_ns - found.other_ns))
             return ClockDifference(middle, 0.0, rough.at_ns)
         if len(found.own_ns) >= 3:
             fitted = fit(found.own_ns, found.other_ns)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING

@@ -8,8 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import distinct_values
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.theil_sen import UNKNOWN_ERROR, Z_99, slopes
 from ccltui.metrics.collectives.clocks.offsets import Observation, solve, standard_errors
 from ccltui.metrics.collectives.implied.stream_evidence import HostCalls, evidence
@@ -75,7 +74,7 @@ def _solved(observations: Sequence[Observation], count: int) -> F64:
         return values
     for _ in range(REWEIGHTINGS):
         rest = np.array([np.ptp(one.values - values[one.members]) for one in observations])
-        usual = max(float(middle_of(rest)), 1.0)
+        usual = max(float(median_along(rest)), 1.0)
         share = 1 / (1 + (rest / usual) ** 2)
         weighed = [
             replace(one, weight=one.weight * part)
@@ -104,8 +103,8 @@ def _observations(
         if len(own) < FEWEST:
             continue
         rest = (own - ahead.of(own) - found.other_ns[here]).astype(np.float64)
-        middle = float(middle_of(rest))
-        scatter = float(middle_of(np.abs(rest - middle))) + SHARPEST_NS
+        middle = float(median_along(rest))
+        scatter = float(median_along(np.abs(rest - middle))) + SHARPEST_NS
         offsets.append(Observation(members, np.array([middle, 0.0]), len(own) / scatter**2))
         since = (own - known[pair.one][1].at_ns) / 1e9
         rate, error = slopes(since, rest[:, np.newaxis])

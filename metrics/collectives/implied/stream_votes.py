@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.collectives.implied.stream_evidence import FINE_NS, USUAL, HostCalls
 from ccltui.metrics.collectives.implied.stream_queues import FEWEST, Queue
 
@@ -68,7 +68,7 @@ def _votes(one: Queue, two: Queue, most: int = 4) -> list[tuple[float, float]]:
         best = int(votes.argmax())
         if votes[best] <= 0:
             break
-        found.append((float(votes[best]), float(middle_of(apart[best : stop[best]]))))
+        found.append((float(votes[best]), float(median_along(apart[best : stop[best]]))))
         low, high = np.searchsorted(apart, apart[best] + np.array([-2, 3]) * _BIN_NS)
         votes[low:high] = 0
     return found

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_max, row_min
+from ccltui.metrics.arrays.reductions import row_max, row_min
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.matching.end_deviation import exchange, fully_dependent
 from ccltui.metrics.collectives.matching.match import (

@@ -8,8 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_min, row_sum
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, row_min, row_sum
 from ccltui.metrics.collectives.lateness.arrivals import (
     GroupArrivals,
     Lateness,

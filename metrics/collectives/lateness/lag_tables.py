@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_max, row_min
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, row_max, row_min
 from ccltui.metrics.arrays.statistics import microseconds, ratio
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_max
+from ccltui.metrics.arrays.reductions import row_max
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.metrics.collectives.matching.match import MatchInput, gather
 from ccltui.parsers.array_types import I64

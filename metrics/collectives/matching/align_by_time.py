@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.theil_sen import slopes
 from ccltui.metrics.collectives.matching.end_deviation import nearest_rank
 from ccltui.metrics.collectives.matching.nearest_calls import CodedCalls, Tokens
@@ -64,7 +64,7 @@ def fit(ends_ns: I64, other_ns: I64) -> ClockDifference:
 
 def fit_all(ends_ns: I64, other_ns: I64) -> list[ClockDifference]:
     """Return the same for many clocks, int64 [n, m], against one, int64 [n]."""
-    middle = int(other_ns[0]) + int(middle_of(other_ns - other_ns[0]))
+    middle = int(other_ns[0]) + int(median_along(other_ns - other_ns[0]))
     difference = (ends_ns - other_ns[:, np.newaxis]).astype(np.float64)
     since = other_ns - middle
     found = []
@@ -73,7 +73,7 @@ def fit_all(ends_ns: I64, other_ns: I64) -> list[ClockDifference]:
         slope, error = slopes(since / 1e9, part, points=_POINTS)
         rates = np.where(np.abs(slope) > 3 * error, slope / 1e9, 0.0)
         drifted = since[:, np.newaxis] * rates if rates.any() else 0.0
-        offsets = middle_of(part - drifted)
+        offsets = median_along(part - drifted)
         # convert to the clock that is ahead: it reads the middle later, and its own rate there
         found += [
             ClockDifference(offset, rate / (1 + rate), middle + round(offset))
@@ -159,7 +159,7 @@ def _most_common_difference(
     within = np.searchsorted(every, every + _BIN_NS, side="right") - np.arange(len(every))
     best = int(within.argmax())
     chosen = every[best : best + int(within[best])]
-    return ClockDifference(float(middle_of(chosen)), 0.0, int(ends[len(ends) // 2]))
+    return ClockDifference(float(median_along(chosen)), 0.0, int(ends[len(ends) // 2]))
 
 
 def _ascending(place: I64) -> I64:

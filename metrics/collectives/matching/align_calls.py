@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ccltui.metrics.arrays.distinct import numbered
 from ccltui.metrics.collectives.matching.nearest_calls import Tokens
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
@@ -121,5 +120,5 @@ def _without_repeats(keys: Sequence[I64]) -> list[I64]:
 
 def _as_ranks(keys: Sequence[I64]) -> list[I64]:
     """Number the keys 0, 1, … in ascending order over all members."""
-    _, ranks = numbered(np.concatenate(list(keys)))
+    _, ranks = unique_inverse(np.concatenate(list(keys)))
     return np.split(ranks, np.cumsum([len(key) for key in keys])[:-1])

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.across import row_max, row_min
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along, row_max, row_min
 from ccltui.metrics.arrays.statistics import rank_place
 from ccltui.metrics.arrays.theil_sen import Z_99, slopes
 from ccltui.metrics.model.classify import TYPES
@@ -55,7 +54,7 @@ def end_deviation(end_ns: I64) -> F64:
     median, so that times since the epoch lose no precision as floats.
     """
     relative = np.ascontiguousarray(end_ns - end_ns[:, :1]).astype(np.float64)
-    return relative - middle_of(relative, 1)[:, np.newaxis]
+    return relative - median_along(relative, 1)[:, np.newaxis]
 
 
 def nearest_rank(values: F64 | I64, share: float) -> float:
@@ -80,7 +79,7 @@ def member_offsets(end_ns: I64) -> I64:
     if not len(end_ns):
         return np.zeros(end_ns.shape[1], np.int64)
     deviation = end_deviation(end_ns)
-    offsets = middle_of(deviation)
+    offsets = median_along(deviation)
     scatter = np.abs(deviation - offsets)
     hidden = [
         abs(offset) <= max(nearest_rank(column, 0.95), ONE_CLOCK_NS)
@@ -98,7 +97,7 @@ def drifts(end_ns: I64, times_ns: I64) -> I64:
     nothing = np.zeros((len(times_ns), end_ns.shape[1]), np.int64)
     if not len(end_ns):
         return nothing
-    middle = int(middle_of(end_ns[:, 0]))
+    middle = int(median_along(end_ns[:, 0]))
     rates, errors = slopes((end_ns[:, 0] - middle) / 1e9, end_deviation(end_ns))
     rates = np.where(np.abs(rates) > Z_99 * errors, rates, 0.0)
     if not rates.any():

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_all
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, row_all
 from ccltui.metrics.collectives.matching.align_by_time import (
     FEWEST,
     SCATTER_NS,

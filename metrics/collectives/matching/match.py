@@ -22,8 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_all
-from ccltui.metrics.arrays.distinct import counted
+from ccltui.metrics.arrays.reductions import row_all, unique_counts
 from ccltui.metrics.collectives.matching.align_by_time import ClockDifference
 from ccltui.metrics.collectives.matching.group_member import Member, pick
 from ccltui.metrics.collectives.matching.lineup import line_up
@@ -238,7 +237,7 @@ def _rows_by_group(calls: Calls, known: Bool) -> dict[int, I64]:
     rows = np.flatnonzero(~_POINT_TO_POINT[calls.kind])
     group = np.where(known[calls.group[rows]], calls.group[rows], IMPLIED)
     order = np.argsort(group, kind="stable")
-    found, counts = counted(group)
+    found, counts = unique_counts(group)
     parts = np.split(rows[order], np.cumsum(counts)[:-1]) if len(found) else []
     return {int(index): part for index, part in zip(found, parts, strict=True)}
 

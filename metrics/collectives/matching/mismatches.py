@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_any, row_count
+from ccltui.metrics.arrays.reductions import row_any, row_count
 from ccltui.metrics.collectives.matching.match import GroupMatch, MatchInput, gather
 from ccltui.metrics.model.calls import DTYPES
 from ccltui.metrics.model.classify import TYPES

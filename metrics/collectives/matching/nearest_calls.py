@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
 

@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_all
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, row_all
 from ccltui.metrics.collectives.matching.group_member import Member
 from ccltui.metrics.collectives.matching.lineup import by_order
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_all, row_any
+from ccltui.metrics.arrays.reductions import row_all, row_any
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.parsers.columns import MISSING
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_all, row_max, row_min
-from ccltui.metrics.arrays.distinct import distinct_values
+from ccltui.metrics.arrays.reductions import distinct_values, row_all, row_max, row_min
 from ccltui.metrics.collectives.matching.end_deviation import (
     ONE_CLOCK_NS,
     drifts,

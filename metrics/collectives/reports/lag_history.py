@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ccltui.metrics.arrays.middle import middle_of
+from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
 from ccltui.parsers.array_types import I64
 
@@ -33,7 +33,7 @@ class LagHistory:
     @property
     def median_ns(self) -> int:
         """Median lag."""
-        return int(middle_of(self.trend_ns))
+        return int(median_along(self.trend_ns))
 
 
 def lag_history(arrived: GroupArrivals, row: int) -> LagHistory | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ccltui.metrics.arrays.across import row_sum
+from ccltui.metrics.arrays.reductions import row_sum
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
 from ccltui.metrics.view.collective_selection import Part
 

@@ -1,4 +1,4 @@
-"""The compiled functions on intervals beside those in numpy: the same arrays."""
+"""Compiled functions on intervals equal those in numpy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ccltui.metrics.arrays import interval_arrays
 from ccltui.metrics.arrays.compiled import available
-from ccltui.metrics.arrays.interval_arrays import Functions, Set
-from ccltui.metrics.arrays.intervals import Intervals, standstills, union
+from ccltui.metrics.arrays.interval_arrays import Functions, IntervalSet
+from ccltui.metrics.arrays.intervals import Intervals, long_gaps, union
 from ccltui.parsers.array_types import I64
 
 pytestmark = pytest.mark.skipif(not available(), reason="the functions were not compiled")
@@ -28,23 +28,25 @@ def compiled() -> Functions:
     return functions
 
 
-def columns(pairs: list[tuple[int, int]]) -> Set:
+def columns(pairs: list[tuple[int, int]]) -> IntervalSet:
     table: I64 = np.array(pairs, np.int64).reshape(-1, 2)
     return np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1])
 
 
-def listed(found: Set | None) -> list[list[int]] | None:
+def listed(found: IntervalSet | None) -> list[list[int]] | None:
     return None if found is None else [column.tolist() for column in found]
 
 
 @given(PAIRS, st.booleans())
-def test_union_and_what_is_not_in_order(pairs: list[tuple[int, int]], is_sorted: bool) -> None:
+def test_union_of_sorted_and_unsorted_intervals(
+    pairs: list[tuple[int, int]], is_sorted: bool
+) -> None:
     start, end = columns(sorted(pairs) if is_sorted else pairs)
 
     assert listed(compiled().union(start, end)) == listed(interval_arrays.union(start, end))
 
 
-@pytest.mark.parametrize("name", ["either", "both", "without"])
+@pytest.mark.parametrize("name", ["merge", "intersect", "subtract"])
 @given(one=PAIRS, other=PAIRS)
 def test_two_sets(name: str, one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
     left, right = union(*columns(one)), union(*columns(other))
@@ -72,29 +74,29 @@ NEAR = st.integers(-50, 400) | st.integers(-(1 << 61), 1 << 61)
 
 
 @given(st.lists(st.lists(NEAR, max_size=12), min_size=1, max_size=4), st.integers(1, 40))
-def test_standstills_between_times_in_any_order(parts: list[list[int]], least: int) -> None:
+def test_long_gaps_between_times_in_any_order(parts: list[list[int]], least: int) -> None:
     times = [np.array(part, np.int64) for part in parts]
     order = sorted(time for part in parts for time in part)
     truth = [pair for pair in pairwise(order) if pair[1] - pair[0] >= least]
 
-    found = compiled().standstills(times, least)
+    found = compiled().long_gaps(times, least)
 
     if found is not None:  # None: too much room for so few times
         assert list(zip(*(column.tolist() for column in found), strict=True)) == truth
-    slow = interval_arrays.standstills(times, least)
+    slow = interval_arrays.long_gaps(times, least)
     assert list(zip(*(column.tolist() for column in slow), strict=True)) == truth
-    assert standstills(times, least) == union(*columns(truth))
+    assert long_gaps(times, least) == union(*columns(truth))
 
 
-def test_few_times_far_apart_need_no_room() -> None:
+def test_few_times_far_apart_allocate_no_table() -> None:
     far = np.array([0, 1 << 60], np.int64)
 
-    assert compiled().standstills([far], 10) is None
-    assert standstills([far], 10).total_ns == 1 << 60
-    assert len(standstills([], 10)) == len(standstills([far[:0]], 10)) == 0
+    assert compiled().long_gaps([far], 10) is None
+    assert long_gaps([far], 10).total_ns == 1 << 60
+    assert len(long_gaps([], 10)) == len(long_gaps([far[:0]], 10)) == 0
 
 
-def test_many_intervals_that_answer_few_and_many_moments() -> None:
+def test_covered_time_of_many_intervals_at_few_and_many_times() -> None:
     random = np.random.default_rng(3)
     edges = np.cumsum(random.integers(1, 9, 20_000))
     busy = Intervals(edges[::2].copy(), edges[1::2].copy())
@@ -105,7 +107,7 @@ def test_many_intervals_that_answer_few_and_many_moments() -> None:
         assert compiled().covered_before(*arrays).tolist() == expected.tolist()
 
 
-def test_columns_that_do_not_lie_side_by_side() -> None:
+def test_columns_that_are_not_contiguous() -> None:
     table = np.arange(24).reshape(-1, 2)
     apart = Intervals(table[:, 0], table[:, 1])
 

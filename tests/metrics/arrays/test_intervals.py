@@ -1,4 +1,4 @@
-"""The interval algebra against a set of integers, and its edge cases by hand."""
+"""Interval algebra compared with sets of integers, and edge cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures of an uneven load, at their known values."""
+"""Measures of load balance at known values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ccltui.metrics.arrays.load_balance import KEYS, balance
 LOADS = st.lists(st.integers(0, 10_000), min_size=1, max_size=64)
 
 
-def test_even() -> None:
+def test_balance_of_equal_loads() -> None:
     assert balance([4, 4, 4, 4]) == {
         "load_factor": 1.0,
         "max_min_ratio": 1.0,
@@ -25,7 +25,7 @@ def test_even() -> None:
     }
 
 
-def test_one_hot() -> None:
+def test_balance_of_one_loaded_rank() -> None:
     assert balance([16, 0, 0, 0]) == {
         "load_factor": 4.0,
         "max_min_ratio": None,
@@ -37,7 +37,7 @@ def test_one_hot() -> None:
     }
 
 
-def test_between() -> None:
+def test_balance_between_the_extremes() -> None:
     found = balance([1, 3])
 
     assert (found["load_factor"], found["max_min_ratio"], found["cv"]) == (1.5, 3.0, 0.5)
@@ -45,7 +45,7 @@ def test_between() -> None:
     assert found["entropy_bits"] == pytest.approx(0.811278124459)
 
 
-def test_nothing() -> None:
+def test_balance_of_no_load() -> None:
     assert balance([]) == balance([0, 0]) == dict.fromkeys(KEYS)
     assert balance([5])["entropy_norm"] is None
 

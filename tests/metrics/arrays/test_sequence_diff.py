@@ -1,4 +1,4 @@
-"""The difference of sequences: by hand, and against the definition."""
+"""The difference of sequences: literal cases, and the definition."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_long_repeats() -> None:
     assert (3501, 3500) in found
 
 
-def test_too_different_is_said_and_not_tried() -> None:
+def test_too_many_differences_raise_an_error() -> None:
     with pytest.raises(TooDifferentError, match="more than 4 kernels differ"):
         pairs("aaaa", "bbbb", most=4)
     assert pairs("aa", "bb", most=4) == []
@@ -59,7 +59,7 @@ def longest_common(one: str, other: str) -> int:
 
 
 @given(ITEMS, ITEMS)
-def test_nothing_longer_is_common(one: str, other: str) -> None:
+def test_the_common_sequence_is_the_longest(one: str, other: str) -> None:
     found = pairs(one, other)
 
     assert all(one[i] == other[j] for i, j in found)

@@ -1,4 +1,4 @@
-"""Statistics by the names that results use."""
+"""Statistics of plain lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ccltui.metrics.arrays.statistics import (
 )
 
 
-def test_mean_and_median_of_nothing_are_none() -> None:
+def test_mean_and_median_of_no_value_are_none() -> None:
     assert mean([]) is None
     assert median([]) is None
     assert nearest_rank([], 0.95) is None
@@ -50,7 +50,7 @@ def test_std_is_that_of_a_sample_and_undefined_for_one_value() -> None:
     assert sample_std([5]) is None
 
 
-def test_ratio_of_nothing_is_none_not_zero() -> None:
+def test_ratio_to_zero_is_none() -> None:
     assert ratio(0, 0) is None
     assert ratio(1, 4) == 0.25
 

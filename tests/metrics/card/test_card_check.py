@@ -1,4 +1,4 @@
-"""Where the card contradicts the traces: one sentence that names both values."""
+"""Contradictions between card and traces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def traces(world_size: int | None = 4, *, count: int = 1, device: str = "") -> l
     return [rank_trace(rank, world_size=world_size, devices=devices) for rank in range(count)]
 
 
-def test_no_card_nothing_to_contradict() -> None:
+def test_no_contradictions_without_a_card() -> None:
     assert check_card(job(*traces())) == ()
 
 
@@ -177,7 +177,7 @@ def test_device_model(tmp_path: Path, claimed: str, found: str, contradicts: boo
     )
 
 
-def test_device_names_reach_no_terminal_raw(tmp_path: Path) -> None:
+def test_device_names_are_escaped(tmp_path: Path) -> None:
     read = card(tmp_path, xpu="{model: a100}")
 
     (sentence,) = check_card(job(*traces(device="H100 \x1b[2J"), card=read))

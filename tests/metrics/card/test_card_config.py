@@ -1,4 +1,4 @@
-"""Where the card contradicts the configuration: one sentence that names both values."""
+"""Contradictions between card and configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a card can say by itself: facts with their source, and nothing that nobody states."""
+"""Drafts of a card: facts with their source, and no unstated fact."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def test_a_job_on_cpus_has_no_devices_and_uses_gloo() -> None:
     }
 
 
-def test_beside_gloo_the_library_of_the_device_counts() -> None:
+def test_the_library_of_the_device_is_preferred_to_gloo() -> None:
     trace = replace(gpu_rank(0, host="a"), backend="cpu:gloo,cuda:nccl")
 
     assert draft(job(trace), None)["communication_library"].value == "NCCL"
 
 
-def test_a_configuration_says_which_key_and_what_is_not_set() -> None:
+def test_sources_contain_the_key_of_the_configuration_and_unset_degrees() -> None:
     values: dict[str, str | int] = {
         "training.local_batch_size": 2,
         "parallelism.tensor_parallel_degree": 4,
@@ -99,7 +99,7 @@ def test_a_configuration_says_which_key_and_what_is_not_set() -> None:
     assert "model_family" not in facts
 
 
-def test_the_trace_wins_over_the_configuration_and_opens_its_degrees() -> None:
+def test_the_trace_has_precedence_over_the_configuration() -> None:
     values: dict[str, str | int] = {
         "training.local_batch_size": 2,
         "parallelism.tensor_parallel_degree": 1,
@@ -115,7 +115,7 @@ def test_the_trace_wins_over_the_configuration_and_opens_its_degrees() -> None:
     assert facts["batch_size_scope"].value == "global"
 
 
-def test_only_groups_of_one_axis_tell_a_degree() -> None:
+def test_only_groups_of_one_axis_determine_a_degree() -> None:
     """The groups of torchtitan 0.2.2 with tensor parallelism over both ranks."""
     sizes = {
         "default_pg": 2,
@@ -142,7 +142,7 @@ def test_only_groups_of_one_axis_tell_a_degree() -> None:
     assert facts["tp"].source == "traces, process groups"
 
 
-def test_groups_of_one_name_and_two_sizes_tell_nothing() -> None:
+def test_groups_of_one_name_and_two_sizes_determine_no_degree() -> None:
     groups = [ProcessGroup("1", "mesh_tp", (0, 1), 2), ProcessGroup("2", "mesh_tp", (0,), 1)]
 
     assert "tp" not in draft(job(rank_trace(0, world_size=2, groups=groups)), None)

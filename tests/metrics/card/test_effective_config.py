@@ -1,4 +1,4 @@
-"""What ran, where card, configuration, launch arguments, log and traces contradict each other."""
+"""Values of a run where card, configuration, arguments, log and traces contradict each other."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def run(folder: Path, metric: str = "throughput_tokens") -> Result:
     return find(metric).run(View(open_job(folder)))
 
 
-def told(result: Result) -> list[str]:
+def messages_of(result: Result) -> list[str]:
     return [reason.message for reason in result.reasons if reason.code == "card_conflict"]
 
 
@@ -103,7 +103,9 @@ def test_sources_that_agree_change_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     "words", [("--training.seq_len", "64"), ("--training.seq_len=64",), ("--training.seq-len=64",)]
 )
-def test_a_launch_argument_over_the_card_ran(folder: Path, words: tuple[str, ...]) -> None:
+def test_a_launch_argument_has_precedence_over_the_card(
+    folder: Path, words: tuple[str, ...]
+) -> None:
     launched(folder, *words)
 
     result = run(folder)
@@ -112,13 +114,13 @@ def test_a_launch_argument_over_the_card_ran(folder: Path, words: tuple[str, ...
     assert result.value == pytest.approx(SHORT)
     assert (result.details["seq_len"], result.details["tokens_per_step"]) == (64, 512)
     assert result.details["provenance"]["seq_len"] == "launch_arguments"
-    assert told(result) == [
+    assert messages_of(result) == [
         "the card says seq_len 2048 (workload.data.seq_len), the launch (launcher_metadata.json) "
         "says seq_len 64: 64 is taken"
     ]
 
 
-def test_mfu_takes_what_ran(folder: Path) -> None:
+def test_mfu_uses_the_values_of_the_run(folder: Path) -> None:
     before = run(folder, "mfu")
     launched(folder, "--training.seq_len=64")
 
@@ -135,7 +137,7 @@ def test_mfu_takes_what_ran(folder: Path) -> None:
     assert result.status == "partial"
 
 
-def test_the_configuration_of_the_run_over_the_card(folder: Path) -> None:
+def test_the_configuration_of_the_run_has_precedence_over_the_card(folder: Path) -> None:
     (folder / "train_config.toml").write_text(CONFIG.replace("seq_len = 2048", "seq_len = 64"))
 
     result = run(folder)
@@ -143,10 +145,13 @@ def test_the_configuration_of_the_run_over_the_card(folder: Path) -> None:
     assert result.status == "partial"
     assert result.value == pytest.approx(SHORT)
     assert result.details["provenance"]["seq_len"] == "train_config"
-    assert "the configuration (train_config.toml) says seq_len 64: 64 is taken" in told(result)[0]
+    assert (
+        "the configuration (train_config.toml) says seq_len 64: 64 is taken"
+        in messages_of(result)[0]
+    )
 
 
-def test_what_the_program_says_comes_first(folder: Path) -> None:
+def test_the_output_of_the_program_has_precedence(folder: Path) -> None:
     launched(folder, "--training.seq_len=128")
     logged(folder, [1.0, 1700.0, 1730.0], SAID)
 
@@ -156,7 +161,7 @@ def test_what_the_program_says_comes_first(folder: Path) -> None:
     assert result.status == "partial"
     assert result.value == pytest.approx(SHORT)
     assert result.details["provenance"]["seq_len"] == "log"
-    assert told(result) == [
+    assert messages_of(result) == [
         f"what the run wrote ({log}) says seq_len 64, the launch (launcher_metadata.json) says "
         "seq_len 128: 64 is taken",
         f"the card says seq_len 2048 (workload.data.seq_len), what the run wrote ({log}) says "
@@ -164,7 +169,7 @@ def test_what_the_program_says_comes_first(folder: Path) -> None:
     ]
 
 
-def test_the_command_in_the_log_is_as_good_as_launch_metadata(folder: Path) -> None:
+def test_the_command_in_the_log_equals_launch_metadata(folder: Path) -> None:
     command = (
         "job: node 0 (nid0): python -m torch.distributed.run --nnodes=2 train.py --job.config_file "
         "c.toml --training.seq_len 64\n"
@@ -196,7 +201,7 @@ def test_a_local_batch_size_makes_the_global_one_of_the_card(folder: Path) -> No
 
     assert result.value == pytest.approx(AS_STATED / 2)
     assert result.details["batch_size"] == 4
-    assert told(result) == [
+    assert messages_of(result) == [
         "the card says batch_size 8 (workload.data.batch_size), the launch "
         "(launcher_metadata.json) says local_batch_size 2 on 2 data-parallel ranks: 4 is taken"
     ]
@@ -224,7 +229,7 @@ def test_another_rate_in_the_log_makes_the_number_partial(folder: Path) -> None:
     result = run(folder)
 
     assert (result.status, result.value) == ("partial", AS_STATED)
-    (text,) = told(result)
+    (text,) = messages_of(result)
     assert text.startswith(
         "run_20260111_201344_torch.log tells 784 tokens/s (a device's times 8, median of all "
         "steps), 564 times less than the 4.422e+05 here"
@@ -241,7 +246,7 @@ def test_rates_agree_within_half_as_much_again(folder: Path, tps: int, status: s
     assert run(folder).status == status
 
 
-def test_an_argument_says_how_activations_are_kept(folder: Path) -> None:
+def test_an_argument_sets_activation_checkpointing(folder: Path) -> None:
     ran = {}
     for words in ((), ("--activation_checkpoint.mode", "none"), ("activation-checkpoint:none",)):
         launched(folder, *words)
@@ -254,20 +259,20 @@ def test_an_argument_says_how_activations_are_kept(folder: Path) -> None:
         assert (factor, said["activation_checkpoint"]) == (1.0, "launch_arguments")
 
 
-def test_a_world_that_the_card_counts_otherwise(folder: Path) -> None:
+def test_a_world_size_that_differs_from_the_card(folder: Path) -> None:
     path = folder / "workload_card.yaml"
     path.write_text(path.read_text().replace("total_count: 8", "total_count: 16"))
 
     result = run(folder, "mfu")
 
     assert (result.status, result.details["total_count"]) == ("partial", 8)
-    assert told(result) == [
+    assert messages_of(result) == [
         "the card says total_count 16 (workload.hardware.xpu_spec.total_count), the traces say "
         "world_size 8: 8 is taken"
     ]
 
 
-def test_the_user_settles_it(folder: Path) -> None:
+def test_an_override_of_the_user_resolves_a_conflict(folder: Path) -> None:
     launched(folder, "--training.seq_len=64")
     view = View(open_job(folder)).with_options(overrides={"seq_len": "32"})
 
@@ -276,7 +281,7 @@ def test_the_user_settles_it(folder: Path) -> None:
     assert (result.status, result.details["seq_len"]) == ("ok", 32)
 
 
-def test_a_run_of_another_folder_says_nothing(folder: Path) -> None:
+def test_a_run_of_another_folder_is_ignored(folder: Path) -> None:
     other = folder / "other"
     other.mkdir()
     launched(other, "--training.seq_len=64")
@@ -284,14 +289,14 @@ def test_a_run_of_another_folder_says_nothing(folder: Path) -> None:
     assert run(folder).status == "ok"
 
 
-def argued(**values: int) -> RunSource:
+def arguments(**values: int) -> RunSource:
     return RunSource("arguments", "launcher_metadata.json", "", values)
 
 
 def test_degrees_of_the_card_that_do_not_fit_are_not_taken() -> None:
     stated = card(dp_replicate=1, dp_shard=2, tp=2, pp=1, cp=1)
 
-    merged = run_config(stated, [argued(tp=4)], 4)
+    merged = run_config(stated, [arguments(tp=4)], 4)
 
     assert {name: ran.value for name, ran in merged.values.items()} == {"tp": 4, "dp_shard": None}
     assert "dp_shard 2" in merged.conflicts[0].message
@@ -325,7 +330,7 @@ def test_a_tensor_parallel_run_is_not_called_world() -> None:
         job = cast(Job, replace(made, run_sources=sources))
         return find("traffic_distribution").run(View(job))
 
-    before, after = traffic(), traffic(argued(tp=4))
+    before, after = traffic(), traffic(arguments(tp=4))
 
     assert before.details["tp_bytes"] != before.details["total_bytes"]
     assert after.details["tp_bytes"] == after.details["total_bytes"]
@@ -340,7 +345,7 @@ def test_groups_of_the_traces_contradict_a_degree(folder: Path) -> None:
     result = run(folder, "traffic_distribution")
 
     assert result.status == "partial"
-    assert told(result) == ["the card says tp 1, the traces have groups of tp of 2 ranks"]
+    assert messages_of(result) == ["the card says tp 1, the traces have groups of tp of 2 ranks"]
 
 
 def test_a_stated_batch_of_the_job_counts_accumulated_passes() -> None:

@@ -1,4 +1,4 @@
-"""Two runs compared: whether they may be, by how much they differ, and whether that is a change."""
+"""Comparison of two runs: comparability, differences, and verdicts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_step_times_of_few_samples_are_not_compared(tmp_path: Path) -> None:
     assert found["step_time_p95"].delta_pct == pytest.approx(-18.40, abs=0.005)
 
 
-def test_what_is_within_the_noise_is_no_change(tmp_path: Path) -> None:
+def test_a_difference_within_the_noise_is_no_change(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
 
     assert compared(a, b, noise_pct=20).verdict == "not distinguishable"
@@ -229,7 +229,7 @@ def test_welch_by_hand() -> None:
 
 @settings(max_examples=50)
 @given(st.lists(st.floats(1, 1000), min_size=1, max_size=60), st.integers(1, 12))
-def test_parts_keep_the_mean_of_what_they_hold(values: list[float], count: int) -> None:
+def test_means_of_parts(values: list[float], count: int) -> None:
     parts = parts_of(values, count)
 
     size = len(values) // count

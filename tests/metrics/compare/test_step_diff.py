@@ -1,4 +1,4 @@
-"""Two sides laid over each other, by hand."""
+"""Differences of two ranks or steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace
 
 
-def told(found: StepDiff) -> list[tuple[int, str, int]]:
+def rows_of(found: StepDiff) -> list[tuple[int, str, int]]:
     """Op, name and change in us of every row."""
     return [
         (int(op), found.names[name], int(change) // 1000)
@@ -37,7 +37,7 @@ def test_added_missing_and_matched() -> None:
     )
     found = compare(one, other)
 
-    assert told(found) == [
+    assert rows_of(found) == [
         (MATCHED, "a", 4),
         (ADDED, "x", 1),  # before anything matched: at 0
         (MISSING_HERE, "b", -10),
@@ -51,7 +51,7 @@ def test_added_missing_and_matched() -> None:
     assert found.largest_first[:2].tolist() == [2, 0]
 
 
-def test_streams_are_matched_each_for_itself() -> None:
+def test_each_stream_is_matched_separately() -> None:
     one = rank_trace(0, gpu=[kernel("a", 0, 1, 7), kernel("b", 1, 1, 9), kernel("a", 2, 1, 7)])
     other = rank_trace(1, gpu=[kernel("b", 0, 1, 9), kernel("a", 1, 1, 7), kernel("a", 2, 1, 7)])
     found = compare(one, other)
@@ -82,16 +82,16 @@ def test_two_steps_of_one_rank() -> None:
     )
     found = step_diff(View(job(trace)), Side("0", 1), Side("0", 2))
 
-    assert told(found) == [(MATCHED, "a", 3), (ADDED, "b", 8)]
+    assert rows_of(found) == [(MATCHED, "a", 3), (ADDED, "b", 8)]
 
 
 def test_a_side_without_work_matches_nothing() -> None:
     found = compare(rank_trace(0, gpu=[kernel("a", 0, 1)]), rank_trace(1))
 
-    assert told(found) == [(MISSING_HERE, "a", -1)]
+    assert rows_of(found) == [(MISSING_HERE, "a", -1)]
 
 
-def test_unknown_ranks_and_strangers_are_refused() -> None:
+def test_unknown_ranks_and_unrelated_sequences_are_refused() -> None:
     one = rank_trace(0, gpu=[kernel("a", i, 1) for i in range(2000)])
     other = rank_trace(1, gpu=[kernel("b", i, 1) for i in range(2000)])
 

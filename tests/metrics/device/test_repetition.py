@@ -1,4 +1,4 @@
-"""The repeating block of a kernel, by hand."""
+"""The repeating block of a kernel."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_positions_over_repetitions_and_ranks() -> None:
     assert norm.gap_ns == 2_500  # median of 5, 5, 0 and 0 us
 
 
-def test_a_window_limits_what_counts_not_what_the_block_is() -> None:
+def test_a_window_limits_the_repetitions_not_the_block() -> None:
     found = of(0, layers(0), window=Window(100_000, None))
 
     assert (found.repetitions, found.others) == (1, 1)
@@ -63,7 +63,7 @@ def test_a_kernel_that_follows_itself_is_a_block_of_one() -> None:
     ("row", "why"),
     [(9, "norm does not occur again"), (3, "other does not occur again")],
 )
-def test_the_last_of_its_kind_begins_none(row: int, why: str) -> None:
+def test_the_last_occurrence_of_a_kernel_begins_no_block(row: int, why: str) -> None:
     trace = (
         layers(0)
         if row == 9
@@ -74,7 +74,7 @@ def test_the_last_of_its_kind_begins_none(row: int, why: str) -> None:
         of(row, trace)
 
 
-def test_nothing_measured_is_said() -> None:
+def test_no_measured_block_is_an_error() -> None:
     trace = layers(0)
     marked = rank_trace(
         0, gpu=[kernel("a", 0, 1), kernel("a", 5, 1)], annotations=[step(1, 100, 10)]

@@ -1,4 +1,4 @@
-"""step_parts: the parts of every step by hand, and that they agree with the breakdown."""
+"""step_parts: the parts of every step, and equality with the breakdown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_ranks_side_by_side_and_a_rank_without_the_step() -> None:
     assert [label for label, _ in one_per_rank(found, 0)] == ["0", "1"]
 
 
-def test_the_sum_is_the_breakdown() -> None:
+def test_parts_sum_to_the_breakdown() -> None:
     found = parts(two_steps(), two_steps(1))
     details = measure("temporal_breakdown", two_steps(), two_steps(1)).details
 
@@ -47,7 +47,7 @@ def test_the_sum_is_the_breakdown() -> None:
 
 
 @pytest.mark.parametrize("trace", [worked_example(), cpu_only(), rank_trace(0)])
-def test_without_steps_or_a_device_there_are_none(trace: RankTrace) -> None:
+def test_no_parts_without_steps_or_a_device(trace: RankTrace) -> None:
     found = parts(trace)
 
     assert len(found) == 0

@@ -1,4 +1,4 @@
-"""Traces without kernels: exactly one family of host events stands for the collectives."""
+"""Traces without kernels: one family of host events represents the collectives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def work(name: str, start: float, dur: float, elems: int, thread: int = 9) -> Ev
     return Event(name, start, dur, thread, coll=Coll("", elems, dtype="float"))
 
 
-def test_recorded_parameters_come_first_and_waits_do_not_count() -> None:
+def test_recorded_parameters_have_precedence_and_waits_are_excluded() -> None:
     trace = rank_trace(
         cpu_ops=[
             Event("c10d::allreduce_", 0, 40, 1),
@@ -67,7 +67,7 @@ def test_a_call_recorded_twice_is_one() -> None:
     assert calls_of(trace).seq.tolist() == [12, 13, 13]
 
 
-def test_old_parameters_are_told_from_waits_by_what_they_hold() -> None:
+def test_old_parameters_are_distinguished_from_waits_by_their_contents() -> None:
     trace = rank_trace(
         cpu_ops=[
             Event(PARAMS, 0, 30, 1),
@@ -85,7 +85,7 @@ def test_old_parameters_are_told_from_waits_by_what_they_hold() -> None:
     assert kinds(calls) == ["AllToAll", "ReduceScatter", "Other"]
 
 
-def test_operators_of_one_layer_come_next() -> None:
+def test_operators_of_one_layer_have_second_precedence() -> None:
     trace = rank_trace(
         cpu_ops=[
             op("_c10d_functional::all_gather_into_tensor", 0, 8),
@@ -102,7 +102,7 @@ def test_operators_of_one_layer_come_next() -> None:
     assert int(calls.message_bytes[0]) == 128
 
 
-def test_functional_operators_count_where_they_are_all_there_is() -> None:
+def test_functional_operators_are_used_where_there_are_no_others() -> None:
     trace = rank_trace(
         cpu_ops=[
             op("_c10d_functional::all_reduce", 0, 8),
@@ -113,7 +113,7 @@ def test_functional_operators_count_where_they_are_all_there_is() -> None:
     assert kinds(calls_of(trace)) == ["AllReduce"]
 
 
-def test_annotations_are_the_last_resort() -> None:
+def test_annotations_have_the_lowest_precedence() -> None:
     trace = rank_trace(annotations=[step(1, 0, 99), Event("nccl:all_reduce", 3, 20, 1)])
 
     calls = calls_of(trace)
@@ -176,7 +176,7 @@ def test_gloo_beside_computing_kernels_has_no_kernels_of_its_own() -> None:
     assert calls_of(trace).source == "cpu_op"
 
 
-def test_operators_name_no_group_and_get_the_only_one_that_fits() -> None:
+def test_operators_get_the_only_possible_group() -> None:
     trace = rank_trace(
         cpu_ops=[
             op("c10d::_allgather_base_", 0, 64),
@@ -208,7 +208,7 @@ def test_api_calls_are_none_where_nothing_is_recorded() -> None:
     assert api_call_times(rank_trace(gpu=[kernel("gemm", 0, 1)])) is None
 
 
-def test_a_rank_without_anything_has_no_calls() -> None:
+def test_a_rank_without_events_has_no_calls() -> None:
     calls = calls_of(rank_trace(cpu_ops=[Event("aten::mm", 0, 5, 1)]))
 
     assert len(calls) == 0

@@ -1,4 +1,4 @@
-"""Calls that are recorded twice are found by a table of pairs, or left to the sort."""
+"""Calls that are recorded twice are found by a table of pairs, or by a sort."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAIRS = st.tuples(st.integers(0, 3) | FAR, st.integers(-2, 5) | FAR)
 
 
 @given(st.lists(PAIRS, max_size=40))
-def test_no_pair_that_is_there_twice_is_left_out(pairs: list[tuple[int, int]]) -> None:
+def test_all_repeated_pairs_are_found(pairs: list[tuple[int, int]]) -> None:
     code, sequence = np.array(pairs, np.int64).reshape(-1, 2).T
 
     found = _occur_again(code, sequence).tolist()
@@ -24,7 +24,7 @@ def test_no_pair_that_is_there_twice_is_left_out(pairs: list[tuple[int, int]]) -
     assert found == truth or all(found)
 
 
-def test_of_numbers_close_together_exactly_those() -> None:
+def test_only_repeated_pairs_are_found_for_close_numbers() -> None:
     code, sequence = np.array([7, 7, 9, 7, 9]), np.array([1, 2, 1, 1, -1])
 
     assert _occur_again(code, sequence).tolist() == [True, False, False, True, False]

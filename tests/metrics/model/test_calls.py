@@ -1,4 +1,4 @@
-"""The collectives of a rank: type, group, size, from the one family that counts."""
+"""Collectives of a rank from one family of events: type, group, size."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_one_collective_with_its_five_events_is_one_call() -> None:
     assert bool(calls.has_metadata[0])
 
 
-def test_the_collectives_name_wins_over_the_kernels() -> None:
+def test_the_name_in_metadata_has_precedence_over_that_of_the_kernel() -> None:
     calls = calls_of(
         rank_trace(
             gpu=[
@@ -106,7 +106,7 @@ def test_message_and_wire_bytes(
     assert sized(op, in_elems, out_elems) == (message, wire)
 
 
-def test_the_size_of_the_group_counts_not_that_of_the_world() -> None:
+def test_wire_bytes_use_the_size_of_the_group_not_of_the_world() -> None:
     pair = ProcessGroup("3", "mesh_tp", (0, 1), 2)
     coll = Coll("allreduce", 1000, 1000)
     calls = calls_of(rank_trace(0, gpu=[allreduce(0, 1, coll)], groups=[pair], world_size=8))
@@ -121,7 +121,7 @@ def test_an_unknown_dtype_leaves_the_size_unknown() -> None:
     assert (int(calls.message_bytes[0]), int(calls.wire_bytes[0])) == (-1, -1)
 
 
-def test_the_kernel_of_a_reduction_tells_a_dtype_that_the_operator_does_not() -> None:
+def test_dtype_from_the_kernel_of_a_reduction_where_the_operator_has_none() -> None:
     # An old trace: sizes from the operator's tensor list, no dtype, no operation.
     name = "ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevComm*)"
     calls = calls_of(rank_trace(gpu=[kernel(name, 0, 1, coll=Coll("", 1000, dtype=""))]))
@@ -162,7 +162,7 @@ def test_a_device_without_collectives_has_none() -> None:
     assert (calls.source, len(calls)) == ("kernel", 0)
 
 
-def test_rows_lead_back_to_the_events() -> None:
+def test_rows_index_the_events() -> None:
     trace = rank_trace(gpu=[kernel("gemm", 0, 1), allreduce(1, 1), allreduce(3, 1)])
 
     calls = calls_of(trace)

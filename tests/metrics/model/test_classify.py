@@ -1,4 +1,4 @@
-"""What a kernel is, by its name or its metadata."""
+"""Classification of kernels by name and metadata."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_kernels_of_communication_libraries_and_their_type(name: str, kind: str)
         "aten::broadcast_tensors",
     ],
 )
-def test_substrings_prove_nothing(name: str) -> None:
+def test_substrings_do_not_make_a_kernel_communication(name: str) -> None:
     assert not is_collective_kernel(name)
 
 
@@ -130,7 +130,7 @@ def test_dtype_of_a_reduction_is_in_its_kernel_name(name: str, dtype: str) -> No
     assert reduced_dtype(name) == dtype
 
 
-def test_copies_metadata_and_names_decide_in_this_order() -> None:
+def test_category_has_precedence_over_metadata_and_metadata_over_names() -> None:
     trace = rank_trace(
         gpu=[
             kernel("sm80_xmma_gemm", 0, 1),
@@ -149,7 +149,7 @@ def test_a_rank_without_device_work_has_no_classes() -> None:
     assert classes_of(rank_trace()).tolist() == []
 
 
-def test_narrow_compute_set_goes_by_name() -> None:
+def test_narrow_set_of_computation_is_by_name() -> None:
     assert is_named_compute("ampere_sgemm_128x64_tn")
     assert is_named_compute("void cudnn::ops::implicit_convolve_sgemm<float>(int)")
     assert not is_named_compute("void at::native::vectorized_elementwise_kernel<4>(int)")

@@ -1,4 +1,4 @@
-"""The four rules that tell a group's parallel dimension."""
+"""The four rules that determine the parallel dimension of a group."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
         ("data_loader", ""),
     ],
 )
-def test_a_description_tells_in_whole_words(description: str, axis: str) -> None:
+def test_a_description_is_matched_in_whole_words(description: str, axis: str) -> None:
     assert axis_of_description(description) == axis
 
 
@@ -68,7 +68,9 @@ def group(*ranks: int, description: str = "undefined") -> CommGroup:
     return CommGroup(tuple(ranks), "7", description, size=len(ranks))
 
 
-def told(degrees: Degrees, world_size: int, *groups: CommGroup) -> list[tuple[str, str, str]]:
+def dimensions_of(
+    degrees: Degrees, world_size: int, *groups: CommGroup
+) -> list[tuple[str, str, str]]:
     known = with_dimensions(groups, degrees, world_size)
     return [(g.dim, g.axis, g.mode) for g in known]
 
@@ -77,7 +79,7 @@ def test_ranks_against_the_grid_of_the_card() -> None:
     # Outer to inner: pp 2, dp_replicate 2, dp_shard 2, cp 2, tp 2 on 32 ranks.
     degrees = Degrees(dp_replicate=2, dp_shard=2, tp=2, pp=2, cp=2)
 
-    assert told(
+    assert dimensions_of(
         degrees,
         32,
         group(0, 1),
@@ -104,14 +106,14 @@ def test_ranks_against_the_grid_of_the_card() -> None:
 
 def test_experts_across_data_parallelism_have_sets_of_their_own() -> None:
     # tp 2, dp_shard 4, ep 2: expert groups are half a data-parallel group.
-    assert told(Degrees(dp_shard=4, tp=2, ep=2), 8, group(0, 2), group(0, 2, 4, 6)) == [
+    assert dimensions_of(Degrees(dp_shard=4, tp=2, ep=2), 8, group(0, 2), group(0, 2, 4, 6)) == [
         ("ep", "ep", "rank_grid"),
         ("dp", "dp_shard", "rank_grid"),
     ]
 
 
 def test_two_dimensions_with_equal_rank_sets_are_unknown() -> None:
-    assert told(Degrees(dp_shard=4, tp=2, ep=4), 8, group(0, 2, 4, 6)) == [
+    assert dimensions_of(Degrees(dp_shard=4, tp=2, ep=4), 8, group(0, 2, 4, 6)) == [
         ("unknown", "", "unknown")
     ]
 
@@ -120,23 +122,23 @@ def test_megatron_may_give_experts_a_dimension_of_their_own() -> None:
     # Inner to outer tp 2, cp 1, ep 2, dp 2, pp 1 on 8 ranks.
     degrees = Degrees(dp_replicate=1, dp_shard=2, tp=2, pp=1, cp=1, ep=2)
 
-    assert told(degrees, 8, group(0, 1), group(0, 2), group(0, 4)) == [
+    assert dimensions_of(degrees, 8, group(0, 1), group(0, 2), group(0, 4)) == [
         ("tp", "tp", "rank_grid"),
         ("ep", "ep", "rank_grid"),
         ("dp", "dp_shard", "rank_grid"),
     ]
 
 
-def test_the_only_degree_above_one_claims_the_world() -> None:
+def test_the_only_degree_above_one_spans_the_world() -> None:
     everyone = group(0, 1, 2, 3, description="default_pg")
 
-    assert told(Degrees(tp=4, pp=1), 4, everyone) == [("tp", "tp", "rank_grid")]
-    assert told(Degrees(tp=2, dp_shard=2), 4, everyone) == [("world", "", "process_group")]
-    assert told(Degrees(), 4, everyone) == [("world", "", "process_group")]
+    assert dimensions_of(Degrees(tp=4, pp=1), 4, everyone) == [("tp", "tp", "rank_grid")]
+    assert dimensions_of(Degrees(tp=2, dp_shard=2), 4, everyone) == [("world", "", "process_group")]
+    assert dimensions_of(Degrees(), 4, everyone) == [("world", "", "process_group")]
 
 
-def test_a_group_without_a_description_is_unknown_even_if_it_is_everyone() -> None:
-    assert told(Degrees(), 2, group(0, 1, description="")) == [("unknown", "", "unknown")]
+def test_a_group_of_all_ranks_without_description_is_unknown() -> None:
+    assert dimensions_of(Degrees(), 2, group(0, 1, description="")) == [("unknown", "", "unknown")]
 
 
 def test_an_open_degree_follows_from_the_world() -> None:
@@ -163,7 +165,7 @@ def dims_of(events: list[Event], groups: list[ProcessGroup], **overrides: object
     return [DIMS[dim] for dim in view.dims_of(view.ranks[0].calls)[0]]
 
 
-def test_only_named_operations_tell_a_dimension() -> None:
+def test_only_named_operations_determine_a_dimension() -> None:
     events = [
         kernel(SENDRECV, 0, 1, coll=Coll("send")),
         kernel(SENDRECV, 1, 1, coll=Coll("recv")),
@@ -191,7 +193,7 @@ def test_the_world_is_known_by_its_group_where_no_file_states_its_size() -> None
     assert (view.world_size, view.groups[0].dim) == (4, "world")
 
 
-def test_a_described_group_wins_over_the_operation() -> None:
+def test_the_description_of_a_group_has_precedence_over_the_operation() -> None:
     group_of_context = ProcessGroup("4", "mesh_cp", (0, 1), 2)
 
     assert dims_of([kernel(SENDRECV, 0, 1, coll=Coll("send"))], [group_of_context]) == ["cp"]

@@ -1,4 +1,4 @@
-"""FLOPs of products by the shapes of their inputs."""
+"""FLOPs of matrix products from the shapes of their inputs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_by_hand(name: str, shapes: list[list[int]], flops: int) -> None:
         ("aten::relu", [[8, 4]]),
     ],
 )
-def test_what_shapes_do_not_tell(name: str, shapes: list[object]) -> None:
+def test_shapes_that_do_not_suffice(name: str, shapes: list[object]) -> None:
     assert flops_of(name, shapes) is None
 
 
@@ -66,7 +66,7 @@ def test_operators_around_a_product_are_not_counted_twice(name: str) -> None:
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.integers(1, 9))
-def test_a_batch_is_so_many_products(b: int, m: int, k: int, n: int) -> None:
+def test_flops_of_a_batch_of_products(b: int, m: int, k: int, n: int) -> None:
     one = flops_of("aten::mm", [[m, k], [k, n]])
 
     assert one is not None

@@ -1,4 +1,4 @@
-"""Communicators told apart across ranks."""
+"""Identification of communicators across ranks."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_names_separate_several_groups_that_are_otherwise_equal() -> None:
     assert [group.label for group in table.groups] == ["mesh_pp 0,1 #1", "mesh_pp 0,1 #2"]
 
 
-def test_their_order_does_where_the_names_differ_too() -> None:
+def test_order_separates_equal_groups_with_different_names() -> None:
     first = [ProcessGroup("1", "mesh_pp", (0, 1), 2), ProcessGroup("25", "mesh_pp", (0, 1), 2)]
     other = [ProcessGroup("7", "mesh_pp", (0, 1), 2), ProcessGroup("31", "mesh_pp", (0, 1), 2)]
 
@@ -89,7 +89,7 @@ def test_groups_of_unknown_ranks_are_not_shared() -> None:
     assert [group.ranks for group in table.groups] == [(), ()]
 
 
-def test_the_group_of_all_ranks_tells_the_world_where_nothing_else_does() -> None:
+def test_world_size_from_the_group_of_all_ranks() -> None:
     tensor = ProcessGroup("1", "mesh_tp", (0, 1), 2)
 
     assert world_of_groups([rank_trace(0, groups=[tensor, world(8)])]) == 8
@@ -97,7 +97,7 @@ def test_the_group_of_all_ranks_tells_the_world_where_nothing_else_does() -> Non
     assert world_of_groups([rank_trace(0, groups=[tensor])]) is None
 
 
-def test_ranks_in_short() -> None:
+def test_format_ranks() -> None:
     assert format_ranks((0, 1, 2, 3)) == "0-3"
     assert format_ranks((0, 4, 8, 12)) == "0-12:4"
     assert format_ranks((0, 4)) == "0,4"

@@ -1,4 +1,4 @@
-"""Names of kernels: bare names and categories, on names that real traces hold."""
+"""Bare names and categories of kernels, with names from real traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peaks of devices: names as cards and drivers spell them."""
+"""Peak rates of devices, by names as cards and drivers spell them."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def test_old_devices_have_no_bf16() -> None:
 
 
 @pytest.mark.parametrize("name", ["nvidia_dgx_spark", "gpu", "", "NVIDIA H20", "MI30", "xa100"])
-def test_what_is_not_known_is_not_guessed(name: str) -> None:
+def test_unknown_devices_have_no_peak(name: str) -> None:
     assert find_device(name) is None
 
 
-def test_a_name_that_leaves_the_form_open_says_what_was_assumed() -> None:
+def test_a_name_without_form_factor_gets_a_note() -> None:
     for name, note in (("nvidia_h100", True), ("NVIDIA H100 80GB HBM3", False), ("t4", False)):
         peak = find_device(name)
         assert peak is not None
@@ -74,7 +74,7 @@ def test_the_apu_is_three_quarters_of_the_accelerator() -> None:
         assert apu.tflops[precision] == pytest.approx(share * rate, rel=1e-3)
 
 
-def test_rates_that_prints_contradict_are_left_out() -> None:
+def test_rates_with_contradictory_sources_are_omitted() -> None:
     b300, h800 = find_device("NVIDIA B300"), find_device("NVIDIA H800")
 
     assert b300 is not None

@@ -1,4 +1,4 @@
-"""Steps and the device work that belongs to them."""
+"""Steps of a rank, and the device work assigned to them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_copy_of_a_marker_on_the_device_is_no_step() -> None:
     assert steps_of(trace)[0] == (Step(5, 0, 1_000_000),)
 
 
-def test_old_spellings_count_and_lookalikes_do_not() -> None:
+def test_old_spellings_are_markers_and_similar_names_are_not() -> None:
     trace = rank_trace(
         annotations=[
             Event("ProfilerStep #7", 0, 10, 1),
@@ -79,7 +79,7 @@ def test_one_range_of_an_inference_server_is_no_loop() -> None:
     assert steps_of(trace) == ((), None)
 
 
-def test_the_profilers_marker_wins_over_others() -> None:
+def test_the_marker_of_the_profiler_has_precedence() -> None:
     trace = rank_trace(
         annotations=[Event("run_batch", 0, 5, 1), Event("run_batch", 5, 5, 1), step(3, 10, 5)]
     )
@@ -130,7 +130,7 @@ def test_windows_reach_from_first_start_to_last_end_of_a_steps_work() -> None:
     assert work.uncorrelated.tolist() == [False, False, False, True]
 
 
-def test_work_without_a_launch_record_goes_by_its_start() -> None:
+def test_work_without_a_launch_record_is_assigned_by_its_start() -> None:
     # The device runs behind: step 1's work begins at 150, so what runs before that and after
     # the first marker is work of step 1 as far as anyone can tell.
     trace = rank_trace(

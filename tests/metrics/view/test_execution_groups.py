@@ -1,4 +1,4 @@
-"""A job on gloo with two groups: its operators name none, its execution traces do."""
+"""A gloo job with two groups, which only its execution traces name."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def view_of(folder: Path) -> View:
     return View(open_job(folder, cache_dir=folder / "cache", jobs=1))
 
 
-def test_execution_traces_tell_the_groups_and_the_late_rank(folder: Path) -> None:
+def test_execution_traces_determine_the_groups_and_the_late_rank(folder: Path) -> None:
     for rank in range(4):
         (folder / f"torch_et_{rank}.json").write_text(json.dumps(execution(rank)))
     view = view_of(folder)
@@ -106,7 +106,7 @@ def test_execution_traces_tell_the_groups_and_the_late_rank(folder: Path) -> Non
     assert lag.details["max_lag_us"] == LATE_US - 10
 
 
-def test_without_them_no_operator_names_its_group(folder: Path) -> None:
+def test_groups_are_unknown_without_execution_traces(folder: Path) -> None:
     counted = find("coll_call_num").run(view_of(folder)).details["calls_by_group"]
 
     assert {row["name"] for row in counted} == {None}

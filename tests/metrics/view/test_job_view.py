@@ -1,4 +1,4 @@
-"""A view of a job: what it shares, and whose clock its window is on."""
+"""A view of a job: shared results, and windows on the corrected clock."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_window_is_on_the_corrected_clock() -> None:
     assert "corrected clocks" in COUNT.run(view).basis["clipped"]
 
 
-def test_raw_clocks_leave_it_as_recorded() -> None:
+def test_a_window_on_raw_clocks_is_as_recorded() -> None:
     options = ViewOptions(window=Window(250_000, 650_000), raw_clocks=True)
     view = View(job(*ranks_on_two_clocks()), options)
 
@@ -74,7 +74,7 @@ def test_new_options_share_what_they_do_not_change() -> None:
     assert other.options.window == Window(0, 1000)
 
 
-def test_other_degrees_tell_groups_anew_but_not_classes() -> None:
+def test_other_degrees_recompute_groups_but_not_classes() -> None:
     view = View(job(*ranks_on_two_clocks()))
     assert view.ranks[0].facts.classes is not None
     assert view.groups[0].dim == "world"
@@ -85,7 +85,7 @@ def test_other_degrees_tell_groups_anew_but_not_classes() -> None:
     assert other.ranks[0].facts is view.ranks[0].facts
 
 
-def test_a_job_that_grows_keeps_what_is_known_of_its_ranks() -> None:
+def test_a_job_that_grows_reuses_results_of_its_ranks() -> None:
     first, second = ranks_on_two_clocks()
     view = View(job(first))
     classes = view.ranks[0].facts.classes

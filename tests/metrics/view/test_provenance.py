@@ -1,4 +1,4 @@
-"""What every result carries, and what every metric refuses."""
+"""Inputs, reasons and warnings of every result, and refusals of every metric."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ccltui.metrics.registry import Metric, metrics
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.metrics.view.provenance import inputs_of
 from ccltui.parsers.columns import Note
 from ccltui.parsers.ingest.load import Failed
 from ccltui.parsers.window import Window
@@ -47,7 +48,7 @@ def test_every_document_is_json_without_nan(metric: Metric) -> None:
 
 
 @pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)
-def test_what_an_unfit_trace_lacks_is_a_reason_not_an_exception(metric: Metric) -> None:
+def test_missing_data_is_a_reason_not_an_exception(metric: Metric) -> None:
     view = View(job(rank_trace(0, cpu_ops=[Event("aten::mm", 0, 1, 1)])))
 
     result = metric.run(view)
@@ -70,7 +71,7 @@ def test_profiles_of_tpus_are_recognised_and_refused() -> None:
     assert "file.tpu_trace" in result.reasons[0].message
 
 
-def test_the_mode_that_was_asked_for_must_fit() -> None:
+def test_the_selected_profile_mode_must_fit() -> None:
     trace = rank_trace(0, gpu=[allreduce(0, 1)])
 
     for mode, expected in (("auto", None), ("torch", None), ("nsys", "mode_mismatch")):
@@ -109,7 +110,7 @@ def test_a_truncated_file_makes_it_partial() -> None:
     assert result.reasons[0].file == "rank0_trace.json"
 
 
-def test_a_truncated_file_says_where_and_why_it_ends() -> None:
+def test_the_reason_of_a_truncated_file_contains_where_and_why_it_ends() -> None:
     note = Note("truncated_trace", "the file ends in the middle; 1 events kept", offset=1234)
     trace = rank_trace(0, gpu=[allreduce(0, 1)], truncated=True, notes=[note])
 
@@ -120,7 +121,7 @@ def test_a_truncated_file_says_where_and_why_it_ends() -> None:
     )
 
 
-def test_beginnings_of_files_make_it_partial_and_say_how_much_was_read() -> None:
+def test_partly_read_files_make_it_partial_with_the_share_read() -> None:
     traces = [
         dataclasses.replace(rank_trace(rank, gpu=[allreduce(0, 1)]), read_share=share)
         for rank, share in enumerate((0.01, 0.03, 1.0))
@@ -132,7 +133,7 @@ def test_beginnings_of_files_make_it_partial_and_say_how_much_was_read() -> None
     assert result.reasons[0].message == "2 of 3 ranks are partly read: 2.0% of rank 0, 1"
 
 
-def test_what_the_beginning_of_a_file_lacks_may_come() -> None:
+def test_missing_data_may_be_in_the_unread_part_of_a_file() -> None:
     trace = rank_trace(0, cpu_ops=[Event("aten::mm", 0, 1, 1)])
 
     result = COUNT.run(View(job(dataclasses.replace(trace, read_share=0.5))))
@@ -140,7 +141,7 @@ def test_what_the_beginning_of_a_file_lacks_may_come() -> None:
     assert [reason.code for reason in result.reasons] == ["no_gpu_events", "partly_read"]
 
 
-def test_what_a_truncated_file_lacks_may_be_behind_its_end() -> None:
+def test_missing_data_may_be_in_the_lost_part_of_a_file() -> None:
     trace = rank_trace(0, cpu_ops=[Event("aten::mm", 0, 1, 1)], truncated=True)
 
     result = COUNT.run(View(job(trace)))
@@ -148,7 +149,7 @@ def test_what_a_truncated_file_lacks_may_be_behind_its_end() -> None:
     assert [reason.code for reason in result.reasons] == ["no_gpu_events", "truncated_trace"]
 
 
-def test_events_that_were_dropped_are_told_once_a_kind() -> None:
+def test_dropped_events_have_one_warning_per_kind() -> None:
     lost = Note("bad_time", "events without a readable ts are dropped", offset=4321, count=2)
     mended = Note("repaired_event", "an event is not strict JSON and was read leniently")
     one = [rank_trace(rank, gpu=[allreduce(0, 1)], notes=[lost, mended][rank:]) for rank in (0, 1)]
@@ -221,11 +222,11 @@ def test_an_override_that_is_no_number_is_refused() -> None:
 def test_an_error_in_the_inputs_too_is_a_result() -> None:
     class Broken(View):
         @property
-        def inputs(self) -> NoReturn:
+        def ranks(self) -> NoReturn:
             raise OverflowError("too large")
 
     def broken(view: View) -> Result:
-        raise OverflowError(str(view.inputs))
+        raise OverflowError(str(inputs_of(view)))
 
     metric = Metric("x", "", "", (), ("x",), "x", broken)
 
@@ -234,7 +235,7 @@ def test_an_error_in_the_inputs_too_is_a_result() -> None:
     assert (result.status, result.reason, result.inputs) == ("unavailable", "internal_error", {})
 
 
-def test_an_unexpected_error_is_a_result_that_says_so() -> None:
+def test_an_unexpected_error_is_a_result_with_its_reason() -> None:
     def broken(_: View) -> None:
         raise ZeroDivisionError("oops")
 
@@ -253,7 +254,7 @@ def test_a_refusal_carries_its_reasons() -> None:
     assert str(Refusal(Reason("no_card", "a"), Reason("no_trace", "b"))) == "a; b"
 
 
-def test_the_factory_is_what_a_job_looks_like() -> None:
+def test_the_factory_returns_a_job() -> None:
     fake = FakeJob((rank_trace(2, gpu=[allreduce(7, 1)], world_size=3),))
 
     assert (fake.world_size, fake.missing_ranks, fake.origin_ns) == (3, (0, 1), 7000)

@@ -1,4 +1,4 @@
-"""Windows count from the earliest event on the corrected clock, whoever's clock is behind."""
+"""Windows start at the earliest event on the corrected clock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_clock_that_is_behind_shifts_no_window(tmp_path: Path, offset_ns: int)
     assert apart == pytest.approx(together, rel=1e-3)
 
 
-def test_raw_clocks_do_shift_it(tmp_path: Path) -> None:
+def test_raw_clocks_shift_a_window(tmp_path: Path) -> None:
     together = hidden(tmp_path / "together", 0)
 
     assert hidden(tmp_path / "apart", -3_000_000_000, raw_clocks=True) != together

@@ -1,4 +1,4 @@
-"""TPUs: what their profiles tell is computed, the rest is refused with its reason."""
+"""TPU profiles: metrics that apply, and reasons of the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def view(tmp_path: Path) -> View:
     return View(open_job(tmp_path, cache_dir=tmp_path, jobs=1), ViewOptions(overrides=overrides))
 
 
-def test_what_applies(view: View) -> None:
+def test_metrics_that_apply(view: View) -> None:
     found = {name: metric.run(view) for name, metric in metrics().items()}
 
     assert found["iter_time"].value == 0.1
@@ -33,7 +33,7 @@ def test_what_applies(view: View) -> None:
     assert found["exposed_communication"].value == pytest.approx(0.02)
 
 
-def test_the_rest_says_why_not(view: View) -> None:
+def test_metrics_that_do_not_apply_have_a_reason(view: View) -> None:
     refused = {
         name: result.reason
         for name, metric in metrics().items()
@@ -61,7 +61,7 @@ def test_the_card_names_the_device(view: View) -> None:
     assert details["mfu_pct"] == pytest.approx(100 * flops * 8e6 / (918e12 * 2))
 
 
-def test_asked_for_as_a_trace_of_pytorch_it_is_another_profiler(view: View) -> None:
+def test_profile_mode_torch_refuses_a_tpu_profile(view: View) -> None:
     torch = view.with_options(profile_mode="torch")
 
     assert metrics()["iter_time"].run(torch).reason == "mode_mismatch"

@@ -1,4 +1,4 @@
-"""ttft and tpot: latencies of requests from result files, never from averages of averages."""
+"""ttft and tpot: latencies of requests from result files, never averages of averages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_time_per_token_and_gaps(tmp_path: Path) -> None:
     assert details["itl_ms"]["mean"] == pytest.approx(28 / 6)
 
 
-def test_where_only_a_summary_is_there_it_is_named_so(tmp_path: Path) -> None:
+def test_a_reported_summary_is_labelled_as_one(tmp_path: Path) -> None:
     result = run(write(tmp_path, a=SUMMARY), "ttft")
 
     assert (result.value, result.details["aggregation"]) == (11.0, "reported_summary")
@@ -98,7 +98,7 @@ def test_several_files_are_several_experiments(tmp_path: Path) -> None:
     assert (wrong.reason, "rate_10.json" in wrong.reasons[0].message) == ("no_side_file", True)
 
 
-def test_a_file_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
+def test_an_unreadable_file_does_not_affect_the_others(tmp_path: Path) -> None:
     directory = write(tmp_path, a=SUMMARY)
     (directory / "b.json").write_text('{"median_ttft_ms": 3.0, ')
 
@@ -113,7 +113,7 @@ def test_aliases() -> None:
 
 
 @pytest.mark.parametrize("name", ["ttft", "tpot"])
-def test_what_they_need(name: str, tmp_path: Path) -> None:
+def test_latency_metrics_need_result_files(name: str, tmp_path: Path) -> None:
     from_trace = measure(name, worked_example())
     assert (from_trace.reason, from_trace.value) == ("no_side_file", None)
     assert "trace_proxy_latency" in from_trace.reasons[0].message

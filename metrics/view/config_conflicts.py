@@ -1,4 +1,4 @@
-"""Why a number about a run is partial: its sources contradict each other, or its log does."""
+"""Reasons for contradictions between card, configuration, arguments, traces and logs of a run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ccltui.parsers.runs.training_log import TrainingLog
 
 RATE_FACTOR: Final = 1.5
-"""Tokens a second of the log and of the metric contradict each other beyond this factor."""
+"""Tokens per second of the log and of the metric contradict each other beyond this factor."""
 
-_START_UP: Final = 1  # steps at the beginning of a log that are slower than the others
+_NUM_SLOW_STEPS: Final = 1  # steps at the beginning of a log that are slower than the others
 
 
 def run_conflicts(view: View, fields: frozenset[str]) -> list[Reason]:
-    """One reason a contradiction about ``fields``; what the user states himself is settled."""
+    """Return a reason for each contradiction about ``fields`` that the user does not override."""
     return [
         Reason("card_conflict", conflict.message)
         for conflict in view.run_config.of(fields)
@@ -34,10 +34,12 @@ def run_conflicts(view: View, fields: frozenset[str]) -> list[Reason]:
 
 
 def degree_conflicts(view: View) -> list[Reason]:
-    """Contradictions about degrees: of the sources, and where groups of the traces are larger.
+    """Return reasons for contradictions about parallel degrees.
 
-    Only groups whose description names one of these axes: those of data parallelism may span
-    others too.
+    Sources contradict each other, or groups of the traces have other sizes.
+
+    Groups are compared only where their description names tp, pp or cp: those of data parallelism
+    may span other axes too.
     """
     found = run_conflicts(view, PARALLEL)
     for axis in _PLAIN_AXES:
@@ -45,7 +47,7 @@ def degree_conflicts(view: View) -> list[Reason]:
         sizes = {g.size for g in view.groups if g.axis == axis and g.mode == "process_group"}
         sizes -= {0, 1}
         if stated is not None and stated > 0 and sizes and stated not in sizes:
-            who = _SPEAKERS.get(view.card.origin(axis) or "", "what ran states")
+            who = _ORIGIN_TEXTS.get(view.card.origin(axis) or "", "what ran states")
             have = listed([str(size) for size in sorted(sizes)])
             text = f"{who} {axis} {stated}, the traces have groups of {axis} of {have} ranks"
             found.append(Reason("card_conflict", text))
@@ -53,20 +55,20 @@ def degree_conflicts(view: View) -> list[Reason]:
 
 
 _PLAIN_AXES: Final = ("tp", "pp", "cp")
-_SPEAKERS: Final = {"card": "the card says", "override": "the user says"}
+_ORIGIN_TEXTS: Final = {"card": "the card says", "override": "the user says"}
 
 
 def rate_conflict(view: View, tokens_per_s: float | None) -> list[Reason]:
-    """A reason where no log of the run tells about as many tokens a second.
+    """Return a reason where the log of the run that is nearest contradicts ``tokens_per_s``.
 
-    The log counts all steps and a trace only a few: the lines of the traced steps and all lines
+    A log has all steps and a trace only a few: the medians of the traced steps and of all steps
     are compared, and the nearer one counts.
     """
     paths = [(source.path, source.real_path) for source in view.job.run_sources if source.is_log]
-    told = [rate for path in paths for rate in _rates(view, *path)]
-    if not told or not tokens_per_s:
+    rates = [rate for path in paths for rate in _rates(view, *path)]
+    if not rates or not tokens_per_s:
         return []
-    path, rate, how = min(told, key=lambda one: _factor(one[1], tokens_per_s))
+    path, rate, how = min(rates, key=lambda one: _factor(one[1], tokens_per_s))
     factor = _factor(rate, tokens_per_s)
     if factor <= RATE_FACTOR:
         return []
@@ -84,7 +86,7 @@ def _factor(one: float, other: float) -> float:
 
 
 def _rates(view: View, path: str, real_path: str) -> list[tuple[str, float, str]]:
-    """Tokens/s of the job that a log tells, with how they were found."""
+    """Tokens/s of the job in a log: shown path, rate, and how it was found."""
     log = _log(path, real_path)
     if log is None:
         return []
@@ -92,7 +94,7 @@ def _rates(view: View, path: str, real_path: str) -> list[tuple[str, float, str]
     steps = {step.id for rank in view.ranks for step in rank.steps}
     # torchtitan numbers its steps from 1, its profiler from 0.
     recorded = np.isin(log.step, sorted(steps | {step + 1 for step in steps}))
-    usual = np.arange(len(rates)) >= (_START_UP if len(rates) > _START_UP else 0)
+    usual = np.arange(len(rates)) >= (_NUM_SLOW_STEPS if len(rates) > _NUM_SLOW_STEPS else 0)
     found = []
     for rows, of in ((usual, "all steps"), (recorded, "the recorded steps")):
         known = rates[rows & np.isfinite(rates) & (rates > 0)]
@@ -102,7 +104,7 @@ def _rates(view: View, path: str, real_path: str) -> list[tuple[str, float, str]
 
 
 def _of_job(log: TrainingLog, world_size: int | None) -> tuple[F64, str]:
-    """Torchtitan's ``tps`` is of one device: times the devices, that is the job."""
+    """Tokens/s of the job: as logged, else torchtitan's ``tps`` of one device times the devices."""
     if np.isfinite(log.tokens_per_s).any():
         return log.tokens_per_s, ""
     if world_size is None:
