@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import median_along
+from ccltui.metrics.arrays.reductions import median_along, unique_inverse
 from ccltui.metrics.arrays.theil_sen import Z_99, slopes
 from ccltui.metrics.collectives.clocks.clock_model import MAX_RESIDUAL_NS, Clock, ClockModel
 from ccltui.metrics.collectives.clocks.offsets import (

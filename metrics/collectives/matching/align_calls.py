@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ccltui.metrics.arrays.reductions import unique_inverse
 from ccltui.metrics.collectives.matching.nearest_calls import Tokens
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
