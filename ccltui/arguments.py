@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from ccltui import __version__
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
-from ccltui.report.measured_scope import Selection
 
 if TYPE_CHECKING:
     from ccltui.report.gates import Gate
@@ -238,14 +238,14 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def selection_of(options: argparse.Namespace) -> Selection:
+def selection_of(options: argparse.Namespace) -> ViewOptions:
     """What the command line restricts the numbers to."""
     overrides: dict[str, object] = dict(options.set)
     if options.batch_size is not None:
         overrides |= {"batch_size": options.batch_size, "batch_size_scope": "global"}
     if options.seq_len is not None:
         overrides["seq_len"] = options.seq_len
-    return Selection(
+    return ViewOptions(
         window=options.window,
         steps=options.steps,
         ranks=options.ranks,

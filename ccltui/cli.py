@@ -11,7 +11,6 @@ import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
@@ -19,21 +18,8 @@ from ccltui.commands import explore
 from ccltui.commands.loading import LoadOptions
 from ccltui.config import read_config
 from ccltui.parsers.errors import GrammarError, NotFoundError
-from ccltui.verbs import VERBS
+from ccltui.verbs import PROG, VERBS, usage
 
-PROG: Final = "ccltui"
-_USAGE = """\
-ccltui DIR [options]                   explore
-       ccltui DIR --metric NAME [options]     print metrics
-       ccltui --list-metrics
-       ccltui --keys
-       ccltui analyse DIR… [options]          all metrics into files beside the traces
-       ccltui card init|lint … [options]      begin or check a workload card
-       ccltui demo [DIR] [options]            a made-up job
-       ccltui diff A B [options]              two runs compared
-       ccltui doctor DIR [options]            what is in DIR
-       ccltui metrics-report DIR… [options]   all metrics of many directories
-       ccltui stats PATH [options]            reports in the form of nsys stats"""
 _DESCRIPTION = """\
 All ranks of a training job at once, on one clock. DIR is a directory of traces, or one trace
 file. A first argument that is no verb is a directory; for one called like a verb: ./demo"""
@@ -68,14 +54,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def _verb(name: str) -> Callable[[Sequence[str]], int]:
     """What a verb runs. The others are not imported: the explorer needs none of them."""
-    module = importlib.import_module(f"ccltui.commands.{VERBS[name]}")
+    module = importlib.import_module(f"ccltui.commands.{VERBS[name].module}")
     run_verb: Callable[[Sequence[str]], int] = module.run
     return run_verb
 
 
 def parser() -> args.Parser:
     """The arguments of ``ccltui DIR``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    result = args.Parser(prog=PROG, usage=usage(), description=_DESCRIPTION, epilog=_EPILOG)
     result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
     _add_report(result)
     args.add_selection(result)

@@ -23,18 +23,18 @@ from ccltui.commands.measure import (
     required_of,
 )
 from ccltui.commands.print_metrics import gate_status, judged, tell_gates
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import shown
 from ccltui.report.gates import Verdict
 from ccltui.report.json_document import Entry, Report
-from ccltui.report.measured_scope import Selection
 from ccltui.report.output import say, write_file, write_report
 from ccltui.report.text_layout import table, text_bytes
+from ccltui.verbs import usage_of
 
 PROG: Final = "ccltui analyse"
 NAMES: Final = ("metrics.json", "metrics.csv")
 HEADER: Final = ("directory", "ranks", "ok", "partial", "unavailable", "written")
-_USAGE = "ccltui analyse DIR… [options]"
 _DESCRIPTION = """\
 Compute every metric of each directory, without a terminal, and write metrics.json and metrics.csv
 beside the traces (or below --output-dir). The files are those that --format json and --format csv
@@ -57,7 +57,9 @@ class Task:
 
 def parser() -> args.Parser:
     """The arguments of ``ccltui analyse``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    result = args.Parser(
+        prog=PROG, usage=usage_of("analyse"), description=_DESCRIPTION, epilog=_EPILOG
+    )
     result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories")
     args.add_metric(result, "only this metric; may be repeated; default: all")
     args.add_gate(result, "exit with 4 if it holds in any of the directories; may be repeated")
@@ -95,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _finished(
-    task: Task, measured: Measured, selection: Selection, options: argparse.Namespace
+    task: Task, measured: Measured, selection: ViewOptions, options: argparse.Namespace
 ) -> tuple[int, tuple[str, ...]]:
     """Write what was measured: exit status and row of the table. No directory stops the others."""
     if measured.problem is not None:
@@ -141,7 +143,7 @@ def _check_ours(path: Path) -> None:
 
 
 def _write(
-    task: Task, measured: Measured, selection: Selection, verdicts: Sequence[Verdict]
+    task: Task, measured: Measured, selection: ViewOptions, verdicts: Sequence[Verdict]
 ) -> None:
     from ccltui.report.writers import write_csv, write_json  # noqa: PLC0415  (orjson)
 

@@ -14,8 +14,8 @@ from ccltui.arguments import PROFILE_MODES, Parser, add_general, add_metric
 from ccltui.commands import list_metrics
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import Measured, choose_metrics, measure, required_of
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
-from ccltui.report.measured_scope import Selection
 from ccltui.report.output import write_report
 
 PROG = "ccl-metrics"
@@ -67,7 +67,7 @@ def _run(arguments: Sequence[str]) -> int:
     if not options.metric:
         raise GrammarError("--metric NAME is missing; --list-metrics shows the names")
     metrics = choose_metrics(options.metric)
-    selection = Selection(profile_mode=options.profile_mode)
+    selection = ViewOptions(profile_mode=options.profile_mode)
     loading = LoadOptions(options.trace, profile_mode=options.profile_mode)
     measured = measure(metrics, loading, selection, debug=options.debug)
     measured = replace(measured, required=required_of(options.metric))

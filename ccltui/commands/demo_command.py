@@ -12,14 +12,14 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import explore
 from ccltui.commands.loading import LoadOptions
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
-from ccltui.report.measured_scope import Selection
 from ccltui.report.output import say, write_report
 from ccltui.report.text_layout import text_bytes
+from ccltui.verbs import usage_of
 
 PROG = "ccltui demo"
 FOLDER = "ccltui-demo"
-_USAGE = "ccltui demo [DIR] [options]"
 _DESCRIPTION = """\
 Write the traces of a synthetic job into DIR (default: a folder ccltui-demo in your cache
 directory) and open them: 8 ranks on two hosts, a straggler, a clock that is 5 ms off."""
@@ -27,7 +27,7 @@ directory) and open them: 8 ranks on two hosts, a straggler, a clock that is 5 m
 
 def parser() -> args.Parser:
     """The arguments of ``ccltui demo``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
+    result = args.Parser(prog=PROG, usage=usage_of("demo"), description=_DESCRIPTION)
     result.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="where to write")
     result.add_argument("--no-open", action="store_true", help="write the traces and leave")
     result.add_argument(
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     if not explore.has_terminal():
         say(f"the explorer needs a terminal; for numbers: ccltui {directory} --metric all")
         return exit_codes.OK
-    return explore.run(options, _loading(directory, options), Selection())
+    return explore.run(options, _loading(directory, options), ViewOptions())
 
 
 def write_demo(directory: Path | None, seed: int | None) -> Path:

@@ -8,9 +8,9 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.output import check_target, say, write_report
+from ccltui.verbs import usage_of
 
 PROG = "ccltui diff"
-_USAGE = "ccltui diff A B [options]"
 _DESCRIPTION = """\
 Compare run B with run A: run directories (a folder of runs that repeat one another counts as
 several), or two cluster benchmarks. First it is checked whether they did the same work; then
@@ -22,7 +22,7 @@ _DEFAULT_NOISE_PCT = 5.0
 
 def parser() -> args.Parser:
     """The arguments of ``ccltui diff``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
+    result = args.Parser(prog=PROG, usage=usage_of("diff"), description=_DESCRIPTION)
     result.add_argument("a", metavar="A", help="run directory, or cluster benchmark, to compare to")
     result.add_argument("b", metavar="B", help="what is compared with it")
     result.add_argument("--format", choices=FORMATS, default="table", help="default: table")

@@ -13,6 +13,7 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.report.json_document import SCHEMA_VERSION
 from ccltui.report.output import check_target, say, write_report
 from ccltui.report.text_layout import bytes_text, table, text_bytes
+from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
     from ccltui.doctor.trace_checks import Finding
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ccltui.parsers.job import Job
 
 PROG = "ccltui doctor"
-_USAGE = "ccltui doctor DIR [options]"
 _DESCRIPTION = """\
 List every file of a trace directory with what it was taken for, read the traces, and check
 whether the metrics can be computed from them; where not, what to do about it."""
@@ -34,7 +34,7 @@ NOTE_HEADER = ("note", "where", "count", "byte", "message")
 
 def parser() -> args.Parser:
     """The arguments of ``ccltui doctor``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
+    result = args.Parser(prog=PROG, usage=usage_of("doctor"), description=_DESCRIPTION)
     result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
     result.add_argument(
         "--format", choices=("table", "json"), default="table", help="default: table"

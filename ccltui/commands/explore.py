@@ -12,8 +12,8 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions, cache_directory, name_nsys, rank_map_of
 from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
-from ccltui.report.measured_scope import Selection
 
 _PORT: Final = 8790
 
@@ -93,7 +93,7 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection) -> int:
+def run(options: argparse.Namespace, loading: LoadOptions, selection: ViewOptions) -> int:
     """Open the explorer; the exit status. Raises GrammarError for what only numbers heed."""
     # textual and rich are imported nowhere else on the way to here.
     from ccltui.tui import run as run_explorer  # noqa: PLC0415
@@ -109,9 +109,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
                 rank_map=rank_map_of(loading),
                 iteration=loading.iteration,
                 capture=loading.capture,
-                window=selection.window,
-                steps=selection.steps,
-                ranks=selection.ranks,
+                view=selection,
                 cache_dir=cache_dir,
                 jobs=loading.jobs,
                 driver=cast("DriverName", options.driver or config.driver or "slim"),
@@ -122,10 +120,6 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
                 record=options.record,
                 replay=options.replay,
                 keys=_keys_of(config),
-                profile_mode=selection.profile_mode,
-                raw_clocks=selection.raw_clocks,
-                span=selection.span,
-                overrides=selection.overrides,
             ),
         )
 
@@ -155,7 +149,7 @@ def print_keys(config: Config) -> int:
     return exit_codes.OK
 
 
-def _refuse_headless(selection: Selection) -> None:
+def _refuse_headless(selection: ViewOptions) -> None:
     """A group is chosen in the explorer: its panes show all of them side by side."""
     if selection.group is not None:
         raise GrammarError("--group needs --metric NAME: in the explorer c chooses a communicator")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
 from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.names import listed
 from ccltui.parsers.system.heap_trim import LARGEST, keep_freed
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.measured_scope import Selection
 from ccltui.report.output import say, tell_traceback
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def check_overrides(names: Collection[str]) -> None:
 def measure(
     metrics: Sequence[Metric],
     loading: LoadOptions,
-    selection: Selection,
+    selection: ViewOptions,
     *,
     debug: bool = False,
 ) -> Measured:
@@ -181,12 +181,11 @@ def _tell_captures(job: Job) -> None:
         say(f"opened {job.capture.name}; --capture opens another of the captures: {listed(others)}")
 
 
-def view_of(loaded: LoadedJob, selection: Selection) -> View:
+def view_of(loaded: LoadedJob, selection: ViewOptions) -> View:
     """The view that every metric of a run shares."""
-    from ccltui.metrics.view.job_view import View, ViewOptions  # noqa: PLC0415
+    from ccltui.metrics.view.job_view import View  # noqa: PLC0415  (numpy)
 
-    names = [field.name for field in dataclasses.fields(selection)]
-    return View(loaded.job, ViewOptions(**{name: getattr(selection, name) for name in names}))
+    return View(loaded.job, selection)
 
 
 def summary_of(loaded: LoadedJob) -> TraceSummary:

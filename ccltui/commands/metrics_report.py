@@ -15,9 +15,9 @@ from ccltui import arguments as args
 from ccltui import exit_codes, slow_path
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError, internal_error
 from ccltui.report.catalogue import FACTS, WRITERS, Catalogue, Outcome, Row, Shown
-from ccltui.report.measured_scope import Selection
 from ccltui.report.output import check_target, say, write_report
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Task:
     """One directory, and what is to be computed of it."""
 
     loading: LoadOptions
-    selection: Selection
+    selection: ViewOptions
     metrics: tuple[str, ...]
 
 

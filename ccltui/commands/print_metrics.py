@@ -15,10 +15,10 @@ from ccltui.commands.measure import (
     measure,
     required_of,
 )
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.gates import Gate, Verdict, judge
 from ccltui.report.json_document import Entry, Report
-from ccltui.report.measured_scope import Selection
 from ccltui.report.output import check_target, say, write_report
 
 
@@ -34,7 +34,7 @@ class PrintOptions:
     debug: bool = False
 
 
-def run(options: PrintOptions, loading: LoadOptions, selection: Selection) -> int:
+def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> int:
     """Compute, print, judge the gates; the exit status.
 
     Raises GrammarError for what is wrong with the command line, before anything is loaded.
@@ -54,7 +54,7 @@ def run(options: PrintOptions, loading: LoadOptions, selection: Selection) -> in
 
 
 def _print(
-    measured: Measured, verdicts: Sequence[Verdict], options: PrintOptions, selection: Selection
+    measured: Measured, verdicts: Sequence[Verdict], options: PrintOptions, selection: ViewOptions
 ) -> None:
     """Write the report; rows of a trace that could not be opened would only be noise."""
     # orjson is needed from here on only.

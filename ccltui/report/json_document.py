@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ccltui.metrics.result import Result
-from ccltui.parsers.window import Window, format_window
+from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers.window import Window, format_ranks, format_steps, format_window
 from ccltui.report.gates import Verdict
-from ccltui.report.measured_scope import Selection
 
 SCHEMA_VERSION: Final = 1
 
@@ -55,7 +55,7 @@ class Report:
     """Everything that a headless run prints, whatever the format."""
 
     trace: TraceSummary
-    selection: Selection
+    selection: ViewOptions
     entries: Sequence[Entry]
     verdicts: Sequence[Verdict] = ()
     detail: bool = False
@@ -76,7 +76,7 @@ def head(report: Report) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "trace": report.trace.to_dict(),
         "window": _window_dict(report.selection.window),
-        "selection": report.selection.to_dict(),
+        "selection": _selection_dict(report.selection),
     }
 
 
@@ -92,6 +92,19 @@ def result_dict(result: Result) -> dict[str, Any]:
         "reasons": [reason.to_dict() for reason in result.reasons],
         "details": result.to_document(),
         "warnings": list(result.warnings),
+    }
+
+
+def _selection_dict(selection: ViewOptions) -> dict[str, Any]:
+    """The restriction of the numbers as JSON, ranges of steps and ranks as their shortest text."""
+    return {
+        "steps": None if selection.steps is None else format_steps(selection.steps),
+        "ranks": None if selection.ranks is None else format_ranks(selection.ranks),
+        "group": selection.group,
+        "span": selection.span,
+        "profile_mode": selection.profile_mode,
+        "raw_clocks": selection.raw_clocks,
+        "overrides": dict(selection.overrides),
     }
 
 

@@ -57,7 +57,8 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         self._front = Display(self, look)
         self.tape = Tape(self, options, path)
         self.options = options
-        session = Session(path, filter=Filter(options.window, options.steps, options.ranks))
+        view = options.view
+        session = Session(path, filter=Filter(view.window, view.steps, view.ranks))
         self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys)
         self._background = Background(self, options, load, analyst, self._post)
         self._asked: dict[type[Query], Query] = {}

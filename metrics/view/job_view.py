@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,37 +28,16 @@ from ccltui.metrics.view import data_quality, provenance
 from ccltui.metrics.view.instances import Instances, instances_of
 from ccltui.metrics.view.job_facts import JobFacts
 from ccltui.metrics.view.rank_view import FOREVER_NS, RankView, Selection
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.array_types import I8, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Reason
     from ccltui.parsers.job import Job
-    from ccltui.parsers.window import Window
 
 _T = TypeVar("_T")
 
-Span = Literal["steps", "inner", "trace"]
-ProfileMode = Literal["auto", "torch", "nsys"]
-
-
-@dataclass(frozen=True, slots=True)
-class ViewOptions:
-    """What of a job counts.
-
-    ``window`` is in ns from the job's origin on the corrected clock; ``steps`` an inclusive
-    range of step ids; ``group`` a group's label, description or name, or a dimension.
-    ``span`` says what is measured: the steps (the whole trace where none are marked), the steps
-    without the first and the last, or the whole trace. ``overrides`` replace fields of the card.
-    """
-
-    window: Window | None = None
-    steps: tuple[int, int] | None = None
-    ranks: frozenset[int] | None = None
-    group: str | None = None
-    profile_mode: ProfileMode = "auto"
-    raw_clocks: bool = False
-    overrides: Mapping[str, object] = field(default_factory=dict)
-    span: Span = "steps"
+__all__ = ["View", "ViewOptions"]
 
 
 class View:

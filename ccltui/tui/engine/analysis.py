@@ -8,12 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.minimap import Minimap
 from ccltui.metrics.registry import Metric, find
-from ccltui.metrics.view.job_view import ProfileMode, View, ViewOptions
-from ccltui.metrics.view.job_view import Span as Measured
+from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.tui.engine import memory
 from ccltui.tui.engine.messages import Fact, FindingsReady
 from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
@@ -131,14 +130,8 @@ class Analyst:
         return findings
 
     def _chosen(self, chosen: Filter) -> ViewOptions:
-        return ViewOptions(
-            window=chosen.window,
-            steps=chosen.steps,
-            ranks=chosen.ranks,
-            overrides=self._options.overrides,
-            profile_mode=cast("ProfileMode", self._options.profile_mode),
-            raw_clocks=self._options.raw_clocks,
-            span=cast("Measured", self._options.span),
+        return replace(
+            self._options.view, window=chosen.window, steps=chosen.steps, ranks=chosen.ranks
         )
 
 
