@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _built_in() -> list[Metric]:
-    return [m for m in registry.metrics().values() if m.compute.__module__.startswith("metrics.")]
+    return [m for m in registry.metrics().values() if m.compute.__module__.startswith("ccltui.metrics.")]
 
 
 def _metric_section(metric: Metric) -> str:
