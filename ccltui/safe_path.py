@@ -1,11 +1,11 @@
-"""Take the working directory off the paths on which Python looks for modules, here and in children.
+"""Remove the working directory from the module search path, here and in child processes.
 
-It is often a directory of traces, which somebody else may have written: a ``threading.py`` that
-lies there must never run. Python puts it first on the path of ``python -m`` and ``python -c``, and
+It is often a directory of traces, which another user may have written: a ``threading.py`` in it
+must never run. Python puts it first on the path of ``python -m`` and ``python -c``, and
 multiprocessing starts its children by the latter.
 
-Nothing is imported here but what the interpreter holds already: an import would look in the
-working directory. What Python itself imports before any code of ours cannot be prevented here:
+Only modules that the interpreter has already loaded are imported here: other imports would search
+the working directory. Imports that Python does before any code of ccltui cannot be prevented here:
 ``./ccltui`` by ``python -m ccltui``, and start-up modules like ``sitecustomize`` where an entry of
 PYTHONPATH is empty or relative. ``python -P -m ccltui`` and absolute entries prevent both.
 """
@@ -18,9 +18,9 @@ _SEARCH_PATH = "PYTHONPATH"
 
 
 def leave_working_directory() -> None:
-    """Import nothing from the working directory from now on, nor in any process started later.
+    """Prevent imports from the working directory, in this process and in those started later.
 
-    Absolute entries of PYTHONPATH stay, because users name there what they have installed.
+    Absolute entries of PYTHONPATH stay, because users list their installed packages there.
     """
     os.environ[_SAFE_PATH] = "1"
     unwanted = {"", os.curdir, *_relative_entries()}
@@ -32,18 +32,21 @@ def leave_working_directory() -> None:
         for at, entry in enumerate(sys.path)
         if entry not in unwanted and not (at == 0 and ran_from)
     ]
-    if ran_from and first == home:  # a checkout that is not installed: after all else
+    if ran_from and first == home:  # a checkout that is not installed: last on the path
         sys.path.append(home)
 
 
 def require_safe_children() -> None:
-    """Start this command anew where its children would heed no variable of the environment."""
+    """Restart this command with ``-P`` if Python ignores the environment (``-E``).
+
+    Its child processes would ignore PYTHONSAFEPATH too.
+    """
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         os.execv(sys.executable, [sys.executable, "-P", *sys.orig_argv[1:]])
 
 
 def _relative_entries() -> set[str]:
-    """What relative entries of PYTHONPATH have put on the path; children get the others."""
+    """Path entries from relative entries of PYTHONPATH; children get the absolute ones."""
     stated = os.environ.get(_SEARCH_PATH, "")
     if not stated or sys.flags.ignore_environment:
         return set()

@@ -16,20 +16,22 @@ class Verb(NamedTuple):
 
 
 VERBS: Final[Mapping[str, Verb]] = {
-    "analyse": Verb("analyse", "DIR… [options]", "all metrics into files beside the traces"),
-    "card": Verb("card_command", "init|lint … [options]", "begin or check a workload card"),
-    "demo": Verb("demo_command", "[DIR] [options]", "a synthetic job"),
-    "diff": Verb("diff_command", "A B [options]", "two runs compared"),
-    "doctor": Verb("doctor_command", "DIR [options]", "what is in DIR"),
-    "metrics-report": Verb("metrics_report", "DIR… [options]", "all metrics of many directories"),
-    "stats": Verb("stats_command", "PATH [options]", "reports in the form of nsys stats"),
+    "analyse": Verb("analyse", "DIR… [options]", "write all metrics to files beside the traces"),
+    "card": Verb("card_command", "init|lint … [options]", "draft or check a workload card"),
+    "demo": Verb("demo_command", "[DIR] [options]", "write a synthetic job and open it"),
+    "diff": Verb("diff_command", "A B [options]", "compare two runs"),
+    "doctor": Verb("doctor_command", "DIR [options]", "list and check the files of DIR"),
+    "metrics-report": Verb(
+        "metrics_report", "DIR… [options]", "print all metrics of many directories"
+    ),
+    "stats": Verb("stats_command", "PATH [options]", "print reports in the form of nsys stats"),
 }
 
 _WITHOUT_VERB: Final = (
-    ("DIR [options]", "explore"),
+    ("DIR [options]", "explore the traces"),
     ("DIR --metric NAME [options]", "print metrics"),
-    ("--list-metrics", ""),
-    ("--keys", ""),
+    ("--list-metrics", "list the metrics"),
+    ("--keys", "list the keys of the explorer"),
 )
 _PURPOSE_COLUMN: Final = 39
 _INDENT: Final = "       "  # as wide as argparse's "usage: "

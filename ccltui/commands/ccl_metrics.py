@@ -1,7 +1,7 @@
-"""``ccl-metrics``: metrics of a trace directory as one JSON document.
+"""``ccl-metrics``: print metrics of a trace directory as one JSON document.
 
-The interface of the metric tool that this one takes over from, exactly: one metric gives
-one object; several give an object keyed by canonical name.
+The interface is exactly that of the metric tool that ccltui replaces: one metric gives one object;
+several give an object keyed by canonical name.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ dictionary; several print an object that maps each name to its dictionary."""
 
 
 def parser() -> Parser:
-    """The arguments of ``ccl-metrics``."""
+    """Parser of the arguments of ``ccl-metrics``."""
     result = Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
     result.add_argument("--trace", metavar="DIR", help="trace directory, or one trace file")
     add_metric(result, "name or alias of a metric; may be repeated; all: every metric")
     result.add_argument(
-        "--list-metrics", action="store_true", help="print the names of the metrics and leave"
+        "--list-metrics", action="store_true", help="print the names of the metrics and exit"
     )
     result.add_argument(
         "--profile-mode",
@@ -49,7 +49,7 @@ def parser() -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ccl-metrics`` with its command-line arguments; the exit status."""
+    """Run ``ccl-metrics`` with its command-line arguments and return the exit status."""
     try:
         return _run(arguments)
     except GrammarError as error:
@@ -72,7 +72,7 @@ def _run(arguments: Sequence[str]) -> int:
     measured = measure(metrics, loading, selection, debug=options.debug)
     measured = replace(measured, required=required_of(options.metric))
     _print(_document(measured, keyed=len(metrics) > 1))
-    measured.tell(warnings=False)
+    measured.print_messages(warnings=False)
     return measured.exit_status
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong on a rank: planted stragglers, and the chance variation of its kernels."""
+"""What goes wrong on a rank: injected stragglers, and the chance variation of its kernels."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def program(spec: Spec, topology: Topology, rank: int) -> Iterator[Item]:
     steps = StepProgram(spec, topology, rank)
     for step in range(spec.steps):
         stalls = {
-            kind: planted_ns(spec, rank, step, kind) + spec.data_loading_ns * (kind == FIRST)
+            kind: delay_ns(spec, rank, step, kind) + spec.data_loading_ns * (kind == FIRST)
             for kind in get_args(Stall)
         }
         busy = {kind: dur_ns for kind, dur_ns in stalls.items() if dur_ns or kind == FIRST}
-        items = steps.items(step, {**busy, "": planted_ns(spec, rank, step, "host")})
+        items = steps.items(step, {**busy, "": delay_ns(spec, rank, step, "host")})
         for cause, apply in _ON_DEVICE.items():
-            items = apply(items, planted_ns(spec, rank, step, cause))
+            items = apply(items, delay_ns(spec, rank, step, cause))
         yield from _jittered(items, spec.jitter_ns, random.Random(f"{spec.seed}/{rank}/{step}"))
 
 
@@ -31,7 +31,7 @@ FIRST: Stall = "data_loading"
 """Every rank does this in every step."""
 
 
-def planted_ns(spec: Spec, rank: int, step: int, cause: Cause) -> int:
+def delay_ns(spec: Spec, rank: int, step: int, cause: Cause) -> int:
     """By how much a rank is delayed in a step for one cause."""
     return sum(
         straggler.extra_ns

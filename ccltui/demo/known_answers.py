@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from ccltui.demo import profiler_names
+from ccltui.demo.injected_faults import fault_sentences
 from ccltui.demo.interval_sweep import Interval, together, total
 from ccltui.demo.job_schedule import Activity, Call, HostRange, Schedule
-from ccltui.demo.planted_faults import planted
 from ccltui.demo.profiler_view import offset_ns
 from ccltui.demo.program import BYTES_PER_ELEMENT
 from ccltui.demo.spec import Spec
@@ -38,7 +38,7 @@ def answers(true: Schedule, seen: Schedule) -> Truth:
         dict(message),
         dict(wire),
         tuple(sorted({item.rank for item in spec.stragglers if item.steps is None})),
-        planted(spec, topology),
+        fault_sentences(spec, topology),
     )
 
 

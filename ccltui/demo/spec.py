@@ -155,7 +155,7 @@ class Spec:
 
     @classmethod
     def quiet(cls, **changes: Any) -> Spec:
-        """The same job with nothing planted: no straggler, clock offset or jitter."""
+        """The same job with nothing injected: no straggler, clock offset or jitter."""
         calm: dict[str, Any] = {"stragglers": (), "clock_offsets_ns": (), "jitter_ns": 0}
         return cls(**(calm | changes))
 
@@ -210,13 +210,13 @@ class Spec:
             raise ValueError("layout old2021 knows no collective metadata: set names_only")
 
     def _check_ranks(self) -> None:
-        planted: tuple[Straggler | SlowLink | LateStart | Cut, ...] = (
+        injected: tuple[Straggler | SlowLink | LateStart | Cut, ...] = (
             *self.stragglers,
             *self.slow_links,
             *self.late_starts,
             *self.cuts,
         )
-        for item in planted:
+        for item in injected:
             if not 0 <= item.rank < self.world_size:
                 raise ValueError(f"{item} names no rank of a job of {self.world_size}")
         for name in ("clock_offsets_ns", "clock_drifts_ppb"):

@@ -140,8 +140,8 @@ class Truth:
     clock_offset_ns: Mapping[int, int]  # of each rank against rank 0, at the start
     message_bytes: Mapping[str, int]  # of all ranks, by dimension; p2p counted on the sender
     wire_bytes: Mapping[str, int]
-    stragglers: tuple[int, ...]  # planted in every step
-    planted: tuple[str, ...]  # one sentence each
+    stragglers: tuple[int, ...]  # injected in every step
+    faults: tuple[str, ...]  # one sentence each
 
     @property
     def step_ns(self) -> Mapping[int, int]:

@@ -1,4 +1,4 @@
-"""The report of one run, and its JSON document (``schema_version`` 1)."""
+"""Report of one command, and its JSON document (``schema_version`` 1)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary:
-    """What was opened: ``ranks`` files of ``world_size`` ranks, and what could not be read."""
+    """Summary of the opened traces, with the files that could not be read."""
 
     path: str
     ranks: int = 0
@@ -26,7 +26,7 @@ class TraceSummary:
     missing_ranks: tuple[int, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
     complete: bool = True
-    num_lost: int = 0  # of the failures: files that could be sound, as nobody could look
+    num_lost: int = 0  # failures of files that could not be inspected and may be sound
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -52,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a headless run prints, whatever the format."""
+    """Content of the output of a headless command, independent of the format."""
 
     trace: TraceSummary
     selection: ViewOptions
@@ -71,7 +71,7 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def head(report: Report) -> dict[str, Any]:
-    """What every JSON document and every JSON line of a report begins with."""
+    """First members of every JSON document and every JSON line of a report."""
     return {
         "schema_version": SCHEMA_VERSION,
         "trace": report.trace.to_dict(),

@@ -92,7 +92,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _built_in() -> list[Metric]:
-    return [m for m in registry.metrics().values() if m.compute.__module__.startswith("ccltui.metrics.")]
+    return [
+        m for m in registry.metrics().values() if m.compute.__module__.startswith("ccltui.metrics.")
+    ]
 
 
 def _metric_section(metric: Metric) -> str:

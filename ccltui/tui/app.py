@@ -76,7 +76,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Paint the skeleton first, then look at the directory."""
-        SPLASH.hand_over()
+        SPLASH.release()
         self.app_resume_signal.subscribe(self, lambda _: self.repaint())
         compat.leave_on_termination(self)
         self.screen.styles.background = self._look.ground

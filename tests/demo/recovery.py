@@ -37,7 +37,7 @@ def slow(cause: Any, extra_ns: int = 900_000, steps: tuple[int, ...] | None = No
 
 FAMILY: dict[str, Spec] = {
     "the demo": Spec(),
-    "nothing planted": quick(),
+    "nothing injected": quick(),
     # shape
     "tensor parallel alone": quick(tp=4, pp=1, dp_shard=1),
     "sequence parallel": quick(pp=1, sequence_parallel=True),

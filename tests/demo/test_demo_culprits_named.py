@@ -1,4 +1,4 @@
-"""Planted culprits and causes over a fixed set of drawn jobs: rates, and no confident error."""
+"""Injected culprits and causes over a fixed set of drawn jobs: rates, and no confident error."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ def test_ideal_pipeline_comes_near_the_theory() -> None:
 
 
 def test_the_planted_is_told_in_words() -> None:
-    assert truth_of(Spec(steps=4)).planted == (
+    assert truth_of(Spec(steps=4)).faults == (
         "rank 1 computes 2.4 ms longer in every step",
         "rank 6 waits 12 ms longer for its data in step 13",
         "the clock of demo-node-2 is 5 ms ahead",

@@ -42,7 +42,7 @@ def test_a_number_asked_for_by_name_that_is_missing_is_3(
     assert measured(value, status, named=True).exit_status == code
     assert measured(value, status, named=False).exit_status == 0
 
-    measured(value, status, named=True).tell(warnings=False)
+    measured(value, status, named=True).print_messages(warnings=False)
 
     assert capsys.readouterr().err == said
 

@@ -6,7 +6,7 @@ from ccltui.demo.spec import Spec, Straggler
 from ccltui.demo.topology import Topology
 
 
-def planted(spec: Spec, topology: Topology) -> tuple[str, ...]:
+def fault_sentences(spec: Spec, topology: Topology) -> tuple[str, ...]:
     """What was put into the job on purpose, a sentence each."""
     hosts = [topology.host_name(host * spec.gpus_per_node) for host in range(spec.num_hosts)]
     return (
