@@ -1,4 +1,4 @@
-"""What was put into a job on purpose, in words."""
+"""Describe the injected faults of a job in sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ccltui.demo.topology import Topology
 
 
 def fault_sentences(spec: Spec, topology: Topology) -> tuple[str, ...]:
-    """What was put into the job on purpose, a sentence each."""
+    """One sentence per injected fault of the job."""
     hosts = [topology.host_name(host * spec.gpus_per_node) for host in range(spec.num_hosts)]
     return (
         *(_delay(spec, straggler) for straggler in spec.stragglers),
