@@ -5,7 +5,7 @@ from ccltui.demo.spec import Cut, LateStart, SlowLink, Spec, Straggler
 from ccltui.demo.truth import Truth
 
 DEMO = Spec()
-"""Default job: 8 ranks on 2 hosts, TP 2, PP 2, DP 2, a slow rank, a stall, a clock that is ahead."""
+"""Default job: 8 ranks on 2 hosts, TP 2, PP 2, DP 2, a slow rank, a stall and a clock ahead."""
 
 __all__ = [
     "DEMO",

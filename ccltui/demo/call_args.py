@@ -59,7 +59,7 @@ def param_args(spec: Spec, call: Call, activity: Activity) -> Args:
 
 
 def wait_args(spec: Spec, call: Call, activity: Activity) -> Args:
-    """Arguments of the second ``record_param_comms`` of a call, written when its result is awaited."""
+    """Arguments of the second ``record_param_comms`` of a call, written when it is awaited."""
     args = {
         "Collective name": "wait",
         "In msg nelems": 0,

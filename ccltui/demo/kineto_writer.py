@@ -93,7 +93,7 @@ _BREAKS = {
 
 
 def _pretty(fields: dict[str, Any], *, blank: str = "", breaks: dict[str, Any] = _BREAKS) -> str:
-    """Write several keys per line; ``blank`` is a space that early versions wrote before line ends."""
+    """Write several keys per line; ``blank`` precedes line ends, as in early versions."""
     lines, line = [], []
     ends = breaks[fields["ph"]]
     for key, value in fields.items():

@@ -87,7 +87,7 @@ class LateStart:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Truncation of the file of ``rank`` after ``fraction`` of its text, as if the job was killed."""
+    """Truncation of the file of ``rank`` after ``fraction`` of its text, as if it was killed."""
 
     rank: int
     fraction: float

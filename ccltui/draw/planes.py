@@ -1,4 +1,4 @@
-"""A picture in cells: one character and one style id each, and the difference of two pictures."""
+"""Picture of cells with one character and one style id each, and differences of pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ccltui.draw.text import clean, fit
 from ccltui.parsers.array_types import U8, U32
 
 Span = tuple[int, int, int]
-"""Row, first column, column after the last."""
+"""Row, first column, column after the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Planes:
         return end
 
     def put_fitted(self, y: int, x: int, text: str, style: int) -> None:
-        """Write ``text`` from a place to the right edge; what has no room leaves an ellipsis."""
+        """Write ``text`` from a place to the right edge; truncation leaves an ellipsis."""
         self.put(y, x, fit(text, self.width - x), style)
 
     def paste(self, other: Planes, y: int, x: int) -> None:
@@ -79,7 +79,7 @@ class Planes:
         ]
 
     def changes_from(self, before: Planes, *, join: int = 6) -> list[Span] | None:
-        """Spans of cells that differ, or None when the shapes do.
+        """Spans of cells that differ, or None if the shapes differ.
 
         Gaps shorter than ``join`` cells are filled: moving the cursor costs about that much.
         """

@@ -1,4 +1,4 @@
-"""Aligned text rows: columns as wide as their content, dropped from the right when narrow."""
+"""Format aligned rows: columns as wide as their content, dropped from the right if too narrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading, its side, and the widest it may become."""
+    """A column: heading, alignment and maximum width."""
 
     title: str
     align: Align = "left"

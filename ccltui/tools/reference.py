@@ -101,7 +101,7 @@ def _metric_section(metric: Metric) -> str:
     aliases = ", ".join(f"`{alias}`" for alias in metric.aliases)
     facts = [
         f"- **Value**: `{metric.headline}`, in {metric.unit}",
-        f"- **Requires**: {'; '.join(metric.needs)}",
+        f"- **Needs**: {'; '.join(metric.needs)}",
         *([f"- **Aliases**: {aliases}"] if aliases else []),
         *(f"- **`--set {name}=…`**: {meaning}" for name, meaning in metric.parameters.items()),
     ]

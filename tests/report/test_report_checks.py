@@ -159,7 +159,9 @@ def test_what_is_wrong_has_something_to_do_about_it(whole: Path, tmp_path: Path)
 
     assert fixes.pop("decoder", "install")  # depends on this machine's compiler
     assert fixes == {
-        "ranks": "copy their files here too, or check their logs for the reason that they wrote none",
+        "ranks": (
+            "copy their files here too, or check their logs for the reason that they wrote none"
+        ),
         "workload card": "ccltui card init DIR writes a draft",
     }
 
