@@ -97,8 +97,8 @@ class Cut:
 class Spec:
     """A job: its shape, its speed, its injected faults, and the form of its traces.
 
-    Ranks are laid out as TorchTitan does, outermost first: pp, dp_replicate, dp_shard, tp.
-    Degrees of 1 have no group. Times are int64 ns, sizes are bytes unless the name says more.
+    Ranks are laid out as TorchTitan does, outermost first: pp, dp_replicate, dp_shard, tp. Degrees
+    of 1 have no group. Times are int64 ns, sizes are bytes unless the name states another unit.
     """
 
     # shape

@@ -156,7 +156,7 @@ class Truth:
 
     @property
     def calls_by_type(self) -> Mapping[str, int]:
-        """Communication kernels of all ranks, by the type that the files let one know."""
+        """Communication kernels of all ranks, by the type in the files."""
         types = sorted({kind for rank in self.ranks for kind in rank.calls_by_type})
         return {kind: sum(rank.calls_by_type.get(kind, 0) for rank in self.ranks) for kind in types}
 

@@ -1,7 +1,7 @@
 """Draw the lateness of each rank at each collective; maxima remain visible at every zoom.
 
-Levels follow a fixed scale above a floor: below the floor a cell is blank, so that calm
-screens stay calm and cost nothing.
+Levels follow a fixed scale above a floor. Below the floor a cell is blank, so that screens without
+lag stay empty and cost no bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PIN = "•"
 class Columns:
     """Mapping of collectives to columns: ``per_cell`` in each cell, or each ``repeat`` cells wide.
 
-    ``per_cell`` is a power of two and divides ``first``, so that a cell is never half a pool.
+    ``per_cell`` is a power of two and divides ``first``, so that a cell always covers a whole pool.
     """
 
     first: int
@@ -82,7 +82,7 @@ class Heat:
 def levels(late_ns: I64, floor_ns: int, top_ns: int | None = None) -> U8:
     """Level 0 (below the floor, or absent) to 7 of each lag.
 
-    By factors, or by even steps from the floor to ``top_ns`` where that is given.
+    Levels grow by factors, or by even steps from the floor to ``top_ns`` if given.
     """
     steps = _STEPS * floor_ns if top_ns is None else np.linspace(floor_ns, top_ns, len(_STEPS))
     return np.digitize(late_ns, steps).astype(np.uint8)
@@ -131,8 +131,8 @@ def align(
 ) -> Planes:
     """Draw a ruler, and a heat row per rank or group; ``selected`` is (rank row, collective).
 
-    ``order`` gives the rows of the matrix that belong to ``labels``, all of them if left out;
-    ``top_ns`` makes the colours even steps; ``pinned`` are rank rows to mark.
+    ``order`` gives the rows of the matrix that belong to ``labels``, all rows by
+    default; ``top_ns`` selects even steps of colour; ``pinned`` are rank rows to mark.
     """
     planes = Planes.blank(height, width, Ink.TEXT)
     cells = width - gutter

@@ -1,7 +1,7 @@
 """Busy time of one rank, sampled exactly at any zoom.
 
-A track keeps disjoint intervals and the sum of their lengths, so a cell costs two binary
-searches however many events lie under it.
+A track stores disjoint intervals and the cumulative sum of their lengths, so a cell costs two
+binary searches, whatever the number of its events.
 """
 
 from __future__ import annotations

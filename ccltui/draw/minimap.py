@@ -22,7 +22,8 @@ _MOST_KEPT = 4
 class Minimap:
     """Mean share of network or compute time of all lanes; caches the last drawing.
 
-    The whole window is the same in every frame, and all lanes cost more than those in view.
+    The cache pays off because the whole window is the same in every frame, and sampling all lanes
+    costs more than the visible ones.
     """
 
     def __init__(self, lanes: Sequence[Lane]) -> None:

@@ -1,7 +1,7 @@
 """Colours of style ids: one explicit table for each theme and colour depth, never downgraded.
 
-The indices were found by a search that keeps the smallest CIE76 distance large in normal, protan,
-deutan and tritan vision; the lag ramp rises (on a light ground: falls) in luminance for all but
+The indices were found by a search that maximises the smallest CIE76 distance in normal, protan,
+deutan and tritan vision; the lag ramp rises (on a light background: falls) in luminance for all but
 tritan. Those of 16 colours were searched with the values that xterm gives them.
 """
 

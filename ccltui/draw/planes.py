@@ -19,7 +19,7 @@ Span = tuple[int, int, int]
 class Planes:
     """Characters (uint32 code points) and style ids (uint8), both of shape [rows, columns].
 
-    ``listed`` says which row of a list a row of the picture shows.
+    ``listed`` maps rows of the picture to rows of a list.
     """
 
     glyph: U32
@@ -81,7 +81,7 @@ class Planes:
     def changes_from(self, before: Planes, *, join: int = 6) -> list[Span] | None:
         """Spans of cells that differ, or None if the shapes differ.
 
-        Gaps shorter than ``join`` cells are filled: moving the cursor costs about that much.
+        Gaps shorter than ``join`` cells are filled: moving the cursor costs about as many bytes.
         """
         if before.glyph.shape != self.glyph.shape:
             return None

@@ -33,7 +33,7 @@ from ccltui.parsers.array_types import I64, U8, U32
 class RankRow:
     """One rank, or several that share a row with the mean of their coverage.
 
-    ``only`` replaces what they do by one kind of work, a track for each lane, in colour ``ink``.
+    ``only`` replaces all work by one kind of it, a track for each lane, in colour ``ink``.
     """
 
     label: str
@@ -89,7 +89,8 @@ def timeline(
 def in_view(rows: Sequence[RankRow], room: int, selected: int, *, merged: bool) -> list[int]:
     """Select the visible rows: pinned ones, then the page with the selected one.
 
-    Whole pages, so that the picture moves only when it must. Pins take half of the room at most.
+    Scrolls by whole pages, so that the picture rarely moves. Pinned rows take at most half of the
+    rows.
     """
     heights = [row.height(merged=merged) for row in rows]
     pinned: list[int] = []

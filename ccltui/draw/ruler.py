@@ -40,7 +40,7 @@ def put_tick(planes: Planes, x: int, label: str) -> None:
 def put_hits(planes: Planes, gutter: int, columns: I64) -> None:
     """Mark columns (int64, any order; columns out of view are ignored) on the ruler.
 
-    Where a label stands it stays readable and changes its look only; the cursor stays as it is.
+    On a label only the style changes, so that it stays readable; the cursor is not changed.
     """
     inside = columns[(columns >= 0) & (columns < planes.width - gutter)]
     at = np.unique(inside) + gutter

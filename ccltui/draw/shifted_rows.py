@@ -18,9 +18,9 @@ _WORTHWHILE: Final = 8
 def moved_rows(before: Planes, now: Planes, left: int, guess: int = 0) -> list[tuple[int, int]]:
     """Rows, and the best shift in columns of their cells from ``left`` on.
 
-    Steps of training resemble each other: another one in the same zoom is the same picture but
-    for the part of a cell. Moves by up to ``FURTHEST`` columns are tried, and that by ``guess``.
-    Both pictures have the same shape; rows that gain little are left out.
+    Steps of training resemble each other: at the same zoom another step gives the same picture
+    except for a fraction of a cell. Shifts by up to ``FURTHEST`` columns and by ``guess`` are
+    tried. Both pictures have the same shape; rows with little gain are left out.
     """
     old, new = _cells(before, left), _cells(now, left)
     same = (old == new).sum(axis=1)

@@ -12,7 +12,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 def spark(values: Sequence[float | None], width: int) -> str:
     """Sparkline between the smallest and the largest value, one cell per value; blank if absent.
 
-    When the values outnumber the cells a cell shows the maximum of its share.
+    If there are more values than cells, a cell shows the maximum of its values.
     """
     shares = _shares(values, width)
     known = [value for value in shares if value is not None]

@@ -23,8 +23,8 @@ _NAMED = 6
 class Stream:
     """Work of one stream on the rank's own clock, in order of start.
 
-    ``parts`` are the times of computing, communication and copies; ``kind`` (int8) says which of
-    them each piece of work is; ``text`` gives the name of a name id.
+    ``parts`` are the times of computing, communication and copies; ``kind`` (int8) is the
+    index of each piece of work into them; ``text`` returns the name of a name id.
     """
 
     label: str

@@ -22,8 +22,8 @@ class Column:
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """Heading and rows as lines of at most ``width`` cells.
 
-    The first column always stays; a later one is dropped when it does not fit, and so is
-    everything to the right of it. The last column that is kept may be cut.
+    The first column is always shown; a later one that does not fit is dropped with all columns to
+    the right of it. The last shown column may be cut.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = _widths(columns, cells)

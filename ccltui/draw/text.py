@@ -30,7 +30,7 @@ HALVES: Final = str.maketrans("▁▂▃▅▆▇▏▎▍▋▊▉▕", "▄▄
 def clean(text: str) -> str:
     """Return the text in cells of width one, without control sequences.
 
-    Control characters become their pictures (␛, ␊), so that they can be seen; characters that
+    Control characters become visible symbols (␛, ␊); characters that
     are invisible, combine, change direction or take two cells become ``?``.
     """
     if _PLAIN.fullmatch(text):
@@ -79,7 +79,7 @@ def fit_middle(text: str, width: int) -> str:
 def wrap(text: str, width: int, *, most: int = 3, indent: str = "") -> list[str]:
     """Clean ``text`` in lines of at most ``width`` cells, broken between words.
 
-    Lines after the first begin with ``indent``; what does not fit into ``most`` lines leaves an
+    Lines after the first begin with ``indent``; text beyond ``most`` lines is replaced by an
     ellipsis, between words or in a long one.
     """
     width = max(width, len(indent) + 2)

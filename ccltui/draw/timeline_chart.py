@@ -1,7 +1,8 @@
 """Draw compute and network of the ranks against time.
 
-Cell rules: no transition, solid; one transition, the edge where it is; more, a height that is
-rounded up, so that any activity shows. A network cell is exposed or overlapped by majority.
+Cell rules: without transition, solid; with one transition, an edge at its place; with more, a
+height that is rounded up, so that any activity is visible. A network cell is exposed or overlapped
+by majority.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Jobs of which one parameter each differs, and what the readers and metrics make of them."""
+"""Jobs that differ in one parameter each, and their results from readers and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who was injected, why, and through which groups it spread: found again in the traces."""
+"""The delayed rank, its cause and the groups that spread the lag are found in the traces."""
 
 from __future__ import annotations
 

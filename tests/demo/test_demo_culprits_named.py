@@ -1,4 +1,4 @@
-"""Injected culprits and causes over a fixed set of drawn jobs: rates, and no confident error."""
+"""Injected culprits and causes of a fixed set of random jobs: rates, no confident error."""
 
 from __future__ import annotations
 

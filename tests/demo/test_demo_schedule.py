@@ -1,4 +1,4 @@
-"""The simulated job obeys its own rules, and simple jobs have the times one works out by hand."""
+"""The simulated job obeys its own rules, and simple jobs have the times computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the time, volume of collectives and the chain of work, against what was built."""
+"""Parts of the time, volume of collectives and the critical path equal the schedule."""
 
 from __future__ import annotations
 

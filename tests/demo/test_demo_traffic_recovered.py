@@ -1,4 +1,4 @@
-"""Bytes by dimension, and tokens a second."""
+"""Bytes by dimension, and tokens per second."""
 
 from __future__ import annotations
 

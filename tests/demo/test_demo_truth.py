@@ -1,4 +1,4 @@
-"""The known answers against a second, still simpler way: one array cell a nanosecond."""
+"""The known values against a second, simpler method: one array cell per nanosecond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What steps would take without the straggler: the replay beside the simulator's own answer."""
+"""Step times without the straggler: the replay against the simulator's own result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ccltui card`` as a user meets it."""
+"""``ccltui card`` as users run it."""
 
 from __future__ import annotations
 

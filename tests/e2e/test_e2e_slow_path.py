@@ -1,4 +1,4 @@
-"""Compiled modules that cannot be imported: the same numbers, and one line that says so."""
+"""Compiled modules that cannot be imported: the same numbers, and one line that reports it."""
 
 from __future__ import annotations
 

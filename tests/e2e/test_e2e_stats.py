@@ -1,4 +1,4 @@
-"""``ccltui stats`` as a user meets it."""
+"""``ccltui stats`` as users run it."""
 
 from __future__ import annotations
 

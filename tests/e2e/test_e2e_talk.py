@@ -1,4 +1,4 @@
-"""What is told on standard error beside the numbers: each thing once."""
+"""Messages on standard error beside the numbers, each printed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Studies of folders: which files belong together, and what is printed of them."""
+"""All-to-all studies of folders: assignment of files, and the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Complaints about cards with one thing wrong each."""
+"""Complaints about cards with one error each."""
 
 from __future__ import annotations
 

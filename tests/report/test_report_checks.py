@@ -1,4 +1,4 @@
-"""The findings of doctor on jobs with one thing wrong each."""
+"""Findings of doctor on jobs with one problem each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exit status of a report, and what is said where a number is missing."""
+"""Exit status of a report, and the messages about missing numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One hard report through every format: golden bytes, and table and csv agree."""
+"""One difficult report in every format: golden bytes, and equal cells in table and csv."""
 
 from __future__ import annotations
 
