@@ -134,5 +134,5 @@ def _check_exists(path: str) -> None:
     if Path(path).exists():
         return
     near = difflib.get_close_matches(path, VERBS, n=1)
-    hint = f"; for the verb: {PROG} {near[0]} …, before any option" if near else ""
+    hint = f"; a verb must come first: {PROG} {near[0]} …" if near else ""
     raise NotFoundError(f"no such file or directory{hint}", path=path)

@@ -24,7 +24,7 @@ from ccltui.tui.engine.messages import STOPPING, Fact, JobOpened, OpenFailed
 from ccltui.tui.input.recorder import Tape, is_idle
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import Pane, ViewState
 from ccltui.tui.terminal import compat
 
@@ -57,8 +57,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         self._front = Display(self, look)
         self.tape = Tape(self, options, path)
         self.options = options
-        view = options.view
-        session = Session(path, filter=Filter(view.window, view.steps, view.ranks))
+        session = Session(path, filter=options.view)
         self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys)
         self._background = Background(self, options, load, analyst, self._post)
         self._asked: dict[type[Query], Query] = {}

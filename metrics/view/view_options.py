@@ -40,3 +40,8 @@ class ViewOptions:
     raw_clocks: bool = False
     overrides: Mapping[str, object] = field(default_factory=dict)
     span: Span = "steps"
+
+    @property
+    def limits_time(self) -> bool:
+        """Whether a window or a range of steps is set."""
+        return self.window is not None or self.steps is not None

@@ -177,4 +177,4 @@ def _in_a_thread(options: ExplorerOptions) -> Analyst:
     """Compute in this process."""
     from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (the screen paints before)
 
-    return Analyst(options)
+    return Analyst()

@@ -156,7 +156,7 @@ class RemoteAnalyst:
     ) -> bool:
         from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (imports all that computes)
 
-        self._here, self._is_here = self._here or Analyst(self._options), True
+        self._here, self._is_here = self._here or Analyst(), True
         return self._here.run(session, post, cancelled)
 
 

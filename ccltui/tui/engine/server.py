@@ -88,7 +88,7 @@ class _Server:
         from ccltui.tui.engine.analysis import FIRST, Analyst  # noqa: PLC0415  (ranks come meanwhile)
 
         find(FIRST)
-        self._analyst = Analyst(self._options)
+        self._analyst = Analyst()
         while True:
             self._do(self._tasks.get(), self._analyst)
 
