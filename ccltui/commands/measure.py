@@ -67,8 +67,8 @@ class Measured:
             return
         results = [result for _, result in self.results]
         if warnings:
-            said = [(text, result.metric) for result in results for text in result.warnings]
-            for text, names in _by_text(said).items():
+            warned = [(text, result.metric) for result in results for text in result.warnings]
+            for text, names in _by_text(warned).items():
                 print_message(text if len(names) > 1 else f"{names[0]}: {text}")
         for status, singular, plural in (
             ("unavailable", "is unavailable", "are unavailable"),
@@ -83,10 +83,10 @@ class Measured:
                 print_message(f"{listed(names)} {singular if len(names) == 1 else plural}: {why}")
 
 
-def _by_text(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def _by_text(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Names of metrics by message, so that a message about the whole job is printed once."""
     found: dict[str, list[str]] = {}
-    for text, metric in said:
+    for text, metric in pairs:
         found.setdefault(text, []).append(metric)
     return found
 

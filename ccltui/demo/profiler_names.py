@@ -59,9 +59,8 @@ OPERATORS: dict[str, str] = {
 }
 ATTENTION_BACKWARD_OPERATOR = "aten::_flash_attention_backward"
 
-HOST_EVENTS: dict[
-    str, tuple[str, str]
-] = {  # category and name of the event in which the host stalls
+# Category and name of the event in which the host stalls.
+HOST_EVENTS: dict[str, tuple[str, str]] = {
     "data_loading": (
         "user_annotation",
         "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",

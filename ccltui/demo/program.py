@@ -66,9 +66,8 @@ class Communicate:
     phase: Phase
     blocking: bool = True
     peer: int = -1
-    after: DemoGroup | None = (
-        None  # waits for calls of that group, without blocking the main stream
-    )
+    # Group whose posted calls this one waits for, without blocking the main stream.
+    after: DemoGroup | None = None
 
     @property
     def dtype(self) -> Literal["Float", "BFloat16"]:

@@ -178,7 +178,7 @@ class _Calls:
 def _wire_bytes(item: Communicate, size: int) -> int:
     elems = max(item.in_elems, item.out_elems)
     if item.operation == "all_to_allv":
-        elems = min(item.in_elems, item.out_elems)  # bytes of an evenly loaded rank
+        elems = min(item.in_elems, item.out_elems)  # elements of an evenly loaded rank
     whole = elems * BYTES_PER_ELEMENT[item.dtype]
     if item.operation in ("send", "recv"):
         return whole

@@ -118,8 +118,8 @@ class Spec:
     micro_batch_size: int = 1
     pipeline: Literal["1f1b", "gpipe"] = "1f1b"
     sequence_parallel: bool = False  # all-gather and reduce-scatter in place of TP all-reduce
-    overlap_dp: bool = True  # gradients are reduced while the backward pass goes on
-    world_allreduce: bool = True  # gradient norm over all ranks, once a step
+    overlap_dp: bool = True  # gradients are reduced during the backward pass
+    world_allreduce: bool = True  # gradient norm over all ranks, once per step
     sync_each_step: bool = True  # the host waits for the device at the end of a step
     # speed
     gemm_ns: int = 318_517
@@ -128,7 +128,7 @@ class Spec:
     grad_norm_ns: int = 402_117
     optimizer_ns: int = 1_204_733
     data_loading_ns: int = 402_300
-    node_bytes_per_ns: int = 200  # wire bytes a rank moves inside a host
+    node_bytes_per_ns: int = 200  # wire bytes of a rank inside a host
     network_bytes_per_ns: int = 25  # the same between hosts
     link_latency_ns: int = 11_250
     # injected faults
@@ -137,7 +137,7 @@ class Spec:
         Straggler(rank=6, cause="data_loading", extra_ns=12_000_000, steps=(3,)),
     )
     slow_links: tuple[SlowLink, ...] = ()
-    clock_offsets_ns: tuple[int, ...] = (0, 5_000_000)  # a host; hosts not named: 0
+    clock_offsets_ns: tuple[int, ...] = (0, 5_000_000)  # per host; 0 for further hosts
     clock_drifts_ppb: tuple[int, ...] = ()
     jitter_ns: int = 1_500  # each kernel is prolonged by 0 to this much
     end_skew_ns: int = 0  # each member of a collective ends 0 to this much after its end

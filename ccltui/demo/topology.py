@@ -95,9 +95,8 @@ def lay_out(spec: Spec) -> Topology:
         ("dp_replicate", "dp_replicate"),
         ("dp_shard", "dp_shard"),
         ("tp", "tp"),
-        *(
-            (("ep", "dp_shard"),) if spec.experts else ()
-        ),  # experts are distributed over the dp_shard ranks
+        # Experts are distributed over the dp_shard ranks.
+        *((("ep", "dp_shard"),) if spec.experts else ()),
     )
     for dimension, axis in axes:
         if getattr(spec, axis) > 1:

@@ -222,9 +222,8 @@ def workload_card(job: Job) -> Finding:
     ran = run_config(job.card, job.run_sources, job.world_size)
     contradictions = [
         *check_card(job),
-        *(
-            one.message for one in ran.conflicts if one.field != WORLD
-        ),  # that of the card is listed above
+        # A contradicting world size of the card is among those of check_card.
+        *(one.message for one in ran.conflicts if one.field != WORLD),
     ]
     if contradictions:
         fix = "correct the card: values of the traces and of the run take precedence"

@@ -99,7 +99,7 @@ def test_what_cannot_be_checked(job: Path, one_rank: Path, tmp_path: Path) -> No
     (tmp_path / "bad.yaml").write_text("workload: [\n")
     (tmp_path / "bad.toml").write_text("[training\n")
     cases = [
-        (("card",), 2, "ccltui card init [DIR] or ccltui card lint CARD?"),
+        (("card",), 2, "missing command: ccltui card init [DIR], or ccltui card lint CARD"),
         (("card", "init"), 2, "no source for the card"),
         (("card", "lint", tmp_path / "bad.yaml"), 1, "bad.yaml:2:1: "),
         (("card", "lint", one_rank), 1, "no workload card; ccltui card init"),
