@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, get_args
 
 from ccltui import __version__
-from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.metrics.view.view_options import Span, ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FORMATS: Final = ("table", "json", "jsonl", "csv")
 """Output formats of reports of metrics."""
 PROFILE_MODES: Final = ("auto", "torch", "nsys")
-SPANS: Final = ("steps", "inner", "trace")
+SPANS: Final[tuple[Span, ...]] = get_args(Span)
 _HELP_WIDTH = 92
 
 T = TypeVar("T")

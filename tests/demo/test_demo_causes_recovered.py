@@ -131,7 +131,7 @@ def test_each_link_explains_no_more_than_the_one_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_quiet_job_blames_nobody(tmp_path: Path, shape: str) -> None:
+def test_a_quiet_job_blames_no_rank(tmp_path: Path, shape: str) -> None:
     found = recover(tmp_path, quick(clock_offsets_ns=(5_000_000,), **SHAPES[shape]))
 
     assert {chain[-1].cause for _, chain in chains(found)} <= {PIPELINE}
@@ -149,7 +149,7 @@ def test_the_turn_of_a_pipeline_is_no_cause(tmp_path: Path) -> None:
     assert {row["confidence"] for row in roots["roots"]} <= {"low"}
 
 
-def test_a_slow_link_of_another_group_is_told_from_waiting(tmp_path: Path) -> None:
+def test_a_slow_link_of_another_group_is_distinguished_from_waiting(tmp_path: Path) -> None:
     # the pair of ranks 2 and 3 is slow: both come late to data parallelism, and nobody is to blame
     spec = quick(
         tp=2, pp=1, dp_shard=2, slow_links=(SlowLink("tp", 3, 300_000),), world_allreduce=False

@@ -66,7 +66,7 @@ def test_all_traffic_has_a_size(recovered: Recovered) -> None:
     assert found.details["total_comm_calls"] == sum(rank.calls for rank in recovered.truth.ranks)
 
 
-def test_both_kinds_of_data_parallelism_are_told_apart(tmp_path: Path) -> None:
+def test_both_kinds_of_data_parallelism_are_distinguished(tmp_path: Path) -> None:
     found = recover(tmp_path, quick(tp=1, pp=1, dp_replicate=2, dp_shard=2))
 
     parts = found.metric("traffic_distribution").details["by_dim"]["dp"]["parts"]

@@ -114,7 +114,7 @@ def test_one_step_alone_counts_from_the_first_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recovered", ALONE, indirect=True)
-def test_stages_of_one_rank_have_nobody_to_compare_with(recovered: Recovered) -> None:
+def test_stages_of_one_rank_have_no_peers(recovered: Recovered) -> None:
     found = recovered.metric("what_if_no_straggler")
 
     assert (found.status, found.reason) == ("unavailable", "not_applicable")

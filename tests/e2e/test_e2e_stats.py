@@ -70,7 +70,7 @@ def test_one_report_under_two_names_of_kernels(export: Path) -> None:
     }
 
 
-def test_what_is_absent_is_told_and_the_rest_printed(export: Path) -> None:
+def test_absent_reports_are_named_and_the_others_printed(export: Path) -> None:
     done = run(CCLTUI, "stats", export, "-r", "osrt_sum,gpu-kern-summary")
 
     assert done.returncode == 3
