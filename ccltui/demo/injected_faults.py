@@ -13,7 +13,7 @@ def fault_sentences(spec: Spec, topology: Topology) -> tuple[str, ...]:
         *(_delay(spec, straggler) for straggler in spec.stragglers),
         *(
             f"every {link.dimension} collective of rank {link.rank} transfers "
-            f"{link.extra_ns / 1e3:g} us longer, and nobody is late because of it"
+            f"{link.extra_ns / 1e3:g} us longer, and no rank is late because of it"
             for link in spec.slow_links
         ),
         *(
