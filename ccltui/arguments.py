@@ -210,7 +210,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "--profile-mode",
         choices=PROFILE_MODES,
         default="auto",
-        help="which traces to use: torch (Kineto), nsys, or auto: Kineto where it can answer",
+        help="traces to use: torch (Kineto), nsys, or auto: Kineto unless it lacks device work",
     )
     group.add_argument(
         "--raw-clocks",

@@ -37,7 +37,7 @@ def parser() -> Parser:
         "--profile-mode",
         choices=PROFILE_MODES,
         default="auto",
-        help="which traces to use: torch (Kineto), nsys, or auto: Kineto where it can answer",
+        help="traces to use: torch (Kineto), nsys, or auto: Kineto unless it lacks device work",
     )
     result.add_argument(
         "--output-json",
