@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from shell import CCLTUI, TIMEOUT_S, run
-from test_e2e_explorer import session
+from terminal import session
 
 from ccltui.demo import Spec, write_job
 
