@@ -1,3 +1,3 @@
-"""The command line, the reports, the drawing and the explorer over one core."""
+"""Command line, headless reports, drawing and explorer over the shared parsers and metrics."""
 
 __version__ = "0.1.0"

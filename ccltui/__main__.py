@@ -1,32 +1,32 @@
 """Entry points of ``ccltui``, ``ccl-metrics`` and ``python -m ccltui``."""
 
-# No import of __future__: like any other it would be looked for in the working directory.
+# No import of __future__: Python would search the working directory for it, as for any module.
 import os
 import sys
 
 from ccltui import safe_path
 
 safe_path.leave_working_directory()
-# numpy would start a thread a CPU for linear algebra that nobody asks for, here and in workers.
+# numpy would start one thread per CPU for linear algebra, which is not used here or in workers.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def main() -> int:
-    """``ccltui``: explore a trace directory, or print its metrics."""
-    # Imported here: modules must not come from the working directory, and a worker needs none.
+    """Run ``ccltui``: explore a trace directory, or print its metrics."""
+    # Imported here: after the working directory is off the path, and not in worker processes.
     from ccltui.splash import SPLASH  # noqa: PLC0415
 
     safe_path.require_safe_children()
     arguments = sys.argv[1:]
     with SPLASH.shown(arguments):
-        from ccltui import cli, process  # noqa: PLC0415  (slow: the frame of the screen is first)
+        from ccltui import cli, process  # noqa: PLC0415  (slow: the splash is shown first)
 
-        status = process.run(SPLASH.restoring_terminal(cli.run), arguments)
-    return process.leave(status) if SPLASH.explored else status
+        status = process.run(SPLASH.restoring(cli.run), arguments)
+    return process.finish(status) if SPLASH.explorer_ran else status
 
 
 def main_metrics() -> int:
-    """``ccl-metrics``: one metric of a trace directory as a JSON document."""
+    """Run ``ccl-metrics``: print metrics of a trace directory as a JSON document."""
     from ccltui import process  # noqa: PLC0415
     from ccltui.commands import ccl_metrics  # noqa: PLC0415
 

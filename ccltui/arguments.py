@@ -1,6 +1,6 @@
-"""Command-line arguments shared by the commands, and how their help is laid out.
+"""Command-line arguments shared by the commands, and the layout of their help.
 
-Nothing here imports numpy: a command line is checked before anything is loaded.
+This module does not import numpy: a command line is checked before anything is loaded.
 """
 
 from __future__ import annotations
@@ -8,27 +8,27 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar, get_args
 
 from ccltui import __version__
+from ccltui.metrics.view.view_options import Span, ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import parse_ranks, parse_steps, parse_window
-from ccltui.report.measured_scope import Selection
 
 if TYPE_CHECKING:
     from ccltui.report.gates import Gate
 
 FORMATS: Final = ("table", "json", "jsonl", "csv")
-"""How reports of metrics are printed."""
+"""Output formats of reports of metrics."""
 PROFILE_MODES: Final = ("auto", "torch", "nsys")
-SPANS: Final = ("steps", "inner", "trace")
+SPANS: Final[tuple[Span, ...]] = get_args(Span)
 _HELP_WIDTH = 92
 
 T = TypeVar("T")
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help of one width and one style, whatever the terminal and the Python version."""
+    """Format help with a fixed width and style, independent of terminal and Python version."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=_HELP_WIDTH)
@@ -63,12 +63,12 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raise what is wrong instead of printing the usage."""
+        """Raise GrammarError instead of printing the usage."""
         raise GrammarError(message)
 
 
 def grammar(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """``parse`` as an argparse type that shows the reason of a GrammarError."""
+    """Return ``parse`` as an argparse type that reports the message of a GrammarError."""
 
     def convert(text: str) -> T:
         try:
@@ -80,21 +80,21 @@ def grammar(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def positive(text: str) -> int:
-    """A whole number above 0."""
+    """Parse a whole number above 0. Raises GrammarError."""
     if not (text.isascii() and text.isdigit()) or len(text) > 18 or int(text) == 0:
         raise GrammarError(f"{text[:40]!r} is not a whole number above 0")
     return int(text)
 
 
 def natural(text: str) -> int:
-    """A whole number, 0 included."""
+    """Parse a whole number, 0 included. Raises GrammarError."""
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise GrammarError(f"{text[:40]!r} is not a whole number")
     return int(text)
 
 
 def assignment(text: str) -> tuple[str, str]:
-    """Name and value of ``NAME=VALUE``."""
+    """Parse name and value of ``NAME=VALUE``. Raises GrammarError."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip():
         raise GrammarError(f"{text[:80]!r} is not NAME=VALUE, as in tp=4")
@@ -102,42 +102,42 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def add_general(parser: argparse.ArgumentParser) -> None:
-    """``--debug`` and ``--version``."""
+    """Add ``--debug`` and ``--version``."""
     parser.add_argument("--debug", action="store_true", help="show tracebacks of errors")
     parser.add_argument(
         "--version",
         action="version",
         version=f"%(prog)s {__version__}",
-        help="print the version and leave",
+        help="print the version and exit",
     )
 
 
-def add_metric(parser: argparse._ActionsContainer, told: str) -> None:
-    """``--metric``, with what it does in this command."""
-    parser.add_argument("--metric", action="append", default=[], metavar="NAME", help=told)
+def add_metric(parser: argparse._ActionsContainer, help_text: str) -> None:
+    """Add ``--metric`` with the help text of one command."""
+    parser.add_argument("--metric", action="append", default=[], metavar="NAME", help=help_text)
 
 
 def gate(text: str) -> Gate:
-    """A condition of ``--fail-if``. Raises GrammarError."""
-    from ccltui.report.gates import parse_gate  # noqa: PLC0415  (most command lines have none)
+    """Parse a condition of ``--fail-if``. Raises GrammarError."""
+    from ccltui.report.gates import parse_gate  # noqa: PLC0415  (most command lines have no condition)
 
     return parse_gate(text)
 
 
-def add_gate(parser: argparse._ActionsContainer, told: str) -> None:
-    """``--fail-if``, with what it does in this command."""
+def add_gate(parser: argparse._ActionsContainer, help_text: str) -> None:
+    """Add ``--fail-if`` with the help text of one command."""
     parser.add_argument(
         "--fail-if",
         action="append",
         default=[],
         type=grammar(gate),
         metavar="EXPR",
-        help=told,
+        help=help_text,
     )
 
 
 def add_capture(parser: argparse.ArgumentParser) -> None:
-    """What to open below the trace directory, and how files are given their rank."""
+    """Add the options that select a capture and assign ranks to files."""
     group = parser.add_argument_group("what to open")
     group.add_argument(
         "--iteration",
@@ -145,7 +145,9 @@ def add_capture(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the capture of the folder iteration_N; default: the last complete one",
     )
-    group.add_argument("--capture", metavar="NAME", help="the capture of that name (see doctor)")
+    group.add_argument(
+        "--capture", metavar="NAME", help="the capture of that name (ccltui doctor lists them)"
+    )
     group.add_argument(
         "--rank-map",
         metavar="MAP",
@@ -154,7 +156,7 @@ def add_capture(parser: argparse.ArgumentParser) -> None:
 
 
 def add_loading(parser: argparse.ArgumentParser) -> None:
-    """Worker processes and the column cache."""
+    """Add the options for nsys, worker processes and the column cache."""
     group = parser.add_argument_group("loading")
     group.add_argument(
         "--nsys",
@@ -166,22 +168,22 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         "--jobs",
         type=grammar(positive),
         metavar="N",
-        help="worker processes; default: one a CPU allowed, at most 8",
+        help="worker processes; default: one per allowed CPU, at most 8",
     )
     group.add_argument(
         "--cache-dir",
         type=Path,
         metavar="DIR",
-        help="where columns are kept for the next time; default: CCLTUI_CACHE_DIR, else ccltui in "
-        "the user's cache directory",
+        help="directory of the column cache; default: CCLTUI_CACHE_DIR, else ccltui in the user's "
+        "cache directory",
     )
     group.add_argument(
-        "--no-cache", action="store_true", help="read the files again and keep nothing"
+        "--no-cache", action="store_true", help="read the files again and cache nothing"
     )
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """What the numbers and panes are restricted to."""
+    """Add the options that restrict the numbers and panes."""
     group = parser.add_argument_group("selection")
     group.add_argument(
         "--window",
@@ -201,31 +203,31 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         "--span",
         choices=SPANS,
         default="steps",
-        help="what is measured: steps (the whole trace where none is marked), inner: without the "
-        "first and the last step, or the whole trace",
+        help="measured time: steps (the whole trace where none are marked), inner (without the "
+        "first and the last step), or trace (all of it)",
     )
     group.add_argument(
         "--profile-mode",
         choices=PROFILE_MODES,
         default="auto",
-        help="which traces to use: torch (Kineto), nsys, or auto: Kineto where it can answer",
+        help="traces to use: torch (Kineto), nsys, or auto: Kineto unless it lacks device work",
     )
     group.add_argument(
         "--raw-clocks",
         action="store_true",
-        help="leave the clocks of the hosts as they are instead of aligning them",
+        help="leave the clocks of the hosts as recorded instead of aligning them",
     )
     group.add_argument(
         "--batch-size",
         type=grammar(positive),
         metavar="N",
-        help="sequences that the whole job takes in a step, whatever the workload card says",
+        help="sequences per step of the whole job; replaces the value of the workload card",
     )
     group.add_argument(
         "--seq-len",
         type=grammar(positive),
         metavar="N",
-        help="tokens in a sequence, whatever the workload card says",
+        help="tokens per sequence; replaces the value of the workload card",
     )
     group.add_argument(
         "--set",
@@ -234,18 +236,18 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         type=grammar(assignment),
         metavar="NAME=VALUE",
         help="a field of the workload card (tp=4, dp_shard=8) or a parameter of a metric (see "
-        "docs/metrics.md), whatever the card says; may be repeated",
+        "docs/metrics.md); replaces the value of the card; may be repeated",
     )
 
 
-def selection_of(options: argparse.Namespace) -> Selection:
-    """What the command line restricts the numbers to."""
+def selection_of(options: argparse.Namespace) -> ViewOptions:
+    """Restriction of the numbers from parsed options."""
     overrides: dict[str, object] = dict(options.set)
     if options.batch_size is not None:
         overrides |= {"batch_size": options.batch_size, "batch_size_scope": "global"}
     if options.seq_len is not None:
         overrides["seq_len"] = options.seq_len
-    return Selection(
+    return ViewOptions(
         window=options.window,
         steps=options.steps,
         ranks=options.ranks,

@@ -1,7 +1,7 @@
-"""``ccltui``: verbs, and everything else is a trace directory.
+"""Command line of ``ccltui``: a verb with its arguments, or a trace directory.
 
-Light on purpose: a wrong command line is refused before numpy is imported, and neither
-textual nor rich is imported unless the explorer opens.
+Imports little: a wrong command line is refused before numpy is imported, and neither textual nor
+rich is imported unless the explorer opens.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
 
 from ccltui import arguments as args
 from ccltui import exit_codes
@@ -19,24 +18,11 @@ from ccltui.commands import explore
 from ccltui.commands.loading import LoadOptions
 from ccltui.config import read_config
 from ccltui.parsers.errors import GrammarError, NotFoundError
-from ccltui.verbs import VERBS
+from ccltui.verbs import PROG, VERBS, usage
 
-PROG: Final = "ccltui"
-_USAGE = """\
-ccltui DIR [options]                   explore
-       ccltui DIR --metric NAME [options]     print metrics
-       ccltui --list-metrics
-       ccltui --keys
-       ccltui analyse DIR… [options]          all metrics into files beside the traces
-       ccltui card init|lint … [options]      begin or check a workload card
-       ccltui demo [DIR] [options]            a made-up job
-       ccltui diff A B [options]              two runs compared
-       ccltui doctor DIR [options]            what is in DIR
-       ccltui metrics-report DIR… [options]   all metrics of many directories
-       ccltui stats PATH [options]            reports in the form of nsys stats"""
 _DESCRIPTION = """\
-All ranks of a training job at once, on one clock. DIR is a directory of traces, or one trace
-file. A first argument that is no verb is a directory; for one called like a verb: ./demo"""
+Show all ranks of a training job at once, on one clock. DIR is a directory of traces, or one trace
+file. A first argument that is not a verb is a directory; write ./demo for one named like a verb."""
 _EPILOG = "\n".join(
     [
         "Data goes to standard output, everything else to standard error. Exit status:",
@@ -46,7 +32,7 @@ _EPILOG = "\n".join(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ccltui`` with its command-line arguments; the exit status."""
+    """Run ``ccltui`` with its command-line arguments and return the exit status."""
     if arguments and arguments[0] in VERBS:
         return _verb(arguments[0])(arguments[1:])
     options = parser().parse_args(arguments)
@@ -58,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
         return explore.print_keys(read_config(options.config))
     if options.trace is None:
         raise GrammarError(
-            f"which trace directory? {PROG} DIR opens one, {PROG} demo makes one up; "
+            f"no trace directory given: {PROG} DIR opens one, {PROG} demo writes a synthetic one; "
             f"see {PROG} --help"
         )
     if options.metric or options.fail_if:
@@ -67,15 +53,15 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _verb(name: str) -> Callable[[Sequence[str]], int]:
-    """What a verb runs. The others are not imported: the explorer needs none of them."""
-    module = importlib.import_module(f"ccltui.commands.{VERBS[name]}")
+    """Import the module of a verb and return its ``run``; the other verbs stay unimported."""
+    module = importlib.import_module(f"ccltui.commands.{VERBS[name].module}")
     run_verb: Callable[[Sequence[str]], int] = module.run
     return run_verb
 
 
 def parser() -> args.Parser:
-    """The arguments of ``ccltui DIR``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    """Parser of the arguments of ``ccltui DIR``."""
+    result = args.Parser(prog=PROG, usage=usage(), description=_DESCRIPTION, epilog=_EPILOG)
     result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
     _add_report(result)
     args.add_selection(result)
@@ -89,10 +75,10 @@ def parser() -> args.Parser:
 def _add_report(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("metrics without the explorer")
     group.add_argument(
-        "--list-metrics", action="store_true", help="print name, unit, definition and needs"
+        "--list-metrics", action="store_true", help="print name, unit, requirements and definition"
     )
     args.add_metric(group, "compute and print this metric; may be repeated; all: every metric")
-    group.add_argument("--format", choices=args.FORMATS, help="of what is printed; default: table")
+    group.add_argument("--format", choices=args.FORMATS, help="output format; default: table")
     group.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
     group.add_argument(
         "--detail",
@@ -101,8 +87,8 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     )
     args.add_gate(
         group,
-        'exit with 4 if it holds: "straggler_lag.mean_lag_us > 500"; without a key the '
-        "metric's headline is meant; may be repeated",
+        'exit with 4 if the condition holds: "straggler_lag.mean_lag_us > 500"; without a key it '
+        "tests the metric's headline value; may be repeated",
     )
 
 
@@ -144,9 +130,9 @@ def _explore(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _check_exists(path: str) -> None:
-    """Refuse a path that is not there before a screen opens for it."""
+    """Raise NotFoundError for a missing path, before the explorer opens."""
     if Path(path).exists():
         return
     near = difflib.get_close_matches(path, VERBS, n=1)
-    hint = f"; for the verb: {PROG} {near[0]} …, before any option" if near else ""
+    hint = f"; a verb must come first: {PROG} {near[0]} …" if near else ""
     raise NotFoundError(f"no such file or directory{hint}", path=path)

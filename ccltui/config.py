@@ -1,10 +1,10 @@
-"""The user's settings: ``config.toml`` in the folder for settings of ccltui.
+"""Read the user's settings from ``config.toml``.
 
 ``$XDG_CONFIG_HOME/ccltui/config.toml``, or ``~/.config/ccltui/config.toml``::
 
     [keys]
     "stragglers.next" = ["]", "x"]   # the keys of an action, by its id
-    "move.page_down" = []            # none: the command line still knows it
+    "move.page_down" = []            # no key: the command palette still lists it
 
     [screen]
     theme = "light"
@@ -35,9 +35,9 @@ _MOST_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Keys by action id, and settings of the screen; what is absent has its default.
+    """Keys by action id, and settings of the screen; None means the default.
 
-    ``path`` is the file that this came from, "" where there is none.
+    ``path`` is the file that the settings were read from, "" where there is none.
     """
 
     path: str = ""
@@ -50,17 +50,21 @@ class Config:
 
 
 def default_path() -> Path:
-    """Where the settings lie; relative values of XDG_CONFIG_HOME are ignored, as XDG says."""
+    """Default path of the settings; a relative XDG_CONFIG_HOME is ignored, as XDG requires."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     folder = Path(base) if Path(base).is_absolute() else Path("~/.config")
     return folder / "ccltui" / "config.toml"
 
 
 def read_config(given: str | None = None) -> Config:
-    """The settings of a file, or of the default one where that exists.
+    """Read the settings of a file, by default the user's.
 
-    Raises GrammarError, with the file and what is wrong in it, and OSError where a file that was
-    given cannot be read.
+    Args:
+        given: Path on the command line; None: the default path, whose file may be absent.
+
+    Raises:
+        GrammarError: The file is invalid; the message names the file and the error.
+        OSError: ``given`` cannot be read.
     """
     path = default_path() if given is None else Path(given)
     try:
@@ -84,7 +88,7 @@ def read_config(given: str | None = None) -> Config:
 
 
 def parse_config(text: str, path: str = "") -> Config:
-    """Settings from the text of a file. Raises GrammarError and tomllib.TOMLDecodeError."""
+    """Parse the text of a settings file. Raises GrammarError and tomllib.TOMLDecodeError."""
     import tomllib  # noqa: PLC0415
 
     document = tomllib.loads(text)
@@ -116,7 +120,7 @@ def _known(table: Mapping[str, Any], names: Iterable[str], what: str) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint at the name that was probably meant, or the empty text."""
+    """Hint at the known name that is most similar to ``name``, "" where none is."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 

@@ -1,4 +1,4 @@
-"""What the exit status of ``ccltui`` and ``ccl-metrics`` means: the one place.
+"""Exit status of ``ccltui`` and ``ccl-metrics``.
 
 When several apply, the first of INTERRUPTED, INPUT, GATE, REFUSED wins.
 """
@@ -13,30 +13,30 @@ OK: Final = 0
 INPUT: Final = 1
 """The input, or for lack of resources a part of it, could not be read; or an internal error.
 
-A part: a file that cannot be opened, or whose columns cannot be kept, for lack of room, memory or
-descriptors. What could be computed is printed. Files that are damaged make numbers partial.
+A part: a file that cannot be opened, or whose columns cannot be stored, for lack of disk space,
+memory or descriptors. Results of the other files are printed. Damaged files make numbers partial.
 """
 
 USAGE: Final = 2
 """The command line is wrong; nothing was computed."""
 
 REFUSED: Final = 3
-"""A metric asked for by name, or a gated value, has no value; the rest is printed.
+"""A metric named on the command line, or a gated value, has no value; the rest is printed.
 
-That is: it is unavailable, or partial without a number. Where it is ok, nothing to report is a
-report.
+The metric is unavailable, or partial without a number. A metric whose status is ok counts as
+answered even if its value is null.
 
-``--metric all`` asks for what the traces can tell: it is refused when that is nothing.
+``--metric all`` is refused only when every metric is unavailable.
 """
 
 GATE: Final = 4
 """A ``--fail-if`` condition holds, or ``card lint`` found an error."""
 
 INTERRUPTED: Final = 130
-"""Stopped by ctrl+c; what was loaded until then may have been printed."""
+"""Stopped by ctrl+c; results of what was loaded until then may have been printed."""
 
 BROKEN_PIPE: Final = 141
-"""The reader of our output went away, as with ``| head``."""
+"""The reader of the output closed it, as with ``| head``."""
 
 MEANINGS: Final = (
     (OK, "every metric is ok or partial, and no gate tripped"),
@@ -45,14 +45,20 @@ MEANINGS: Final = (
         "the input, or for lack of resources a part of it, could not be read; or an internal error",
     ),
     (USAGE, "the command line is wrong; nothing was computed"),
-    (REFUSED, "a metric asked for by name, or a gated value, has no value; the rest is printed"),
+    (
+        REFUSED,
+        "a metric named on the command line, or a gated value, has no value; the rest is printed",
+    ),
     (GATE, "a --fail-if condition holds, or card lint found an error"),
-    (INTERRUPTED, "stopped by ctrl+c; what was loaded until then may have been printed"),
-    (BROKEN_PIPE, "the reader of the output went away"),
+    (
+        INTERRUPTED,
+        "stopped by ctrl+c; results of what was loaded until then may have been printed",
+    ),
+    (BROKEN_PIPE, "the reader of the output closed it"),
 )
 
 
 def worst(*codes: int) -> int:
-    """The one exit status of a run in which all ``codes`` occurred."""
+    """Exit status of a run in which all ``codes`` occurred."""
     order = (INTERRUPTED, INPUT, GATE, REFUSED)
     return next((code for code in order if code in codes), OK)

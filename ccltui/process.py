@@ -1,4 +1,4 @@
-"""Run a command and turn every way it may end into an exit status and one line on stderr."""
+"""Run a command and turn every way in which it ends into an exit status and one line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable, Sequence
 
 from ccltui import exit_codes
-from ccltui.report.output import say, tell_traceback
+from ccltui.report.output import print_message, print_traceback
 
 Command = Callable[[Sequence[str]], int]
 
 
 def run(command: Command, arguments: Sequence[str]) -> int:
-    """Return the exit status of ``command``; print an error as one line, without a traceback.
+    """Run ``command`` and return its exit status; errors are printed in one line.
 
     ``--debug`` among the arguments adds the traceback.
     """
@@ -27,17 +27,16 @@ def run(command: Command, arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _discard_stdout()
         return exit_codes.BROKEN_PIPE
-    except OSError as error:  # a full disk, met again by the flush
+    except OSError as error:  # a full disk fails again in the flush
         _discard_stdout()
-        return status if status == exit_codes.INPUT else _report(error)  # INPUT: already printed
+        return status if status == exit_codes.INPUT else _print_error(error)  # printed already
     return status
 
 
-def leave(status: int) -> int:
-    """Return the status, or end the process at once while other threads are still running.
+def finish(status: int) -> int:
+    """Exit at once if other threads are still running, else return ``status``.
 
-    Python would wait for these threads, whose results are no longer needed; a metric of a large
-    job takes long.
+    Python would wait for the threads at exit, and computing a metric of a large job takes long.
     """
     if threading.active_count() == 1:
         return status
@@ -59,30 +58,29 @@ def _guarded(command: Command, arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except KeyboardInterrupt:
-        say("interrupted")
+        print_message("interrupted")
         return exit_codes.INTERRUPTED
     except Exception as error:
         if "--debug" in arguments:
-            tell_traceback()
-        return _report(error)
+            print_traceback()
+        return _print_error(error)
 
 
-def _report(error: Exception) -> int:
-    """Print an error as one line; return its exit status."""
-    # Imported here: a command line that is only asked for its help reads no trace.
+def _print_error(error: Exception) -> int:
+    # Imported here: not needed for --help.
     from ccltui.parsers.errors import GrammarError, TraceError  # noqa: PLC0415
 
     if isinstance(error, GrammarError):
-        say(str(error))
+        print_message(str(error))
         return exit_codes.USAGE
     if isinstance(error, TraceError):
-        say(str(error))
+        print_message(str(error))
     elif isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename is not None else ""
-        say(f"{place}{error.strerror or error}")
+        print_message(f"{place}{error.strerror or error}")
     else:
         text = f"{type(error).__name__}: {error}"
-        say(f"internal error: {text}; --debug shows where, please report it")
+        print_message(f"internal error: {text}; --debug shows where, please report it")
     return exit_codes.INPUT
 
 

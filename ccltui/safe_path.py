@@ -1,13 +1,13 @@
-"""Remove the working directory from the module search path, in this process and its children.
+"""Remove the working directory from the module search path, here and in child processes.
 
-It is often a directory of traces, which somebody else may have written: a ``threading.py`` in it
+It is often a directory of traces, which another user may have written: a ``threading.py`` in it
 must never run. Python puts it first on the path of ``python -m`` and ``python -c``, and
 multiprocessing starts its children by the latter.
 
-This module imports only what the interpreter has imported already: an import would search the
-working directory. What Python itself imports before any code of this package cannot be prevented
-here: ``./ccltui`` by ``python -m ccltui``, and start-up modules like ``sitecustomize`` where an
-entry of PYTHONPATH is empty or relative. ``python -P -m ccltui`` and absolute entries prevent both.
+Only modules that the interpreter has already loaded are imported here: other imports would search
+the working directory. Imports that Python does before any code of ccltui cannot be prevented here:
+``./ccltui`` by ``python -m ccltui``, and start-up modules like ``sitecustomize`` where an entry of
+PYTHONPATH is empty or relative. ``python -P -m ccltui`` and absolute entries prevent both.
 """
 
 import os
@@ -18,9 +18,9 @@ _SEARCH_PATH = "PYTHONPATH"
 
 
 def leave_working_directory() -> None:
-    """Import nothing from the working directory from now on, nor in any process started later.
+    """Prevent imports from the working directory, in this process and in those started later.
 
-    Absolute entries of PYTHONPATH stay, because users list there what they have installed.
+    Absolute entries of PYTHONPATH stay, because users list their installed packages there.
     """
     os.environ[_SAFE_PATH] = "1"
     unwanted = {"", os.curdir, *_relative_entries()}
@@ -32,36 +32,37 @@ def leave_working_directory() -> None:
         for at, entry in enumerate(sys.path)
         if entry not in unwanted and not (at == 0 and ran_from)
     ]
-    if ran_from and first == home:  # a checkout that is not installed: after all else
+    if ran_from and first == home:  # a checkout that is not installed: last on the path
         sys.path.append(home)
 
 
 def require_safe_children() -> None:
-    """Restart this command with ``-P`` where children would ignore environment variables."""
+    """Restart this command with ``-P`` if Python ignores the environment (``-E``).
+
+    Its child processes would ignore PYTHONSAFEPATH too.
+    """
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         os.execv(sys.executable, [sys.executable, "-P", *sys.orig_argv[1:]])
 
 
 def _relative_entries() -> set[str]:
-    """Return the path entries of relative entries of PYTHONPATH; leave only the others to children.
-
-    The entries are returned as they are written and as the absolute paths Python makes of them.
-    """
+    """Path entries from relative entries of PYTHONPATH; children get the absolute ones."""
     stated = os.environ.get(_SEARCH_PATH, "")
     if not stated or sys.flags.ignore_environment:
         return set()
     entries = stated.split(os.pathsep)
-    absolute = [entry for entry in entries if os.path.isabs(entry)]  # noqa: PTH117
-    left_out = {entry for entry in entries if entry not in absolute}
-    if left_out and absolute:
-        os.environ[_SEARCH_PATH] = os.pathsep.join(absolute)
+    kept = [entry for entry in entries if os.path.isabs(entry)]  # noqa: PTH117
+    left_out = {entry for entry in entries if entry not in kept}
+    if left_out and kept:
+        os.environ[_SEARCH_PATH] = os.pathsep.join(kept)
     elif left_out:
         del os.environ[_SEARCH_PATH]
     here = _working_directory()
     if here is None:
         return left_out
+    # Python has made them absolute.
     places = {os.path.normpath(os.path.join(here, entry)) for entry in left_out}  # noqa: PTH118
-    return left_out | places.difference(absolute)
+    return left_out | places.difference(kept)
 
 
 def _working_directory() -> str | None:

@@ -1,4 +1,4 @@
-"""Say that compiled modules are absent, that the numbers are the same, and how to get them."""
+"""Report missing compiled modules, and how to build them. Results are the same without them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ccltui.parsers.system.acceleration import wanted
-from ccltui.report.output import say
+from ccltui.report.output import print_message
 
 MODULES: Final = (
     "ccltui.parsers.kineto.scanner._scanner",
@@ -23,29 +23,29 @@ _ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 @cache
-def absent() -> tuple[str, ...]:
-    """Compiled modules that are wanted and cannot be imported: not built, or not for here."""
+def missing_modules() -> tuple[str, ...]:
+    """Enabled compiled modules that cannot be imported: not built, or for another platform."""
     return tuple(name for name in MODULES if not _imported(name)) if wanted() else ()
 
 
-def what() -> str:
-    """What is slower and why; empty where every compiled module is in use."""
-    if not absent():
+def summary() -> str:
+    """Sentence about the slower path and its reason; "" where all compiled modules are in use."""
+    if not missing_modules():
         return ""
-    count = f"{len(absent())} of {len(MODULES)} compiled modules"
+    count = f"{len(missing_modules())} of {len(MODULES)} compiled modules"
     return f"the slower path is used, with the same numbers: without {count}"
 
 
 def remedy() -> str:
-    """How to get the compiled modules."""
+    """Sentence on how to get the compiled modules."""
     return f"install a C compiler, then run: {_install()}"
 
 
 @cache
-def tell() -> None:
-    """Say it on standard error, once in a command; processes that a command starts are silent."""
-    if absent() and multiprocessing.parent_process() is None:
-        say(f"{what()}; for the faster one {remedy()}")
+def warn() -> None:
+    """Print summary and remedy on standard error, once per command and not in child processes."""
+    if missing_modules() and multiprocessing.parent_process() is None:
+        print_message(f"{summary()}; for the faster one {remedy()}")
 
 
 def _imported(name: str) -> bool:
@@ -57,9 +57,9 @@ def _imported(name: str) -> bool:
 
 
 def _install() -> str:
-    """The command that compiles them here.
+    """Command that compiles the modules on this machine.
 
-    pip keeps a wheel that it built without a compiler, and would install that one again.
+    pip caches a wheel that it built without a compiler, and would install that one again.
     """
     python = shlex.quote(sys.executable)
     if (_ROOT / "setup.py").is_file():

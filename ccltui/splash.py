@@ -1,8 +1,8 @@
-"""Draw the frame of the explorer in plain escape sequences before Textual is imported.
+"""Splash: the first frame of the explorer, drawn with escape sequences before heavy imports.
 
-Textual takes ten times as long to import as Python takes to start. Until it paints, the user sees
-the title and the panes in their final places, keys are not echoed, and a signal still restores the
-terminal. There are no colours, because nothing is known of the terminal yet.
+Textual takes ten times as long to import as Python takes to start. Until it paints, the splash
+shows the title and the panes at their final places, keys are not echoed, and a signal restores the
+terminal. It has no colours: the capabilities of the terminal are not known yet.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Splash:
-    """The frame on the terminal until the explorer paints; made and ended by one process."""
+    """Splash screen of this process, from start-up to the first frame of the explorer."""
 
     def __init__(self) -> None:
         self._attributes: Attributes | None = None
         self._shown = False
-        self.explored = False
-        """Whether the explorer has taken over the terminal."""
+        self.explorer_ran = False
+        """Whether the explorer has been on the terminal."""
 
     @contextmanager
     def shown(self, arguments: Sequence[str]) -> Iterator[None]:
-        """Show the frame if these arguments open the explorer; restore the terminal at the end."""
+        """Show the splash if these arguments open the explorer; restore the terminal afterwards."""
         if opens_explorer(arguments):
             self._start(arguments)
         try:
@@ -54,11 +54,8 @@ class Splash:
         finally:
             self._stop()
 
-    def restoring_terminal(self, command: Command) -> Command:
-        """Return the command, which restores the terminal when it ends.
-
-        So its last messages stay readable.
-        """
+    def restoring(self, command: Command) -> Command:
+        """Return ``command`` with the terminal restored at its end, before messages are printed."""
 
         def run(arguments: Sequence[str]) -> int:
             try:
@@ -68,17 +65,17 @@ class Splash:
 
         return run
 
-    def release_terminal(self) -> None:
-        """Leave the terminal to the explorer, which restores it."""
+    def release(self) -> None:
+        """Leave the terminal to the explorer, which restores it at its end."""
         self._shown = False
-        self.explored = True
-        gc.freeze()  # imported objects stay: no collection has to visit them again
+        self.explorer_ran = True
+        gc.freeze()  # imported objects live on: exclude them from every collection
         gc.enable()
 
     def _start(self, arguments: Sequence[str]) -> None:
         try:
             width, height = os.get_terminal_size(1)
-            if not width:  # a terminal without a size
+            if not width:  # a terminal whose size was never set
                 return
             self._attributes = termios.tcgetattr(0)
             quiet = termios.tcgetattr(0)
@@ -89,7 +86,7 @@ class Splash:
         for number in _ENDING:
             signal.signal(number, _leave)
         self._shown = True
-        gc.disable()  # imports make a hundred thousand objects, all of which stay
+        gc.disable()  # imports make a hundred thousand objects that live on
         sys.stdout.write(_ENTER + frame(arguments, width, height))
         sys.stdout.flush()
 
@@ -107,7 +104,7 @@ class Splash:
 
 
 SPLASH: Final = Splash()
-"""The splash of this process: there is one terminal."""
+"""The splash of this process."""
 
 
 def _leave(number: int, _: FrameType | None) -> None:
@@ -115,7 +112,7 @@ def _leave(number: int, _: FrameType | None) -> None:
 
 
 def opens_explorer(arguments: Sequence[str]) -> bool:
-    """Whether these arguments open the explorer on a terminal, unless they are wrong."""
+    """Whether these arguments, if valid, open the explorer on a terminal."""
     if not arguments or os.environ.get("TERM", "dumb") == "dumb":
         return False
     if arguments[0] in VERBS or any(word.partition("=")[0] in _HEADLESS for word in arguments):
@@ -125,7 +122,7 @@ def opens_explorer(arguments: Sequence[str]) -> bool:
 
 
 def _name(arguments: Sequence[str]) -> str:
-    """Return the name of the path to open: the first word, or the last; empty if none exists."""
+    """Name of the path to open if it is the first or last argument, else ""."""
     for word in (arguments[0], arguments[-1]):
         if not word.startswith("-") and os.path.exists(word):  # noqa: PTH110  (pathlib is slow)
             return os.path.basename(os.path.normpath(word)) or word  # noqa: PTH119
@@ -133,13 +130,13 @@ def _name(arguments: Sequence[str]) -> str:
 
 
 def frame(arguments: Sequence[str], width: int, height: int) -> str:
-    """Return the first two lines of the explorer as it opens, and at the bottom how to quit."""
+    """First two lines of the explorer as it opens, and the key to quit on the last line."""
     title, tabs = frame_lines(_name(arguments), width)
     return f"\x1b[1;1H\x1b[1m{title}\x1b[m\x1b[2;1H{tabs}\x1b[{max(height, 2)};1H ctrl+c quits"
 
 
 def frame_lines(name: str, width: int) -> tuple[str, str]:
-    """Return the lines of title and panes, in exactly ``width`` cells each."""
+    """Title line and line of panes, each exactly ``width`` cells wide."""
     right = " opening "
     title = f" ccltui {fit_middle(name, width // 3)}"[: max(width - len(right), 0)]
     tabs = " "

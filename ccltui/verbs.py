@@ -1,14 +1,52 @@
-"""The verbs of ``ccltui`` and the module in ``commands/`` that runs each."""
+"""Verbs of ``ccltui``: arguments and purpose in the usage text, and the module that runs each."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-VERBS: Final = {
-    "analyse": "analyse",
-    "card": "card_command",
-    "demo": "demo_command",
-    "diff": "diff_command",
-    "doctor": "doctor_command",
-    "metrics-report": "metrics_report",
-    "stats": "stats_command",
+PROG: Final = "ccltui"
+
+
+class Verb(NamedTuple):
+    """One verb."""
+
+    module: str
+    """Module in ``commands/`` with a function ``run`` of the arguments after the verb."""
+    arguments: str
+    purpose: str
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "analyse": Verb("analyse", "DIR… [options]", "write all metrics to files beside the traces"),
+    "card": Verb("card_command", "init|lint … [options]", "draft or check a workload card"),
+    "demo": Verb("demo_command", "[DIR] [options]", "write a synthetic job and open it"),
+    "diff": Verb("diff_command", "A B [options]", "compare two runs"),
+    "doctor": Verb("doctor_command", "DIR [options]", "list and check the files of DIR"),
+    "metrics-report": Verb(
+        "metrics_report", "DIR… [options]", "print all metrics of many directories"
+    ),
+    "stats": Verb("stats_command", "PATH [options]", "print reports in the form of nsys stats"),
 }
-"""Module of each verb: it has a function ``run`` of the arguments after the verb."""
+
+_WITHOUT_VERB: Final = (
+    ("DIR [options]", "explore the traces"),
+    ("DIR --metric NAME [options]", "print metrics"),
+    ("--list-metrics", "list the metrics"),
+    ("--keys", "list the keys of the explorer"),
+)
+_PURPOSE_COLUMN: Final = 39
+_INDENT: Final = "       "  # as wide as argparse's "usage: "
+
+
+def usage_of(verb: str) -> str:
+    """Usage line of a verb."""
+    return f"{PROG} {verb} {VERBS[verb].arguments}"
+
+
+def usage() -> str:
+    """Usage text of ``ccltui``: a line for each way to call it."""
+    rows = [
+        *((f"{PROG} {arguments}", purpose) for arguments, purpose in _WITHOUT_VERB),
+        *((usage_of(name), verb.purpose) for name, verb in VERBS.items()),
+    ]
+    lines = (f"{call:<{_PURPOSE_COLUMN}}{purpose}".rstrip() for call, purpose in rows)
+    return f"\n{_INDENT}".join(lines)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ccltui.metrics.registry import find
 
 if TYPE_CHECKING:
-    from ccltui.metrics.view.job_view import ProfileMode, Span
+    from ccltui.metrics.view.view_options import Span
+    from ccltui.parsers.job import ProfileMode
     from ccltui.parsers.window import Window
 
 
@@ -64,7 +65,8 @@ def metric_cal(name: str) -> MetricCal:
         if profile_mode not in ("auto", "torch", "nsys"):
             raise ValueError(f"profile_mode is auto, torch or nsys, not {profile_mode!r}")
         # Not before it is called: listing metrics must not load the readers.
-        from ccltui.metrics.view.job_view import View, ViewOptions  # noqa: PLC0415
+        from ccltui.metrics.view.job_view import View  # noqa: PLC0415
+        from ccltui.metrics.view.view_options import ViewOptions  # noqa: PLC0415
         from ccltui.parsers.job import open_job  # noqa: PLC0415
 
         job = open_job(

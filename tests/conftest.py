@@ -13,7 +13,7 @@ from ccltui import slow_path
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = pytest.StashKey[dict[str, str]]()
 
-ABSENT = slow_path.absent()
+ABSENT = slow_path.missing_modules()
 if ABSENT:
     # What commands say of it would be in every expected standard error; one file tests that.
     os.environ["CCLTUI_ACCEL"] = "0"

@@ -1,1 +1,1 @@
-"""Commands: each states its arguments, calls the core, and returns an exit status."""
+"""Commands: each defines its arguments, calls the core, and returns an exit status."""

@@ -1,4 +1,4 @@
-"""``ccltui analyse DIR…``: all metrics of each directory into files beside its traces."""
+"""``ccltui analyse DIR…``: write all metrics of each directory to files beside its traces."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from ccltui.commands.measure import (
     measure,
     required_of,
 )
-from ccltui.commands.print_metrics import gate_status, judged, tell_gates
+from ccltui.commands.print_metrics import gate_status, judged, print_gates
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.names import shown
 from ccltui.report.gates import Verdict
 from ccltui.report.json_document import Entry, Report
-from ccltui.report.measured_scope import Selection
-from ccltui.report.output import say, write_file, write_report
+from ccltui.report.output import print_message, write_file, write_report
 from ccltui.report.text_layout import table, text_bytes
+from ccltui.verbs import usage_of
 
 PROG: Final = "ccltui analyse"
 NAMES: Final = ("metrics.json", "metrics.csv")
 HEADER: Final = ("directory", "ranks", "ok", "partial", "unavailable", "written")
-_USAGE = "ccltui analyse DIR… [options]"
 _DESCRIPTION = """\
 Compute every metric of each directory, without a terminal, and write metrics.json and metrics.csv
-beside the traces (or below --output-dir). The files are those that --format json and --format csv
-print. Files of those names that ccltui has not written are left alone."""
+beside the traces (or below --output-dir). Their contents are those of --format json and --format
+csv. Files of those names that ccltui has not written are not overwritten."""
 _EPILOG = """\
 The exit status is 1 when a directory could not be read; the others are written nevertheless."""
 _OURS: Final = {
@@ -49,18 +49,22 @@ _OURS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One directory and the folder that its two files go to."""
+    """One directory, and the folder for its two files."""
 
     path: str
     target: Path
 
 
 def parser() -> args.Parser:
-    """The arguments of ``ccltui analyse``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    """Parser of the arguments of ``ccltui analyse``."""
+    result = args.Parser(
+        prog=PROG, usage=usage_of("analyse"), description=_DESCRIPTION, epilog=_EPILOG
+    )
     result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories")
     args.add_metric(result, "only this metric; may be repeated; default: all")
-    args.add_gate(result, "exit with 4 if it holds in any of the directories; may be repeated")
+    args.add_gate(
+        result, "exit with 4 if the condition holds in any of the directories; may be repeated"
+    )
     result.add_argument(
         "--output-dir",
         type=Path,
@@ -75,7 +79,7 @@ def parser() -> args.Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ccltui analyse`` with its arguments; the exit status."""
+    """Run ``ccltui analyse`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
     named = options.metric or [ALL_METRICS]
     metrics = choose_metrics([*named, *(gate.metric for gate in options.fail_if)])
@@ -95,25 +99,28 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _finished(
-    task: Task, measured: Measured, selection: Selection, options: argparse.Namespace
+    task: Task, measured: Measured, selection: ViewOptions, options: argparse.Namespace
 ) -> tuple[int, tuple[str, ...]]:
-    """Write what was measured: exit status and row of the table. No directory stops the others."""
+    """Write the results of one directory; return its exit status and row of the table.
+
+    A failure is printed and does not stop the other directories.
+    """
     if measured.problem is not None:
-        say(measured.problem)
+        print_message(measured.problem)
         return exit_codes.INPUT, _row(task, measured, written=False)
     verdicts = [judged(gate, measured) for gate in options.fail_if]
     try:
         _write(task, measured, selection, verdicts)
     except OSError as error:
-        say(f"{error.filename or task.target}: {error.strerror or error}")
+        print_message(f"{error.filename or task.target}: {error.strerror or error}")
         return exit_codes.INPUT, _row(task, measured, written=False)
-    tell_gates(verdicts)
+    print_gates(verdicts)
     gates = [gate_status(verdict) for verdict in verdicts]
     return exit_codes.worst(measured.exit_status, *gates), _row(task, measured, written=True)
 
 
 def _tasks(paths: Sequence[str], base: Path | None) -> list[Task]:
-    """What to do, checked as a whole before anything is read. Raises GrammarError."""
+    """Tasks of all directories, checked before anything is read. Raises GrammarError."""
     tasks = [
         Task(path, Path(path) if base is None else base / Path(path).resolve().name)
         for path in paths
@@ -141,7 +148,7 @@ def _check_ours(path: Path) -> None:
 
 
 def _write(
-    task: Task, measured: Measured, selection: Selection, verdicts: Sequence[Verdict]
+    task: Task, measured: Measured, selection: ViewOptions, verdicts: Sequence[Verdict]
 ) -> None:
     from ccltui.report.writers import write_csv, write_json  # noqa: PLC0415  (orjson)
 

@@ -1,4 +1,4 @@
-"""``ccltui card``: write the beginning of a workload card, and check one."""
+"""``ccltui card``: write a draft of a workload card, and check one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 PROG: Final = "ccltui card"
 _INIT_DESCRIPTION = """\
-Print a workload card with what the traces in DIR and a train_config.toml tell, each value with
-its source; what nobody states is left as a comment. -o writes it to a file that does not exist
+Print a workload card with the values that the traces in DIR and a train_config.toml state, each
+with its source; unknown values are left as comments. -o writes it to a file that does not exist
 yet: a card is never overwritten."""
 _LINT_DESCRIPTION = """\
 Check a workload card: values of the wrong type, unknown keys, contradictions within the card,
@@ -39,7 +39,7 @@ _CONFIG_NAME: Final = "train_config.toml"
 
 
 def init_parser() -> args.Parser:
-    """The arguments of ``ccltui card init``."""
+    """Parser of the arguments of ``ccltui card init``."""
     result = args.Parser(
         prog=f"{PROG} init",
         usage=f"{PROG} init [DIR] [--config FILE] [options]",
@@ -47,7 +47,9 @@ def init_parser() -> args.Parser:
     )
     result.add_argument("trace", nargs="?", metavar="DIR", help="trace directory, or one file")
     result.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
-    result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, which is not there")
+    result.add_argument(
+        "-o", "--output", metavar="FILE", help="write to FILE, which must not exist"
+    )
     args.add_capture(result)
     args.add_loading(result)
     args.add_general(result)
@@ -55,7 +57,7 @@ def init_parser() -> args.Parser:
 
 
 def lint_parser() -> args.Parser:
-    """The arguments of ``ccltui card lint``."""
+    """Parser of the arguments of ``ccltui card lint``."""
     result = args.Parser(
         prog=f"{PROG} lint",
         usage=f"{PROG} lint CARD|DIR [--config FILE] [--traces DIR] [options]",
@@ -74,18 +76,20 @@ def lint_parser() -> args.Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ccltui card`` with its arguments; the exit status."""
+    """Run ``ccltui card`` with its arguments and return the exit status."""
     commands: Mapping[str, Callable[[Sequence[str]], int]] = {"init": _init, "lint": _lint}
     command = commands.get(arguments[0]) if arguments else None
     if command is None:
-        raise GrammarError(f"{PROG} init [DIR] or {PROG} lint CARD? --help after either tells more")
+        raise GrammarError(
+            f"missing command: {PROG} init [DIR], or {PROG} lint CARD; each has --help"
+        )
     return command(arguments[1:])
 
 
 def _init(arguments: Sequence[str]) -> int:
     options = init_parser().parse_args(arguments)
     if options.trace is None and options.config is None:
-        raise GrammarError("a card of what? give a trace directory, --config FILE, or both")
+        raise GrammarError("no source for the card: give a trace directory, --config FILE, or both")
     _check_output(options.output)
     if options.output not in (None, "-") and Path(options.output).exists():
         raise GrammarError(f"{options.output} exists; a card is never overwritten")
@@ -113,13 +117,13 @@ def _lint(arguments: Sequence[str]) -> int:
 
 
 def _card(options: argparse.Namespace) -> tuple[Card, Job | None]:
-    """The card to check, and the job that it describes, if there are traces to read."""
+    """Card to check, and the job that it describes, None without traces."""
     from ccltui.parsers.card.workload_card import read_card  # noqa: PLC0415
     from ccltui.parsers.errors import CardError  # noqa: PLC0415
 
     is_directory = Path(options.card).is_dir()
     if is_directory and options.traces is not None:
-        raise GrammarError("--traces goes with a card; a directory brings its own traces")
+        raise GrammarError("--traces is for a card file; a directory contains its traces")
     if not is_directory and options.traces is None:
         return read_card(Path(options.card)), None
     if not is_directory:
@@ -130,13 +134,13 @@ def _card(options: argparse.Namespace) -> tuple[Card, Job | None]:
     if job.card_problem is not None:
         raise CardError(job.card_problem)
     if job.card is None:
-        message = f"no workload card; {PROG} init writes the beginning of one"
+        message = f"no workload card; {PROG} init writes a draft"
         raise CardError(message, path=options.card)
     return job.card, job
 
 
 def _config(path: Path | None, directory: str | None) -> TrainConfig | None:
-    """The configuration that was named, else that of the directory, if any."""
+    """Configuration at ``path``, else that in ``directory``, None where there is none."""
     from ccltui.parsers.runs.train_config import read_train_config  # noqa: PLC0415
 
     if path is None and directory is not None:
@@ -158,7 +162,7 @@ def _text(card: Card, complaints: Sequence[Complaint]) -> bytes:
     for complaint in complaints:
         place = card.path if complaint.line is None else f"{card.path}:{complaint.line}"
         lines.append(f"{place}: {complaint.level}: {complaint.message}")
-    return text_bytes(lines or [f"{card.path}: nothing to complain about"])
+    return text_bytes(lines or [f"{card.path}: no problems found"])
 
 
 def _json(card: Card, complaints: Sequence[Complaint]) -> bytes:

@@ -1,7 +1,7 @@
-"""``ccl-metrics``: metrics of a trace directory as one JSON document.
+"""``ccl-metrics``: print metrics of a trace directory as one JSON document.
 
-The interface of the metric tool that this one takes over from, exactly: one metric gives
-one object; several give an object keyed by canonical name.
+The interface is exactly that of the metric tool that ccltui replaces: one metric gives one object;
+several give an object keyed by canonical name.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ccltui.arguments import PROFILE_MODES, Parser, add_general, add_metric
 from ccltui.commands import list_metrics
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import Measured, choose_metrics, measure, required_of
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
-from ccltui.report.measured_scope import Selection
 from ccltui.report.output import write_report
 
 PROG = "ccl-metrics"
@@ -26,18 +26,18 @@ dictionary; several print an object that maps each name to its dictionary."""
 
 
 def parser() -> Parser:
-    """The arguments of ``ccl-metrics``."""
+    """Parser of the arguments of ``ccl-metrics``."""
     result = Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
     result.add_argument("--trace", metavar="DIR", help="trace directory, or one trace file")
     add_metric(result, "name or alias of a metric; may be repeated; all: every metric")
     result.add_argument(
-        "--list-metrics", action="store_true", help="print the names of the metrics and leave"
+        "--list-metrics", action="store_true", help="print the names of the metrics and exit"
     )
     result.add_argument(
         "--profile-mode",
         choices=PROFILE_MODES,
         default="auto",
-        help="which traces to use: torch (Kineto), nsys, or auto: Kineto where it can answer",
+        help="traces to use: torch (Kineto), nsys, or auto: Kineto unless it lacks device work",
     )
     result.add_argument(
         "--output-json",
@@ -49,7 +49,7 @@ def parser() -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ccl-metrics`` with its command-line arguments; the exit status."""
+    """Run ``ccl-metrics`` with its command-line arguments and return the exit status."""
     try:
         return _run(arguments)
     except GrammarError as error:
@@ -67,12 +67,12 @@ def _run(arguments: Sequence[str]) -> int:
     if not options.metric:
         raise GrammarError("--metric NAME is missing; --list-metrics shows the names")
     metrics = choose_metrics(options.metric)
-    selection = Selection(profile_mode=options.profile_mode)
+    selection = ViewOptions(profile_mode=options.profile_mode)
     loading = LoadOptions(options.trace, profile_mode=options.profile_mode)
     measured = measure(metrics, loading, selection, debug=options.debug)
     measured = replace(measured, required=required_of(options.metric))
     _print(_document(measured, keyed=len(metrics) > 1))
-    measured.tell(warnings=False)
+    measured.print_messages(warnings=False)
     return measured.exit_status
 
 

@@ -1,4 +1,4 @@
-"""``ccltui demo``: write a synthetic job whose answers are known, and open it."""
+"""``ccltui demo``: write a synthetic job with known metrics, and open it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.commands import explore
 from ccltui.commands.loading import LoadOptions
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
-from ccltui.report.measured_scope import Selection
-from ccltui.report.output import say, write_report
+from ccltui.report.output import print_message, write_report
 from ccltui.report.text_layout import text_bytes
+from ccltui.verbs import usage_of
 
 PROG = "ccltui demo"
 FOLDER = "ccltui-demo"
-_USAGE = "ccltui demo [DIR] [options]"
 _DESCRIPTION = """\
 Write the traces of a synthetic job into DIR (default: a folder ccltui-demo in your cache
 directory) and open them: 8 ranks on two hosts, a straggler, a clock that is 5 ms off."""
 
 
 def parser() -> args.Parser:
-    """The arguments of ``ccltui demo``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
-    result.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="where to write")
-    result.add_argument("--no-open", action="store_true", help="write the traces and leave")
+    """Parser of the arguments of ``ccltui demo``."""
+    result = args.Parser(prog=PROG, usage=usage_of("demo"), description=_DESCRIPTION)
     result.add_argument(
-        "--seed", type=args.grammar(args.natural), metavar="N", help="of the random variation"
+        "directory", nargs="?", type=Path, metavar="DIR", help="directory to write to"
+    )
+    result.add_argument("--no-open", action="store_true", help="write the traces and exit")
+    result.add_argument(
+        "--seed", type=args.grammar(args.natural), metavar="N", help="seed of the random variation"
     )
     explore.add_arguments(result)
     args.add_loading(result)
@@ -40,23 +42,30 @@ def parser() -> args.Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ccltui demo`` with its arguments; the exit status."""
+    """Run ``ccltui demo`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
     directory = write_demo(options.directory, options.seed)
     write_report(text_bytes([str(directory)]), None)
     if options.no_open:
         return exit_codes.OK
     if not explore.has_terminal():
-        say(f"the explorer needs a terminal; for numbers: ccltui {directory} --metric all")
+        print_message(
+            f"the explorer needs a terminal; for numbers: ccltui {directory} --metric all"
+        )
         return exit_codes.OK
-    return explore.run(options, _loading(directory, options), Selection())
+    return explore.run(options, _loading(directory, options), ViewOptions())
 
 
 def write_demo(directory: Path | None, seed: int | None) -> Path:
-    """Write the demo job; the folder it is in.
+    """Write the demo job and return its folder.
 
-    Raises GrammarError for a folder that holds anything else than an earlier demo, OSError
-    where nothing can be written.
+    Args:
+        directory: Target; None: beside the column cache, else a temporary folder.
+        seed: Seed of the random variation; None: that of the default job.
+
+    Raises:
+        GrammarError: The folder contains anything else than an earlier demo.
+        OSError: Nothing can be written.
     """
     from ccltui.demo import DEMO, write_job  # noqa: PLC0415
 
@@ -69,7 +78,7 @@ def write_demo(directory: Path | None, seed: int | None) -> Path:
 
 
 def _default_directory() -> Path:
-    """Beside the column cache, else a temporary folder."""
+    """Folder beside the column cache, else a temporary folder."""
     from ccltui.parsers.store.column_store import default_cache_dir  # noqa: PLC0415
 
     beside = default_cache_dir().with_name(FOLDER)

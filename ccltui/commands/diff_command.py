@@ -1,4 +1,4 @@
-"""``ccltui diff A B``: whether two runs can be compared, and what changed between them."""
+"""``ccltui diff A B``: check whether two runs are comparable, and compare them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from collections.abc import Sequence
 from ccltui import arguments as args
 from ccltui import exit_codes
 from ccltui.parsers.errors import GrammarError
-from ccltui.report.output import check_target, say, write_report
+from ccltui.report.output import check_target, print_message, write_report
+from ccltui.verbs import usage_of
 
 PROG = "ccltui diff"
-_USAGE = "ccltui diff A B [options]"
 _DESCRIPTION = """\
-Compare run B with run A: run directories (a folder of runs that repeat one another counts as
-several), or two cluster benchmarks. First it is checked whether they did the same work; then
-come throughput, step times, losses and calls of NCCL per backward pass, each with its spread
-and a verdict: better, worse, not distinguishable, or not comparable and why."""
+Compare run B with run A: run directories (a folder of repeated runs counts as several), or two
+cluster benchmarks. The command first checks whether both did the same work, then prints
+throughput, step times, losses and calls of NCCL per backward pass, each with its spread and a
+verdict: better, worse, not distinguishable, or not comparable and why."""
 FORMATS = ("table", "csv", "json")
 _DEFAULT_NOISE_PCT = 5.0
 
 
 def parser() -> args.Parser:
-    """The arguments of ``ccltui diff``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
+    """Parser of the arguments of ``ccltui diff``."""
+    result = args.Parser(prog=PROG, usage=usage_of("diff"), description=_DESCRIPTION)
     result.add_argument("a", metavar="A", help="run directory, or cluster benchmark, to compare to")
-    result.add_argument("b", metavar="B", help="what is compared with it")
+    result.add_argument(
+        "b", metavar="B", help="run directory, or cluster benchmark, to compare with A"
+    )
     result.add_argument("--format", choices=FORMATS, default="table", help="default: table")
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
     result.add_argument(
@@ -32,15 +34,15 @@ def parser() -> args.Parser:
         type=args.grammar(_percent),
         default=_DEFAULT_NOISE_PCT,
         metavar="PCT",
-        help="how much a number scatters where each side has one value of it and nothing tells "
-        f"more; default: {_DEFAULT_NOISE_PCT:g}",
+        help="assumed spread of a number in percent where each side has only one value of it; "
+        f"default: {_DEFAULT_NOISE_PCT:g}",
     )
     args.add_general(result)
     return result
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ccltui diff``: 0, or 3 where the runs are not comparable."""
+    """Run ``ccltui diff``; return 0, or 3 where the runs are not comparable."""
     options = parser().parse_args(arguments)
     problem = check_target(options.output)
     if problem is not None:
@@ -54,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
     if found.verdict != "not comparable":
         return exit_codes.OK
     if options.format != "table":
-        say(headline(found))
+        print_message(headline(found))
     return exit_codes.REFUSED
 
 

@@ -1,4 +1,4 @@
-"""``ccltui doctor DIR``: what was found, what each file is, and whether it can answer."""
+"""``ccltui doctor DIR``: list and check the files of a trace directory."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands.loading import LoadedJob, LoadOptions, load_job, look_at
+from ccltui.commands.loading import LoadedJob, LoadOptions, discover_job, load_job
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.json_document import SCHEMA_VERSION
-from ccltui.report.output import check_target, say, write_report
+from ccltui.report.output import check_target, print_message, write_report
 from ccltui.report.text_layout import bytes_text, table, text_bytes
+from ccltui.verbs import usage_of
 
 if TYPE_CHECKING:
     from ccltui.doctor.trace_checks import Finding
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
     from ccltui.parsers.job import Job
 
 PROG = "ccltui doctor"
-_USAGE = "ccltui doctor DIR [options]"
 _DESCRIPTION = """\
-List every file of a trace directory with what it was taken for, read the traces, and check
-whether the metrics can be computed from them; where not, what to do about it."""
+List every file of a trace directory with its detected kind, read the traces, check whether the
+metrics can be computed from them, and print what to do where they cannot."""
 FILE_HEADER = ("path", "kind", "rank", "rank source", "capture", "size", "problem")
 CAPTURE_HEADER = ("capture", "files", "ranks", "complete", "opened")
 CHECK_HEADER = ("check", "state", "finding")
@@ -33,8 +33,8 @@ NOTE_HEADER = ("note", "where", "count", "byte", "message")
 
 
 def parser() -> args.Parser:
-    """The arguments of ``ccltui doctor``."""
-    result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION)
+    """Parser of the arguments of ``ccltui doctor``."""
+    result = args.Parser(prog=PROG, usage=usage_of("doctor"), description=_DESCRIPTION)
     result.add_argument("trace", metavar="DIR", help="trace directory, or one trace file")
     result.add_argument(
         "--format", choices=("table", "json"), default="table", help="default: table"
@@ -50,9 +50,9 @@ def parser() -> args.Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ccltui doctor`` with its arguments; the exit status.
+    """Run ``ccltui doctor`` with its arguments and return the exit status.
 
-    Findings do not change the status: they are what was asked for. What fails inside does.
+    Findings do not change the status, because they are the requested output. Internal errors do.
     """
     options = parser().parse_args(arguments)
     problem = check_target(options.output)
@@ -67,23 +67,23 @@ def run(arguments: Sequence[str]) -> int:
     if not loaded.complete and not options.files_only:
         return exit_codes.INTERRUPTED
     if not loaded.job.discovery.captures and not beside:
-        _tell_nothing(loaded.job)
+        _print_nothing_found(loaded.job)
         return exit_codes.INPUT
     broken = any(finding.is_internal for finding in findings)
     broken |= any(failure.defect for failure in loaded.job.failures)
     return exit_codes.INPUT if broken else exit_codes.OK
 
 
-def _tell_nothing(job: Job) -> None:
+def _print_nothing_found(job: Job) -> None:
     from ccltui.parsers.found_files import found_instead  # noqa: PLC0415  (numpy)
 
-    say(f"no Kineto trace in {job.path}; found {found_instead(job.discovery.files)}")
+    print_message(f"no Kineto trace in {job.path}; found {found_instead(job.discovery.files)}")
 
 
 def _load(options: argparse.Namespace) -> LoadedJob:
     loading = LoadOptions.of(options.trace, options)
     if options.files_only:
-        return LoadedJob(look_at(loading), complete=False)
+        return LoadedJob(discover_job(loading), complete=False)
     return load_job(loading)
 
 
@@ -150,7 +150,7 @@ def _problem(found: FoundFile) -> str:
 
 
 def _notes(loaded: LoadedJob) -> list[tuple[str, Note]]:
-    """Notes of the job, then of each file, with the path of the file they are of."""
+    """Notes of the job, then of each file, each with the path of its file."""
     of_job = [("", note) for note in loaded.job.notes]
     return of_job + [
         (trace.source.path, note) for trace in loaded.job.ranks for note in trace.notes

@@ -1,4 +1,4 @@
-"""``ccltui DIR`` on a terminal: the explorer."""
+"""``ccltui DIR`` on a terminal: open the explorer."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Final, cast
 
 from ccltui import arguments as args
 from ccltui import exit_codes
-from ccltui.commands.loading import LoadOptions, cache_directory, name_nsys, rank_map_of
+from ccltui.commands.loading import LoadOptions, cache_directory, rank_map_of, set_nsys_path
 from ccltui.config import COLORS, DRIVERS, THEMES, Config, read_config
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
-from ccltui.report.measured_scope import Selection
 
 _PORT: Final = 8790
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments that only the explorer heeds."""
+    """Add the arguments of the explorer."""
     group = parser.add_argument_group("explorer")
     group.add_argument(
         "--driver",
         choices=DRIVERS,
-        help="slim (default) sends only what changed on the screen; plain is for terminals that "
-        "it confuses",
+        help="slim (default) sends only the changed cells of the screen; plain is for terminals "
+        "that misread its output",
     )
     group.add_argument("--color", choices=COLORS, help="default: auto")
     group.add_argument(
         "--theme",
         choices=THEMES,
-        help="ansi: the terminal's own sixteen colours; default: auto, after its background",
+        help="ansi: the terminal's own sixteen colours; default: auto, by its background",
     )
     group.add_argument(
         "--ascii", action="store_true", default=None, help="draw with ASCII characters only"
@@ -43,10 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="leave the mouse to the terminal",
     )
-    group.add_argument(
-        "--record", metavar="FILE", help="write what is typed and clicked to a new FILE"
-    )
-    group.add_argument("--replay", metavar="FILE", help="do what was recorded, then go on")
+    group.add_argument("--record", metavar="FILE", help="record keys and clicks in a new FILE")
+    group.add_argument("--replay", metavar="FILE", help="repeat a recording, then continue")
     group.add_argument(
         "--serve",
         nargs="?",
@@ -62,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="settings: keys, theme, ...; default: ~/.config/ccltui/config.toml",
     )
     group.add_argument(
-        "--keys", action="store_true", help="print the keys as the settings have them"
+        "--keys", action="store_true", help="print all keys under the current settings"
     )
 
 
@@ -74,12 +72,12 @@ def has_terminal() -> bool:
 
 
 def in_browser() -> bool:
-    """Whether textual-serve started this process: then its pipes are the terminal."""
+    """Whether textual-serve started this process, whose pipes are then the terminal."""
     return os.environ.get("TEXTUAL_DRIVER", "").startswith("textual.drivers.web_driver:")
 
 
 def serve(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Show the explorer to browsers of this machine until interrupted; the exit status."""
+    """Serve the explorer to browsers on this machine until interrupted; return the exit status."""
     # textual is imported nowhere else on the way to here.
     from ccltui.tui.serve import serve as serve_explorer  # noqa: PLC0415
 
@@ -87,21 +85,24 @@ def serve(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _port(text: str) -> int:
-    """A port that needs no privileges."""
+    """Parse a port that needs no privileges. Raises GrammarError."""
     if not text.isdecimal() or not 1024 <= int(text) <= 65535:
         raise GrammarError(f"{text!r} is not a port from 1024 to 65535")
     return int(text)
 
 
-def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection) -> int:
-    """Open the explorer; the exit status. Raises GrammarError for what only numbers heed."""
+def run(options: argparse.Namespace, loading: LoadOptions, selection: ViewOptions) -> int:
+    """Open the explorer and return the exit status.
+
+    Raises GrammarError for options that apply to printed metrics only.
+    """
     # textual and rich are imported nowhere else on the way to here.
     from ccltui.tui import run as run_explorer  # noqa: PLC0415
     from ccltui.tui.options import ColorName, DriverName, ExplorerOptions, ThemeName  # noqa: PLC0415
 
     _refuse_headless(selection)
     config = read_config(options.config)
-    name_nsys(loading)
+    set_nsys_path(loading)
     with cache_directory(loading) as cache_dir:
         return run_explorer(
             loading.path,
@@ -109,9 +110,7 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
                 rank_map=rank_map_of(loading),
                 iteration=loading.iteration,
                 capture=loading.capture,
-                window=selection.window,
-                steps=selection.steps,
-                ranks=selection.ranks,
+                view=selection,
                 cache_dir=cache_dir,
                 jobs=loading.jobs,
                 driver=cast("DriverName", options.driver or config.driver or "slim"),
@@ -122,16 +121,12 @@ def run(options: argparse.Namespace, loading: LoadOptions, selection: Selection)
                 record=options.record,
                 replay=options.replay,
                 keys=_keys_of(config),
-                profile_mode=selection.profile_mode,
-                raw_clocks=selection.raw_clocks,
-                span=selection.span,
-                overrides=selection.overrides,
             ),
         )
 
 
 def _keys_of(config: Config) -> dict[str, tuple[str, ...]]:
-    """The keys that the settings change. Raises GrammarError with the name of their file."""
+    """Keys that the settings change. Raises GrammarError with the name of the settings file."""
     if not config.keys:
         return {}
     from ccltui.tui.input.key_table import checked  # noqa: PLC0415  (the registry of actions)
@@ -139,14 +134,14 @@ def _keys_of(config: Config) -> dict[str, tuple[str, ...]]:
     return checked(config)
 
 
-def _first(asked: bool | None, set_: bool | None, *, default: bool) -> bool:
-    """What the command line asks for, else what the settings say."""
-    given = set_ if asked is None else asked
+def _first(option: bool | None, setting: bool | None, *, default: bool) -> bool:
+    """Value of the command line, else of the settings, else the default."""
+    given = setting if option is None else option
     return default if given is None else given
 
 
 def print_keys(config: Config) -> int:
-    """Print every key of the explorer, and what the settings change about it; the exit status."""
+    """Print every key of the explorer and changes by the settings; return the exit status."""
     from ccltui.report.output import write_report  # noqa: PLC0415
     from ccltui.report.text_layout import text_bytes  # noqa: PLC0415
     from ccltui.tui.input.key_table import key_lines  # noqa: PLC0415  (the registry of actions)
@@ -155,7 +150,7 @@ def print_keys(config: Config) -> int:
     return exit_codes.OK
 
 
-def _refuse_headless(selection: Selection) -> None:
-    """A group is chosen in the explorer: its panes show all of them side by side."""
+def _refuse_headless(selection: ViewOptions) -> None:
+    """Raise GrammarError for ``--group``: the panes show all groups, and a key selects one."""
     if selection.group is not None:
         raise GrammarError("--group needs --metric NAME: in the explorer c chooses a communicator")

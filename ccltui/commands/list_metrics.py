@@ -1,15 +1,15 @@
-"""``--list-metrics`` of both commands."""
+"""``--list-metrics`` of ``ccltui`` and ``ccl-metrics``: list the metrics."""
 
 from __future__ import annotations
 
-from ccltui.report.output import say, write_report
+from ccltui.report.output import print_message, write_report
 from ccltui.report.text_layout import table, text_bytes
 
 HEADER = ("name", "unit", "needs", "definition")
 
 
 def run() -> int:
-    """Print name, unit, definition and needs of every metric; tell which plug-ins are broken."""
+    """Print name, unit, requirements and definition of every metric, and broken plug-ins."""
     from ccltui.metrics import registry  # noqa: PLC0415
 
     rows = [
@@ -17,23 +17,23 @@ def run() -> int:
         for metric in registry.metrics().values()
     ]
     write_report(text_bytes(table(HEADER, rows)), None)
-    tell_broken()
+    print_broken_plugins()
     return 0
 
 
 def run_names() -> int:
-    """Print the names only, in the form that ``ccl-metrics`` promises."""
+    """Print the names only, in the format of ``ccl-metrics``."""
     from ccltui.metrics import registry  # noqa: PLC0415
 
     lines = ["Available metrics:", *(f"  - {name}" for name in registry.metrics())]
     write_report(text_bytes(lines), None)
-    tell_broken()
+    print_broken_plugins()
     return 0
 
 
-def tell_broken() -> None:
-    """One line on standard error for each plug-in that could not be loaded."""
+def print_broken_plugins() -> None:
+    """Print one line on standard error for each plug-in that could not be loaded."""
     from ccltui.metrics import registry  # noqa: PLC0415
 
     for name, problem in registry.broken():
-        say(f"metric plug-in {name} is skipped: {problem}")
+        print_message(f"metric plug-in {name} is skipped: {problem}")

@@ -1,4 +1,4 @@
-"""Load a job for a command: progress on a terminal, and ctrl+c that keeps what is there."""
+"""Load a job for a command, with progress on a terminal; ctrl+c stops with the loaded ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What to open and with how many processes; ``cache_dir`` None is the user's cache."""
+    """Options of opening a job; ``cache_dir`` None is the user's cache."""
 
     path: str
     rank_map: str | None = None
@@ -51,18 +51,18 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class LoadedJob:
-    """A job, and whether everything was loaded (False: ctrl+c stopped it)."""
+    """A job, and whether all of its files were loaded (False: ctrl+c stopped it)."""
 
     job: Job
     complete: bool
 
 
-def look_at(options: LoadOptions) -> Job:
-    """The job with nothing loaded yet. Raises TraceError where there is nothing to open."""
-    from ccltui import slow_path  # noqa: PLC0415  (it imports what is compiled, if it is there)
+def discover_job(options: LoadOptions) -> Job:
+    """Discover the files of a job without loading them. Raises TraceError if there are none."""
+    from ccltui import slow_path  # noqa: PLC0415  (imports the compiled modules)
     from ccltui.parsers.job import start_job  # noqa: PLC0415
 
-    name_nsys(options)
+    set_nsys_path(options)
     job = start_job(
         options.path,
         rank_map=rank_map_of(options),
@@ -70,34 +70,34 @@ def look_at(options: LoadOptions) -> Job:
         capture=options.capture,
         profile_mode=cast("ProfileMode", options.profile_mode),
     )
-    slow_path.tell()
+    slow_path.warn()
     return job
 
 
-def name_nsys(options: LoadOptions) -> None:
-    """Say to all readers, which may be other processes, which nsys exports reports."""
+def set_nsys_path(options: LoadOptions) -> None:
+    """Set the nsys that exports reports, for readers in this and in other processes."""
     if options.nsys is not None:
         os.environ["CCLTUI_NSYS"] = options.nsys
 
 
 def rank_map_of(options: LoadOptions) -> Mapping[str, int] | None:
-    """The ranks that the user gives to files. Raises GrammarError."""
+    """Ranks of files by ``--rank-map``, None without it. Raises GrammarError."""
     if options.rank_map is None:
         return None
-    from ccltui.parsers.discovery.discover import parse_rank_map  # noqa: PLC0415  (it reads with numpy)
+    from ccltui.parsers.discovery.discover import parse_rank_map  # noqa: PLC0415  (numpy)
 
     return parse_rank_map(options.rank_map)
 
 
 def load_job(options: LoadOptions) -> LoadedJob:
-    """The job with every rank that can be read; files that cannot are its failures.
+    """Load every rank that can be read; unreadable files become failures of the job.
 
-    Kineto traces without device work give way to files of nsys beside them. Raises TraceError
-    where there is nothing to open.
+    Kineto traces without device work are replaced by files of nsys beside them. Raises TraceError
+    if there is nothing to open.
     """
     from ccltui.parsers.job import fallback_of, has_device_work  # noqa: PLC0415
 
-    job = look_at(options)
+    job = discover_job(options)
     watched = sys.stderr is not None and sys.stderr.isatty()
     with cache_directory(options) as cache_dir, _stoppable(active=watched) as stopped:
         loaded = _load(job, cache_dir, options.jobs, watched, stopped)
@@ -153,11 +153,11 @@ def _show(meter: Meter, event: LoadEvent) -> None:
 
 @contextlib.contextmanager
 def cache_directory(options: LoadOptions) -> Iterator[Path | None]:
-    """Where columns go; without a cache a folder that is gone afterwards (mappings outlive it)."""
+    """Directory for columns; with ``no_cache`` a temporary one, which memory mappings outlive."""
     if not options.no_cache:
         yield options.cache_dir
         return
-    import tempfile  # noqa: PLC0415  (the explorer has a cache, as a rule, and starts fast)
+    import tempfile  # noqa: PLC0415  (rarely needed, and the explorer starts fast)
 
     with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
         yield Path(scratch)

@@ -1,4 +1,4 @@
-"""Metrics of a trace directory, computed once for whoever prints them."""
+"""Compute metrics of a trace directory for the commands that print them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadedJob, LoadOptions, load_job
 from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError
 from ccltui.parsers.names import listed
 from ccltui.parsers.system.heap_trim import LARGEST, keep_freed
 from ccltui.report.json_document import TraceSummary
-from ccltui.report.measured_scope import Selection
-from ccltui.report.output import say, tell_traceback
+from ccltui.report.output import print_message, print_traceback
 
 if TYPE_CHECKING:
     from ccltui.metrics.registry import Metric
@@ -29,11 +29,15 @@ ALL_METRICS = "all"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Results in the order asked for; ``problem`` says why nothing could be opened.
+    """Results of metrics for one trace directory.
 
-    ``broken``: a file was not read because its reader failed inside.
-    ``required`` are the metrics that were asked for by name, None for all of the results:
-    whoever asks for ``all`` wants what these traces can tell.
+    Attributes:
+        trace: Summary of the opened traces.
+        results: Metrics with their results, in the requested order.
+        problem: Reason why nothing could be opened.
+        required: Metrics that were named on the command line; None: all of the results. Metrics
+            included by ``all`` are not required: these traces may not provide them.
+        broken: A file was not read because of an internal error of its reader.
     """
 
     trace: TraceSummary
@@ -56,16 +60,16 @@ class Measured:
         nothing = len(refused) == len(self.results)
         return exit_codes.REFUSED if missing or nothing else exit_codes.OK
 
-    def tell(self, *, warnings: bool) -> None:
-        """Say on standard error why numbers are missing, and the results' warnings if asked."""
+    def print_messages(self, *, warnings: bool) -> None:
+        """Print on standard error why numbers are missing, and optionally the results' warnings."""
         if self.problem is not None:
-            say(self.problem)
+            print_message(self.problem)
             return
         results = [result for _, result in self.results]
         if warnings:
-            said = [(text, result.metric) for result in results for text in result.warnings]
-            for text, names in _by_text(said).items():
-                say(text if len(names) > 1 else f"{names[0]}: {text}")
+            warned = [(text, result.metric) for result in results for text in result.warnings]
+            for text, names in _by_text(warned).items():
+                print_message(text if len(names) > 1 else f"{names[0]}: {text}")
         for status, singular, plural in (
             ("unavailable", "is unavailable", "are unavailable"),
             ("partial", "has no value", "have no value"),
@@ -76,21 +80,21 @@ class Measured:
                 if result.value is None and result.status == status
             ]
             for why, names in _by_text(absent).items():
-                say(f"{listed(names)} {singular if len(names) == 1 else plural}: {why}")
+                print_message(f"{listed(names)} {singular if len(names) == 1 else plural}: {why}")
 
 
-def _by_text(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Metrics by what is said of them: what holds for the whole job is said once."""
+def _by_text(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Names of metrics by message, so that a message about the whole job is printed once."""
     found: dict[str, list[str]] = {}
-    for text, metric in said:
+    for text, metric in pairs:
         found.setdefault(text, []).append(metric)
     return found
 
 
 def choose_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
-    """The metrics of ``names`` (or aliases), each once, in that order; ``all`` is every one.
+    """Return the metrics of ``names`` (or aliases), each once, in that order; ``all`` is every one.
 
-    Raises GrammarError for an unknown name, with near ones and the list.
+    Raises GrammarError for an unknown name, with similar names and the list.
     """
     from ccltui.metrics import registry  # noqa: PLC0415
 
@@ -102,14 +106,14 @@ def choose_metrics(names: Iterable[str]) -> tuple[Metric, ...]:
 
 
 def required_of(names: Sequence[str]) -> frozenset[str] | None:
-    """The metrics among ``names`` that stand there themselves, None where ``all`` does not."""
+    """Metrics that ``names`` lists beside ``all``; None if ``all`` is not among them."""
     if ALL_METRICS not in names:
         return None
     return frozenset(find_metric(name).name for name in names if name != ALL_METRICS)
 
 
 def find_metric(name: str) -> Metric:
-    """The metric of a name or alias. Raises GrammarError with near names and the list."""
+    """Return the metric of a name or alias. Raises GrammarError with similar names and the list."""
     from ccltui.metrics import registry  # noqa: PLC0415
 
     try:
@@ -119,11 +123,11 @@ def find_metric(name: str) -> Metric:
 
 
 def check_overrides(names: Collection[str]) -> None:
-    """Refuse what is neither a field of the card nor a parameter of any metric.
+    """Check that names are fields of the card or parameters of a metric.
 
-    Raises GrammarError with near names.
+    Raises GrammarError with similar names.
     """
-    if not names:  # the parameters of all metrics are known once all are imported
+    if not names:  # the check would import all metrics
         return
     from ccltui.metrics import registry  # noqa: PLC0415
     from ccltui.parsers.card.card_keys import FIELDS  # noqa: PLC0415
@@ -141,16 +145,16 @@ def check_overrides(names: Collection[str]) -> None:
 def measure(
     metrics: Sequence[Metric],
     loading: LoadOptions,
-    selection: Selection,
+    selection: ViewOptions,
     *,
     debug: bool = False,
 ) -> Measured:
-    """Results of ``metrics`` for what ``loading`` opens; problems are told on standard error.
+    """Load a job and compute ``metrics``; problems are printed on standard error.
 
-    Where nothing can be opened every result is unavailable for the reason ``no_trace``.
-    Raises GrammarError for a rank map or a selection that cannot be meant.
+    Where nothing can be opened every result is unavailable with the reason ``no_trace``.
+    Raises GrammarError for an invalid rank map or selection.
     """
-    keep_freed(LARGEST)  # a metric takes and frees arrays as large as a rank again and again
+    keep_freed(LARGEST)  # metrics repeatedly allocate and free arrays as large as a rank
     try:
         loaded = load_job(loading)
     except GrammarError:
@@ -159,38 +163,39 @@ def measure(
         return _nothing(metrics, loading.path, str(error))
     trace = summary_of(loaded)
     for failure in loaded.job.failures:
-        say(failure.error)
+        print_message(failure.error)
         if debug and failure.defect:
             sys.stderr.write(failure.defect)
     if loading.iteration is None and loading.capture is None:
-        _tell_captures(loaded.job)
+        _print_captures(loaded.job)
     view = view_of(loaded, selection)
     results = ((metric, _run(metric, view, debug=debug)) for metric in metrics)
     if not loaded.complete:
-        say(_stopped_text(loaded))
+        print_message(_stopped_text(loaded))
         results = ((metric, _stopped(result, loaded)) for metric, result in results)
     broken = any(failure.defect for failure in loaded.job.failures)
     measured = Measured(trace, tuple(results), broken=broken)
     return dataclasses.replace(measured, problem=_nothing_read(measured))
 
 
-def _tell_captures(job: Job) -> None:
-    """Which of several captures the numbers are of, where nobody chose one."""
+def _print_captures(job: Job) -> None:
+    """Print which of several captures was opened by default."""
     others = [one.name for one in job.discovery.captures if one.name != job.capture.name]
     if others:
-        say(f"opened {job.capture.name}; --capture opens another of the captures: {listed(others)}")
+        print_message(
+            f"opened {job.capture.name}; --capture opens another of the captures: {listed(others)}"
+        )
 
 
-def view_of(loaded: LoadedJob, selection: Selection) -> View:
-    """The view that every metric of a run shares."""
-    from ccltui.metrics.view.job_view import View, ViewOptions  # noqa: PLC0415
+def view_of(loaded: LoadedJob, selection: ViewOptions) -> View:
+    """View of a loaded job, shared by all metrics of a command."""
+    from ccltui.metrics.view.job_view import View  # noqa: PLC0415  (numpy)
 
-    names = [field.name for field in dataclasses.fields(selection)]
-    return View(loaded.job, ViewOptions(**{name: getattr(selection, name) for name in names}))
+    return View(loaded.job, selection)
 
 
 def summary_of(loaded: LoadedJob) -> TraceSummary:
-    """What a report says about the trace itself."""
+    """Summary of the traces of a job, for reports."""
     job = loaded.job
     return TraceSummary(
         path=job.path,
@@ -211,7 +216,7 @@ def _nothing(metrics: Sequence[Metric], path: str, problem: str) -> Measured:
 
 
 def _nothing_read(measured: Measured) -> str | None:
-    """Why there is not one trace, None when there is or when other files explain it."""
+    """Reason why no trace was read; None if one was, or if metrics used other files."""
     if measured.trace.ranks:
         return None
     reasons = [reason for _, result in measured.results for reason in result.reasons]
@@ -219,18 +224,18 @@ def _nothing_read(measured: Measured) -> str | None:
 
 
 def _run(metric: Metric, view: View, *, debug: bool) -> Result:
-    """The metric's result; with ``debug`` the traceback of an internal error is shown too."""
+    """Result of a metric; with ``debug`` the traceback of an internal error is printed."""
     result = metric.run(view)
     if debug and result.reason == "internal_error":
         try:
             metric.compute(view)
         except Exception:
-            tell_traceback()
+            print_traceback()
     return result
 
 
 def _stopped(result: Result, loaded: LoadedJob) -> Result:
-    """A result of what was loaded before ctrl+c, marked as such."""
+    """Result marked as computed from the ranks that were loaded before ctrl+c."""
     text = _stopped_text(loaded)
     if result.status == "unavailable":
         return dataclasses.replace(result, warnings=(*result.warnings, text))

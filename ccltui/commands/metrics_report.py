@@ -1,4 +1,4 @@
-"""``ccltui metrics-report DIR…``: every metric of many directories in one table."""
+"""``ccltui metrics-report DIR…``: print every metric of many directories as one table."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ccltui import arguments as args
 from ccltui import exit_codes, slow_path
 from ccltui.commands.loading import LoadOptions
 from ccltui.commands.measure import ALL_METRICS, check_overrides, choose_metrics
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError, TraceError, internal_error
-from ccltui.report.catalogue import FACTS, WRITERS, Catalogue, Outcome, Row, Shown
-from ccltui.report.measured_scope import Selection
-from ccltui.report.output import check_target, say, write_report
+from ccltui.report.catalogue import FACTS, WRITERS, Catalogue, MetricColumn, Outcome, Row
+from ccltui.report.output import check_target, print_message, write_report
 
 if TYPE_CHECKING:
     from ccltui.metrics.registry import Metric
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 PROG: Final = "ccltui metrics-report"
 _USAGE = "ccltui metrics-report DIR [DIR …] [options]"
 _DESCRIPTION = """\
-Compute metrics for many trace directories at once and print one table: what each directory's
-workload card says, and the value of every metric."""
+Compute metrics for many trace directories at once and print one table: the key facts of each
+directory's workload card, and the value of every metric."""
 _EPILOG = """\
-The exit status is 1 when no directory could be opened; a metric that a directory cannot answer
-is an empty cell with its reason in csv and json."""
+The exit status is 1 when no directory could be opened; a metric that is unavailable for a
+directory is an empty cell, with its reason in csv and json."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One directory, and what is to be computed of it."""
+    """One directory, and the metrics to compute for it."""
 
     loading: LoadOptions
-    selection: Selection
+    selection: ViewOptions
     metrics: tuple[str, ...]
 
 
 def parser() -> args.Parser:
-    """The arguments of ``ccltui metrics-report``."""
+    """Parser of the arguments of ``ccltui metrics-report``."""
     result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
     result.add_argument("traces", nargs="+", metavar="DIR", help="trace directories, or files")
     args.add_metric(result, "only this metric; may be repeated; default: all")
@@ -53,7 +53,7 @@ def parser() -> args.Parser:
         "--format",
         choices=tuple(WRITERS),
         default="table",
-        help="csv and json: a line a directory; table and markdown: a column a directory; "
+        help="csv and json: a line per directory; table and markdown: a column per directory; "
         "default: table",
     )
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
@@ -64,7 +64,7 @@ def parser() -> args.Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ccltui metrics-report`` with its arguments; the exit status."""
+    """Run ``ccltui metrics-report`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
     metrics = choose_metrics(options.metric or [ALL_METRICS])
     selection = args.selection_of(options)
@@ -77,12 +77,12 @@ def run(arguments: Sequence[str]) -> int:
     rows = _measured(tasks, options.jobs)
     for row in rows:
         for text in (*row.lost, *(() if row.problem is None else (row.problem,))):
-            say(text)
+            print_message(text)
     catalogue = Catalogue([_shown(metric) for metric in metrics], rows)
     write_report(WRITERS[options.format](catalogue), options.output)
     opened = any(row.problem is None for row in rows)
     if opened:
-        slow_path.tell()
+        slow_path.warn()
     is_whole = not any(row.lost for row in rows)
     return exit_codes.OK if opened and is_whole else exit_codes.INPUT
 
@@ -94,7 +94,7 @@ def _loading(path: str, options: argparse.Namespace) -> LoadOptions:
 
 
 def _measured(tasks: Sequence[Task], jobs: int | None) -> list[Row]:
-    """Rows in the order of the tasks; several directories are measured by as many processes."""
+    """Measure all tasks, several at a time in processes; return rows in the order of the tasks."""
     from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus  # noqa: PLC0415
 
     workers = min(jobs or min(allowed_cpus(), MAX_WORKERS), len(tasks))
@@ -114,12 +114,12 @@ def _measured(tasks: Sequence[Task], jobs: int | None) -> list[Row]:
 
 
 def _ignore_interrupts() -> None:
-    """Leave ctrl+c, which reaches the whole process group, to the process that asked."""
+    """Ignore SIGINT, which reaches the whole process group: the parent process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _alone(task: Task) -> Task:
-    """The task for a process beside others: it reads its files by itself."""
+    """Task for one of several processes: it reads its files without further processes."""
     loading = task.loading
     return Task(
         LoadOptions(loading.path, cache_dir=loading.cache_dir, no_cache=loading.no_cache, jobs=1),
@@ -136,14 +136,14 @@ def _row(task: Task, future: Any) -> Row:
         return Row(path, problem=f"{path}: the measuring process was killed (out of memory?)")
     except GrammarError:
         raise
-    except Exception as error:  # one directory must not take the others with it
+    except Exception as error:  # a failure must not stop the other directories
         problem = f"{task.loading.path}: {internal_error(error)}"
         return Row(task.loading.path, problem=problem)
     return row
 
 
 def measure_directory(task: Task) -> Row:
-    """Open one directory and compute; also the task of a worker process."""
+    """Open one directory and compute its row. Also runs in worker processes."""
     from ccltui.commands.loading import load_job  # noqa: PLC0415
     from ccltui.commands.measure import view_of  # noqa: PLC0415
     from ccltui.metrics import registry  # noqa: PLC0415
@@ -174,7 +174,7 @@ def _outcome(metric: Metric, view: Any) -> Outcome:
 
 
 def _problem(job: Job, outcomes: Mapping[str, Outcome]) -> str | None:
-    """Why a directory that could be listed holds nothing for any metric."""
+    """Reason why a directory that could be listed has no data for any metric, else None."""
     if job.ranks or any(outcome.value is not None for outcome in outcomes.values()):
         return None
     if job.failures:
@@ -183,7 +183,7 @@ def _problem(job: Job, outcomes: Mapping[str, Outcome]) -> str | None:
 
 
 def _facts(view: View) -> dict[str, Any]:
-    """What the card states and the traces are."""
+    """Key facts of the card and of the traces."""
     from ccltui.metrics.workload.hardware import device_names  # noqa: PLC0415
 
     job = view.job
@@ -201,8 +201,8 @@ def _facts(view: View) -> dict[str, Any]:
     }
 
 
-def _shown(metric: Metric) -> Shown:
-    return Shown(
+def _shown(metric: Metric) -> MetricColumn:
+    return MetricColumn(
         name=metric.name,
         label=metric.title,
         unit=metric.unit,

@@ -1,4 +1,4 @@
-"""``ccltui DIR --metric NAME``: results on standard output or in a file, gates as exit status."""
+"""``ccltui DIR --metric NAME``: print results, and evaluate gates for the exit status."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ccltui.commands.measure import (
     measure,
     required_of,
 )
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.gates import Gate, Verdict, judge
 from ccltui.report.json_document import Entry, Report
-from ccltui.report.measured_scope import Selection
-from ccltui.report.output import check_target, say, write_report
+from ccltui.report.output import check_target, print_message, write_report
 
 
 @dataclass(frozen=True, slots=True)
 class PrintOptions:
-    """What to compute, where to print it, and when to fail."""
+    """Metrics to compute, the output, and the gates."""
 
     metrics: Sequence[str]
     gates: Sequence[Gate] = ()
@@ -34,10 +34,10 @@ class PrintOptions:
     debug: bool = False
 
 
-def run(options: PrintOptions, loading: LoadOptions, selection: Selection) -> int:
-    """Compute, print, judge the gates; the exit status.
+def run(options: PrintOptions, loading: LoadOptions, selection: ViewOptions) -> int:
+    """Compute and print metrics, evaluate the gates, and return the exit status.
 
-    Raises GrammarError for what is wrong with the command line, before anything is loaded.
+    Raises GrammarError for an invalid command line, before anything is loaded.
     """
     metrics = choose_metrics([*options.metrics, *(gate.metric for gate in options.gates)])
     check_overrides(selection.overrides)
@@ -48,16 +48,16 @@ def run(options: PrintOptions, loading: LoadOptions, selection: Selection) -> in
     measured = replace(measured, required=required_of(options.metrics))
     verdicts = [judged(gate, measured) for gate in options.gates]
     _print(measured, verdicts, options, selection)
-    measured.tell(warnings=options.format in {"table", "csv"})
-    tell_gates(verdicts)
+    measured.print_messages(warnings=options.format in {"table", "csv"})
+    print_gates(verdicts)
     return exit_codes.worst(measured.exit_status, *(gate_status(verdict) for verdict in verdicts))
 
 
 def _print(
-    measured: Measured, verdicts: Sequence[Verdict], options: PrintOptions, selection: Selection
+    measured: Measured, verdicts: Sequence[Verdict], options: PrintOptions, selection: ViewOptions
 ) -> None:
-    """Write the report; rows of a trace that could not be opened would only be noise."""
-    # orjson is needed from here on only.
+    """Write the report, except a table or csv of a trace that could not be opened."""
+    # Imported here: it imports orjson.
     from ccltui.report.writers import WRITERS  # noqa: PLC0415
 
     if measured.problem is not None and options.format in {"table", "csv"}:
@@ -68,7 +68,7 @@ def _print(
 
 
 def judged(gate: Gate, measured: Measured) -> Verdict:
-    """Whether the gate trips on the results, which hold its metric."""
+    """Evaluate a gate on results that include its metric."""
     name = find_metric(gate.metric).name
     result = next(result for metric, result in measured.results if metric.name == name)
     return judge(gate, result)
@@ -81,10 +81,10 @@ def gate_status(verdict: Verdict) -> int:
     return exit_codes.GATE if verdict.tripped else exit_codes.OK
 
 
-def tell_gates(verdicts: Sequence[Verdict]) -> None:
-    """Say on standard error which gates tripped or could not be decided."""
+def print_gates(verdicts: Sequence[Verdict]) -> None:
+    """Print on standard error which gates tripped or could not be decided."""
     for verdict in verdicts:
         if verdict.tripped:
-            say(f"gate tripped: {verdict.gate.text} (it is {verdict.value!r})")
+            print_message(f"gate tripped: {verdict.gate.text} (it is {verdict.value!r})")
         elif verdict.problem is not None:
-            say(f"gate not decided: {verdict.gate.text}: {verdict.problem}")
+            print_message(f"gate not decided: {verdict.gate.text}: {verdict.problem}")

@@ -1,4 +1,4 @@
-"""``ccltui stats``: the reports of ``nsys stats``, and the study of all-to-all delays."""
+"""``ccltui stats``: print reports of ``nsys stats``, or delays of all-to-all exchanges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import parse_window
-from ccltui.report.output import check_target, say, write_report
+from ccltui.report.output import check_target, print_message, write_report
 
 if TYPE_CHECKING:
     from ccltui.metrics.nsys_reports import Report
@@ -26,16 +26,16 @@ _DESCRIPTION = """\
 Print reports in the form of nsys stats. PATH is an nsys export (.sqlite), an nsys report
 (.nsys-rep; nsys exports it first), the text of nsys stats, a PyTorch trace, or a directory of
 PyTorch traces, whose ranks are pooled, or of several captures, pooled too unless --each is given.
-From an export the cells are those that nsys prints. With --alltoall: how long the all-to-all
+From an export the cells equal those of nsys. With --alltoall: the time that the all-to-all
 exchanges of a node wait for their last device, from the exports and texts below PATH."""
 _EPILOG = """\
 reports: cuda_gpu_trace, cuda_gpu_sum, cuda_gpu_kern_sum[:base|:mangled], cuda_gpu_mem_time_sum,
 cuda_gpu_mem_size_sum, cuda_api_sum, nvtx_sum, nvtx_gpu_proj_sum, osrt_sum; names of older
-versions (gpukernsum) are taken too. The exit status is 3 when a report that was named is absent."""
+versions (gpukernsum) are accepted. The exit status is 3 when a report that was named is absent."""
 
 
 def parser() -> args.Parser:
-    """The arguments of ``ccltui stats``."""
+    """Parser of the arguments of ``ccltui stats``."""
     result = args.Parser(prog=PROG, usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
     result.add_argument("path", metavar="PATH", help="export, text, trace or directory")
     result.add_argument(
@@ -45,7 +45,7 @@ def parser() -> args.Parser:
         default=[],
         metavar="NAMES",
         help="reports by name, separated by commas; may be repeated; default: those of nsys, or "
-        "all that a text holds",
+        "all in a text",
     )
     result.add_argument(
         "--filter-time",
@@ -59,18 +59,21 @@ def parser() -> args.Parser:
         help="rows that touch this range: name[@domain][/index]; wins over --filter-time",
     )
     result.add_argument(
-        "--timeunit", choices=_TIME_UNITS, default="ns", help="of the output; default: ns"
+        "--timeunit",
+        choices=_TIME_UNITS,
+        default="ns",
+        help="unit of times in the output; default: ns",
     )
     result.add_argument(
         "--unit",
         choices=_TIME_UNITS,
         default="",
-        help="of the times in a text whose header names none",
+        help="unit of times in a text whose header names none",
     )
     result.add_argument(
         "--each",
         action="store_true",
-        help="of several captures: reports of each, one after another, under its name",
+        help="print the reports of each of several captures, one after another, under its name",
     )
     result.add_argument("--format", choices=FORMATS, default="column", help="default: column")
     result.add_argument("-o", "--output", metavar="FILE", help="write to FILE, whole or not at all")
@@ -86,7 +89,7 @@ def _add_study(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--alltoall",
         action="store_true",
-        help="Total, Actual and delay of each exchange instead of reports",
+        help="print Total, Actual and delay of the exchanges instead of reports",
     )
     group.add_argument(
         "--cutoff",
@@ -96,12 +99,12 @@ def _add_study(parser: argparse.ArgumentParser) -> None:
         help="shares of device time below P percent are added up; default: 1",
     )
     group.add_argument(
-        "--svg", metavar="FILE", help="write the distribution of the delays as a drawing"
+        "--svg", metavar="FILE", help="write the distribution of the delays as an SVG drawing"
     )
 
 
 def _percent(text: str) -> float:
-    """A percentage, 0 to 100."""
+    """Parse a percentage from 0 to 100. Raises GrammarError."""
     try:
         value = float(text)
     except ValueError:
@@ -112,7 +115,7 @@ def _percent(text: str) -> float:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run ``ccltui stats`` with its arguments; the exit status."""
+    """Run ``ccltui stats`` with its arguments and return the exit status."""
     options = parser().parse_args(arguments)
     problem = check_target(options.output) or check_target(options.svg)
     if problem is not None:
@@ -133,11 +136,13 @@ def _print_studies(options: argparse.Namespace) -> int:
         raise GrammarError("--alltoall takes whole files: neither reports nor filters")
     studies = studies_of(options.path)
     for sentence in studies.problems:
-        say(sentence)
+        print_message(sentence)
     if not studies.nodes:
-        say("no all-to-all kernels here: a cuda_gpu_trace in text form or an export has them")
+        print_message(
+            "no all-to-all kernels found: they are in a cuda_gpu_trace in text form or in an export"
+        )
         return exit_codes.REFUSED
-    slow_path.tell()
+    slow_path.warn()
     write_report(writers.WRITERS[options.format](studies, options.cutoff), options.output)
     if options.svg is not None:
         write_report(writers.write_svg(studies), options.svg)
@@ -155,7 +160,7 @@ def _print_reports(options: argparse.Namespace) -> int:
     choice = sources.Choice(wanted, options.filter_time, nvtx, options.unit, options.each)
     printed = sources.reports_of(LoadOptions.of(options.path, options), choice)
     for one in printed:
-        _tell(one.source, one.reports)
+        _print_remarks(one.source, one.reports)
     every = [report for one in printed for report in one.reports]
     present = [report for report in every if report.columns]
     if present:
@@ -166,13 +171,13 @@ def _print_reports(options: argparse.Namespace) -> int:
     return exit_codes.OK if complete else exit_codes.REFUSED
 
 
-def _tell(source: str, reports: Sequence[Report]) -> None:
-    """What is absent or not whole, on standard error; the same sentence once."""
-    told: set[str] = set()
+def _print_remarks(source: str, reports: Sequence[Report]) -> None:
+    """Print on standard error which reports are absent or incomplete, each sentence once."""
+    printed: set[str] = set()
     prefix = f"{source}: " if source else ""
     for report in reports:
         sentences = [f"{prefix}{report.name} is absent: {report.absent}"] if report.absent else []
         for sentence in (*sentences, *(f"{prefix}{note}" for note in report.notes)):
-            if sentence not in told:
-                say(sentence)
-            told.add(sentence)
+            if sentence not in printed:
+                print_message(sentence)
+            printed.add(sentence)

@@ -1,4 +1,4 @@
-"""Where the reports of ``ccltui stats`` come from: an export, a text, or traces of ranks."""
+"""Read the reports of ``ccltui stats`` from an export, a text, or traces of ranks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ccltui import slow_path
-from ccltui.commands.loading import LoadOptions, load_job, look_at, name_nsys
+from ccltui.commands.loading import LoadOptions, discover_job, load_job, set_nsys_path
 from ccltui.metrics.nsys_reports import REPORTS, Chosen, Report, make_pooled_report, make_report
 from ccltui.metrics.nsys_reports.from_text import report_of_section
 from ccltui.metrics.nsys_reports.from_traces import tables_of_traces
@@ -25,13 +25,13 @@ from ccltui.parsers.nsys.report_tables import Part, ReportTables
 from ccltui.parsers.nsys.text_reports.report_names import report_name, report_title
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 from ccltui.parsers.window import Window
-from ccltui.report.output import say
+from ccltui.report.output import print_message
 
 DEFAULT_SET = (
     *("nvtx_sum", "osrt_sum", "cuda_api_sum", "cuda_gpu_kern_sum"),
     *("cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"),
 )
-"""What is printed when no report is named: nsys's own set, as far as it is computed here."""
+"""Reports that are printed by default: those of nsys that ccltui computes."""
 
 _CAPTURES: Final[frozenset[Kind]] = frozenset({"nsys_sqlite", "nsys_tables", "nsys_report"})
 _NOTHING_READABLE: Final = "none of its captures can be read"
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A report as it was asked for: its name of today, and how kernels are named."""
+    """A requested report: its current name, and the argument for the form of kernel names."""
 
     name: str
     argument: str = ""
@@ -51,35 +51,35 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Everything that selects what is printed."""
+    """Selection of reports, times and units."""
 
     reports: Sequence[Wanted]
     window: Window | None = None
     nvtx: RangeFilter | None = None
     unit: str = ""
-    each: bool = False  # of several captures, reports of each instead of all together
+    each: bool = False  # report each of several captures instead of pooling them
 
     @property
     def wanted(self) -> Sequence[Wanted]:
-        """The reports, nsys's default set where none is named."""
+        """The requested reports, by default DEFAULT_SET."""
         return self.reports or [Wanted(name) for name in DEFAULT_SET]
 
 
 def parse_reports(text: str) -> tuple[Wanted, ...]:
-    """Reports of a comma list, old names and spellings included. Raises GrammarError."""
+    """Parse a comma-separated list of reports, also by their old names. Raises GrammarError."""
     return tuple(_wanted(part) for part in text.split(","))
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """Reports of one source; ``source`` is "" where there is no other."""
+    """Reports of one source; ``source`` is "" if there is only one."""
 
     source: str
     reports: Sequence[Report]
 
 
 def reports_of(loading: LoadOptions, choice: Choice) -> list[Printed]:
-    """The reports that were asked for, absent ones with their reason. Raises TraceError."""
+    """Compute the selected reports; absent ones have a reason. Raises TraceError."""
     path = Path(loading.path)
     if not path.exists():
         raise NotFoundError("no such file or directory", path=loading.path)
@@ -98,11 +98,11 @@ def _wanted(part: str) -> Wanted:
     name = report_name(written)
     if name not in REPORTS:
         known = ", ".join(REPORTS)
-        raise GrammarError(f"no report {written[:60]!r} is computed here; there are {known}")
+        raise GrammarError(f"unknown report {written[:60]!r}; available reports: {known}")
     if argument not in _KERNEL_NAMES or (argument and name != "cuda_gpu_kern_sum"):
         raise GrammarError(f"{name}:{argument[:40]}: only cuda_gpu_kern_sum:base and :mangled")
     if report_name(written) != written and _spelling(written) in _NEVER_NAMES:
-        say(f"no nsys has a report {written}; taken for {name}")
+        print_message(f"no version of nsys has a report {written}; using {name}")
     return Wanted(name, argument)
 
 
@@ -111,7 +111,7 @@ def _spelling(written: str) -> str:
 
 
 def _of_capture(path: Path, kind: Kind, loading: LoadOptions, choice: Choice) -> list[Report]:
-    """Reports of an export, or of a report that nsys exports first."""
+    """Reports of one export, or of a report file that nsys exports first."""
     with _opened(path, kind, loading, choice, shown=str(path)) as capture:
         return _computed(choice, capture.tables)
 
@@ -119,7 +119,7 @@ def _of_capture(path: Path, kind: Kind, loading: LoadOptions, choice: Choice) ->
 def _found(
     found: FoundFile, loading: LoadOptions, choice: Choice
 ) -> contextlib.AbstractContextManager[_Export]:
-    """One of the captures of a directory, opened."""
+    """Open one of the captures of a directory."""
     return _opened(Path(found.real_path), found.kind, loading, choice, shown=found.path)
 
 
@@ -127,16 +127,16 @@ def _found(
 def _opened(
     path: Path, kind: Kind, loading: LoadOptions, choice: Choice, *, shown: str
 ) -> Iterator[_Export]:
-    """A capture as an export of sqlite, made first where it is none. Raises TraceError."""
-    slow_path.tell()
+    """Open a capture as an sqlite export, converting it first if necessary. Raises TraceError."""
+    slow_path.warn()
     if kind == "nsys_sqlite":
         yield _Export(path, choice, shown)
         return
-    name_nsys(loading)
+    set_nsys_path(loading)
     with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
         target = Path(scratch) / "export.sqlite"
         if kind == "nsys_tables":
-            from ccltui.parsers.nsys.arrow_export import sqlite_of  # noqa: PLC0415  (and pyarrow)
+            from ccltui.parsers.nsys.arrow_export import sqlite_of  # noqa: PLC0415  (imports pyarrow)
 
             yield _Export(sqlite_of(path, target, shown=shown), choice, shown)
         else:
@@ -144,7 +144,7 @@ def _opened(
 
 
 class _Export:
-    """The tables of an export, read once for all reports that name kernels alike."""
+    """Tables of an export, read once for all reports with the same form of kernel names."""
 
     def __init__(self, path: Path, choice: Choice, shown: str) -> None:
         self._path = path
@@ -153,7 +153,7 @@ class _Export:
         self._read: dict[str, ReportTables] = {}
 
     def tables(self, argument: str) -> ReportTables:
-        """The tables with kernels named as ``argument`` says. Raises TraceError."""
+        """Tables with the form of kernel names of ``argument``. Raises TraceError."""
         if argument not in self._read:
             wanted = [one for one in self._choice.wanted if one.argument == argument]
             parts = [REPORTS[one.name].parts for one in wanted]
@@ -168,7 +168,7 @@ class _Export:
 
 def _of_directory(loading: LoadOptions, choice: Choice) -> list[Printed]:
     """Reports of all ranks of a job, or of the files of nsys in a directory."""
-    job = look_at(loading)
+    job = discover_job(loading)
     files = job.capture.files
     of_nsys = [found for found in files if found.kind in _CAPTURES]
     if len(of_nsys) == 1:
@@ -185,7 +185,7 @@ def _of_directory(loading: LoadOptions, choice: Choice) -> list[Printed]:
 
 
 def _of_each(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) -> list[Printed]:
-    """Reports of each capture under its name; one that cannot be read is left out and told."""
+    """Reports of each capture under its name; unreadable ones are skipped with a message."""
 
     def read(found: FoundFile) -> Printed:
         with _found(found, loading, choice) as capture:
@@ -198,7 +198,7 @@ def _of_each(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) -
 
 
 def _of_texts(files: Sequence[FoundFile], choice: Choice) -> list[Printed]:
-    """What each text holds, under its name: results of different captures cannot be pooled."""
+    """Reports of each text under its name: results of different captures cannot be pooled."""
     if len(files) == 1:
         return [Printed("", _of_text(Path(files[0].real_path), choice))]
 
@@ -222,25 +222,25 @@ def _of_all(files: Sequence[FoundFile], loading: LoadOptions, choice: Choice) ->
         for argument, one in tables.items():
             bounds = _bounds(choice, one)
             if isinstance(bounds, str):
-                say(f"{found.path}: {bounds}")
+                print_message(f"{found.path}: {bounds}")
             else:
                 chosen[argument].append(Chosen(one, bounds))
     if not names:
         raise TraceError(_NOTHING_READABLE, path=loading.path)
-    say(f"pooled are {len(names)} captures: {listed(names)}; --each prints one after another")
+    print_message(f"pooled {len(names)} captures: {listed(names)}; --each prints one after another")
     return [make_pooled_report(one.name, chosen[one.argument]) for one in choice.wanted]
 
 
 def _readable(
     files: Sequence[FoundFile], read: Callable[[FoundFile], T]
 ) -> Iterator[tuple[FoundFile, T]]:
-    """What is read of each file; one that cannot be is left out and told."""
+    """Read each file; unreadable ones are skipped with a message."""
     for found in files:
         try:
             with contained(found.path):
                 content = read(found)
         except TraceError as error:
-            say(f"{found.path} is left out: {error}")
+            print_message(f"{found.path} is left out: {error}")
         else:
             yield found, content
 
@@ -248,11 +248,11 @@ def _readable(
 def _of_traces(loading: LoadOptions, choice: Choice) -> list[Report]:
     loaded = load_job(loading)
     for failure in loaded.job.failures:
-        say(f"{failure.path} is left out: {failure.error}")
+        print_message(f"{failure.path} is left out: {failure.error}")
     if not loaded.job.ranks:
-        raise TraceError("nothing that reports can be made of", path=loading.path)
+        raise TraceError("no data to compute reports from", path=loading.path)
     if any(wanted.argument for wanted in choice.reports):
-        raise GrammarError("PyTorch traces hold one name a kernel: no :base and no :mangled")
+        raise GrammarError("PyTorch traces have only one name per kernel: no :base and no :mangled")
     tables = tables_of_traces(loaded.job.ranks, loaded.job.origin_ns)
     return _computed(choice, lambda _: tables)
 
@@ -277,10 +277,10 @@ def _bounds(choice: Choice, tables: ReportTables) -> Filter | str:
 
 def _of_text(path: Path, choice: Choice) -> list[Report]:
     if choice.window or choice.nvtx:
-        raise GrammarError("a text holds results: only the capture itself can be filtered again")
+        raise GrammarError("a text contains results only: filter the capture itself")
     stats = read_stats_text(path, shown=str(path), unit=choice.unit)
     for note in stats.notes:
-        say(f"{path}: {note.message}")
+        print_message(f"{path}: {note.message}")
     if not choice.reports:
         return [report_of_section(section) for section in stats.sections]
     reports = []
@@ -288,7 +288,7 @@ def _of_text(path: Path, choice: Choice) -> list[Report]:
         section = stats.find(wanted.name)
         if section is None:
             title = report_title(wanted.name)
-            reports.append(Report(wanted.name, title, absent="the text does not hold it."))
+            reports.append(Report(wanted.name, title, absent="the text does not contain it."))
         else:
             reports.append(report_of_section(section))
     return reports

@@ -1,4 +1,4 @@
-"""The arguments that the profiler writes beside a collective, each metadata level's own."""
+"""Arguments of collective events as the profiler writes them, by metadata level."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _CPU_TYPES = {"BFloat16": "c10::BFloat16", "Float": "float"}
 
 
 def list_text(values: tuple[int, ...]) -> str:
-    """A list as the profiler writes it: a string, cut after 30 entries."""
+    """Format a list as the profiler does: a string, cut after 30 entries."""
     if len(values) <= LONGEST_LIST:
         return str(list(values))
     return str(list(values[:LONGEST_LIST]))[:-1] + ", ...]"
 
 
 def kernel_args(spec: Spec, call: Call, activity: Activity) -> Args:
-    """What stands on the kernel itself, after its launch parameters."""
+    """Arguments of the kernel itself, after its launch parameters."""
     args = {"Collective name": activity.kind, **_message(call, activity), **_group(call)}
     if call.is_p2p:
         args |= {"Src Rank": call.members[0], "Dst Rank": call.members[1]}
@@ -35,7 +35,7 @@ def kernel_args(spec: Spec, call: Call, activity: Activity) -> Args:
 
 
 def param_args(spec: Spec, call: Call, activity: Activity) -> Args:
-    """What stands on ``record_param_comms``."""
+    """Arguments of ``record_param_comms``."""
     listed = activity.kind in ("allreduce", "send", "recv")
     dims = [call.in_elems]
     args = {
@@ -59,7 +59,7 @@ def param_args(spec: Spec, call: Call, activity: Activity) -> Args:
 
 
 def wait_args(spec: Spec, call: Call, activity: Activity) -> Args:
-    """The second ``record_param_comms`` of a call, written when its result is waited for."""
+    """Arguments of the second ``record_param_comms`` of a call, written when it is awaited."""
     args = {
         "Collective name": "wait",
         "In msg nelems": 0,
@@ -80,7 +80,7 @@ def wait_args(spec: Spec, call: Call, activity: Activity) -> Args:
 
 
 def operator_shapes(call: Call, operation: str) -> Args:
-    """Inputs of the ``c10d`` operator; buffers to be written come first, as in its schema."""
+    """Inputs of the ``c10d`` operator; output buffers come first, as in its schema."""
     element = _CPU_TYPES[call.dtype]
     if operation == "allreduce":
         return {

@@ -1,4 +1,4 @@
-"""What goes wrong on a rank: planted stragglers, and the chance variation of its kernels."""
+"""Apply injected delays and random variation of kernels to the program of a rank."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ccltui.demo.topology import Topology
 
 
 def program(spec: Spec, topology: Topology, rank: int) -> Iterator[Item]:
-    """All operations of a rank over all steps, with everything that delays it."""
+    """All operations of a rank over all steps, with its delays."""
     steps = StepProgram(spec, topology, rank)
     for step in range(spec.steps):
         stalls = {
-            kind: planted_ns(spec, rank, step, kind) + spec.data_loading_ns * (kind == FIRST)
+            kind: delay_ns(spec, rank, step, kind) + spec.data_loading_ns * (kind == FIRST)
             for kind in get_args(Stall)
         }
         busy = {kind: dur_ns for kind, dur_ns in stalls.items() if dur_ns or kind == FIRST}
-        items = steps.items(step, {**busy, "": planted_ns(spec, rank, step, "host")})
+        items = steps.items(step, {**busy, "": delay_ns(spec, rank, step, "host")})
         for cause, apply in _ON_DEVICE.items():
-            items = apply(items, planted_ns(spec, rank, step, cause))
+            items = apply(items, delay_ns(spec, rank, step, cause))
         yield from _jittered(items, spec.jitter_ns, random.Random(f"{spec.seed}/{rank}/{step}"))
 
 
 FIRST: Stall = "data_loading"
-"""Every rank does this in every step."""
+"""Stall of every rank in every step."""
 
 
-def planted_ns(spec: Spec, rank: int, step: int, cause: Cause) -> int:
-    """By how much a rank is delayed in a step for one cause."""
+def delay_ns(spec: Spec, rank: int, step: int, cause: Cause) -> int:
+    """Injected delay of a rank in a step for one cause."""
     return sum(
         straggler.extra_ns
         for straggler in spec.stragglers
@@ -41,12 +41,12 @@ def planted_ns(spec: Spec, rank: int, step: int, cause: Cause) -> int:
 
 
 def _slowed(items: list[Item], extra_ns: int) -> list[Item]:
-    """Prolong every kernel in proportion."""
+    """Prolong every kernel in proportion to its duration."""
     return _prolonged(items, extra_ns, [isinstance(i, Work) and i.computes for i in items])
 
 
 def _slow_attention(items: list[Item], extra_ns: int) -> list[Item]:
-    """Prolong the kernels of attention alone."""
+    """Prolong only the kernels of attention."""
     return _prolonged(
         items, extra_ns, [isinstance(i, Work) and i.kind == "attention" for i in items]
     )
@@ -58,7 +58,7 @@ def _long_copies(items: list[Item], extra_ns: int) -> list[Item]:
 
 
 def _prolonged(items: list[Item], extra_ns: int, chosen: Sequence[bool]) -> list[Item]:
-    """Share the time among chosen kernels in proportion, the last takes what rounding leaves."""
+    """Divide the time among chosen kernels in proportion; the last one gets the rounding error."""
     kernels = [i for i, ours in zip(items, chosen, strict=True) if ours and isinstance(i, Work)]
     total_ns = sum(kernel.dur_ns for kernel in kernels)
     if not extra_ns or not total_ns:
@@ -73,7 +73,7 @@ def _prolonged(items: list[Item], extra_ns: int, chosen: Sequence[bool]) -> list
 
 
 def _more_kernels(items: list[Item], extra_ns: int) -> list[Item]:
-    """Another small kernel after each small one, together as long as asked for."""
+    """Add a small kernel after each small one, ``extra_ns`` in total."""
     small = [isinstance(item, Work) and item.kind == "elementwise" for item in items]
     count = sum(small)
     if not extra_ns or not count:
@@ -89,7 +89,7 @@ def _more_kernels(items: list[Item], extra_ns: int) -> list[Item]:
 
 
 def _more_tokens(items: list[Item], extra_ns: int) -> list[Item]:
-    """Experts that are sent more tokens: larger messages, and longer kernels between them."""
+    """Send more tokens to the experts: larger messages, and longer kernels between them."""
     inside, dispatched = [], False
     for item in items:
         if _exchanges(item):

@@ -1,4 +1,4 @@
-"""A workload card that says of the job what its traces say."""
+"""Write a workload card that agrees with the traces of the job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODELS: dict[Library, str] = {
 
 
 def card(spec: Spec) -> str:
-    """Text of ``workload_card.yaml``; the batch is the global one and says so."""
+    """Text of ``workload_card.yaml``, with the global batch size."""
     heads = max(1, spec.hidden // 128)
     embedding = VOCABULARY * spec.hidden
     return f"""version: 1

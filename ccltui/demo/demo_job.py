@@ -25,14 +25,14 @@ _OURS = re.compile(r"kineto_trace_\d+\.json(\.gz)?|" + re.escape(CARD_NAME))
 
 @dataclass(frozen=True, slots=True)
 class BuiltJob:
-    """A job in memory: the uncompressed text of each file by its name, and the answers."""
+    """A job in memory: the uncompressed text of each file by name, and the known values."""
 
     files: Mapping[str, str]
     truth: Truth
 
 
 def build(spec: Spec) -> BuiltJob:
-    """Simulate a job and put every rank's trace into words."""
+    """Simulate a job and write the trace of every rank as text."""
     true = simulate(spec)
     seen = observe(true)
     cuts = {cut.rank: cut.fraction for cut in spec.cuts}
@@ -54,14 +54,16 @@ def build(spec: Spec) -> BuiltJob:
 
 
 def write_job(directory: Path, spec: Spec) -> Truth:
-    """Write a job's card and its ``kineto_trace_<rank>.json[.gz]``, one a rank.
+    """Write a job's card and one ``kineto_trace_<rank>.json[.gz]`` per rank.
 
-    The directory is made where it does not exist. A job that stood there before is replaced;
-    anything else is refused with FileExistsError.
+    The directory is created if necessary. An earlier demo job in it is replaced.
+
+    Raises:
+        FileExistsError: The directory contains other files.
     """
     job = build(spec)
-    _make_room(directory)
-    for name, text in job.files.items():  # the card comes first: it marks the place as ours
+    _remove_earlier_job(directory)
+    for name, text in job.files.items():  # the card comes first: it marks the directory as a demo
         data = text.encode("ascii")
         if spec.compress and name != CARD_NAME:
             (directory / f"{name}.gz").write_bytes(gzip.compress(data, 3, mtime=0))
@@ -70,7 +72,7 @@ def write_job(directory: Path, spec: Spec) -> Truth:
     return job.truth
 
 
-def _make_room(directory: Path) -> None:
+def _remove_earlier_job(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     present = sorted(directory.iterdir())
     if not present:
@@ -86,7 +88,7 @@ def _make_room(directory: Path) -> None:
 
 
 def _only_kept(seen: Schedule, rank: int, written: Written) -> Schedule:
-    """The schedule without those events of a rank that its file lost."""
+    """Schedule without the events that are missing from the truncated file of a rank."""
     kept = {event.source for event in written.events}
     activities, host = list(seen.activities), list(seen.host)
     activities[rank] = tuple(item for item in activities[rank] if item in kept)

@@ -1,4 +1,4 @@
-"""What a file says about itself outside the events."""
+"""Top-level keys of a trace file beside the events."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NUM_SMS = {"NVIDIA": 132, "AMD": 304}
 
 
 def base_ns(spec: Spec) -> int:
-    """What the times in the file are relative to; 0 where the layout knows no base."""
+    """Base of the times in the file; 0 where the layout has no base."""
     return BASE_NS if spec.layout in ("native", "metadata_last", "one_line", "indent4") else 0
 
 
 def header(spec: Spec, topology: Topology, rank: int) -> dict[str, Any]:
-    """Top-level keys of a rank's file, the events left out."""
+    """Top-level keys of a rank's file without the events."""
     document: dict[str, Any] = {"schemaVersion": 1}
     document["deviceProperties"] = _devices(spec, topology, rank)
     if spec.layout == "old2021":
@@ -48,7 +48,7 @@ def header(spec: Spec, topology: Topology, rank: int) -> dict[str, Any]:
 
 
 def trace_name(rank: int) -> str:
-    """Name of a rank's file before any suffix of compression."""
+    """Name of a rank's file without a suffix for compression."""
     return f"kineto_trace_{rank}.json"
 
 

@@ -1,4 +1,4 @@
-"""How long several classes of intervals are active together: one walk over all edges."""
+"""Measure how long classes of intervals are active together, in one sweep over all edges."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def together(classes: Mapping[str, Iterable[Interval]]) -> Spent:
             spent[frozenset(key for key, count in active.items() if count)] += time_ns - before_ns
         before_ns = time_ns
         active[name] += change
-    del spent[frozenset()]  # before, between and after everything
+    del spent[frozenset()]  # time with no active class
     return spent
 
 

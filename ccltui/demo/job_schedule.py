@@ -1,4 +1,4 @@
-"""The job as data: what ran on which device and host, and which calls joined the ranks."""
+"""Data model of a simulated job: device activities, host ranges and calls."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ HostKind = Literal["step", "sync", "wait"] | Stall
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Something on a device. ``call`` is an index into ``Schedule.calls`` or -1."""
+    """A kernel, copy or memset on a device; ``call`` is an index into ``Schedule.calls`` or -1."""
 
     rank: int
-    kind: str  # of Work.kind, or the operation of the call
+    kind: str  # Work.kind, or the operation of the call
     klass: Class
     stream: int
     start_ns: int
@@ -31,7 +31,7 @@ class Activity:
     size_bytes: int = 0
     call: int = -1
     seq: int = -1
-    in_elems: int = -1  # of a call: what this rank gives and gets
+    in_elems: int = -1  # of a call: input and output of this rank
     out_elems: int = -1
     orphan: bool = False  # its launch is not in the file
 
@@ -43,7 +43,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class HostRange:
-    """Something on the host. ``call`` as in Activity, for waits."""
+    """A range on the host; ``call`` as in Activity, for waits."""
 
     rank: int
     kind: HostKind
@@ -59,7 +59,7 @@ class Call:
 
     index: int
     group: DemoGroup
-    operation: Operation  # "send" for a p2p
+    operation: Operation  # "send" for a p2p transfer
     members: tuple[int, ...]
     in_elems: int
     out_elems: int
@@ -75,7 +75,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The whole job. Outer index of ``activities`` and ``host`` is the rank."""
+    """All events of a job; the outer index of ``activities`` and ``host`` is the rank."""
 
     spec: Spec
     topology: Topology

@@ -1,4 +1,4 @@
-"""Events and header as the text of a file, in each of the layouts."""
+"""Write events and header as the text of a trace file, in each of the layouts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Header = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text of a file (ASCII), the events in it, and where each of them ends."""
+    """Text of a file (ASCII), its events, and the end position of each event."""
 
     text: str
     events: tuple[Event, ...]
     ends: tuple[int, ...]
 
     def cut(self, fraction: float) -> Written:
-        """The first part of the text and the events that are whole in it."""
+        """Truncate the text; only events that are complete in it remain."""
         length = int(len(self.text) * fraction)
         count = sum(end <= length for end in self.ends)
         return Written(self.text[:length], self.events[:count], self.ends[:count])
@@ -31,7 +31,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a layout writes: what comes before, an event, between two events, after."""
+    """Parts of a layout: head, one event, separator, tail; and the resolution of times."""
 
     head: Callable[[Header, str], str]
     event: Callable[[dict[str, Any]], str]
@@ -43,7 +43,7 @@ class _Form:
 def write(
     events: Sequence[Event], header: Header, *, base_ns: int, name: str, layout: Layout
 ) -> Written:
-    """Text of one file; times are written relative to ``base_ns``."""
+    """Write one file; times are relative to ``base_ns``."""
     form = _FORMS[layout]
     if layout == "old2021":
         events = [old for event in events if (old := to_2021(event)) is not None]
@@ -62,7 +62,7 @@ def write(
 
 
 def _fields(event: Event, base_ns: int, *, whole_us: bool) -> dict[str, Any]:
-    """The JSON object of an event, its keys in the order that the profiler uses for its kind."""
+    """JSON object of an event, with the profiler's order of keys for its kind."""
 
     def microseconds(time_ns: int) -> float:
         return time_ns // 1_000 if whole_us else time_ns / 1_000
@@ -89,11 +89,11 @@ _BREAKS = {
     "s": ("ts",),
     "f": ("ts",),
 }
-"""Keys after which the profiler's pretty print begins a new line."""
+"""Keys after which the profiler begins a new line."""
 
 
 def _pretty(fields: dict[str, Any], *, blank: str = "", breaks: dict[str, Any] = _BREAKS) -> str:
-    """Several keys a line; ``blank`` is what early versions left before a line's end."""
+    """Write several keys per line; ``blank`` precedes line ends, as in early versions."""
     lines, line = [], []
     ends = breaks[fields["ph"]]
     for key, value in fields.items():
@@ -133,7 +133,7 @@ def _one_line_head(header: Header, _: str) -> str:
 
 
 def _indented(value: Any, depth: int) -> str:
-    """``json.dumps(value, indent=4)`` as it looks ``depth`` levels inside a document."""
+    """``json.dumps(value, indent=4)`` indented by ``depth`` levels."""
     return json.dumps(value, indent=4).replace("\n", "\n" + "    " * depth)
 
 

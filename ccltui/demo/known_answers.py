@@ -1,13 +1,13 @@
-"""From the schedule to the known answers: sums and sweeps, nothing clever."""
+"""Compute the known values of a job from its schedule, with sums and sweeps."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from ccltui.demo import profiler_names
+from ccltui.demo.injected_faults import fault_sentences
 from ccltui.demo.interval_sweep import Interval, together, total
 from ccltui.demo.job_schedule import Activity, Call, HostRange, Schedule
-from ccltui.demo.planted_faults import planted
 from ccltui.demo.profiler_view import offset_ns
 from ccltui.demo.program import BYTES_PER_ELEMENT
 from ccltui.demo.spec import Spec
@@ -15,7 +15,12 @@ from ccltui.demo.truth import BubbleTruth, CallTruth, RankTruth, Truth
 
 
 def answers(true: Schedule, seen: Schedule) -> Truth:
-    """Known answers: ``true`` is the job, ``seen`` what the files hold of it."""
+    """Compute the known values of a job.
+
+    Args:
+        true: Schedule of the job on the true clock.
+        seen: Its events in the files, on the clocks of the hosts.
+    """
     spec, topology = true.spec, true.topology
     found = _found(seen)
     starts = _true_starts(true)
@@ -38,7 +43,7 @@ def answers(true: Schedule, seen: Schedule) -> Truth:
         dict(message),
         dict(wire),
         tuple(sorted({item.rank for item in spec.stragglers if item.steps is None})),
-        planted(spec, topology),
+        fault_sentences(spec, topology),
     )
 
 
@@ -46,7 +51,7 @@ Found = dict[tuple[int, int], Activity]
 
 
 def _found(seen: Schedule) -> Found:
-    """Activities that a file lets one recognise, by (call, rank)."""
+    """Activities that can be identified in the files, by (call, rank)."""
     return {
         (activity.call, activity.rank): activity
         for activities in seen.activities
@@ -129,14 +134,14 @@ def _rank(seen: Schedule, rank: int, found: Found) -> RankTruth:
 
 
 def _visible_type(spec: Spec, activity: Activity) -> str:
-    """The type that the file lets one know: by metadata, else by the kernel's name."""
+    """Type of a call as recorded in the file: by metadata, else by the kernel's name."""
     if spec.metadata == "names_only" or activity.orphan:
         return profiler_names.kernel_type(activity.kind, spec.library)
     return profiler_names.TYPES[activity.kind]
 
 
 def _step_of(activity: Activity, markers: dict[int, HostRange]) -> int | None:
-    """The step whose marker holds the launch, or the start where the launch is not known."""
+    """Step whose marker contains the launch, or the start where the launch is unknown."""
     at_ns = activity.start_ns if activity.orphan else activity.launch_ns
     for step, marker in markers.items():
         if marker.start_ns <= at_ns < marker.end_ns:
@@ -145,7 +150,7 @@ def _step_of(activity: Activity, markers: dict[int, HostRange]) -> int | None:
 
 
 def _windows(activities: tuple[Activity, ...], steps: list[int | None]) -> list[Interval]:
-    """First start to last end of the work of each step; of everything where no step is known."""
+    """First start to last end of the work of each step; of all work where no step is known."""
     known = [step for step in steps if step is not None]
     if not known:
         return [(min(a.start_ns for a in activities), max(a.end_ns for a in activities))]
@@ -181,7 +186,7 @@ def _bubble(seen: Schedule, rank: int, windows: list[Interval], found: Found) ->
 
 
 def _moving(seen: Schedule, passing: list[Activity], found: Found) -> list[Interval]:
-    """Last part of every p2p kernel, as long as the shorter side: it waited for nobody."""
+    """Last part of every p2p kernel, as long as the shorter side, which did not wait."""
     parts = []
     for item in passing:
         partners = [found.get((item.call, member)) for member in seen.calls[item.call].members]

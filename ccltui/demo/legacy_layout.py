@@ -1,4 +1,4 @@
-"""Events as profilers of 2021 wrote them."""
+"""Convert events to the layout of profilers of 2021."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEVICE = ("Kernel", "Memcpy", "Memset")
 
 
 def to_2021(event: Event) -> Event | None:
-    """The same event with the categories, threads and arguments of 2021; None where unknown then.
+    """Convert an event to the categories, threads and arguments of 2021; None if it did not exist.
 
     Markers of steps are operators like any other, so a 2021 file has no step markers of its own
     category; copies of annotations on the device did not exist.

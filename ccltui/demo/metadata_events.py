@@ -1,4 +1,4 @@
-"""What a file holds beside the work: row names, step copies, Python frames, the window."""
+"""Metadata events of the synthetic trace: row names, device steps, Python frames, the window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEAD_NS, TAIL_NS = 20_000, 30_000  # the profiler begins and ends this long arou
 
 
 def rank_events(schedule: Schedule, rank: int) -> list[Event]:
-    """Every event of a rank's file, in the order of a real one."""
+    """All events of a rank's file, in the order of a real file."""
     body = RankEvents(schedule, rank)
     ranges, activities = schedule.host[rank], schedule.activities[rank]
     items: list[HostRange | Activity] = [*ranges, *activities]
@@ -48,7 +48,7 @@ def _row_names(pid: int, device: int, streams: list[int], at_ns: int) -> Iterato
 def _device_steps(
     device: int, activities: tuple[Activity, ...], first_step: int
 ) -> Iterator[Event]:
-    """The markers again, over the main stream's part of each step."""
+    """Step markers of the device row, over the main stream's work of each step."""
     by_step: dict[int, list[Activity]] = {}
     for activity in activities:
         if activity.stream == MAIN_STREAM:
@@ -68,7 +68,7 @@ def _device_steps(
 
 
 def _python_frames(pid: int, ranges: tuple[HostRange, ...]) -> Iterator[Event]:
-    """The script, a frame a step, and in it a frame for the wait for data."""
+    """Python frames: the script, one per step, and in it one for the wait for data."""
     inside = [item for item in ranges if item.kind in ("step", "data_loading")]
     inside.sort(key=lambda item: (item.start_ns, -item.end_ns))
     start_ns, end_ns = inside[0].start_ns, max(item.end_ns for item in inside)

@@ -1,4 +1,4 @@
-"""How the profiler calls things: kernels, operators, annotations, runtime calls.
+"""Names in the traces: kernels, operators, annotations, runtime calls.
 
 Keys are ``Kind`` and ``Operation`` of the program.
 """
@@ -59,7 +59,8 @@ OPERATORS: dict[str, str] = {
 }
 ATTENTION_BACKWARD_OPERATOR = "aten::_flash_attention_backward"
 
-HOST_EVENTS: dict[str, tuple[str, str]] = {  # category and name of what the host stalls in
+# Category and name of the event in which the host stalls.
+HOST_EVENTS: dict[str, tuple[str, str]] = {
     "data_loading": (
         "user_annotation",
         "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
@@ -106,7 +107,7 @@ _LONG = {"BFloat16": "__nv_bfloat16", "Float": "float"}
 
 
 def kernel_type(operation: str, library: Library) -> str:
-    """The collective type that a kernel's name alone gives away."""
+    """Type of a collective that follows from the kernel's name alone."""
     if library == "rccl":
         return "Generic"
     if operation in ("send", "recv", "all_to_allv"):
@@ -115,7 +116,7 @@ def kernel_type(operation: str, library: Library) -> str:
 
 
 def call_kernel(operation: str, dtype: str, library: Library) -> str:
-    """Name of the kernel that carries a call out."""
+    """Name of the kernel that executes a call."""
     kind = kernel_type(operation, library)
     if library == "rccl":
         return f"ncclDevKernel_Generic_4{NEW_ARGUMENTS}"
@@ -139,12 +140,12 @@ def kernel(kind: str, library: Library, *, backward: bool) -> str:
 
 
 def operator(kind: str, *, backward: bool) -> str:
-    """Name of the operator that launches it."""
+    """Name of the operator that launches work of a kind."""
     return ATTENTION_BACKWARD_OPERATOR if kind == "attention" and backward else OPERATORS[kind]
 
 
 def launch(kind: str, library: Library) -> str:
-    """Name of the runtime call that launches it."""
+    """Name of the runtime call that launches work of a kind."""
     prefix = "hip" if library == "rccl" else "cuda"
     if kind in ("copy_in", "copy_out"):
         return f"{prefix}MemcpyAsync"

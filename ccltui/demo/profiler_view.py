@@ -1,4 +1,4 @@
-"""What each rank's profiler sees of the job: its own clock, its resolution, its window."""
+"""Convert a schedule to the recording of each rank's profiler: clock, resolution, window."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from ccltui.demo.job_schedule import Activity, HostRange, Schedule
 from ccltui.demo.spec import LateStart, Spec
 
 BASE_NS = 1_775_078_550_000_000_000
-"""``baseTimeNanoseconds`` of all files that state one."""
+"""``baseTimeNanoseconds`` of all files that have a base."""
 
 START_NS = BASE_NS + 973_473_392_000_000
-"""When the first host starts, on the clock of the first host."""
+"""Start of the first host on its own clock."""
 
 
 def origin_ns(spec: Spec) -> int:
-    """Time of the true clock's 0 on a clock without offset; a bare list counts from near 0."""
+    """Time 0 of the true clock on a clock without offset; times of a bare list begin near 0."""
     return 1_000_000_000 if spec.layout == "bare_list" else START_NS
 
 
 def resolution_ns(spec: Spec) -> int:
-    """Step of the times in the files."""
+    """Resolution of the times in the files."""
     return 1_000 if spec.layout in ("integer_us", "old2021") else 1
 
 
 def offset_ns(spec: Spec, host: int) -> int:
-    """How far the clock of a host is ahead of the true one at the start."""
+    """Offset of the clock of a host from the true clock at the start."""
     return spec.clock_offsets_ns[host] if host < len(spec.clock_offsets_ns) else 0
 
 
 def drift_ppb(spec: Spec, host: int) -> int:
-    """How much faster than the true one the clock of a host runs, in 1e-9."""
+    """Drift of the clock of a host from the true clock, in 1e-9."""
     return spec.clock_drifts_ppb[host] if host < len(spec.clock_drifts_ppb) else 0
 
 
 class HostClock:
-    """From the true clock to the numbers that a host writes."""
+    """Conversion from the true clock to the times that a host records."""
 
     def __init__(self, spec: Spec, host: int) -> None:
         self._zero_ns = origin_ns(spec) + offset_ns(spec, host)
@@ -43,13 +43,13 @@ class HostClock:
         self._resolution_ns = resolution_ns(spec)
 
     def read(self, true_ns: int) -> int:
-        """The host's time at a true time, floored to its resolution."""
+        """Return the host's time at a true time, floored to its resolution."""
         own_ns = self._zero_ns + true_ns + true_ns * self._drift_ppb // 1_000_000_000
         return own_ns // self._resolution_ns * self._resolution_ns
 
 
 def observe(schedule: Schedule) -> Schedule:
-    """The same job in the times and with the gaps of the files."""
+    """Convert a schedule to the clocks of the hosts and remove what the profilers missed."""
     spec = schedule.spec
     late = {start.rank: start for start in spec.late_starts}
     activities, host = [], []
@@ -81,7 +81,7 @@ def _on_clock(activity: Activity, clock: HostClock) -> Activity:
 def _from_late_start(
     activities: list[Activity], ranges: list[HostRange], late: LateStart
 ) -> tuple[list[Activity], list[HostRange]]:
-    """Drop what the host did before the profiler ran, and cut the marker that was open."""
+    """Drop events before the profiler started, and clip the open step marker."""
     calls = [activity for activity in activities if activity.klass == "comm"]
     if not 0 <= late.orphans <= late.missing < len(calls):
         raise ValueError(f"{late}: rank {late.rank} has {len(calls)} collectives")

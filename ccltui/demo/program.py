@@ -1,4 +1,4 @@
-"""What one rank does in a step, in order, when nothing goes wrong."""
+"""Operations of one rank in a step, in order, without injected delays."""
 
 from __future__ import annotations
 
@@ -66,24 +66,25 @@ class Communicate:
     phase: Phase
     blocking: bool = True
     peer: int = -1
-    after: DemoGroup | None = None  # waits for what was posted there, without the main stream
+    # Group whose posted calls this one waits for, without blocking the main stream.
+    after: DemoGroup | None = None
 
     @property
     def dtype(self) -> Literal["Float", "BFloat16"]:
-        """Norms are summed in full precision, all else in half."""
+        """Element type: norms are summed in full precision, all else in half."""
         return "Float" if self.group.dimension == "world" else "BFloat16"
 
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """The main stream waits for all that was posted on a group."""
+    """Let the main stream wait for all posted calls of a group."""
 
     group: DemoGroup
 
 
 @dataclass(frozen=True, slots=True)
 class HostBusy:
-    """The host spends time; an empty ``kind`` leaves no event behind."""
+    """Keep the host busy; an empty ``kind`` records no event."""
 
     kind: Stall | Literal[""]
     dur_ns: int
@@ -91,14 +92,14 @@ class HostBusy:
 
 @dataclass(frozen=True, slots=True)
 class StepBegin:
-    """The marker of a step opens."""
+    """Begin the marker of a step."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """The marker closes, after the device has drained where ``sync``."""
+    """End the marker of a step; with ``sync``, after all device work has ended."""
 
     sync: bool
 
@@ -108,7 +109,7 @@ Item = Work | Communicate | Await | HostBusy | Step
 
 
 class StepProgram:
-    """One step of one rank, without any delay but those of its host at the start."""
+    """Operations of the steps of one rank, with host stalls at the start as the only delays."""
 
     def __init__(self, spec: Spec, topology: Topology, rank: int) -> None:
         self.spec = spec
@@ -124,7 +125,7 @@ class StepProgram:
         )
 
     def items(self, step: int, stalls: Mapping[Stall | Literal[""], int]) -> list[Item]:
-        """All operations of a step; the host waits for data, then stalls for so many ns each."""
+        """All operations of a step; the host first stalls for the given ns of each kind."""
         items: list[Item] = [
             StepBegin(step),
             *(HostBusy(kind, dur_ns) for kind, dur_ns in stalls.items()),
@@ -137,7 +138,7 @@ class StepProgram:
         return [*items, *self._finish()]
 
     def _order(self) -> list[tuple[bool, int]]:
-        """(is it backward, micro-batch) in the order of the pipeline schedule."""
+        """Pairs (is backward, micro-batch) in the order of the pipeline schedule."""
         count = self.spec.micro_batches
         warm_up = count
         if self.spec.pipeline == "1f1b":
@@ -152,7 +153,7 @@ class StepProgram:
         for layer in range(self.spec.layers_per_stage):
             if micro_batch == 0:
                 yield from self._awaited("dp_shard")
-                yield from self._gather(layer + 1)  # prefetched behind this layer
+                yield from self._gather(layer + 1)  # prefetched during this layer
             yield from self._tp_before("forward")
             yield self._work("norm", "forward")
             yield self._work("gemm", "forward")
@@ -260,7 +261,7 @@ class StepProgram:
             yield Communicate(replicate, "allreduce", whole, whole, "reduce", blocking, after=shard)
 
     def _transfer(self, operation: Operation, direction: int, phase: Phase) -> Iterator[Item]:
-        """Activations or gradients from or to the stage in ``direction``, where there is one."""
+        """Transfer activations or gradients from or to the stage in ``direction``, if it exists."""
         group = self.groups["pp"]
         stage = self.place.pp + direction
         if group is None or not 0 <= stage < self.spec.pp:

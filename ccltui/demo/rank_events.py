@@ -1,6 +1,6 @@
-"""One rank's part of the job as the profiler's events, in the form of 2025 and later.
+"""Profiler events of one rank, in the form of 2025 and later.
 
-Older layouts are made from these by ``legacy``.
+``legacy_layout`` converts them to older layouts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ccltui.demo.simulate import CALL_NS, LAUNCH_NS, MAIN_STREAM, OPERATOR_NS
 
 Args = dict[str, Any]
 
-MARGIN_NS = 1_000  # an operator ends this long before the host goes on
-INSET_NS = 2_000  # each event of a call lies this deep inside the one around it
-BACKWARD_THREAD = 9  # the autograd engine's thread, counted from the main one
+MARGIN_NS = 1_000  # gap between the end of an operator and the next host event
+INSET_NS = 2_000  # inset of each event of a call in the enclosing one
+BACKWARD_THREAD = 9  # thread id of the autograd engine, relative to the main thread
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One trace event; ``source`` is the activity or host range that it stands for."""
+    """One trace event; ``source`` is the activity or host range that it records."""
 
     ph: str
     cat: str
@@ -159,8 +159,8 @@ class RankEvents:
         start_ns, dur_ns = start_ns + INSET_NS, dur_ns - 2 * INSET_NS
         noted = self._on_host("user_annotation", annotation, tid, start_ns, dur_ns, args=shapes)
         number = self._launch(activity, external)
-        told = spec.metadata in ("comms_id", "full", "no_seq")
-        metadata = kernel_args(spec, call, activity) if told else {}
+        has_metadata = spec.metadata in ("comms_id", "full", "no_seq")
+        metadata = kernel_args(spec, call, activity) if has_metadata else {}
         self._kernel(activity, {"External id": external}, number, metadata)
         self._on_device(
             "gpu_user_annotation",
@@ -172,7 +172,7 @@ class RankEvents:
         )
 
     def _launch(self, activity: Activity, external: int) -> int:
-        """The runtime call and its flow to the device; the correlation id of both."""
+        """Add the runtime call and its flow to the device; return their correlation id."""
         number, tid = self._new_correlation(), self._thread_of(activity)
         name = profiler_names.launch(activity.kind, self.spec.library)
         args = {"External id": external, "cbid": 211, "correlation": number}
@@ -256,7 +256,7 @@ class RankEvents:
         args: Args,
         source: HostRange | None = None,
     ) -> int:
-        """Append an operator or annotation; its External id."""
+        """Append an operator or annotation and return its External id."""
         number = self._new_external()
         args = {"External id": number, "Record function id": 0, **args, "Ev Idx": number - 1}
         self.host.append(
@@ -281,7 +281,7 @@ class RankEvents:
 
 
 def _host_time(item: Activity | HostRange) -> tuple[int, int]:
-    """Host order; the marker of a step comes before what it holds."""
+    """Sort key by host time; the marker of a step precedes its contents."""
     if isinstance(item, HostRange):
         return item.start_ns, 0 if item.kind == "step" else 1
     return item.host_start_ns, 1

@@ -1,7 +1,7 @@
-"""Put the programs of all ranks on one true clock, in integer nanoseconds.
+"""Simulate the programs of all ranks on one true clock, in integer nanoseconds.
 
 Each rank has a host that launches without waiting, a main stream that runs in order, and one
-stream a communicator (four for p2p: to and from either neighbour). A call starts on a member
+stream per communicator (four for p2p: to and from either neighbour). A call starts on a member
 when the member's main stream has reached it and its own stream is free, and it ends on all
 members at the latest of these starts plus the transfer.
 """
@@ -34,7 +34,7 @@ P2P_STREAMS = {("send", 1): 40, ("recv", -1): 44, ("send", -1): 48, ("recv", 1):
 
 OPERATOR_NS = 9_000  # host time of an operator that launches a kernel
 CALL_NS = 40_000  # host time of a collective call
-LAUNCH_AT_NS = {"comp": 3_000, "mem": 3_000, "comm": 20_000}  # after the operator began
+LAUNCH_AT_NS = {"comp": 3_000, "mem": 3_000, "comm": 20_000}  # from the start of the operator
 LAUNCH_NS = 5_000
 LATENCY_NS = 4_000  # from the launch to the earliest start on the device
 WAIT_NS = 5_000
@@ -43,7 +43,7 @@ FIRST_SEQ = 101
 
 
 def simulate(spec: Spec) -> Schedule:
-    """Run the job; the first operation of every host starts at 0."""
+    """Simulate the job; the first operation of every host starts at 0."""
     topology = lay_out(spec)
     calls = _Calls(spec, topology)
     ranks = [_Rank(spec, topology, rank, calls) for rank in range(spec.world_size)]
@@ -89,7 +89,7 @@ class _Record:
 
 @dataclass(slots=True, eq=False)
 class _OpenCall:
-    """A call that collects its members' records."""
+    """A call that is waiting for records of its members."""
 
     index: int
     item: Communicate
@@ -100,7 +100,7 @@ class _OpenCall:
 
 
 class _Calls:
-    """All calls of the job, found by what makes them one."""
+    """All calls of the job, identified by group, members and position."""
 
     def __init__(self, spec: Spec, topology: Topology) -> None:
         self.spec = spec
@@ -110,7 +110,7 @@ class _Calls:
         self.skew = random.Random(f"{spec.seed}/ends")
 
     def join(self, item: Communicate, record: _Record) -> None:
-        """Enter a rank's record into its call and settle the times where all have come."""
+        """Add a rank's record to its call, and compute the times once all members have joined."""
         members: tuple[int, ...] = item.group.ranks
         if item.operation in ("send", "recv"):
             pair = (record.rank, item.peer)
@@ -178,7 +178,7 @@ class _Calls:
 def _wire_bytes(item: Communicate, size: int) -> int:
     elems = max(item.in_elems, item.out_elems)
     if item.operation == "all_to_allv":
-        elems = min(item.in_elems, item.out_elems)  # what an evenly loaded rank moves
+        elems = min(item.in_elems, item.out_elems)  # elements of an evenly loaded rank
     whole = elems * BYTES_PER_ELEMENT[item.dtype]
     if item.operation in ("send", "recv"):
         return whole
@@ -186,7 +186,7 @@ def _wire_bytes(item: Communicate, size: int) -> int:
 
 
 class _Rank:
-    """Walks the program of one rank until it has to wait for a time that is not known yet."""
+    """Execute the program of one rank until it depends on a time that is not known yet."""
 
     def __init__(self, spec: Spec, topology: Topology, rank: int, calls: _Calls) -> None:
         self.rank = rank
@@ -210,7 +210,7 @@ class _Rank:
         return self.held is None
 
     def advance(self) -> bool:
-        """Run as far as possible; whether anything was run."""
+        """Run as far as possible; return whether anything was run."""
         moved = False
         while self.held is not None and self.run(self.held):
             moved = True
@@ -218,7 +218,7 @@ class _Rank:
         return moved
 
     def run(self, item: Item) -> bool:
-        """Run one operation, or return False and be asked again."""
+        """Run one operation; return False if it must be retried later."""
         match item:
             case Work():
                 self.work(item)
@@ -242,7 +242,7 @@ class _Rank:
         record.end_ns = self.main_ns = record.start_ns + item.dur_ns
 
     def communicate(self, item: Communicate) -> bool:
-        """Post, once; a blocking call is then awaited until its end is known."""
+        """Post a call once; a blocking call is then awaited until its end is known."""
         if self.posted is None:
             self.posted = self.post(item)
         if item.blocking and not self.wait_for([self.posted]):
@@ -251,10 +251,10 @@ class _Rank:
         return True
 
     def post(self, item: Communicate) -> _Record:
-        """Enter a call behind whatever its stream still has to do."""
+        """Post a call after the earlier calls of its stream."""
         stream = self.stream_of(item)
         record = self.record(item.operation, "comm", stream, item.phase, CALL_NS)
-        line = (item.group.index, item.peer >= 0)  # p2p calls are numbered for themselves
+        line = (item.group.index, item.peer >= 0)  # p2p calls are numbered separately
         record.item = item
         record.seq = self.seqs.get(line, FIRST_SEQ)
         self.seqs[line] = record.seq + 1
@@ -269,7 +269,7 @@ class _Rank:
         return record
 
     def record(self, kind: str, klass: Class, stream: int, phase: Phase, host_ns: int) -> _Record:
-        """A new record at the host's present time; the host goes on."""
+        """Create a record at the host's current time and advance the host."""
         launched_ns = self.host_ns + LAUNCH_AT_NS[klass]
         ready_ns = max(self.main_ns, launched_ns + LATENCY_NS)
         record = _Record(self.rank, kind, klass, stream, self.host_ns, self.step, phase, ready_ns)
@@ -278,7 +278,7 @@ class _Rank:
         return record
 
     def wait_for(self, records: list[_Record]) -> bool:
-        """Let the main stream wait, where all ends are known."""
+        """Let the main stream wait for records; return False if an end is unknown."""
         if not all(record.resolved for record in records):
             return False
         for record in records:

@@ -1,4 +1,4 @@
-"""Every parameter of a synthetic job; the defaults are the job of ``ccltui demo``."""
+"""Parameters of a synthetic job; the defaults are the job of ``ccltui demo``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 Layout = Literal[
     "native",  # the profiler's own pretty print, relative times with a base
-    "metadata_last",  # the same, everything but the events after them
+    "metadata_last",  # the same, with all other keys after the events
     "one_line",  # json.dumps
     "indent4",  # json.dumps(indent=4)
     "bare_list",  # a list of events: no rank, no base, no groups
@@ -19,7 +19,7 @@ Metadata = Literal[
     "full",  # kernels carry sizes, group and sequence number
     "no_seq",  # kernels carry sizes and group
     "cpu_side",  # only record_param_comms carries them; kernels point to it by External id
-    "names_only",  # kernel and annotation names are all there is
+    "names_only",  # only names of kernels and annotations
 ]
 Library = Literal["nccl", "nccl_old", "rccl"]
 Cause = Literal[
@@ -41,14 +41,14 @@ Dimension = Literal["world", "pp", "dp_replicate", "dp_shard", "tp", "ep"]
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """A rank that is made late by ``extra_ns`` in each of ``steps`` (counted from 0; None: all).
+    """Delay of a rank by ``extra_ns`` in each of ``steps`` (counted from 0; None: all).
 
     ``compute`` slows every kernel of the rank in proportion, as low clocks do, ``kernel`` only
     its attention; ``more_kernels`` adds small ones; ``tokens`` gives its experts more to do, and
     larger messages. ``copies`` prolongs the copy of the input. The others act on the host at the
     start of the step, while the device idles: ``data_loading`` prolongs the wait for the next
-    batch, ``operator`` freezes the host inside one that usually takes microseconds, and ``host``
-    is a silence that no event explains.
+    batch, ``operator`` blocks the host inside an operator that usually takes microseconds, and
+    ``host`` is a host gap without any event.
     """
 
     rank: int
@@ -63,9 +63,9 @@ class Straggler:
 
 @dataclass(frozen=True, slots=True)
 class SlowLink:
-    """Every collective of the ``dimension`` group that holds ``rank`` transfers longer.
+    """Longer transfers of every collective of the ``dimension`` group that contains ``rank``.
 
-    Nobody is late because of it: all members wait alike.
+    No rank is late because of it: all members wait equally.
     """
 
     dimension: Dimension
@@ -75,7 +75,7 @@ class SlowLink:
 
 @dataclass(frozen=True, slots=True)
 class LateStart:
-    """The profiler of ``rank`` starts when ``missing`` collectives are already launched.
+    """Late start of the profiler of ``rank``, when ``missing`` collectives are already launched.
 
     Of those, the kernels of the last ``orphans`` are in the file without launch and metadata.
     """
@@ -87,7 +87,7 @@ class LateStart:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The file of ``rank`` ends after ``fraction`` of its text, as if the job had been killed."""
+    """Truncation of the file of ``rank`` after ``fraction`` of its text, as if it was killed."""
 
     rank: int
     fraction: float
@@ -95,10 +95,10 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A job: its shape, its speed, what goes wrong in it, and how its traces are written.
+    """A job: its shape, its speed, its injected faults, and the form of its traces.
 
-    Ranks are laid out as TorchTitan does, outermost first: pp, dp_replicate, dp_shard, tp.
-    Degrees of 1 have no group. Times are int64 ns, sizes are bytes unless the name says more.
+    Ranks are laid out as TorchTitan does, outermost first: pp, dp_replicate, dp_shard, tp. Degrees
+    of 1 have no group. Times are int64 ns, sizes are bytes unless the name states another unit.
     """
 
     # shape
@@ -118,8 +118,8 @@ class Spec:
     micro_batch_size: int = 1
     pipeline: Literal["1f1b", "gpipe"] = "1f1b"
     sequence_parallel: bool = False  # all-gather and reduce-scatter in place of TP all-reduce
-    overlap_dp: bool = True  # gradients are reduced while the backward pass goes on
-    world_allreduce: bool = True  # gradient norm over all ranks, once a step
+    overlap_dp: bool = True  # gradients are reduced during the backward pass
+    world_allreduce: bool = True  # gradient norm over all ranks, once per step
     sync_each_step: bool = True  # the host waits for the device at the end of a step
     # speed
     gemm_ns: int = 318_517
@@ -128,21 +128,21 @@ class Spec:
     grad_norm_ns: int = 402_117
     optimizer_ns: int = 1_204_733
     data_loading_ns: int = 402_300
-    node_bytes_per_ns: int = 200  # wire bytes a rank moves inside a host
+    node_bytes_per_ns: int = 200  # wire bytes of a rank inside a host
     network_bytes_per_ns: int = 25  # the same between hosts
     link_latency_ns: int = 11_250
-    # what goes wrong
+    # injected faults
     stragglers: tuple[Straggler, ...] = (
         Straggler(rank=1, cause="compute", extra_ns=2_400_000),
         Straggler(rank=6, cause="data_loading", extra_ns=12_000_000, steps=(3,)),
     )
     slow_links: tuple[SlowLink, ...] = ()
-    clock_offsets_ns: tuple[int, ...] = (0, 5_000_000)  # a host; hosts not named: 0
+    clock_offsets_ns: tuple[int, ...] = (0, 5_000_000)  # per host; 0 for further hosts
     clock_drifts_ppb: tuple[int, ...] = ()
     jitter_ns: int = 1_500  # each kernel is prolonged by 0 to this much
     end_skew_ns: int = 0  # each member of a collective ends 0 to this much after its end
     seed: int = 7
-    # how it is written
+    # form of the traces
     metadata: Metadata = "full"
     layout: Layout = "native"
     library: Library = "nccl"
@@ -155,7 +155,7 @@ class Spec:
 
     @classmethod
     def quiet(cls, **changes: Any) -> Spec:
-        """The same job with nothing planted: no straggler, clock offset or jitter."""
+        """The same job with nothing injected: no straggler, clock offset or jitter."""
         calm: dict[str, Any] = {"stragglers": (), "clock_offsets_ns": (), "jitter_ns": 0}
         return cls(**(calm | changes))
 
@@ -210,13 +210,13 @@ class Spec:
             raise ValueError("layout old2021 knows no collective metadata: set names_only")
 
     def _check_ranks(self) -> None:
-        planted: tuple[Straggler | SlowLink | LateStart | Cut, ...] = (
+        injected: tuple[Straggler | SlowLink | LateStart | Cut, ...] = (
             *self.stragglers,
             *self.slow_links,
             *self.late_starts,
             *self.cuts,
         )
-        for item in planted:
+        for item in injected:
             if not 0 <= item.rank < self.world_size:
                 raise ValueError(f"{item} names no rank of a job of {self.world_size}")
         for name in ("clock_offsets_ns", "clock_drifts_ppb"):

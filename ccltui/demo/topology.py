@@ -1,4 +1,4 @@
-"""Which rank sits where: coordinates, hosts and communicators of a job."""
+"""Coordinates, hosts and communicators of the ranks of a job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class DemoGroup:
-    """A communicator: ``name`` is the label that its members write, ``ranks`` are sorted."""
+    """A communicator: ``name`` is the label in the traces, ``ranks`` are sorted."""
 
     index: int
     dimension: Dimension
@@ -51,7 +51,7 @@ class DemoGroup:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Places of all ranks and the groups they form."""
+    """Places and groups of all ranks."""
 
     places: tuple[Place, ...]
     groups: tuple[DemoGroup, ...]
@@ -86,7 +86,7 @@ class Topology:
 
 
 def lay_out(spec: Spec) -> Topology:
-    """Ranks of a job in TorchTitan's order, the tensor-parallel coordinate innermost."""
+    """Lay out ranks in TorchTitan's order, the tensor-parallel coordinate innermost."""
     degrees = (spec.pp, spec.dp_replicate, spec.dp_shard, spec.tp)
     places = tuple(Place(*place) for place in product(*map(range, degrees)))
     rank_sets: list[tuple[Dimension, tuple[int, ...]]] = [("world", tuple(range(len(places))))]
@@ -95,7 +95,8 @@ def lay_out(spec: Spec) -> Topology:
         ("dp_replicate", "dp_replicate"),
         ("dp_shard", "dp_shard"),
         ("tp", "tp"),
-        *((("ep", "dp_shard"),) if spec.experts else ()),  # experts borrow the sharded ranks
+        # Experts are distributed over the dp_shard ranks.
+        *((("ep", "dp_shard"),) if spec.experts else ()),
     )
     for dimension, axis in axes:
         if getattr(spec, axis) > 1:

@@ -1,7 +1,7 @@
-"""The known answers of a job, as plain numbers in nanoseconds and bytes.
+"""Known values of a job, in nanoseconds and bytes.
 
-They come from the simulated schedule by brute force, on purpose without the code that
-measures traces: a test that finds both equal has checked two independent ways.
+They are computed from the simulated schedule by brute force, independently of the code that
+measures traces, so that tests compare two implementations.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ccltui.demo.spec import Dimension, Spec
 class BubbleTruth:
     """One rank's pipeline bubble: idle + max(0, exposed p2p - transfer).
 
-    ``transfer_ns`` is the time in which data moved and nothing else ran; transfers that move at
-    once count once, as they do in ``exposed_p2p_ns``.
+    ``transfer_ns`` is the time of transfers while nothing else ran; concurrent transfers count
+    once, as in ``exposed_p2p_ns``.
     """
 
     window_ns: int
@@ -66,7 +66,7 @@ class RankTruth:
 
     @property
     def exposed_comm_ns(self) -> int:
-        """Communication that no kernel of computation hides."""
+        """Communication that does not overlap with computation."""
         return self.comm_ns - self.overlap_ns
 
     @property
@@ -99,28 +99,28 @@ class CallTruth:
 
     @property
     def complete(self) -> bool:
-        """Whether every member's file holds it."""
+        """Whether the files of all members contain it."""
         return None not in self.dur_ns
 
     @property
     def known_dur_ns(self) -> tuple[int, ...]:
-        """Durations of the members whose files hold it."""
+        """Durations of the members whose files contain it."""
         return tuple(dur_ns for dur_ns in self.dur_ns if dur_ns is not None)
 
     @property
     def lag_ns(self) -> int:
-        """Longest minus shortest duration: what the first to come waited for the last."""
+        """Longest minus shortest duration: the time that the first rank waited for the last."""
         return max(self.known_dur_ns) - min(self.known_dur_ns)
 
     @property
     def wait_ns(self) -> tuple[int, ...]:
-        """What each member waited, by durations; only of a complete call."""
+        """Wait of each member, from durations; only valid for a complete call."""
         shortest_ns = min(self.known_dur_ns)
         return tuple(dur_ns - shortest_ns for dur_ns in self.known_dur_ns)
 
     @property
     def last(self) -> tuple[int, ...]:
-        """The ranks that truly arrived last, several in a tie."""
+        """Ranks that arrived last on the true clock, several in a tie."""
         latest_ns = max(self.late_ns)
         pairs = zip(self.members, self.late_ns, strict=True)
         return tuple(rank for rank, late_ns in pairs if late_ns == latest_ns)
@@ -128,7 +128,7 @@ class CallTruth:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Everything that is known about a job before any of it is measured.
+    """All known values of a job.
 
     ``collectives`` and ``transfers`` are in the order of their first arrival.
     """
@@ -140,8 +140,8 @@ class Truth:
     clock_offset_ns: Mapping[int, int]  # of each rank against rank 0, at the start
     message_bytes: Mapping[str, int]  # of all ranks, by dimension; p2p counted on the sender
     wire_bytes: Mapping[str, int]
-    stragglers: tuple[int, ...]  # planted in every step
-    planted: tuple[str, ...]  # one sentence each
+    stragglers: tuple[int, ...]  # delayed in every step
+    faults: tuple[str, ...]  # one sentence each
 
     @property
     def step_ns(self) -> Mapping[int, int]:
@@ -156,7 +156,7 @@ class Truth:
 
     @property
     def calls_by_type(self) -> Mapping[str, int]:
-        """Communication kernels of all ranks, by the type that the files let one know."""
+        """Communication kernels of all ranks, by the type in the files."""
         types = sorted({kind for rank in self.ranks for kind in rank.calls_by_type})
         return {kind: sum(rank.calls_by_type.get(kind, 0) for rank in self.ranks) for kind in types}
 

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a workload card, as far as the card and what is beside it tell."""
+"""Check a workload card by itself, against the traces and against the configuration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _USED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One thing to look at; ``line`` is that of the card, where one line is meant."""
+    """One problem of a card; ``line`` is the line in the card, None if not a single one."""
 
     level: Literal["error", "warning"]
     line: int | None
@@ -34,9 +34,9 @@ class Complaint:
 
 
 def lint(card: Card, job: Job | None, config: TrainConfig | None) -> tuple[Complaint, ...]:
-    """Complaints, errors first, each group in the order of the checks.
+    """Check a card; return complaints, errors first, each group in the order of the checks.
 
-    Contradictions and unusable values are errors; unknown keys and what metrics will lack are
+    Contradictions and unusable values are errors; unknown keys and fields that metrics need are
     warnings. Raises ConfigError for a configuration with a value of the wrong type.
     """
     found = [*_values(card), *_contradictions(card, job, config), *_unknown(card), *_lacking(card)]
@@ -64,7 +64,7 @@ def _unknown(card: Card) -> Iterator[Complaint]:
     for key in card.unknown_keys:
         near = difflib.get_close_matches(key, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        yield Complaint("warning", card.line(key), f"{shown(key)} is not known here{hint}")
+        yield Complaint("warning", card.line(key), f"{shown(key)} is not a known key{hint}")
 
 
 def _lacking(card: Card) -> Iterator[Complaint]:

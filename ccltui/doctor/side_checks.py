@@ -1,4 +1,4 @@
-"""What ``doctor`` says of runs and machines: counts of what their panes show row by row."""
+"""Checks of ``doctor`` on runs and machines: counts of the rows in their panes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ccltui.report.text_layout import count_text
 
 
 def side_findings(job: Job) -> tuple[Finding, ...]:
-    """A finding for runs and one for machines, as far as there are files of them."""
+    """Findings about runs and about machines, each if there are such files."""
     files = job.discovery.files
     checks = [runs] if has_runs(files) else []
     checks += [machines] if has_cluster(files) else []
@@ -22,7 +22,7 @@ def side_findings(job: Job) -> tuple[Finding, ...]:
 
 
 def runs(job: Job) -> Finding:
-    """Runs that did not end by themselves, and files of runs that cannot be read."""
+    """Check for runs that did not complete, and files of runs that cannot be read."""
     rows = run_table(job.discovery)
     lacking = [row.name for row in rows if row.completeness.state == "incomplete"]
     doubtful = [row.name for row in rows if row.is_doubtful and row.name not in lacking]
@@ -31,19 +31,19 @@ def runs(job: Job) -> Finding:
     parts += [f"with remarks: {listed(doubtful)}"] if doubtful else []
     if not lacking and not doubtful:
         return Finding("runs", "ok", f"{parts[0]}, complete")
-    fix = "the Runs pane (7) says what each lacks, and so does --metric run_completeness"
+    fix = "the Runs pane (7) and --metric run_completeness list what each lacks"
     return Finding("runs", "warning", "; ".join(parts), fix)
 
 
 def machines(job: Job) -> Finding:
-    """Values that cannot be, devices that differ, warnings, and files that cannot be read."""
+    """Check for impossible values, deviating devices, warnings, and unreadable files."""
     rows = cluster_table(job.discovery)
     marks = Counter(row.mark for row in rows if row.mark)
     if not marks:
         return Finding("machines", "ok", f"{count_text(len(rows), 'fact')}, none in doubt")
     counts = ", ".join(f"{count} {mark}" for mark, count in marks.most_common())
     fix = (
-        "the Cluster pane (8) says why, and so do --metric cluster_outliers and "
-        "cluster_plausibility"
+        "the Cluster pane (8), --metric cluster_outliers and --metric cluster_plausibility give "
+        "the reasons"
     )
     return Finding("machines", "warning", f"of {count_text(len(rows), 'fact')}: {counts}", fix)

@@ -1,6 +1,6 @@
-"""What ``doctor`` checks: whether a directory can answer, and why not. One function a check.
+"""Checks of ``doctor``: whether metrics can be computed from a directory, one function per check.
 
-Each takes the loaded job and returns one finding; nothing here computes a metric.
+Each takes the loaded job and returns one finding; no metric is computed here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one check: one sentence, and one on what to do, where that is known."""
+    """Outcome of one check: one sentence, and one on what to do, "" where that is unknown."""
 
     check: str
     state: State
@@ -46,12 +46,12 @@ Check = Callable[[Job], Finding]
 
 
 def ranks(job: Job) -> Finding:
-    """Ranks found against the world size that the files state."""
+    """Compare the ranks found with the world size in the files."""
     found = len({trace.rank for trace in job.ranks if trace.rank is not None})
     if job.conflicting_ranks:
         claims = listed([str(rank) for rank in job.conflicting_ranks])
         fix = "keep the files of one run in one directory, or number them with --rank-map"
-        return Finding("ranks", "problem", f"several files claim rank {claims}", fix)
+        return Finding("ranks", "problem", f"several files state rank {claims}", fix)
     if job.world_size is None:
         return Finding(
             "ranks", "unknown", f"{count_text(found, 'rank')}; no file states the world size"
@@ -59,13 +59,13 @@ def ranks(job: Job) -> Finding:
     if job.missing_ranks:
         missing = listed([str(rank) for rank in job.missing_ranks])
         message = f"{found} of {count_text(job.world_size, 'rank')}; missing {missing}"
-        fix = "copy their files here too, or look into their logs for why they wrote none"
+        fix = "copy their files here too, or check their logs for the reason that they wrote none"
         return Finding("ranks", "warning", message, fix)
     return Finding("ranks", "ok", f"all {count_text(job.world_size, 'rank')}")
 
 
 def rank_identity(job: Job) -> Finding:
-    """How the files were given their rank."""
+    """Check the sources of the ranks of files."""
     nameless = [trace.source.path for trace in job.ranks if trace.rank is None]
     by_name = [trace.source.path for trace in job.ranks if trace.rank_source == "file name"]
     if nameless:
@@ -80,14 +80,14 @@ def rank_identity(job: Job) -> Finding:
 
 
 def files_read(job: Job) -> Finding:
-    """Files that gave nothing, or only their beginning."""
+    """Check for files that could not be read, or only partly."""
     truncated = [trace.source.path for trace in job.ranks if trace.truncated]
     if job.failures:
         first = job.failures[0].error
         message = f"{count_text(len(job.failures), 'file')} could not be read; {first}"
         return Finding("files", "problem", message)
     if truncated:
-        fix = "let training go on until every rank has exported its trace; copy the files again"
+        fix = "let training continue until every rank has exported its trace; copy the files again"
         return Finding("files", "warning", f"cut off before their end: {listed(truncated)}", fix)
     noted = len({trace.source.path for trace in job.ranks if trace.notes})
     read = len({trace.source.path for trace in job.ranks})
@@ -96,7 +96,7 @@ def files_read(job: Job) -> Finding:
 
 
 def gpu_events(job: Job) -> Finding:
-    """Whether the device was traced, and whether there was one."""
+    """Check whether the device was traced, and whether the job used one."""
     without = [trace.label for trace in job.ranks if not len(trace.group("gpu"))]
     if not without:
         total = sum(len(trace.group("gpu")) for trace in job.ranks)
@@ -116,13 +116,13 @@ def gpu_events(job: Job) -> Finding:
 
 _OF_HOSTS: Final = frozenset({"gloo", "cpu", ""})
 _RECORD_DEVICE: Final = (
-    "record ProfilerActivity.CUDA, and not under nsys: CUPTI serves one profiler, the second "
-    "records no device"
+    "record ProfilerActivity.CUDA, and not under nsys: CUPTI serves one profiler, the second one "
+    "records no device events"
 )
 
 
 def execution_traces(job: Job) -> Finding:
-    """Whether the observer that writes shapes and dependencies ran on every rank."""
+    """Check that the observer that writes shapes and dependencies ran on every rank."""
     found = {
         file.rank
         for file in job.discovery.files
@@ -139,7 +139,7 @@ def execution_traces(job: Job) -> Finding:
 
 
 def step_markers(job: Job) -> Finding:
-    """Whether every rank has steps, and the same ones."""
+    """Check that every rank has steps, and the same ones."""
     steps = {trace.label: steps_of(trace) for trace in job.ranks}
     without = [label for label, (found, _) in steps.items() if not found]
     if without:
@@ -157,7 +157,7 @@ def step_markers(job: Job) -> Finding:
 
 
 def collective_metadata(job: Job) -> Finding:
-    """How many collective kernels state their operation, their size and their group."""
+    """Count collective kernels whose operation, size and group are recorded."""
     stated = np.zeros(len(_METADATA), np.int64)
     total = 0
     for trace in job.ranks:
@@ -174,7 +174,7 @@ def collective_metadata(job: Job) -> Finding:
         return Finding("collective metadata", "ok", message)
     if not _host_events(job, "cpu_ops", "record_param_comms"):
         message += "; no record_param_comms beside them"
-    fix = "PyTorch 2.3 and newer write them; older traces tell types and times alone"
+    fix = "PyTorch 2.3 and newer write them; older traces contain types and times only"
     return Finding("collective metadata", "warning", message, fix)
 
 
@@ -186,7 +186,7 @@ def _without_kernels(job: Job) -> str:
 
 
 def _host_events(job: Job, group: Group, prefix: str) -> int:
-    """Events of the host whose names begin so."""
+    """Number of host events whose names begin with ``prefix``."""
     count = 0
     for trace in job.ranks:
         names, counts = np.unique(trace.group(group).name, return_counts=True)
@@ -196,7 +196,7 @@ def _host_events(job: Job, group: Group, prefix: str) -> int:
 
 
 def process_groups(job: Job) -> Finding:
-    """Whether the groups say which ranks they hold and what they are for."""
+    """Check that the process groups list their ranks and describe their role."""
     groups = [group for trace in job.ranks for group in trace.process_groups]
     if not groups:
         message = "no table of process groups: parallel dimensions are guessed or unknown"
@@ -204,32 +204,35 @@ def process_groups(job: Job) -> Finding:
         return Finding("process groups", "warning", message, fix)
     described = sum(group.description not in {"", "undefined"} for group in groups)
     with_ranks = sum(bool(group.ranks) for group in groups)
-    message = f"of {len(groups):,} entries {with_ranks:,} list ranks, {described:,} say their role"
+    message = (
+        f"of {len(groups):,} entries {with_ranks:,} list ranks, {described:,} state their role"
+    )
     state: State = "ok" if with_ranks == described == len(groups) else "warning"
     fix = "" if state == "ok" else "state dp_shard, tp, pp, … in the workload card"
     return Finding("process groups", state, message, fix)
 
 
 def workload_card(job: Job) -> Finding:
-    """The card, and where the trace contradicts it."""
+    """Check the workload card against the traces and the run."""
     if job.card_problem is not None:
         return Finding("workload card", "problem", job.card_problem)
     if job.card is None:
-        fix = "ccltui card init DIR writes the beginning of one"
+        fix = "ccltui card init DIR writes a draft"
         return Finding("workload card", "warning", "none: no throughput, no model FLOPs", fix)
     ran = run_config(job.card, job.run_sources, job.world_size)
     contradictions = [
         *check_card(job),
-        *(one.message for one in ran.conflicts if one.field != WORLD),  # the card's is told above
+        # A contradicting world size of the card is among those of check_card.
+        *(one.message for one in ran.conflicts if one.field != WORLD),
     ]
     if contradictions:
-        fix = "correct the card: the trace wins, and what ran"
+        fix = "correct the card: values of the traces and of the run take precedence"
         return Finding("workload card", "warning", "; ".join(contradictions), fix)
     return Finding("workload card", "ok", f"{job.card.path} agrees with the traces")
 
 
 def profilers(job: Job) -> Finding:
-    """Two profilers in one process: the second to ask for CUPTI gets no GPU events."""
+    """Check for two profilers in one process: the second one to use CUPTI gets no GPU events."""
     kinds = {str(found.kind) for found in job.discovery.files}
     nsys = sorted(kinds.intersection(_NSYS_KINDS))
     if not nsys or not job.ranks or "kineto" not in kinds:
@@ -247,7 +250,7 @@ def profilers(job: Job) -> Finding:
 
 
 def capture_windows(job: Job) -> Finding:
-    """Whether all ranks were traced at the same time, on their clocks as they are."""
+    """Check that all ranks were traced at the same time, on their clocks as recorded."""
     spans = [(trace.first_ns, trace.last_ns) for trace in job.ranks]
     known = [(start, end) for start, end in spans if start is not None and end is not None]
     if len(known) < 2:
@@ -257,7 +260,7 @@ def capture_windows(job: Job) -> Finding:
     longest = max(end - start for start, end in known)
     common = earliest_end - latest_start
     if common <= 0:
-        message = f"no instant that all ranks share: {_span(-common)} apart"
+        message = f"the ranks have no common time: they are {_span(-common)} apart"
         fix = "take all files from one run and one capture"
         return Finding("capture windows", "problem", message, fix)
     message = f"{_span(common)} of at most {_span(longest)} are shared"
@@ -267,7 +270,7 @@ def capture_windows(job: Job) -> Finding:
 
 
 def decoder(_job: Job) -> Finding:
-    """Which of the two readers of Kineto files is in use here: they give the same columns."""
+    """Report which of the two readers of Kineto files is in use; both give the same columns."""
     if not wanted():
         message = "the general decoder: CCLTUI_ACCEL=0 turns the compiled scanner off"
         return Finding("decoder", "ok", message)
@@ -294,11 +297,11 @@ CHECKS: Final[Sequence[Check]] = (
 
 
 def check(job: Job) -> tuple[Finding, ...]:
-    """All findings of a job; one, where there is no trace at all."""
+    """All findings of a job; a single one where there is no trace at all."""
     if not job.ranks and not job.failures:
         fix = (
-            "let training reach the first window of its profiler, behind the steps that it waits "
-            "and warms up, and look into the log"
+            "let training reach the first window of its profiler, after the wait and warm-up "
+            "steps, and check the log"
         )
         others = {file.kind for file in job.discovery.files} & _ANSWER_WITHOUT_TRACES
         state: State = "warning" if others else "problem"
@@ -307,7 +310,7 @@ def check(job: Job) -> tuple[Finding, ...]:
 
 
 def run_check(check: Check, job: Job) -> Finding:
-    """The finding of a check, also where it fails: it must not take the other ones with it."""
+    """Run a check; an exception becomes a finding, so that the other checks still run."""
     try:
         return check(job)
     except Exception as error:

@@ -1,1 +1,1 @@
-"""From numbers to cells: glyphs and style ids in numpy arrays, no terminal and no colour names."""
+"""Draw numbers as cells: glyphs and style ids in numpy arrays, independent of the terminal."""

@@ -1,7 +1,7 @@
-"""How late each rank came to each collective, in cells; maxima survive every zoom.
+"""Draw the lateness of each rank at each collective; maxima remain visible at every zoom.
 
-Levels follow a fixed scale above a floor: below the floor a cell is blank, so that calm
-screens stay calm and cost nothing.
+Levels follow a fixed scale above a floor. Below the floor a cell is blank, so that screens without
+lag stay empty and cost no bytes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ccltui.draw.timeline_chart import put_cursor
 from ccltui.parsers.array_types import I64, U8
 
 ABSENT = -1
-"""In a matrix of lags: this rank has no part in this collective."""
+"""Value in a matrix of lags for a rank that is not part of a collective."""
 
 _STEPS = np.array([1.0, 2.5, 5.0, 10.0, 20.0, 50.0, 100.0])
 _POOL_UNTIL = 256
 PIN = "•"
-"""Before the name of a rank that stays on top."""
+"""Mark before the name of a pinned rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which collectives the columns show: ``per_cell`` in each cell, or each ``repeat`` cells wide.
+    """Mapping of collectives to columns: ``per_cell`` in each cell, or each ``repeat`` cells wide.
 
-    ``per_cell`` is a power of two and divides ``first``, so that a cell is never half a pool.
+    ``per_cell`` is a power of two and divides ``first``, so that a cell always covers a whole pool.
     """
 
     first: int
@@ -40,11 +40,11 @@ class Columns:
     repeat: int = 1
 
     def column(self, k: int) -> int:
-        """First column of collective ``k`` (negative when it lies left of the view)."""
+        """First column of collective ``k`` (negative left of the view)."""
         return (k - self.first) // self.per_cell * self.repeat
 
     def shown(self, cells: int) -> int:
-        """How many collectives fit into ``cells``."""
+        """Number of collectives that fit into ``cells``."""
         return -(-cells // self.repeat) * self.per_cell
 
 
@@ -82,7 +82,7 @@ class Heat:
 def levels(late_ns: I64, floor_ns: int, top_ns: int | None = None) -> U8:
     """Level 0 (below the floor, or absent) to 7 of each lag.
 
-    By factors, or by even steps from the floor to ``top_ns`` where that is given.
+    Levels grow by factors, or by even steps from the floor to ``top_ns`` if given.
     """
     steps = _STEPS * floor_ns if top_ns is None else np.linspace(floor_ns, top_ns, len(_STEPS))
     return np.digitize(late_ns, steps).astype(np.uint8)
@@ -90,7 +90,7 @@ def levels(late_ns: I64, floor_ns: int, top_ns: int | None = None) -> U8:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How ranks share screen rows: one each, two halves each, or groups of ranks a half."""
+    """Distribution of ranks over screen rows: one each, two halves each, or groups per half."""
 
     ranks: int
     per_half: int
@@ -98,7 +98,7 @@ class Rows:
 
     @classmethod
     def of(cls, ranks: int, rows: int) -> Rows:
-        """The finest layout that shows all ranks in ``rows`` screen rows."""
+        """Return the finest layout that shows all ranks in ``rows`` screen rows."""
         if ranks <= rows:
             return cls(ranks, 1, 1)
         return cls(ranks, max(-(-ranks // (2 * max(rows, 1))), 1), 2)
@@ -129,10 +129,10 @@ def align(
     top_ns: int | None = None,
     pinned: Sequence[int] = (),
 ) -> Planes:
-    """Ruler and one heat row for one rank or more; ``selected`` is (rank row, collective).
+    """Draw a ruler, and a heat row per rank or group; ``selected`` is (rank row, collective).
 
-    ``order`` gives the rows of the matrix that belong to ``labels``, all of them if left out;
-    ``top_ns`` makes the colours even steps; ``pinned`` are rank rows to mark.
+    ``order`` gives the rows of the matrix that belong to ``labels``, all rows by
+    default; ``top_ns`` selects even steps of colour; ``pinned`` are rank rows to mark.
     """
     planes = Planes.blank(height, width, Ink.TEXT)
     cells = width - gutter
@@ -156,7 +156,7 @@ def align(
 
 
 def _halves(level: U8, rows: Rows) -> tuple[U8, U8]:
-    """Level of the upper and the lower half of every screen row: the maximum of its ranks."""
+    """Maximum level of the ranks in the upper and the lower half of every screen row."""
     missing = rows.rows * rows.per_row - rows.ranks
     padded = np.pad(level, ((0, missing), (0, 0)))
     groups = padded.reshape(rows.rows, rows.halves, rows.per_half, -1).max(axis=2)

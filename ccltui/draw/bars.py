@@ -1,4 +1,4 @@
-"""Lengths of time stacked to bars: what a step was spent on."""
+"""Draw stacked bars of time: the parts of a step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ccltui.draw.ruler import round_step, ticks
 
 _INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED, Ink.COPY, Ink.COMPUTE)
 _ORDER = (0, 2, 1, 3, 4)
-"""Computing, hidden beside it, exposed, copies, nothing: what overlaps stands between its two."""
+"""Order of the parts: computing, overlapped, exposed, copies, idle."""
 _SHADES = (*SHADES.values(), "·")
 """Without colour, by part: computing, exposed, overlapped, copies, idle."""
 

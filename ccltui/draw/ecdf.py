@@ -1,4 +1,4 @@
-"""The distribution of lengths of time: which share of them is at most so long."""
+"""Draw cumulative distributions of durations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INKS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 
 
 def share_up_to(values_ns: I64, at_ns: F64) -> F64:
-    """Share of the values that are at most each of ``at_ns``, 0 to 1."""
+    """Share of the values that are at most each of ``at_ns``, from 0 to 1."""
     ordered = np.sort(values_ns)
     counts: F64 = np.searchsorted(ordered, at_ns, "right") / max(len(ordered), 1)
     return counts
@@ -45,7 +45,7 @@ def ecdf_lines(values_ns: I64, *, width: int = 72, height: int = 8) -> list[str]
 
 
 def ecdf_svg(curves: Mapping[str, I64], *, title: str, marks_ns: Sequence[int] = ()) -> str:
-    """A drawing of step curves, one a name, time on a logarithmic axis; marks are vertical."""
+    """SVG of step curves, one per name, time on a logarithmic axis; marks are vertical lines."""
     known = {name: values for name, values in curves.items() if len(values)}
     both = np.concatenate([*known.values(), np.empty(0, np.int64)]).astype(np.int64)
     parts = [_svg_frame(title)]
@@ -62,10 +62,10 @@ def ecdf_svg(curves: Mapping[str, I64], *, title: str, marks_ns: Sequence[int] =
 def _edges(values_ns: I64, columns: int) -> F64:
     """Borders of columns, even on a logarithmic axis, from the smallest to the largest."""
     low, high = max(int(values_ns.min()), 1), max(int(values_ns.max()), 2)
-    if np.log(high) <= np.log(low):  # so do times near 2**53 that differ by little
+    if np.log(high) <= np.log(low):  # also for nearly equal times near 2**53
         low = max(low // 2, 1)
     edges = np.exp(np.linspace(np.log(low), np.log(high), columns + 1))
-    edges[-1] = high  # exactly: the largest value is inside
+    edges[-1] = high  # exact, so that the largest value is inside
     return edges
 
 

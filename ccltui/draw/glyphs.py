@@ -1,4 +1,4 @@
-"""The characters of cells: ladders of coverage, and what they become on a plain ASCII terminal."""
+"""Characters of cells: coverage levels, and their replacements on a plain ASCII terminal."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ HEIGHTS: Final = _codes(" ▁▂▃▄▅▆▇█")
 LEFT: Final = _codes(" ▏▎▍▌▋▊▉█")
 """A box that ends inside a cell, in eighths from the left."""
 RIGHT: Final = _codes(" ▕▕▐▐▐▐██")
-"""A box that begins inside a cell: terminals have no right-aligned eighths, so the nearest."""
+"""A box that begins inside a cell: the nearest character, as there are no right-aligned eighths."""
 DENSITY: Final = _codes(" .:-=+*#")
-"""Lag levels where there is no colour."""
+"""Characters of lag levels without colour."""
 BLANK: Final = ord(" ")
 FULL: Final = ord("█")
 UPPER_HALF: Final = ord("▀")

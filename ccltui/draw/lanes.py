@@ -1,7 +1,7 @@
 """Busy time of one rank, sampled exactly at any zoom.
 
-A track keeps disjoint intervals and the sum of their lengths, so a cell costs two binary
-searches however many events lie under it.
+A track stores disjoint intervals and the cumulative sum of their lengths, so a cell costs two
+binary searches, whatever the number of its events.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Track:
 
     @classmethod
     def of(cls, start_ns: I64, end_ns: I64) -> Track:
-        """Track over intervals that are already sorted and disjoint."""
+        """Make a track of intervals that are sorted and disjoint."""
         sums = np.zeros(len(start_ns) + 1, np.int64)
         np.cumsum(end_ns - start_ns, out=sums[1:])
         return cls(start_ns, end_ns, sums)
 
     @classmethod
     def empty(cls) -> Track:
-        """Never busy."""
+        """Make a track that is never busy."""
         return cls.of(np.empty(0, np.int64), np.empty(0, np.int64))
 
     def covered_ns(self, edges_ns: I64) -> I64:
@@ -84,7 +84,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def _at(times: I64, index: npt.NDArray[np.intp]) -> I64:
-    """``times[index]``, the end of time where the index is one past the last."""
+    """``times[index]``, or the largest time where the index is one past the last."""
     if not len(times):
         return np.full(len(index), _NEVER, np.int64)
     inside = index < len(times)
@@ -93,7 +93,7 @@ def _at(times: I64, index: npt.NDArray[np.intp]) -> I64:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One rank: when it computed, when its network was busy, and when both at once.
+    """Busy times of one rank: computation, network, and both at once.
 
     Times are on the rank's own clock; ``offset_ns`` is that clock minus the job's, at the job's
     time ``drift_from_ns`` where it drifts, by ``drift`` ns per ns.
@@ -108,14 +108,14 @@ class Lane:
     drift_from_ns: int = 0
 
     def own(self, times_ns: I64) -> I64:
-        """Times of the job's clock (int64) on that of the rank."""
+        """Convert times of the job's clock (int64) to that of the rank."""
         drifted = np.rint((times_ns - self.drift_from_ns) * self.drift).astype(np.int64)
         return np.asarray(times_ns + drifted + self.offset_ns)
 
     def shared(self, own_ns: int) -> int:
-        """A time of the rank's clock on that of the job: the inverse of :meth:`own`."""
+        """Convert a time of the rank's clock to that of the job: the inverse of :meth:`own`."""
         undrifted = own_ns - self.offset_ns
         found = undrifted
-        for _ in range(2):  # drifts are of parts in a million: the second time is exact
+        for _ in range(2):  # drifts are parts per million: the second iteration is exact
             found = undrifted - round((found - self.drift_from_ns) * self.drift)
         return found

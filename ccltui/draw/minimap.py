@@ -1,4 +1,4 @@
-"""The whole window in a row: how busy networks or devices are, and which part is in view."""
+"""Draw the whole window in one row: busy share of networks or devices, and the visible part."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from ccltui.parsers.array_types import I64, U32
 
 What = Literal["net", "comp"]
 _MOST_LANES = 64
-"""Of more ranks an even selection stands for all."""
+"""Limit of sampled ranks: of more ranks an even selection is drawn."""
 _MOST_KEPT = 4
 
 
 class Minimap:
-    """Mean share of network or compute time of all lanes; what was drawn last is kept.
+    """Mean share of network or compute time of all lanes; caches the last drawing.
 
-    The whole window is the same in every frame, and all lanes cost more than those in view.
+    The cache pays off because the whole window is the same in every frame, and sampling all lanes
+    costs more than the visible ones.
     """
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
@@ -40,7 +41,7 @@ class Minimap:
         view_ns: tuple[int, int],
         what: What = "net",
     ) -> None:
-        """One row for ``span_ns``, which counts from ``origin_ns``; what is in view stands out."""
+        """Draw one row for ``span_ns`` from ``origin_ns``, with the visible part highlighted."""
         cells = planes.width - gutter
         start, end = span_ns
         if cells < 1 or end <= start or not self._lanes:

@@ -1,4 +1,4 @@
-"""Numbers as people read them: fixed digits, a unit always, thousands by comma."""
+"""Format numbers for people: fixed digits, always a unit, commas between thousands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 
 
 def duration(ns: int) -> str:
-    """A length of time in its natural unit, two decimals: ``20.29ms``, ``-3.10us``, ``17ns``."""
+    """Format a duration in its natural unit, two decimals: ``20.29ms``, ``-3.10us``, ``17ns``."""
     for factor, unit in _UNITS:
         if abs(ns) >= factor:
             return f"{ns / factor:.2f}{unit}"
@@ -14,12 +14,12 @@ def duration(ns: int) -> str:
 
 
 def signed_duration(ns: int) -> str:
-    """A difference: ``+20.29ms``; zero has no sign."""
+    """Format a difference: ``+20.29ms``; zero has no sign."""
     return duration(ns) if ns <= 0 else f"+{duration(ns)}"
 
 
 def short_duration(ns: int) -> str:
-    """A round length without needless digits, for ticks and thresholds: ``2ms``, ``1.5us``."""
+    """Format a round duration without trailing zeros, for ticks: ``2ms``, ``1.5us``."""
     for factor, unit in _UNITS:
         if abs(ns) >= factor:
             return f"{ns / factor:.6f}".rstrip("0").rstrip(".") + unit
@@ -27,7 +27,7 @@ def short_duration(ns: int) -> str:
 
 
 def instant(ns: int, step_ns: int) -> str:
-    """A point in time with the digits that tell neighbours ``step_ns`` apart: ``1.2345s``."""
+    """Format a time with enough digits to distinguish times ``step_ns`` apart: ``1.2345s``."""
     if ns == 0:
         return "0"
     for factor, unit in _UNITS:
@@ -40,12 +40,12 @@ def instant(ns: int, step_ns: int) -> str:
 
 
 def count(value: int) -> str:
-    """A whole number with commas."""
+    """Format an integer with commas."""
     return f"{value:,}"
 
 
 def decimal_size(size_bytes: int) -> str:
-    """A file size in powers of 1000: ``41.0 GB``."""
+    """Format a file size in powers of 1000: ``41.0 GB``."""
     value = float(size_bytes)
     for unit in ("B", "kB", "MB", "GB"):
         if abs(value) < 1000:
@@ -55,7 +55,7 @@ def decimal_size(size_bytes: int) -> str:
 
 
 def binary_size(size_bytes: int) -> str:
-    """A message size in powers of 1024: ``256 MiB``, ``1.5 KiB``."""
+    """Format a message size in powers of 1024: ``256 MiB``, ``1.5 KiB``."""
     value = float(size_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:
@@ -65,7 +65,7 @@ def binary_size(size_bytes: int) -> str:
 
 
 def quantity(value: float | None) -> str:
-    """The value of a metric with four significant digits; ``--`` where there is none."""
+    """Format the value of a metric with four significant digits; ``--`` for None."""
     if value is None:
         return "--"
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""What a style id looks like: one explicit table for each theme and depth, never downgraded.
+"""Colours of style ids: one explicit table for each theme and colour depth, never downgraded.
 
-The indices were found by a search that keeps the smallest CIE76 distance large in normal, protan,
-deutan and tritan vision; the lag ramp rises (on a light ground: falls) in luminance for all but
+The indices were found by a search that maximises the smallest CIE76 distance in normal, protan,
+deutan and tritan vision; the lag ramp rises (on a light background: falls) in luminance for all but
 tritan. Those of 16 colours were searched with the values that xterm gives them.
 """
 
@@ -41,7 +41,7 @@ class Ink(IntEnum):
 
 
 SHADES: Final = {Ink.COMPUTE: "█", Ink.EXPOSED: "░", Ink.OVERLAPPED: "▒", Ink.COPY: "▓"}
-"""What stands for time of a kind where there is no colour."""
+"""Character for each kind of time without colour."""
 CLASSES: Final = 4
 MERGED: Final = 32
 """First id of merged cells: ``MERGED + foreground class * 4 + background class``."""
@@ -140,7 +140,7 @@ _ANSI: Final = _Colours(
     classes=(None, 4, 3, 6),
     ramp=(None, 4, 1, 5, 9, 13, 3, 7),
 )
-"""Reads on any background: heat is drawn in characters with it."""
+"""Legible on any background; heat is then drawn with characters."""
 
 
 def _colours(theme: Theme, depth: Depth) -> _Colours:
@@ -152,7 +152,7 @@ def _colours(theme: Theme, depth: Depth) -> _Colours:
 
 
 def looks(depth: Depth, theme: Theme = "dark") -> tuple[Look, ...]:
-    """Look of every style id at one colour depth, on one kind of ground."""
+    """Colours of every style id at one colour depth, on one kind of background."""
     table = [Look()] * STYLES
     colours = _colours(theme, depth)
     for ink, look in (_mono() if depth == "mono" else _inks(colours)).items():

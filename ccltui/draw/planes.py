@@ -1,4 +1,4 @@
-"""A picture in cells: one character and one style id each, and the difference of two pictures."""
+"""Picture of cells with one character and one style id each, and differences of pictures."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ccltui.draw.text import clean, fit
 from ccltui.parsers.array_types import U8, U32
 
 Span = tuple[int, int, int]
-"""Row, first column, column after the last."""
+"""Row, first column, column after the last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planes:
     """Characters (uint32 code points) and style ids (uint8), both of shape [rows, columns].
 
-    ``listed`` says which row of a list a row of the picture shows.
+    ``listed`` maps rows of the picture to rows of a list.
     """
 
     glyph: U32
@@ -54,7 +54,7 @@ class Planes:
         return end
 
     def put_fitted(self, y: int, x: int, text: str, style: int) -> None:
-        """Write ``text`` from a place to the right edge; what has no room leaves an ellipsis."""
+        """Write ``text`` from a place to the right edge; truncation leaves an ellipsis."""
         self.put(y, x, fit(text, self.width - x), style)
 
     def paste(self, other: Planes, y: int, x: int) -> None:
@@ -79,9 +79,9 @@ class Planes:
         ]
 
     def changes_from(self, before: Planes, *, join: int = 6) -> list[Span] | None:
-        """Spans of cells that differ, or None when the shapes do.
+        """Spans of cells that differ, or None if the shapes differ.
 
-        Gaps shorter than ``join`` cells are filled: moving the cursor costs about that much.
+        Gaps shorter than ``join`` cells are filled: moving the cursor costs about as many bytes.
         """
         if before.glyph.shape != self.glyph.shape:
             return None

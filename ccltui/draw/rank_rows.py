@@ -1,4 +1,4 @@
-"""Ranks against time: rows of one rank or the mean of several, streams where they are unfolded."""
+"""Draw ranks against time: rows of one rank or the mean of several, and unfolded streams."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from ccltui.parsers.array_types import I64, U8, U32
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
-    """One rank, or several that share a row: then the mean of their coverage.
+    """One rank, or several that share a row with the mean of their coverage.
 
-    ``only`` replaces what they do by one kind of work, a track for each lane, in colour ``ink``.
+    ``only`` replaces all work by one kind of it, a track for each lane, in colour ``ink``.
     """
 
     label: str
@@ -87,9 +87,10 @@ def timeline(
 
 
 def in_view(rows: Sequence[RankRow], room: int, selected: int, *, merged: bool) -> list[int]:
-    """Which rows are shown: pinned ones, then the page that holds the selected one.
+    """Select the visible rows: pinned ones, then the page with the selected one.
 
-    Whole pages, so that the picture moves only when it must. Pins take half of the room at most.
+    Scrolls by whole pages, so that the picture rarely moves. Pinned rows take at most half of the
+    rows.
     """
     heights = [row.height(merged=merged) for row in rows]
     pinned: list[int] = []
@@ -112,7 +113,7 @@ def in_view(rows: Sequence[RankRow], room: int, selected: int, *, merged: bool) 
 
 
 def _filled(page: list[int], rest: list[int], heights: Sequence[int], room: int) -> list[int]:
-    """The last page begins earlier where it would leave room."""
+    """Begin the last page earlier where it would leave empty rows."""
     used = sum(heights[index] for index in page)
     before = rest[: rest.index(page[0])] if page else []
     at_end = bool(page) and page[-1] == rest[-1]
@@ -176,7 +177,7 @@ def _put_busy(
 
 
 def _mean(tracks: Sequence[Track], edges: Sequence[I64]) -> tuple[U32, I64]:
-    """Heights of the mean coverage, and the coverage summed; one track keeps its exact edges."""
+    """Heights of the mean coverage, and the summed coverage; a single track keeps exact edges."""
     if len(tracks) == 1:
         sample = tracks[0].sample(edges[0])
         return row_glyphs(sample, edges[0]), sample.covered_ns
@@ -187,7 +188,7 @@ def _mean(tracks: Sequence[Track], edges: Sequence[I64]) -> tuple[U32, I64]:
 
 
 def _merged_mean(lanes: Sequence[Lane], edges: Sequence[I64]) -> tuple[U32, U8]:
-    """Both in one row: the two largest classes of each cell, over all lanes."""
+    """Compute and network in one row: the two largest classes of each cell, over all lanes."""
     tracks = ([getattr(lane, name) for lane in lanes] for name in ("compute", "network", "both"))
     covered = [_mean(track, edges)[1] for track in tracks]
     glyph, foreground, background = shares(np.diff(edges[0]) * len(lanes), *covered)
@@ -200,7 +201,7 @@ def _merged_mean(lanes: Sequence[Lane], edges: Sequence[I64]) -> tuple[U32, U8]:
 def _put_steps(
     planes: Planes, y: int, gutter: int, grid: TimeGrid, steps: Sequence[StepMark]
 ) -> None:
-    """Where each step begins, with its number where there is room up to the next."""
+    """Mark the begin of each step, with its number if it fits before the next one."""
     if y >= planes.height:
         return
     planes.style[y] = Ink.RULER

@@ -1,4 +1,4 @@
-"""Ticks: round steps that leave room for their labels."""
+"""Draw ticks at round steps that leave room for their labels."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def ticks(start: int, end: int, step: int) -> Iterator[int]:
 
 
 def put_tick(planes: Planes, x: int, label: str) -> None:
-    """A tick on the ruler, with its label where that has room as a whole."""
+    """Draw a tick on the ruler, with its label if it fits completely."""
     text = glyphs.TICK + label
     planes.put(0, x, text if x + len(text) <= planes.width else glyphs.TICK, Ink.RULER)
 
 
 def put_hits(planes: Planes, gutter: int, columns: I64) -> None:
-    """Mark columns (int64, any order, those out of view are left out) on the ruler.
+    """Mark columns (int64, any order; columns out of view are ignored) on the ruler.
 
-    Where a label stands it stays readable and changes its look only; the cursor stays as it is.
+    On a label only the style changes, so that it stays readable; the cursor is not changed.
     """
     inside = columns[(columns >= 0) & (columns < planes.width - gutter)]
     at = np.unique(inside) + gutter
@@ -50,7 +50,7 @@ def put_hits(planes: Planes, gutter: int, columns: I64) -> None:
 
 
 def put_area(planes: Planes, gutter: int, first: int, last: int) -> None:
-    """Mark the columns from ``first`` to ``last`` on the ruler, as far as they are in view."""
+    """Mark the visible columns from ``first`` to ``last`` on the ruler."""
     start, end = max(first, 0) + gutter, min(last + 1, planes.width - gutter) + gutter
     style = planes.style[0, start : max(end, start)]
     style[style != Ink.CURSOR] = Ink.AREA

@@ -1,4 +1,4 @@
-"""Rows of a picture that are much like they were, some cells to the left or to the right."""
+"""Find rows of a picture that are horizontally shifted copies of earlier rows."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy.typing as npt
 from ccltui.draw.planes import Planes
 
 FURTHEST: Final = 32
-"""Cells: what has gone further is seldom alike, and looking costs time."""
+"""Largest shift in cells: larger ones rarely match, and the search costs time."""
 _WORTHWHILE: Final = 8
-"""Cells that must be as they were after the move, and were not before it."""
+"""Least number of cells that must match after the shift and did not before."""
 
 
 def moved_rows(before: Planes, now: Planes, left: int, guess: int = 0) -> list[tuple[int, int]]:
-    """Rows and the columns by which moving their cells from ``left`` on helps most.
+    """Rows, and the best shift in columns of their cells from ``left`` on.
 
-    Steps of training resemble each other: another one in the same zoom is the same picture but
-    for the part of a cell. Moves by up to ``FURTHEST`` columns are tried, and that by ``guess``.
-    Both pictures have the same shape; rows that gain little are left out.
+    Steps of training resemble each other: at the same zoom another step gives the same picture
+    except for a fraction of a cell. Shifts by up to ``FURTHEST`` columns and by ``guess`` are
+    tried. Both pictures have the same shape; rows with little gain are left out.
     """
     old, new = _cells(before, left), _cells(now, left)
     same = (old == new).sum(axis=1)
@@ -37,7 +37,7 @@ def moved_rows(before: Planes, now: Planes, left: int, guess: int = 0) -> list[t
 
 
 def _cells(planes: Planes, left: int) -> npt.NDArray[np.uint64]:
-    """Character and style of each cell as one number."""
+    """Character and style of each cell combined in one number."""
     glyph = planes.glyph[:, left:].astype(np.uint64)
     return np.asarray((glyph << np.uint64(8)) | planes.style[:, left:])
 
@@ -45,7 +45,7 @@ def _cells(planes: Planes, left: int) -> npt.NDArray[np.uint64]:
 def _alike(
     old: npt.NDArray[np.uint64], new: npt.NDArray[np.uint64], by: int
 ) -> npt.NDArray[np.intp]:
-    """Equal cells of each row after the old ones have moved to the right ``by`` columns."""
+    """Number of equal cells of each row after shifting the old ones ``by`` columns to the right."""
     width = old.shape[1]
     was = old[:, max(-by, 0) : width - max(by, 0)]
     comes = new[:, max(by, 0) : width + min(by, 0)]

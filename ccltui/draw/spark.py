@@ -1,4 +1,4 @@
-"""One-line pictures of numbers, as plain text."""
+"""Draw numbers as one line of plain text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def spark(values: Sequence[float | None], width: int) -> str:
-    """Heights between the smallest and the largest value, one cell a value; blank where absent.
+    """Sparkline between the smallest and the largest value, one cell per value; blank if absent.
 
-    When the values outnumber the cells a cell shows the maximum of its share.
+    If there are more values than cells, a cell shows the maximum of its values.
     """
     shares = _shares(values, width)
     known = [value for value in shares if value is not None]
@@ -41,7 +41,7 @@ def _height(value: float | None, low: float, high: float) -> str:
 
 
 def bar(done: float, width: int) -> str:
-    """A horizontal bar, ``done`` between 0 and 1, exact to an eighth of a cell."""
+    """Horizontal bar, ``done`` between 0 and 1, exact to an eighth of a cell."""
     eighths = round(min(max(done, 0.0), 1.0) * width * 8)
     text = "█" * (eighths // 8)
     if eighths % 8:

@@ -1,4 +1,4 @@
-"""The streams of one rank against time: one row each, kernels by name where there is room."""
+"""Draw the streams of one rank against time: one row each, with names of kernels that fit."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ccltui.parsers.array_types import I32, I64, U8
 
 INKS = (Ink.COMPUTE, Ink.EXPOSED, Ink.COPY)
 _NAMED = 6
-"""Cells from which a kernel carries its name."""
+"""Minimum width of a kernel with its name, in cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
     """Work of one stream on the rank's own clock, in order of start.
 
-    ``parts`` are the times of computing, communication and copies; ``kind`` (int8) says which of
-    them each piece of work is; ``text`` gives the name of a name id.
+    ``parts`` are the times of computing, communication and copies; ``kind`` (int8) is the
+    index of each piece of work into them; ``text`` returns the name of a name id.
     """
 
     label: str
@@ -38,7 +38,7 @@ class Stream:
 
 
 def put_stream(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I64) -> None:
-    """One row: height by busy time, colour by what most of it is, names in long boxes."""
+    """Draw one row: height by busy time, colour by the largest class, names in long boxes."""
     planes.put(y, 0, fit(stream.label, gutter - 1, align="right"), Ink.DIM)
     planes.glyph[y, gutter:] = row_glyphs(stream.work.sample(edges_ns), edges_ns)
     covered = np.stack([part.covered_ns(edges_ns) for part in stream.parts])
@@ -48,7 +48,7 @@ def put_stream(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I6
 
 
 def _put_names(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I64) -> None:
-    """Names of the kernels that are at least so many cells long."""
+    """Write the names of kernels that are long enough."""
     first = max(int(stream.start_ns.searchsorted(edges_ns[0], side="right")) - 1, 0)
     last = int(stream.start_ns.searchsorted(edges_ns[-1]))
     cells = len(edges_ns) - 1
@@ -63,10 +63,10 @@ def _put_names(planes: Planes, y: int, gutter: int, stream: Stream, edges_ns: I6
 
 
 def _on(kind: int) -> int:
-    """The style of text on a box: dark on the colour of what the kernel does."""
+    """Style of text on a box: dark on the colour of the kernel's class."""
     if INKS[kind] is Ink.COPY:
         return Ink.COPY
-    return MERGED + (1 + kind)  # idle in front, the class behind
+    return MERGED + (1 + kind)  # idle as foreground, the class as background
 
 
 assert CLASSES == 4

@@ -1,4 +1,4 @@
-"""Aligned text rows: columns as wide as their content, dropped from the right when narrow."""
+"""Format aligned rows: columns as wide as their content, dropped from the right if too narrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading, its side, and the widest it may become."""
+    """A column: heading, alignment and maximum width."""
 
     title: str
     align: Align = "left"
@@ -22,8 +22,8 @@ class Column:
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """Heading and rows as lines of at most ``width`` cells.
 
-    The first column always stays; a later one is dropped when it does not fit, and so is
-    everything to the right of it. The last column that is kept may be cut.
+    The first column is always shown; a later one that does not fit is dropped with all columns to
+    the right of it. The last shown column may be cut.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = _widths(columns, cells)

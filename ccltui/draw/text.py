@@ -1,4 +1,4 @@
-"""Text that may reach a terminal: names from files are data, never escapes or markup."""
+"""Make text safe for a terminal: names from files never act as escapes or markup."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ ASCII: Final = str.maketrans(
     " ▁▂▃▄▅▆▇█▏▎▍▌▋▊▉▕▐▀▼╷▶◀…─│±×←↑→↓▴░▒▓•·",
     " ..::==##|||||##||^v'><~-|~x<^>v^:=%*.",
 )
-"""Translation for terminals that cannot show the above."""
+"""Translation for terminals that cannot show these characters."""
 
 HALVES: Final = str.maketrans("▁▂▃▅▆▇▏▎▍▋▊▉▕", "▄▄▄███▌▌▌███▐")
 """Translation for terminals whose fonts have half blocks but no eighths."""
 
 
 def clean(text: str) -> str:
-    """The same text in cells of width one, with nothing a terminal would obey.
+    """Return the text in cells of width one, without control sequences.
 
-    Control characters become their pictures (␛, ␊), so that they can be seen; characters that
+    Control characters become visible symbols (␛, ␊); characters that
     are invisible, combine, change direction or take two cells become ``?``.
     """
     if _PLAIN.fullmatch(text):
@@ -39,7 +39,7 @@ def clean(text: str) -> str:
 
 
 def _picture(character: str) -> str:
-    """One cell for an unsafe character: cells are counted in characters, an escape takes four."""
+    """One cell for an unsafe character: cells are counted in characters, an escape has four."""
     code = ord(character)
     if code < 0x20:
         return chr(_CONTROL_PICTURES + code)
@@ -56,7 +56,7 @@ def _in_one_cell(character: str) -> str:
 
 
 def fit(text: str, width: int, *, align: Align = "left") -> str:
-    """Clean ``text`` in exactly ``width`` cells; what is cut off leaves an ellipsis."""
+    """Clean ``text`` in exactly ``width`` cells; truncation leaves an ellipsis."""
     if width <= 0:
         return ""
     text = clean(text)
@@ -66,7 +66,7 @@ def fit(text: str, width: int, *, align: Align = "left") -> str:
 
 
 def fit_middle(text: str, width: int) -> str:
-    """Clean ``text`` in at most ``width`` cells, cut in the middle: both ends of a path matter."""
+    """Clean ``text`` in at most ``width`` cells, cut in the middle to keep both ends of a path."""
     text = clean(text)
     if len(text) <= width:
         return text
@@ -79,7 +79,7 @@ def fit_middle(text: str, width: int) -> str:
 def wrap(text: str, width: int, *, most: int = 3, indent: str = "") -> list[str]:
     """Clean ``text`` in lines of at most ``width`` cells, broken between words.
 
-    Lines after the first begin with ``indent``; what does not fit into ``most`` lines leaves an
+    Lines after the first begin with ``indent``; text beyond ``most`` lines is replaced by an
     ellipsis, between words or in a long one.
     """
     width = max(width, len(indent) + 2)
@@ -88,6 +88,6 @@ def wrap(text: str, width: int, *, most: int = 3, indent: str = "") -> list[str]
         return lines
     last = f"{lines[most - 1]} {lines[most].strip()}"[: width - 1]
     blank = last.rfind(" ")
-    # Between words, but for a long one: it may be the name that all is about.
+    # Break between words, but split a long word: it may be the name in question.
     kept = last[:blank] if blank >= width // 2 else last
     return [*lines[: most - 1], f"{kept.rstrip()}{ELLIPSIS}"]

@@ -1,7 +1,8 @@
-"""Compute and network of the ranks against time.
+"""Draw compute and network of the ranks against time.
 
-Cell rules: no transition, solid; one transition, the edge where it is; more, a height that is
-rounded up, so that any activity shows. A network cell is exposed or overlapped by majority.
+Cell rules: without transition, solid; with one transition, an edge at its place; with more, a
+height that is rounded up, so that any activity is visible. A network cell is exposed or overlapped
+by majority.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class TimeGrid:
         return self.k0 * self.cell_ns + self.phase_ns
 
     def column(self, time_ns: int) -> int:
-        """Cell of a time since the origin; may lie outside the view."""
+        """Cell of a time since the origin; may be outside the view."""
         return (time_ns - self.left_ns) // self.cell_ns
 
     def edges_ns(self, cells: int) -> I64:
@@ -50,14 +51,14 @@ class TimeGrid:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The shared cursor as the timeline shows it: row in ``lanes`` and ns since the origin."""
+    """Shared cursor in the timeline: row in ``lanes`` and ns since the origin."""
 
     row: int
     time_ns: int | None
 
 
 def put_ruler(planes: Planes, grid: TimeGrid, gutter: int, cells: int, cursor: int | None) -> None:
-    """Ticks of time in the first row, and the cursor."""
+    """Draw ticks of time in the first row, and the cursor."""
     planes.style[0] = Ink.RULER
     start, end = grid.left_ns, grid.left_ns + cells * grid.cell_ns
     step = round_step(end - start, cells)
@@ -69,13 +70,13 @@ def put_ruler(planes: Planes, grid: TimeGrid, gutter: int, cells: int, cursor: i
 
 
 def put_cursor(planes: Planes, gutter: int, column: int, cells: int) -> None:
-    """Mark a column on the ruler when it is in view."""
+    """Mark a column on the ruler if it is in view."""
     if 0 <= column < cells:
         planes.put(0, gutter + column, glyphs.CURSOR, Ink.CURSOR)
 
 
 def put_split(planes: Planes, y: int, x: int, lane: Lane, edges_ns: I64) -> None:
-    """A row of compute and one of network, the latter by whether it is hidden."""
+    """Draw a row of compute and one of network, overlapped or exposed."""
     compute = lane.compute.sample(edges_ns)
     network = lane.network.sample(edges_ns)
     both = lane.both.covered_ns(edges_ns)
@@ -88,14 +89,14 @@ def put_split(planes: Planes, y: int, x: int, lane: Lane, edges_ns: I64) -> None
 
 
 def inherit(style: U8, blank: Bool) -> U8:
-    """Blank cells take the style of their left neighbour: same look, longer runs."""
+    """Give blank cells the style of their left neighbour: same look, longer runs of one style."""
     source = np.where(blank, 0, np.arange(len(style)))
     np.maximum.accumulate(source, out=source)
     return style[source]
 
 
 def row_glyphs(sample: Sample, edges_ns: I64) -> U32:
-    """Characters of one class of one rank, uint32 of the number of cells."""
+    """Characters of one class of one rank, uint32 [cells]."""
     cell = np.diff(edges_ns)
     covered = sample.covered_ns
     glyph = glyphs.HEIGHTS[-(-covered * 8 // cell)]
@@ -109,7 +110,7 @@ def row_glyphs(sample: Sample, edges_ns: I64) -> U32:
 
 
 def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
-    """One row a rank: the two largest classes of each cell as foreground and background."""
+    """Draw one row per rank: the two largest classes of each cell as foreground and background."""
     compute, network = lane.compute.sample(edges_ns), lane.network.sample(edges_ns)
     cell = np.diff(edges_ns)
     glyph, foreground, background = shares(
@@ -129,7 +130,7 @@ def merged_row(lane: Lane, edges_ns: I64) -> tuple[U32, U8]:
 
 
 def shaded_row(lane: Lane, edges_ns: I64) -> U32:
-    """One row a rank without colour: the shade of what takes most of each cell."""
+    """Draw one row per rank without colour: the shade of the largest class of each cell."""
     compute, network, both = (
         track.covered_ns(edges_ns) for track in (lane.compute, lane.network, lane.both)
     )

@@ -1,1 +1,1 @@
-"""Reports: results to bytes, one writer a format over the same rows. No screen, no colour."""
+"""Reports: write results as bytes, one writer per format over the same rows."""

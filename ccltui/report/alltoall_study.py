@@ -1,4 +1,4 @@
-"""All-to-all studies of a folder: texts of ``nsys stats``, or exports, of single nodes."""
+"""Measure all-to-all delays per node from texts of ``nsys stats`` or exports in a folder."""
 
 from __future__ import annotations
 
@@ -31,10 +31,16 @@ _ROLE = re.compile(r"[_.-](?:cuda_gpu_)?(?:trace|(?:filtered_)?sum)$")
 
 @dataclass(frozen=True, slots=True)
 class NodeStudy:
-    """The exchanges of one node, and where its device time went (None: no such summary).
+    """Exchanges of one node, and its summary of device time.
 
-    ``agrees`` says whether the kernels of the trace add up to the time and the count that the
-    summary states for them; None where that cannot be told.
+    Attributes:
+        source: File of the trace.
+        made_by: Program and filters that wrote the file, for people.
+        study: Delays of the exchanges.
+        summary: Device time by operation; None where there is no such report.
+        summary_source: File of the summary.
+        agrees: Whether time and count of the kernels in the trace add up to those in the
+            summary; None where the summary does not list them.
     """
 
     source: str
@@ -47,7 +53,7 @@ class NodeStudy:
 
 @dataclass(frozen=True, slots=True)
 class Studies:
-    """Studies in the order of their files, and what could not be used."""
+    """Studies in the order of their files, and problems of files that could not be used."""
 
     nodes: tuple[NodeStudy, ...]
     problems: tuple[str, ...] = ()
@@ -62,11 +68,18 @@ class _Text:
 
 
 def studies_of(path: str | Path, *, largest_bytes: int = sys.maxsize) -> Studies:
-    """One study a trace with all-to-all kernels below ``path``.
+    """Study every trace with all-to-all kernels below ``path``.
 
-    Exports above ``largest_bytes`` are only told: a screen must not wait for them.
-    Summaries are found by what their banners say (same database, same window), else by their
-    names. Raises TraceError where ``path`` cannot be opened.
+    Summaries are assigned to traces by their banners (same database, same window), else by their
+    file names.
+
+    Args:
+        path: Folder or file.
+        largest_bytes: Larger exports are listed as problems and not read, because the explorer
+            cannot wait for them.
+
+    Raises:
+        TraceError: ``path`` cannot be opened.
     """
     discovery = discover(path)
     problems: list[str] = []
@@ -140,12 +153,12 @@ def _belong(trace: _Text, other: _Text) -> bool:
 
 
 def _base(path: str) -> str:
-    """``multi_8x4_trace.txt`` and ``multi_8x4_sum.txt`` have the same base."""
+    """File name without role: ``multi_8x4_trace.txt`` and ``multi_8x4_sum.txt`` give one base."""
     return _ROLE.sub("", path.rpartition(".")[0].lower() or path.lower())
 
 
 def _agrees(trace: Section, summary: Report) -> bool | None:
-    """Compare the exchange kernels' sums with the summary; None where it does not list them."""
+    """Whether sums of the exchange kernels equal the summary; None where it does not list them."""
     names = trace.text("Name").values
     durations = trace.number("Duration").ns()
     sums: dict[str, tuple[int, int]] = {}

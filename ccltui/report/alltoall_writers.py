@@ -1,4 +1,4 @@
-"""All-to-all studies as text, csv and json."""
+"""Write all-to-all studies as text, csv, json and svg."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Writer = Callable[[Studies, float], bytes]
 
 
 def write_column(studies: Studies, cutoff_percent: float) -> bytes:
-    """For people: a table of each study, its distribution of delays, its shares of time."""
+    """Text: a table of each study, its distribution of delays, its shares of device time."""
     return text_bytes(
         line for node in studies.nodes for line in (*_node_lines(node, cutoff_percent), "")
     )
 
 
 def write_csv(studies: Studies, _cutoff_percent: float) -> bytes:
-    """One row a complete exchange."""
+    """Csv with one row per complete exchange."""
     return csv_text(_csv_rows(studies)).encode()
 
 
@@ -49,7 +49,7 @@ def _csv_rows(studies: Studies) -> Iterator[Sequence[str | int]]:
 
 
 def write_json(studies: Studies, cutoff_percent: float) -> bytes:
-    """One document with everything."""
+    """One JSON document with all studies."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "definition": DEFINITION,
@@ -69,7 +69,7 @@ WRITERS: Final[Mapping[str, Writer]] = {
 
 
 def write_svg(studies: Studies) -> bytes:
-    """The distributions of delays of all studies in one drawing; p50 and p95 of a single one."""
+    """Drawing of the delay distributions of all studies; marks p50 and p95 if there is one."""
     curves = {node.source: node.study.delay_ns for node in studies.nodes}
     marks: list[int] = []
     if len(studies.nodes) == 1:

@@ -1,4 +1,4 @@
-"""A workload card as text: what is known with where from, the rest as comments to fill in."""
+"""Write a workload card: known values with their source, other fields as comments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./+-]*")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One key of a card: the field it fills, and what belongs there."""
+    """One key of a card, the field that it sets, and the meaning of its value."""
 
     key: str
     field: str
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A key that holds keys."""
+    """A key that contains keys."""
 
     key: str
     entries: Sequence[Line | Section]
@@ -155,7 +155,7 @@ LAYOUT: Final = (
 
 
 def card_text(facts: Mapping[str, Fact]) -> bytes:
-    """A card in UTF-8: known values with their source, the others commented out."""
+    """Write a card in UTF-8: known values with their source, other fields commented out."""
     head = (
         "# Workload card. A line that is commented out is not known yet: fill it in where it\n"
         "# applies, and check the card with: ccltui card lint\n"
@@ -186,5 +186,5 @@ def _yaml(value: Value) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_yaml, value))}]"
     plain = _PLAIN.fullmatch(value) and isinstance(yaml.safe_load(value), str)
-    # What JSON quotes YAML reads, once nothing unprintable is left.
+    # Without unprintable characters a quoted JSON string is valid YAML.
     return value if plain else json.dumps(shown(value), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""One table over many directories: their card's key facts and the value of every metric."""
+"""Write one table of many directories: key facts of their cards and values of all metrics."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ FACTS: Final = (
     "cp",
     "ep",
 )
-"""Fields of the workload card that tell workloads apart."""
+"""Fields of the workload card that distinguish workloads."""
 TRACE_FACTS: Final = (
     *("device", "hosts", "ranks", "world_size", "profiler", "capture", "card_problem"),
 )
-"""What the traces are: the devices that they name, on how many hosts, of which profiler."""
+"""Facts about the traces: device names, number of hosts and ranks, profiler, capture."""
 CATEGORIES: Final = (
     *("throughput", "time", "communication", "stragglers", "kernels", "memory"),
     *("experts", "inference", "runs", "cluster"),
@@ -44,8 +44,8 @@ _BETTER: Final = {True: "↑", False: "↓", None: ""}
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """How one metric is shown: its display record."""
+class MetricColumn:
+    """Display properties of one metric."""
 
     name: str
     label: str
@@ -66,7 +66,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Value of one metric for one directory, or why there is none."""
+    """Value of one metric for one directory, or the reason why there is none."""
 
     value: float | int | None
     status: str
@@ -80,10 +80,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One directory. ``problem`` says why nothing could be opened.
+    """One directory.
 
-    ``lost`` are the problems of files that nobody could look at, as of
-    :class:`ccltui.parsers.ingest.load_events.Failed`.
+    Attributes:
+        directory: Its path.
+        facts: Facts of the card and of the traces by name.
+        outcomes: Results by name of the metric.
+        problem: Reason why nothing could be opened.
+        lost: Problems of files that could not be inspected, see
+            :class:`ccltui.parsers.ingest.load_events.Failed`.
     """
 
     directory: str
@@ -97,7 +102,7 @@ class Row:
 class Catalogue:
     """All directories, in the order given, and the metrics that were computed."""
 
-    metrics: Sequence[Shown]
+    metrics: Sequence[MetricColumn]
     rows: Sequence[Row]
 
 
@@ -109,9 +114,9 @@ class Writer(Protocol):
 
 
 def write_csv(catalogue: Catalogue) -> bytes:
-    """A line a directory under one header; an absent value is an empty cell.
+    """Csv with a line per directory; an absent value is an empty cell.
 
-    The last two columns name what is partial and what is unavailable, with the reasons.
+    The last columns list partial and unavailable metrics with their reasons, and the problem.
     """
     columns = [metric.column for metric in catalogue.metrics]
     rows = [["directory", *FACTS, *TRACE_FACTS, *columns, "partial", "unavailable", "problem"]]
@@ -130,7 +135,7 @@ def write_csv(catalogue: Catalogue) -> bytes:
 
 
 def write_json(catalogue: Catalogue) -> bytes:
-    """One document: the display record of every metric, then the directories."""
+    """One JSON document: display properties of every metric, then the directories."""
     from ccltui.report.writers import json_bytes  # noqa: PLC0415  (orjson)
 
     rows = [
@@ -151,11 +156,11 @@ def write_json(catalogue: Catalogue) -> bytes:
 
 
 def write_markdown(catalogue: Catalogue) -> bytes:
-    """A line a metric, a column a directory; an arrow says which way is better.
+    """Markdown with a line per metric and a column per directory; arrows show which way is better.
 
-    Below stand the reasons for what each directory cannot tell, or tells in part.
+    The reasons of partial and unavailable values follow below the table.
     """
-    header, body = _turned(catalogue)
+    header, body = _transposed(catalogue)
     lines = [table_row(header), table_row(["---"] * len(header)), *map(table_row, body)]
     notes = [
         f"- {code(row.directory)}{escaped(note)}"
@@ -166,8 +171,8 @@ def write_markdown(catalogue: Catalogue) -> bytes:
 
 
 def write_table(catalogue: Catalogue) -> bytes:
-    """The same as aligned text."""
-    header, body = _turned(catalogue)
+    """The table of write_markdown as aligned text."""
+    header, body = _transposed(catalogue)
     notes = [
         f"`{row.directory}`{note}"
         for row in catalogue.rows
@@ -181,10 +186,10 @@ _LEGEND: Final = (
 )
 
 
-def _notes(row: Row, metrics: Sequence[Shown]) -> list[str]:
-    """Why a directory could not be opened, or which reasons stand for its dashes and stars.
+def _notes(row: Row, metrics: Sequence[MetricColumn]) -> list[str]:
+    """Problem of a directory, or the reasons of its partial and unavailable values.
 
-    What follows the name of the directory in a line.
+    Each text is appended to the name of the directory in a line.
     """
     if row.problem:
         return [f": {row.problem}"]
@@ -195,8 +200,8 @@ def _notes(row: Row, metrics: Sequence[Shown]) -> list[str]:
             outcome = row.outcomes.get(metric.name)
             if outcome is not None and outcome.status == status:
                 reasons.setdefault(outcome.reason or status, []).append(metric.name)
-        told = "; ".join(f"{reason} ({', '.join(names)})" for reason, names in reasons.items())
-        notes += [f" {status}: {told}"] if told else []
+        text = "; ".join(f"{reason} ({', '.join(names)})" for reason, names in reasons.items())
+        notes += [f" {status}: {text}"] if text else []
     return notes
 
 
@@ -208,8 +213,8 @@ WRITERS: Final[Mapping[str, Writer]] = {
 }
 
 
-def _turned(catalogue: Catalogue) -> tuple[list[str], list[list[str]]]:
-    """Header and lines with a column a directory: facts first, then metrics by category."""
+def _transposed(catalogue: Catalogue) -> tuple[list[str], list[list[str]]]:
+    """Header and lines with a column per directory: facts first, then metrics by category."""
     header = ["category", "metric", "unit", *(row.directory for row in catalogue.rows)]
     facts = [name for name in (*FACTS, *TRACE_FACTS) if any(_fact(r, name) for r in catalogue.rows)]
     body = [["facts", name, "", *(_fact(row, name) for row in catalogue.rows)] for name in facts]
@@ -225,13 +230,13 @@ def _fact(row: Row, name: str) -> str:
     return cell_text(row.facts.get(name))
 
 
-def _value(row: Row, metric: Shown) -> float | int | None:
+def _value(row: Row, metric: MetricColumn) -> float | int | None:
     outcome = row.outcomes.get(metric.name)
     return None if outcome is None else outcome.value
 
 
-def _short(row: Row, metric: Shown) -> str:
-    """Six digits are enough to read; a star marks what covers only a part."""
+def _short(row: Row, metric: MetricColumn) -> str:
+    """Value with six digits for people; a star marks a partial value."""
     outcome = row.outcomes.get(metric.name)
     if outcome is None or outcome.value is None:
         return "–"

@@ -1,4 +1,4 @@
-"""Rows as comma-separated values that a spreadsheet shows and does not compute."""
+"""Write csv whose cells a spreadsheet does not evaluate as formulas."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Cell = str | int | float | None
 _NUMBER: Final = re.compile(
     r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|nan)", re.ASCII
 )
-# What OWASP lists as CSV injection, with the full-width forms that some locales take for them.
-# A tab or a line end at the beginning of a cell is escaped before.
+# Source: OWASP, CSV injection; with the full-width forms that some locales treat the same.
+# A tab or a line end at the beginning of a cell is escaped earlier.
 _FORMULA: Final = tuple("=+-@＝＋－＠")
 
 
 def csv_text(rows: Iterable[Sequence[Cell]], *, delimiter: str = ",") -> str:
-    """Rows of cells as csv text, lines ended by a line feed.
+    """Write rows of cells as csv text, lines ended by a line feed.
 
-    Texts are safe text. One that a spreadsheet would compute gets a quote (``'``) before it,
-    unless it is a number.
+    Texts become safe text. A text that a spreadsheet would evaluate is prefixed with a quote
+    (``'``), unless it is a number.
     """
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""A comparison as text, csv and json."""
+"""Write a comparison of two runs as text, csv and json."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write_table(found: Comparison) -> bytes:
 
 
 def write_csv(found: Comparison) -> bytes:
-    """A line a number, exact; an absent value is an empty cell."""
+    """Csv with a line per number, unrounded; an absent value is an empty cell."""
     rows: list[tuple[str, ...]] = [_CSV_HEADER]
     for row in found.rows:
         numbers = (row.a, row.b, row.delta, row.delta_pct)
@@ -74,7 +74,7 @@ def document(found: Comparison) -> dict[str, Any]:
 
 
 def headline(found: Comparison) -> str:
-    """The verdict in one line, with what is to be said beside it."""
+    """The verdict in one line, with the leading change and the reason."""
     change = ""
     if found.verdict != "not comparable":
         first = found.leading

@@ -1,4 +1,4 @@
-"""Conditions of ``--fail-if``: ``METRIC[.KEY…] OPERATOR NUMBER``. A fixed grammar, no eval."""
+"""Parse and evaluate conditions of ``--fail-if``: ``METRIC[.KEY…] OPERATOR NUMBER``, no eval."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A gate and what became of it: ``tripped`` is None when ``problem`` says why not known."""
+    """Outcome of a gate; ``tripped`` is None if undecided, for the reason in ``problem``."""
 
     gate: Gate
     value: float | int | None
@@ -63,7 +63,7 @@ class Verdict:
 
 
 def parse_gate(text: str) -> Gate:
-    """Gate of ``text``. Raises GrammarError with an example."""
+    """Parse a condition. Raises GrammarError with an example."""
     match = _CONDITION.fullmatch(text.strip())
     if match is None:
         raise GrammarError(
@@ -77,7 +77,7 @@ def parse_gate(text: str) -> Gate:
 
 
 def judge(gate: Gate, result: Result) -> Verdict:
-    """Whether ``result`` trips ``gate``; a value that is absent gives a problem instead."""
+    """Evaluate ``gate`` on ``result``; an absent value gives a problem instead."""
     if result.status == "unavailable":
         why = "; ".join(f"{reason.code}: {reason.message}" for reason in result.reasons)
         return Verdict(gate, None, None, f"{gate.metric} is unavailable ({why})")
@@ -98,7 +98,7 @@ class _Absent:
 
 
 def _value_at(details: Any, path: str) -> Any:
-    """Value below ``details``; names that hold points are tried whole before they are split."""
+    """Value at a path in ``details``; names that contain points are tried before they are split."""
     parts = path.split(".")
     for length in range(len(parts), 0, -1):
         inner = _item(details, ".".join(parts[:length]))

@@ -1,4 +1,4 @@
-"""The report of one run, and its JSON document (``schema_version`` 1)."""
+"""Report of one command, and its JSON document (``schema_version`` 1)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ccltui.metrics.result import Result
-from ccltui.parsers.window import Window, format_window
+from ccltui.metrics.view.view_options import ViewOptions
+from ccltui.parsers.window import Window, format_ranks, format_steps, format_window
 from ccltui.report.gates import Verdict
-from ccltui.report.measured_scope import Selection
 
 SCHEMA_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary:
-    """What was opened: ``ranks`` files of ``world_size`` ranks, and what could not be read."""
+    """Summary of the opened traces, with the files that could not be read."""
 
     path: str
     ranks: int = 0
@@ -26,7 +26,7 @@ class TraceSummary:
     missing_ranks: tuple[int, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
     complete: bool = True
-    num_lost: int = 0  # of the failures: files that could be sound, as nobody could look
+    num_lost: int = 0  # failures of files that could not be inspected and may be sound
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -52,10 +52,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that a headless run prints, whatever the format."""
+    """Content of the output of a headless command, independent of the format."""
 
     trace: TraceSummary
-    selection: Selection
+    selection: ViewOptions
     entries: Sequence[Entry]
     verdicts: Sequence[Verdict] = ()
     detail: bool = False
@@ -71,12 +71,12 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def head(report: Report) -> dict[str, Any]:
-    """What every JSON document and every JSON line of a report begins with."""
+    """First members of every JSON document and every JSON line of a report."""
     return {
         "schema_version": SCHEMA_VERSION,
         "trace": report.trace.to_dict(),
         "window": _window_dict(report.selection.window),
-        "selection": report.selection.to_dict(),
+        "selection": _selection_dict(report.selection),
     }
 
 
@@ -92,6 +92,19 @@ def result_dict(result: Result) -> dict[str, Any]:
         "reasons": [reason.to_dict() for reason in result.reasons],
         "details": result.to_document(),
         "warnings": list(result.warnings),
+    }
+
+
+def _selection_dict(selection: ViewOptions) -> dict[str, Any]:
+    """The restriction of the numbers as JSON, ranges of steps and ranks as their shortest text."""
+    return {
+        "steps": None if selection.steps is None else format_steps(selection.steps),
+        "ranks": None if selection.ranks is None else format_ranks(selection.ranks),
+        "group": selection.group,
+        "span": selection.span,
+        "profile_mode": selection.profile_mode,
+        "raw_clocks": selection.raw_clocks,
+        "overrides": dict(selection.overrides),
     }
 
 

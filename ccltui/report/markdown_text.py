@@ -1,4 +1,4 @@
-"""Markdown in which a name is nothing but text."""
+"""Escape names for Markdown."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Final
 from ccltui.parsers.safe_text import safe_text
 
 _ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-# A backslash is itself before a letter, and an escape before punctuation.
+# A backslash is literal before a letter, and an escape before punctuation.
 _MARKUP: Final = re.compile(r"\\(?=[!-/:-@\[-`{-~])|[`|\[\]]")
 
 
 def table_row(cells: Sequence[str]) -> str:
-    """Cells as a line of a table."""
+    """Line of a table with escaped cells."""
     return "| " + " | ".join(map(escaped, cells)) + " |"
 
 
 def escaped(text: str) -> str:
-    """``text`` as safe text without tags, links, images, code spans or borders of cells."""
+    """Return ``text`` as safe text without tags, links, images, code spans or cell borders."""
     return _MARKUP.sub(r"\\\g<0>", safe_text(text)).translate(_ENTITIES)
 
 
 def code(text: str) -> str:
-    """``text`` as a code span, or escaped where a span cannot hold it."""
+    """Return ``text`` as a code span, or escaped where a span cannot contain it."""
     plain = escaped(text).replace("\\|", "|")
     return f"`{text}`" if plain == text else escaped(text)

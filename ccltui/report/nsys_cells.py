@@ -1,4 +1,4 @@
-"""Cells of a report as nsys prints them: units in the header, digits by unit."""
+"""Format cells of a report as nsys does: units in the header, digits by unit."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ TIME_UNITS: Final[Mapping[str, str]] = {
     "sec": "sec",
     "seconds": "sec",
 }
-"""What ``--timeunit`` may say, and what stands in the header."""
+"""Values of ``--timeunit``, and the unit in the header for each."""
 
 _FACTOR: Final = {"us": 1e-3, "ms": 1e-6, "sec": 1e-9}
 _DECIMALS: Final = {"us": 3, "ms": 4, "sec": 4}
 
 
 def header(column: ReportColumn, unit: str) -> str:
-    """The name with its unit: ``Total Time (ns)``."""
+    """Name of a column with its unit: ``Total Time (ns)``."""
     units = {
         "percent": "%",
         "time": unit,
@@ -43,12 +43,12 @@ def header(column: ReportColumn, unit: str) -> str:
 
 
 def is_text(column: ReportColumn) -> bool:
-    """Whether cells are texts, aligned to the left."""
+    """Whether the cells of a column are texts, which are aligned to the left."""
     return column.kind == "text"
 
 
 def cells(column: ReportColumn, unit: str) -> list[str]:
-    """The cells of a column; "" where nothing is known."""
+    """Cells of a column as text; "" for unknown values."""
     if column.kind == "text":
         return list(column.values)
     values = np.asarray(column.values)

@@ -1,4 +1,4 @@
-"""What the files of nsys below a folder say, as text: all-to-all studies, then every report."""
+"""Text of all nsys files below a folder: all-to-all studies, then every report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Role = Literal["heading", "text", "problem"]
 
 CUTOFF_PERCENT: Final = 1.0
 _MOST_ROWS: Final = 200
-"""Of one report: a trace of a long capture is for a file, not for a screen."""
+"""Rows per report: a trace of a long capture is too long for a screen."""
 _LARGEST_EXPORT_BYTES: Final = 300_000_000
 _LEFT_OUT: Final = frozenset(
     {
@@ -33,12 +33,12 @@ _LEFT_OUT: Final = frozenset(
         *("TID", "Pid", "Tid", "RangeId", "ParentId", "RangeStack"),
     }
 )
-"""Columns that a screen has no room for."""
+"""Columns that are omitted because a screen is too narrow."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverviewLine:
-    """One line, without escapes; ``source``: the file that it is of."""
+    """One line of the overview; ``source`` is its file."""
 
     source: str
     text: str
@@ -46,7 +46,7 @@ class OverviewLine:
 
 
 def nsys_overview(path: str) -> tuple[OverviewLine, ...]:
-    """Lines about all files of nsys below ``path``. Raises TraceError where it cannot be opened."""
+    """Lines about all nsys files below ``path``. Raises TraceError if it cannot be opened."""
     return (*_studies(path), *_reports(path))
 
 
@@ -73,7 +73,7 @@ def _of_file(file: FoundFile) -> Iterator[OverviewLine]:
     source = safe_text(file.path)
     try:
         stats = read_stats_text(Path(file.real_path), shown=file.path)
-    except TraceError:  # told with the studies, which read the same files
+    except TraceError:  # reported with the studies, which read the same files
         return
     for note in stats.notes:
         yield OverviewLine(source, f"{source}: {safe_text(note.message)}", "problem")
@@ -102,12 +102,12 @@ def _of_section(source: str, section: Section) -> Iterator[OverviewLine]:
 
 
 def _lines_of(report: Report) -> list[str]:
-    """The first rows of a report, names last, without columns that say nothing."""
+    """The first rows of a report, names last, without empty columns."""
     columns = [one for one in report.columns if one.name not in _LEFT_OUT]
     printed = [(one, cells(one, "us")[:_MOST_ROWS]) for one in columns]
-    told = sorted((pair for pair in printed if any(pair[1])), key=lambda pair: is_text(pair[0]))
+    filled = sorted((pair for pair in printed if any(pair[1])), key=lambda pair: is_text(pair[0]))
     return table(
-        [header(column, "us") for column, _ in told],
-        list(zip(*(texts for _, texts in told), strict=True)),
-        align=["left" if is_text(column) else "right" for column, _ in told],
+        [header(column, "us") for column, _ in filled],
+        list(zip(*(texts for _, texts in filled), strict=True)),
+        align=["left" if is_text(column) else "right" for column, _ in filled],
     )

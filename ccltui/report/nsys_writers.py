@@ -1,4 +1,4 @@
-"""Reports in the formats of ``nsys stats``: column, csv and json, cell for cell alike."""
+"""Write reports in the formats of ``nsys stats``: column, csv and json, with equal cells."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDEST: Final = 100
 _GAP: Final = "  "
 
 Sources = Sequence[tuple[str, Sequence[Report]]]
-"""Reports by the capture that they are of; "" where there is no other."""
+"""Captures with their reports; the name of a single capture is ""."""
 Writer = Callable[[Sources, str], bytes]
 
 
@@ -33,7 +33,7 @@ def write_column(sources: Sources, unit: str) -> bytes:
 
 
 def write_csv(sources: Sources, unit: str) -> bytes:
-    """A header and rows a report; a blank line ends each report."""
+    """Header and rows of each report; a blank line ends each report."""
     texts = [
         "".join(f"{line}\n" for line in _banner(source, report)) + _csv_text(report, unit) + "\n"
         for source, reports in sources
@@ -43,9 +43,9 @@ def write_csv(sources: Sources, unit: str) -> bytes:
 
 
 def write_json(sources: Sources, unit: str) -> bytes:
-    """An array of objects; of several reports, an object of such arrays by name.
+    """One report: an array of objects. Several: an object of such arrays by name.
 
-    Of several captures, an object of these by capture.
+    Several captures: an object of these by capture.
     """
     if len(sources) == 1 and not sources[0][0]:
         return (_json_reports(sources[0][1], unit) + "\n").encode()
@@ -57,7 +57,7 @@ def _json_reports(reports: Sequence[Report], unit: str) -> str:
     if len(reports) == 1:
         return _json_array(reports[0], unit)
     names = [report.name for report in reports]
-    keys = [  # kernels by two names, or a text with two runs
+    keys = [  # unique also for kernels by two names, or a text with two runs
         name if names.index(name) == at else f"{name} {names[: at + 1].count(name)}"
         for at, name in enumerate(names)
     ]
@@ -69,7 +69,7 @@ def _json_reports(reports: Sequence[Report], unit: str) -> str:
 
 
 def _banner(source: str, report: Report) -> list[str]:
-    """What nsys prints before a report of one of several files."""
+    """Line that nsys prints before a report of one of several files."""
     return [safe_text(f"Processing [{source}] with [{report.name}.py]... ")] if source else []
 
 

@@ -1,6 +1,6 @@
-"""Where a report goes: standard output, or a file that appears whole or not at all.
+"""Write reports to standard output or atomically to a file, and messages to standard error.
 
-Both receive the same bytes, so that ``-o FILE`` equals ``> FILE``.
+Both outputs receive the same bytes, so that ``-o FILE`` equals ``> FILE``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def write_report(data: bytes, target: str | None) -> None:
 
 
 def write_file(data: bytes, path: Path) -> None:
-    """Write a whole file beside ``path`` and rename it; a link keeps pointing to its target."""
+    """Write a temporary file beside ``path`` and rename it; symbolic links are kept."""
     final = path.resolve()
     temporary = final.with_name(f".{final.name}.{os.getpid()}.{time.monotonic_ns()}.tmp")
     mode = stat.S_IMODE(final.stat().st_mode) if final.exists() else None
@@ -44,10 +44,10 @@ def write_file(data: bytes, path: Path) -> None:
 
 
 def write_new_file(data: bytes, path: Path) -> None:
-    """Write a file that is not there yet, whole or not at all. Raises FileExistsError.
+    """Write a new file, whole or not at all. Raises FileExistsError.
 
-    For names that the program chooses: a link that somebody left in the folder is never
-    followed, be there a file behind it or not.
+    For names that the program chooses: a link of that name is never followed, whether its target
+    exists or not.
     """
     with path.open("xb") as file:
         try:
@@ -59,7 +59,7 @@ def write_new_file(data: bytes, path: Path) -> None:
 
 
 def check_target(target: str | None) -> str | None:
-    """Why nothing can be written to ``target``, found before any work is done; None if it can."""
+    """Reason why ``target`` cannot be written, None if it can; checked before any work is done."""
     if target is None or target == "-":
         return None
     path = Path(target)
@@ -70,14 +70,14 @@ def check_target(target: str | None) -> str | None:
     return None
 
 
-def say(message: str) -> None:
-    """One line of talk on standard error, control characters made visible."""
+def print_message(message: str) -> None:
+    """Print one line on standard error, control characters made visible."""
     if sys.stderr is not None:
         print(f"ccltui: {safe_text(message)}", file=sys.stderr, flush=True)
 
 
-def tell_traceback() -> None:
-    """Where the exception that is being handled comes from, on standard error."""
+def print_traceback() -> None:
+    """Print the traceback of the exception that is being handled on standard error."""
     if sys.stderr is not None:
         lines = traceback.format_exc().removesuffix("\n").split("\n")
         print("\n".join(map(safe_text, lines)), file=sys.stderr, flush=True)
@@ -88,7 +88,7 @@ def _write_stdout(data: bytes) -> None:
         raise OSError("standard output is closed; use -o FILE")
     sys.stdout.flush()
     rest = memoryview(data)
-    while rest:  # without a buffer (python -u) as much is written as fits
+    while rest:  # unbuffered (python -u), a write may be partial
         written = sys.stdout.buffer.write(rest)
         if written is None:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))

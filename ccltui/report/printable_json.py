@@ -1,4 +1,4 @@
-"""JSON that is safe to print and still holds every name as it is."""
+"""Escape JSON so that it is safe to print and parses to the same names."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 
 from ccltui.parsers.safe_text import safe_text
 
-# C0 is always escaped inside strings, and a line feed between them is ours.
+# C0 is always escaped inside strings; line feeds between them are formatting.
 _BEYOND: Final = re.compile("[\x7f-\U0010ffff]+")
 
 
 def printable_json(text: str) -> str:
-    r"""Return a JSON text with each unsafe character as ``\uXXXX``: what it parses to stays.
+    r"""Return a JSON text with each unsafe character as ``\uXXXX``; it parses to the same value.
 
-    Outside of strings JSON is ASCII, so that an escape never changes anything else.
+    Outside of strings JSON is ASCII, so only strings change.
     """
     if text.isascii() and "\x7f" not in text:
         return text

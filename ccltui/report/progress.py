@@ -1,4 +1,4 @@
-"""Loading progress for people: one line on a terminal's standard error, nothing elsewhere."""
+"""Show loading progress: one line on standard error if it is a terminal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Protocol, TextIO
 from ccltui.report.text_layout import bytes_text, count_text, duration_text
 
 _PERIOD_S = 0.25
-_SETTLED_S = 1.0  # before that a speed says nothing
+_SETTLED_S = 1.0  # before that a speed is not meaningful
 _ERASE_LINE = "\r\x1b[K"
 
 
 class Meter(Protocol):
-    """Hears how far loading is."""
+    """Receiver of loading progress."""
 
     def update(self, path: str, done_bytes: int) -> None:
         """``done_bytes`` of the file ``path`` have been read."""
@@ -23,20 +23,20 @@ class Meter(Protocol):
         """The file ``path`` is loaded, or has failed."""
 
     def close(self) -> None:
-        """Loading is over: leave no trace on the terminal."""
+        """End of loading: remove the output from the terminal."""
 
 
 class Silent:
-    """The meter where nobody watches."""
+    """Meter without output, where standard error is not a terminal."""
 
     def update(self, path: str, done_bytes: int) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def finish(self, path: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 class ProgressLine:
@@ -77,7 +77,7 @@ class ProgressLine:
 
     @property
     def text(self) -> str:
-        """The line as it stands now."""
+        """Current text of the line."""
         done, total = sum(self._done.values()), sum(self._sizes.values())
         elapsed = self._clock() - self._started
         parts = [

@@ -1,7 +1,7 @@
-"""Results as flat rows of text: what the table and the csv print, cell for cell.
+"""Flatten results to rows of text: the cells of table and csv.
 
-The key of a row is a path into the result's details (``wait_us.3``), the same that a
-``--fail-if`` condition names.
+The key of a row is a path into the result's details (``wait_us.3``), as in a ``--fail-if``
+condition.
 """
 
 from __future__ import annotations
@@ -57,9 +57,13 @@ class Row:
 def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]:
     """Rows of one result: the headline with the reason, then its other scalars.
 
-    An unavailable result is one row. ``headline`` is the key whose value is ``result.value``.
-    ``detail`` adds what is kept per
-    rank, type, group or step: one row a leaf, lists of scalars in one cell.
+    An unavailable result gives one row.
+
+    Args:
+        result: Result of a metric.
+        headline: Key whose value is ``result.value``.
+        detail: Add values per rank, type, group or step: one row per leaf, lists of scalars in
+            one cell.
     """
     first = Row(
         safe_text(result.metric),
@@ -80,12 +84,12 @@ def rows_of(result: Result, headline: str, *, detail: bool = False) -> list[Row]
 
 
 def reason_text(result: Result) -> str:
-    """``code: message`` of every reason, in one line; "" when all is well."""
+    """``code: message`` of every reason, in one line; "" without reasons."""
     return safe_text("; ".join(f"{reason.code}: {reason.message}" for reason in result.reasons))
 
 
 def cell_text(value: object) -> str:
-    """One value as text, floats with the 15 digits that are always exact; "" for None."""
+    """One value as text; floats have 15 digits, which are always exact; "" for None."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -98,7 +102,7 @@ def cell_text(value: object) -> str:
 
 
 def unit_of(key: str) -> str:
-    """Unit that the ending of any part of ``key`` states, the last part first; "" for none."""
+    """Unit by the suffix of a part of ``key``, the last part first; "" for none."""
     for part in reversed(key.split(".")):
         for pattern, unit in _UNITS:
             if pattern.fullmatch(part):

@@ -1,4 +1,4 @@
-"""Aligned text, and amounts for people."""
+"""Format aligned tables, and amounts for people."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Align = Literal["left", "right"]
 
 GAP: Final = "  "
 EMPTY: Final = "-"
-"""How an empty cell of a table is shown, so that columns stay countable."""
+"""Text of an empty cell of a table, so that columns stay countable."""
 
 
 def text_bytes(lines: Iterable[str]) -> bytes:
-    """Lines of any text as UTF-8, each as safe text and ended by a line feed."""
+    """Encode lines as UTF-8, each as safe text and ended by a line feed."""
     return "".join([f"{safe_text(line)}\n" for line in lines]).encode()
 
 
 def text_width(text: str) -> int:
-    """Columns that ``text`` takes on a terminal."""
+    """Width of ``text`` in terminal columns."""
     if text.isascii():
         return len(text)
     return sum(_char_width(char) for char in text)
@@ -33,7 +33,7 @@ def table(
     *,
     align: Sequence[Align] = (),
 ) -> list[str]:
-    """Lines of a table; cells are safe text, empty ones shown as EMPTY, the last is not padded."""
+    """Lines of a table; cells become safe text, empty ones EMPTY; the last column is not padded."""
     cells = [[safe_text(cell) or EMPTY for cell in row] for row in (header, *rows)]
     widths = [max(text_width(row[column]) for row in cells) for column in range(len(header))]
     sides: list[Align] = ["left"] * len(header)
@@ -42,7 +42,7 @@ def table(
 
 
 def bytes_text(count: float) -> str:
-    """An amount of bytes with a decimal prefix: 999 B, 1.5 MB, 41.2 GB."""
+    """Format a number of bytes with a decimal prefix: 999 B, 1.5 MB, 41.2 GB."""
     if count < 1000:
         return f"{count:.0f} B"
     for unit in ("kB", "MB", "GB"):
@@ -53,7 +53,7 @@ def bytes_text(count: float) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """A span for people: 250 ms, 12 s, 3 min, 2 h, 40 days."""
+    """Format a duration: 250 ms, 12 s, 3 min, 2 h, 40 days."""
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     for unit, size, limit in (("s", 1, 100), ("min", 60, 100), ("h", 3600, 48)):
@@ -63,7 +63,7 @@ def duration_text(seconds: float) -> str:
 
 
 def count_text(count: int, noun: str) -> str:
-    """``1 rank``, ``8 ranks``."""
+    """Format a number with its noun: ``1 rank``, ``8 ranks``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 

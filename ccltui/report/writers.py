@@ -1,4 +1,4 @@
-"""A report as bytes: one writer a format. UTF-8, lines end with a line feed everywhere."""
+"""Write a report as bytes, one writer per format. UTF-8, lines end with a line feed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write_json(report: Report) -> bytes:
 
 
 def write_jsonl(report: Report) -> bytes:
-    """One line a result, each with the trace and selection it belongs to."""
+    """One JSON line per result, each with its trace and selection."""
     start = head(report)
     lines = (json_bytes({**start, **result_dict(entry.result)}) for entry in report.entries)
     return b"".join(lines)
@@ -70,9 +70,9 @@ WRITERS: Final[Mapping[str, Writer]] = {
 
 
 def json_bytes(value: Any, *, indent: bool = False) -> bytes:
-    """``value`` as JSON and a line feed, safe to print; strings parse to what they are.
+    """Encode ``value`` as JSON and a line feed, safe to print; strings parse to themselves.
 
-    Only what is no Unicode text, a surrogate alone, is escaped in the string itself.
+    Only lone surrogates, which are not Unicode text, are escaped in the string itself.
     """
     options = _JSON_OPTIONS | (orjson.OPT_INDENT_2 if indent else 0)
     try:

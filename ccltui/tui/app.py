@@ -23,7 +23,7 @@ from ccltui.tui.engine.loader import Load, run_load
 from ccltui.tui.engine.messages import STOPPING, Fact, JobOpened, OpenFailed
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import Pane, ViewState
 from ccltui.tui.terminal import compat
 
@@ -57,7 +57,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self._front = Display(self, look)
         self.key_log = self._open_key_log(path, options)
         self.options = options
-        session = Session(path, filter=Filter(options.window, options.steps, options.ranks))
+        session = Session(path, filter=options.view)
         self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys)
         self._background = Background(self, options, load, analyst, self._post)
         self._asked: dict[type[Query], Query] = {}
@@ -75,7 +75,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Paint the skeleton first, then look at the directory."""
-        SPLASH.release_terminal()
+        SPLASH.release()
         self.app_resume_signal.subscribe(self, lambda _: self.repaint())
         compat.leave_on_termination(self)
         self.screen.styles.background = self._look.ground

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from ccltui.parsers.window import Window
+from ccltui.metrics.view.view_options import ViewOptions
 
 DriverName = Literal["slim", "plain"]
 ThemeName = Literal["auto", "dark", "light", "ansi"]
@@ -22,9 +21,7 @@ class ExplorerOptions:
     rank_map: Mapping[str, int] | None = None
     iteration: int | None = None
     capture: str | None = None
-    window: Window | None = None
-    steps: tuple[int, int] | None = None
-    ranks: frozenset[int] | None = None
+    view: ViewOptions = field(default_factory=ViewOptions)
     cache_dir: Path | None = None
     jobs: int | None = None
     driver: DriverName = "slim"
@@ -34,9 +31,5 @@ class ExplorerOptions:
     mouse: bool = True
     record: str | None = None
     replay: str | None = None
-    profile_mode: str = "auto"
-    raw_clocks: bool = False
-    span: str = "steps"
-    overrides: Mapping[str, object] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Keys by action id, where they are not those of the registry."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,42 +27,15 @@ from ccltui.metrics.model.dimensions import DIMS, Degrees, dims_of_calls
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.job_facts import JobFacts
 from ccltui.metrics.view.rank_view import FOREVER_NS, RankView, Selection
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.array_types import I8, I64, Bool
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
-    from ccltui.parsers.window import Window
 
 _T = TypeVar("_T")
 
-Span = Literal["steps", "inner", "trace"]
-ProfileMode = Literal["auto", "torch", "nsys"]
-
-
-@dataclass(frozen=True, slots=True)
-class ViewOptions:
-    """The part of a job that is measured, and how.
-
-    Attributes:
-        window: range in ns from the job's origin on the corrected clock.
-        steps: inclusive range of step ids.
-        ranks: ranks to measure; None for all.
-        group: label, description or name of a group, or a dimension.
-        profile_mode: profiler whose files are read.
-        raw_clocks: leave clocks uncorrected.
-        overrides: values that replace fields of the workload card.
-        span: "steps" measures the steps (the whole trace where none are marked), "inner" the
-            steps without the first and the last, "trace" the whole trace.
-    """
-
-    window: Window | None = None
-    steps: tuple[int, int] | None = None
-    ranks: frozenset[int] | None = None
-    group: str | None = None
-    profile_mode: ProfileMode = "auto"
-    raw_clocks: bool = False
-    overrides: Mapping[str, object] = field(default_factory=dict)
-    span: Span = "steps"
+__all__ = ["View", "ViewOptions"]
 
 
 class View:

@@ -1,4 +1,4 @@
-"""One opening a job for all tests of its answers."""
+"""A job that is opened once for all tests of its known values."""
 
 from __future__ import annotations
 

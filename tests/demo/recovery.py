@@ -1,4 +1,4 @@
-"""Jobs of which one parameter each differs, and what the readers and metrics make of them."""
+"""Jobs that differ in one parameter each, and their results from readers and metrics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def slow(cause: Any, extra_ns: int = 900_000, steps: tuple[int, ...] | None = No
 
 FAMILY: dict[str, Spec] = {
     "the demo": Spec(),
-    "nothing planted": quick(),
+    "nothing injected": quick(),
     # shape
     "tensor parallel alone": quick(tp=4, pp=1, dp_shard=1),
     "sequence parallel": quick(pp=1, sequence_parallel=True),

@@ -1,4 +1,4 @@
-"""pipeline_bubble finds the waiting of every stage, in whole nanoseconds."""
+"""pipeline_bubble measures the waiting of every stage, exact to the nanosecond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The card of a job is valid and says what the job is."""
+"""The card of a job is valid and agrees with the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who was planted, why, and through which groups it spread: found again in the traces."""
+"""The delayed rank, its cause and the groups that spread the lag are found in the traces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMBINED = [
 ]
 
 
-def planted(cause: Any, shape: str, rank: int = 1, **changes: Any) -> Any:
+def injected(cause: Any, shape: str, rank: int = 1, **changes: Any) -> Any:
     late = Straggler(rank, cause, extra_ns=900_000)
     more = {"jitter_ns": 1_009, "clock_offsets_ns": (5_000_000,), **SHAPES[shape], **changes}
     return quick(stragglers=(late,), **more)
@@ -69,24 +69,24 @@ def assert_root(found: Recovered, rank: int, cause: str) -> None:
 
 @pytest.mark.parametrize(("shape", "cause"), COMBINED)
 def test_rank_and_cause_are_found(tmp_path: Path, shape: str, cause: str) -> None:
-    assert_root(recover(tmp_path, planted(cause, shape)), 1, EXPECTED[cause])
+    assert_root(recover(tmp_path, injected(cause, shape)), 1, EXPECTED[cause])
 
 
 @pytest.mark.parametrize("shape", ["three dimensions", "data parallel"])
 def test_experts_with_more_tokens_have_more_work(tmp_path: Path, shape: str) -> None:
-    found = recover(tmp_path, planted("tokens", shape, experts=True))
+    found = recover(tmp_path, injected("tokens", shape, experts=True))
 
     assert_root(found, 1, "unequal_work")
 
 
 @pytest.mark.parametrize("rank", range(8))
 def test_any_rank_of_three_dimensions(tmp_path: Path, rank: int) -> None:
-    assert_root(recover(tmp_path, planted("kernel", "three dimensions", rank)), rank, "compute")
+    assert_root(recover(tmp_path, injected("kernel", "three dimensions", rank)), rank, "compute")
 
 
 @pytest.mark.parametrize("metadata", ["comms_id", "no_seq", "cpu_side"])
 def test_with_less_metadata(tmp_path: Path, metadata: str) -> None:
-    found = recover(tmp_path, planted("compute", "hybrid sharding", metadata=metadata))
+    found = recover(tmp_path, injected("compute", "hybrid sharding", metadata=metadata))
 
     assert_root(found, 1, "compute")
 
@@ -96,7 +96,7 @@ def test_with_less_metadata(tmp_path: Path, metadata: str) -> None:
     [("more_kernels", "elementwise"), ("kernel", "attention")],
 )
 def test_the_kernel_is_named(tmp_path: Path, cause: str, kernel: str) -> None:
-    found = recover(tmp_path, planted(cause, "tensor parallel", jitter_ns=0))
+    found = recover(tmp_path, injected(cause, "tensor parallel", jitter_ns=0))
 
     group = found.view.arrivals.groups[0]
     told = Counter[str]()
@@ -112,7 +112,7 @@ def test_the_kernel_is_named(tmp_path: Path, cause: str, kernel: str) -> None:
 def test_from_data_through_pipeline_to_tensor_parallelism(tmp_path: Path) -> None:
     # rank 5 is slow: rank 4, its tensor-parallel mate, sends its gradients late to rank 0 of the
     # first stage, which is late at the reduce-scatter with rank 2
-    found = recover(tmp_path, planted("compute", "three dimensions", rank=5))
+    found = recover(tmp_path, injected("compute", "three dimensions", rank=5))
 
     dims = Counter[tuple[tuple[str, str], ...]]()
     for _, chain in chains(found):
@@ -123,7 +123,7 @@ def test_from_data_through_pipeline_to_tensor_parallelism(tmp_path: Path) -> Non
 
 
 def test_each_link_explains_no_more_than_the_one_before(tmp_path: Path) -> None:
-    found = recover(tmp_path, planted("compute", "three dimensions", rank=5))
+    found = recover(tmp_path, injected("compute", "three dimensions", rank=5))
 
     for lag_ns, chain in chains(found):
         lags = [link.lag_ns for link in chain]
@@ -132,7 +132,7 @@ def test_each_link_explains_no_more_than_the_one_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_quiet_job_blames_nobody(tmp_path: Path, shape: str) -> None:
+def test_a_quiet_job_blames_no_rank(tmp_path: Path, shape: str) -> None:
     found = recover(tmp_path, quick(clock_offsets_ns=(5_000_000,), **SHAPES[shape]))
 
     assert {chain[-1].cause for _, chain in chains(found)} <= {PIPELINE}
@@ -150,7 +150,7 @@ def test_the_turn_of_a_pipeline_is_no_cause(tmp_path: Path) -> None:
     assert {row["confidence"] for row in roots["roots"]} <= {"low"}
 
 
-def test_a_slow_link_of_another_group_is_told_from_waiting(tmp_path: Path) -> None:
+def test_a_slow_link_of_another_group_is_distinguished_from_waiting(tmp_path: Path) -> None:
     # the pair of ranks 2 and 3 is slow: both come late to data parallelism, and nobody is to blame
     spec = quick(
         tp=2, pp=1, dp_shard=2, slow_links=(SlowLink("tp", 3, 300_000),), world_allreduce=False

@@ -15,7 +15,7 @@ from ccltui.metrics.collectives.matching.match import HIGH
 
 
 @pytest.mark.parametrize("drift_ppb", [20_000, -3_000, 150_000])
-def test_a_drifting_clock_is_told_with_its_offset(tmp_path: Path, drift_ppb: int) -> None:
+def test_a_drift_is_estimated_with_the_offset(tmp_path: Path, drift_ppb: int) -> None:
     found = recover(tmp_path, drifting(drift_ppb, world_allreduce=False))
 
     clocks = found.view.clocks
@@ -44,7 +44,7 @@ def drifting(drift_ppb: int, **changes: Any) -> Spec:
     return spec
 
 
-def test_drift_and_lateness_are_told_apart(tmp_path: Path) -> None:
+def test_drift_and_lateness_are_distinguished(tmp_path: Path) -> None:
     spec = drifting(
         40_000,
         stragglers=(Straggler(rank=5, cause="compute", extra_ns=800_000),),

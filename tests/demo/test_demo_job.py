@@ -1,4 +1,4 @@
-"""Writing a job: what lies there afterwards, and what is never overwritten."""
+"""Writing a job: the files afterwards, and files that are never overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matching, clocks and lateness find what was planted, collective by collective."""
+"""Matching, clocks and lateness find what was injected, collective by collective."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def found_groups(recovered: Recovered) -> list[tuple[tuple[int, ...], GroupArriv
     return [(groups[part.match.group].ranks, part) for part in recovered.view.arrivals.groups]
 
 
-def planted(recovered: Recovered, *, exchanges: bool = True) -> list[CallTruth]:
+def injected(recovered: Recovered, *, exchanges: bool = True) -> list[CallTruth]:
     return [
         call
         for call in recovered.truth.collectives
@@ -40,7 +40,7 @@ def planted(recovered: Recovered, *, exchanges: bool = True) -> list[CallTruth]:
 @pytest.mark.parametrize("recovered", EVERY, indirect=True)
 def test_every_complete_collective_is_matched_and_no_other(recovered: Recovered) -> None:
     wanted: Counter[Row] = Counter(
-        (call.group_ranks, call.type, call.known_dur_ns) for call in planted(recovered)
+        (call.group_ranks, call.type, call.known_dur_ns) for call in injected(recovered)
     )
 
     found: Counter[Row] = Counter()
@@ -70,7 +70,7 @@ def test_sequence_numbers_give_certain_matches(recovered: Recovered) -> None:
 
 @pytest.mark.parametrize("recovered", EVERY, indirect=True)
 def test_clock_free_lag_of_every_collective(recovered: Recovered) -> None:
-    wanted = Counter((call.group_ranks, call.lag_ns, call.wait_ns) for call in planted(recovered))
+    wanted = Counter((call.group_ranks, call.lag_ns, call.wait_ns) for call in injected(recovered))
 
     found: Counter[tuple[tuple[int, ...], int, tuple[int, ...]]] = Counter()
     for ranks, part in found_groups(recovered):
@@ -85,7 +85,7 @@ def test_the_blamed_rank_arrived_last(recovered: Recovered) -> None:
     floor_ns = recovered.view.arrivals.floor_ns
     last_of = {
         (call.group_ranks, call.known_dur_ns): call.last
-        for call in planted(recovered)
+        for call in injected(recovered)
         if call.lag_ns > floor_ns
     }
 
@@ -95,7 +95,7 @@ def test_the_blamed_rank_arrived_last(recovered: Recovered) -> None:
             key = ranks, tuple(part.dur_ns[row].tolist())
             assert int(part.labels[part.last[row]]) in last_of[key]
             blamed += 1
-    assert blamed == sum(call.lag_ns > floor_ns for call in planted(recovered))
+    assert blamed == sum(call.lag_ns > floor_ns for call in injected(recovered))
 
 
 @pytest.mark.parametrize("recovered", EVERY, indirect=True)
@@ -119,7 +119,7 @@ def test_clocks(recovered: Recovered) -> None:
 )
 def test_lateness_by_start_on_corrected_clocks(recovered: Recovered) -> None:
     wanted = Counter(
-        (call.group_ranks, max(call.late_ns), call.late_ns) for call in planted(recovered)
+        (call.group_ranks, max(call.late_ns), call.late_ns) for call in injected(recovered)
     )
 
     found: Counter[tuple[tuple[int, ...], int, tuple[int, ...]]] = Counter()

@@ -1,4 +1,4 @@
-"""Every layout is valid JSON and says the same, in exact time."""
+"""Every layout is valid JSON with the same events and exact times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs in which many parameters differ at once, with one rank planted late."""
+"""Jobs in which many parameters differ at once, with one delayed rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader finds in the files of a job exactly what the schedule put there."""
+"""The reader returns exactly the events of the schedule."""
 
 from __future__ import annotations
 

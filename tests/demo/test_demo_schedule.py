@@ -1,4 +1,4 @@
-"""The simulated job obeys its own rules, and simple jobs have the times one works out by hand."""
+"""The simulated job obeys its own rules, and simple jobs have the times computed by hand."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_a_stalled_rank_is_late_at_the_first_collective_of_the_step_only(cause: 
     assert lags_ns(simulate(spec)) == [0, 0, 0, 0, 3_000_000, 0, 0, 0]
 
 
-def test_a_slow_link_makes_nobody_late() -> None:
+def test_a_slow_link_makes_no_rank_late() -> None:
     spec = Spec.quiet(tp=2, pp=1, dp_shard=1, steps=1, layers=1, micro_batches=1)
     slow = Spec.quiet(
         tp=2,

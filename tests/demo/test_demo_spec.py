@@ -1,4 +1,4 @@
-"""A spec says what is wrong with it before anything is built."""
+"""An invalid spec is refused with a message before anything is built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""straggler_lag names the rank that was planted, and nobody where nobody was."""
+"""straggler_lag names the delayed rank, and no rank where none is delayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of the time, volume of collectives and the chain of work, against what was built."""
+"""Parts of the time, volume of collectives and the critical path equal the schedule."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_collective_counts_once(recovered: Recovered) -> None:
 
 @pytest.mark.parametrize(
     "recovered",
-    ["nothing planted", "no overlap", "second host ahead", "tensor parallel alone", "gpipe"],
+    ["nothing injected", "no overlap", "second host ahead", "tensor parallel alone", "gpipe"],
     indirect=True,
 )
 def test_the_chain_of_work_is_as_long_as_the_step(recovered: Recovered) -> None:
@@ -97,7 +97,7 @@ def test_the_chain_of_work_is_as_long_as_the_step(recovered: Recovered) -> None:
 
 
 def test_the_chain_runs_through_the_late_rank_and_its_pipeline(tmp_path: Path) -> None:
-    calm = recover(tmp_path / "calm", FAMILY["nothing planted"])
+    calm = recover(tmp_path / "calm", FAMILY["nothing injected"])
     slow = recover(tmp_path / "slow", FAMILY["slow products"])
 
     assert set(calm.metric("critical_path").details["by_rank"]) == {"0", "4"}
@@ -106,9 +106,9 @@ def test_the_chain_runs_through_the_late_rank_and_its_pipeline(tmp_path: Path) -
 
 @pytest.mark.parametrize("recovered", ["waiting for data", "silent host"], indirect=True)
 def test_a_host_that_holds_a_step_up_is_on_the_chain(recovered: Recovered) -> None:
-    (planted,) = recovered.spec.stragglers
+    (injected,) = recovered.spec.stragglers
     details = recovered.metric("critical_path").details
-    steps = planted.steps or ()
+    steps = injected.steps or ()
 
     for index, row in enumerate(details["per_step"].values()):
         held = 4.0 if index in steps else 0.0

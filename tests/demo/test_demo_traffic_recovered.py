@@ -1,4 +1,4 @@
-"""Bytes by dimension, and tokens a second."""
+"""Bytes by dimension, and tokens per second."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def world_is(recovered: Recovered) -> str:
     return large[0] if len(large) == 1 else "world"
 
 
-def by_dimension(recovered: Recovered, planted: dict[str, int]) -> Counter[str]:
+def by_dimension(recovered: Recovered, injected: dict[str, int]) -> Counter[str]:
     sums: Counter[str] = Counter()
-    for dimension, count in planted.items():
+    for dimension, count in injected.items():
         name = world_is(recovered) if dimension == "world" else DIMS.get(dimension, dimension)
         sums[name] += count
     return sums
@@ -66,14 +66,14 @@ def test_all_traffic_has_a_size(recovered: Recovered) -> None:
     assert found.details["total_comm_calls"] == sum(rank.calls for rank in recovered.truth.ranks)
 
 
-def test_both_kinds_of_data_parallelism_are_told_apart(tmp_path: Path) -> None:
+def test_both_kinds_of_data_parallelism_are_distinguished(tmp_path: Path) -> None:
     found = recover(tmp_path, quick(tp=1, pp=1, dp_replicate=2, dp_shard=2))
 
     parts = found.metric("traffic_distribution").details["by_dim"]["dp"]["parts"]
 
-    planted = found.truth.message_bytes
-    assert parts["dp_replicate"]["message_bytes"] == planted["dp_replicate"]
-    assert parts["dp_shard"]["message_bytes"] == planted["dp_shard"]
+    injected = found.truth.message_bytes
+    assert parts["dp_replicate"]["message_bytes"] == injected["dp_replicate"]
+    assert parts["dp_shard"]["message_bytes"] == injected["dp_shard"]
 
 
 def test_names_alone_give_no_bytes(tmp_path: Path) -> None:

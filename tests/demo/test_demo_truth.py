@@ -1,4 +1,4 @@
-"""The known answers against a second, still simpler way: one array cell a nanosecond."""
+"""The known values against a second, simpler method: one array cell per nanosecond."""
 
 from __future__ import annotations
 
@@ -261,8 +261,8 @@ def test_ideal_pipeline_comes_near_the_theory() -> None:
     assert truth.bubble_ratio == pytest.approx(3 / 7, abs=0.02)
 
 
-def test_the_planted_is_told_in_words() -> None:
-    assert truth_of(Spec(steps=4)).planted == (
+def test_faults_are_described_in_sentences() -> None:
+    assert truth_of(Spec(steps=4)).faults == (
         "rank 1 computes 2.4 ms longer in every step",
         "rank 6 waits 12 ms longer for its data in step 13",
         "the clock of demo-node-2 is 5 ms ahead",

@@ -1,4 +1,4 @@
-"""The metrics find what was planted: calls, steps, overlap and traffic."""
+"""The metrics find what was injected: calls, steps, overlap and traffic."""
 
 from __future__ import annotations
 

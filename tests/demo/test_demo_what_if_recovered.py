@@ -1,4 +1,4 @@
-"""What steps would take without the straggler: the replay beside the simulator's own answer."""
+"""Step times without the straggler: the replay against the simulator's own result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def step_ms(spec: Spec) -> float:
     return float(np.diff(ends).mean()) / 1e6
 
 
-def planted(shape: str, cause: Any, **changes: Any) -> Spec:
+def injected(shape: str, cause: Any, **changes: Any) -> Spec:
     late = Straggler(1, cause, extra_ns=900_000)
     more = {"clock_offsets_ns": (5_000_000,), **SHAPES[shape], **changes}
     spec: Spec = quick(stragglers=(late,), **more)
@@ -44,7 +44,7 @@ def planted(shape: str, cause: Any, **changes: Any) -> Spec:
 def test_as_the_simulator_has_it_without_the_straggler(
     tmp_path: Path, shape: str, cause: str
 ) -> None:
-    spec = planted(shape, cause)
+    spec = injected(shape, cause)
 
     found = recover(tmp_path, spec).metric("what_if_no_straggler")
 
@@ -59,7 +59,7 @@ def test_as_the_simulator_has_it_without_the_straggler(
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_jitter_is_no_straggler_and_moves_the_answer_little(tmp_path: Path, shape: str) -> None:
-    spec = planted(shape, "kernel", jitter_ns=1_009, sync_each_step=False)
+    spec = injected(shape, "kernel", jitter_ns=1_009, sync_each_step=False)
 
     details = recover(tmp_path, spec).metric("what_if_no_straggler").details
 
@@ -69,7 +69,7 @@ def test_jitter_is_no_straggler_and_moves_the_answer_little(tmp_path: Path, shap
 
 
 def test_other_ranks_are_worth_nothing(tmp_path: Path) -> None:
-    found = recover(tmp_path, planted("three dimensions", "compute"))
+    found = recover(tmp_path, injected("three dimensions", "compute"))
 
     rows = found.metric("what_if_no_straggler").details["without_rank"]
     worth = {rank: row["saved_ms"] for rank, row in rows.items() if row["saved_ms"] is not None}
@@ -78,7 +78,7 @@ def test_other_ranks_are_worth_nothing(tmp_path: Path) -> None:
 
 
 def test_a_stall_that_free_running_hosts_absorb_is_worth_nothing(tmp_path: Path) -> None:
-    spec = planted("tensor parallel", "data_loading", sync_each_step=False)
+    spec = injected("tensor parallel", "data_loading", sync_each_step=False)
 
     found = recover(tmp_path, spec).metric("what_if_no_straggler")
 
@@ -105,7 +105,7 @@ def test_unchanged_the_replay_ends_steps_when_they_ended(recovered: Recovered) -
 
 
 def test_one_step_alone_counts_from_the_first_work(tmp_path: Path) -> None:
-    found = recover(tmp_path, planted("tensor parallel", "compute", steps=1))
+    found = recover(tmp_path, injected("tensor parallel", "compute", steps=1))
 
     details = found.metric("what_if_no_straggler").details
     assert details["num_steps"] == 1
@@ -114,7 +114,7 @@ def test_one_step_alone_counts_from_the_first_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("recovered", ALONE, indirect=True)
-def test_stages_of_one_rank_have_nobody_to_compare_with(recovered: Recovered) -> None:
+def test_stages_of_one_rank_have_no_peers(recovered: Recovered) -> None:
     found = recovered.metric("what_if_no_straggler")
 
     assert (found.status, found.reason) == ("unavailable", "not_applicable")

@@ -1,4 +1,4 @@
-"""Stacked bars of what time was spent on."""
+"""Stacked bars of the parts of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The distribution of lengths of time, in cells and as a drawing."""
+"""Cumulative distributions of durations, in cells and as SVG."""
 
 from __future__ import annotations
 

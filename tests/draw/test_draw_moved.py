@@ -1,4 +1,4 @@
-"""Rows that are much as they were, but to the left or to the right."""
+"""Rows that are horizontally shifted copies of earlier rows."""
 
 from __future__ import annotations
 

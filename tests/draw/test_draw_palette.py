@@ -1,4 +1,4 @@
-"""Every style id has an explicit look at every depth; nothing relies on a downgrade."""
+"""Every style id has explicit colours at every depth; no style relies on a downgrade."""
 
 from __future__ import annotations
 

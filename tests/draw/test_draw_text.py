@@ -1,4 +1,4 @@
-"""Names from files are data: nothing in them may move a cursor or change a colour."""
+"""Names from files cannot move the cursor or change a colour."""
 
 from __future__ import annotations
 

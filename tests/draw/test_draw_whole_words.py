@@ -1,4 +1,4 @@
-"""Nothing is cut without a sign: labels are whole or absent, sentences leave an ellipsis."""
+"""Truncation is visible: labels are whole or absent, sentences end in an ellipsis."""
 
 from __future__ import annotations
 

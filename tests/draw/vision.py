@@ -1,4 +1,4 @@
-"""How different two colours look: CIE76 distances for four kinds of colour vision, contrast."""
+"""Differences of colours: CIE76 distances for four kinds of colour vision, contrast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job, an export, a text and two runs whose names attack whatever prints them."""
+"""A job, an export, a text and two runs with names that attack the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the commands as a user's shell does, in an environment that the test decides."""
+"""Run the commands as a user's shell does, in a controlled environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command on a terminal: keys in, and the screen as a person sees it."""
+"""Run a command on a terminal: send keys, and read the screen."""
 
 from __future__ import annotations
 

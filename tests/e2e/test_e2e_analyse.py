@@ -111,7 +111,7 @@ def test_a_single_file_needs_a_place(one_rank: Path) -> None:
     assert "is a file: give its directory, or --output-dir" in done.stderr
 
 
-def test_a_place_that_cannot_be_written_is_told_after_the_work(job: Path) -> None:
+def test_an_unwritable_place_is_reported_after_the_work(job: Path) -> None:
     done = run(CCLTUI, "analyse", job, "--metric", "iter_time", "--output-dir", "/proc/nowhere")
 
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""``ccltui card`` as a user meets it."""
+"""``ccltui card`` as users run it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_lint_of_a_directory_reads_its_traces(job: Path) -> None:
     done = run(CCLTUI, "card", "lint", job)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "workload_card.yaml: nothing to complain about\n"
+    assert done.stdout == "workload_card.yaml: no problems found\n"
 
 
 def test_the_configuration_beside_the_traces_is_used(job: Path, tmp_path: Path) -> None:
@@ -99,11 +99,11 @@ def test_what_cannot_be_checked(job: Path, one_rank: Path, tmp_path: Path) -> No
     (tmp_path / "bad.yaml").write_text("workload: [\n")
     (tmp_path / "bad.toml").write_text("[training\n")
     cases = [
-        (("card",), 2, "ccltui card init [DIR] or ccltui card lint CARD?"),
-        (("card", "init"), 2, "a card of what?"),
+        (("card",), 2, "missing command: ccltui card init [DIR], or ccltui card lint CARD"),
+        (("card", "init"), 2, "no source for the card"),
         (("card", "lint", tmp_path / "bad.yaml"), 1, "bad.yaml:2:1: "),
         (("card", "lint", one_rank), 1, "no workload card; ccltui card init"),
-        (("card", "lint", job, "--traces", job), 2, "--traces goes with a card"),
+        (("card", "lint", job, "--traces", job), 2, "--traces is for a card file"),
         (("card", "lint", job, "--config", tmp_path / "bad.toml"), 1, "bad.toml: not valid TOML"),
         (("card", "init", tmp_path / "absent"), 1, "absent: no such file or directory"),
     ]

@@ -1,4 +1,4 @@
-"""``ccl-metrics``: the interface of the seed, exactly."""
+"""``ccl-metrics``: exactly the interface of the tool that it replaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ccltui doctor`` as a user meets it."""
+"""``ccltui doctor`` as users run it."""
 
 from __future__ import annotations
 

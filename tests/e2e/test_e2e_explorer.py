@@ -1,4 +1,4 @@
-"""``ccltui DIR`` on a terminal: it opens, fills, obeys a key and leaves."""
+"""``ccltui DIR`` on a terminal: it opens, loads, reacts to a key and quits."""
 
 from __future__ import annotations
 

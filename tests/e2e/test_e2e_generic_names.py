@@ -1,4 +1,4 @@
-"""Packages named ``metrics`` and ``parsers`` of other projects and ours do not meet."""
+"""Packages named ``metrics`` and ``parsers`` of other projects do not conflict with ccltui."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def test_a_refusal_is_3_and_the_rest_is_printed(one_rank: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gates", "status", "told"),
+    ("gates", "status", "words"),
     [
         (["iter_time < 0"], 0, ""),
         (["iter_time > 0"], 4, "gate tripped: iter_time > 0"),
@@ -252,13 +252,13 @@ def test_a_refusal_is_3_and_the_rest_is_printed(one_rank: Path) -> None:
         (["straggler_lag > 500", "iter_time > 0"], 4, "gate tripped"),
     ],
 )
-def test_gates_decide_the_status(one_rank: Path, gates: list[str], status: int, told: str) -> None:
+def test_gates_decide_the_status(one_rank: Path, gates: list[str], status: int, words: str) -> None:
     options = [part for gate in gates for part in ("--fail-if", gate)]
 
     done = run(CCLTUI, one_rank, *options)
 
     assert done.returncode == status, done.stderr
-    assert told in done.stderr
+    assert words in done.stderr
     assert "iter_time" in done.stdout or "straggler_lag" in done.stdout
 
 

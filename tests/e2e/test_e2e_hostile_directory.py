@@ -1,4 +1,4 @@
-"""Nothing that lies in a trace directory or in the working directory ever runs."""
+"""No file in a trace directory or in the working directory is ever executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No name in a trace, a card, an export or a folder leaves any command raw, in any format."""
+"""No command prints a name from a trace, card, export or folder unescaped, in any format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress on a terminal, and ctrl+c: what is loaded is kept and said to be a part."""
+"""Progress on a terminal, and ctrl+c: loaded ranks are used and marked as a part."""
 
 from __future__ import annotations
 

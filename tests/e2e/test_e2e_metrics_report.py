@@ -59,7 +59,7 @@ def test_a_directory_that_cannot_be_opened_leaves_the_others(job: Path, tmp_path
     assert run(CCLTUI, "metrics-report", absent).returncode == 1
 
 
-def test_what_is_wrong_is_told_before_anything_is_opened(job: Path) -> None:
+def test_errors_are_reported_before_anything_is_opened(job: Path) -> None:
     for arguments, text in (
         (["metrics-report"], "DIR"),
         (["metrics-report", job, "--metric", "nonsense"], "unknown metric"),

@@ -1,4 +1,4 @@
-"""Both commands on files of nsys: a stub exports the report, and no secret comes out."""
+"""Both commands on files of nsys: a stub exports the report, and no secret is printed."""
 
 from __future__ import annotations
 

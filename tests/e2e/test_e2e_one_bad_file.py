@@ -1,4 +1,4 @@
-"""One file that no reader foresaw costs that file: the other ranks give their numbers."""
+"""A file that crashes its reader is reported; the other ranks give their numbers."""
 
 from __future__ import annotations
 

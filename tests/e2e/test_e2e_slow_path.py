@@ -1,4 +1,4 @@
-"""Compiled modules that cannot be imported: the same numbers, and one line that says so."""
+"""Compiled modules that cannot be imported: the same numbers, and one line that reports it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def slow(
     return run((sys.executable, "-m", module), *arguments, cwd=unbuilt, env=changes)
 
 
-def test_it_is_said_in_one_line_and_the_numbers_are_the_same(unbuilt: Path, job: Path) -> None:
+def test_one_line_reports_it_and_the_numbers_are_the_same(unbuilt: Path, job: Path) -> None:
     arguments = (job, "--metric", "all", "--format", "json", "--no-cache")
     fast = run((sys.executable, "-m", "ccltui"), *arguments)
 
@@ -59,7 +59,7 @@ def test_it_is_said_in_one_line_and_the_numbers_are_the_same(unbuilt: Path, job:
         ("stats", "{job}"),
     ],
 )
-def test_it_is_said_once_in_a_command(
+def test_it_is_reported_once_per_command(
     unbuilt: Path, job: Path, one_rank: Path, arguments: tuple[str, ...]
 ) -> None:
     done = slow(unbuilt, *(text.format(job=job, other=one_rank) for text in arguments))

@@ -1,4 +1,4 @@
-"""``ccltui stats`` as a user meets it."""
+"""``ccltui stats`` as users run it."""
 
 from __future__ import annotations
 
@@ -70,13 +70,15 @@ def test_one_report_under_two_names_of_kernels(export: Path) -> None:
     }
 
 
-def test_what_is_absent_is_told_and_the_rest_printed(export: Path) -> None:
+def test_absent_reports_are_named_and_the_others_printed(export: Path) -> None:
     done = run(CCLTUI, "stats", export, "-r", "osrt_sum,gpu-kern-summary")
 
     assert done.returncode == 3
     assert done.stdout.splitlines()[1] == " ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):"
     assert "osrt_sum is absent: the capture does not contain OS Runtime trace data" in done.stderr
-    assert "no nsys has a report gpu-kern-summary; taken for cuda_gpu_kern_sum" in done.stderr
+    assert (
+        "no version of nsys has a report gpu-kern-summary; using cuda_gpu_kern_sum" in done.stderr
+    )
 
 
 def test_the_default_set_prints_what_there_is(export: Path) -> None:
@@ -95,7 +97,7 @@ def test_a_text_is_converted(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert [row["Total Time (us)"] for row in json.loads(done.stdout)] == [1.5, 1.0]
     refused = run(CCLTUI, "stats", path, "--filter-time", "1s/")
-    assert (refused.returncode, "a text holds results" in refused.stderr) == (2, True)
+    assert (refused.returncode, "a text contains results only" in refused.stderr) == (2, True)
     missing = run(CCLTUI, "stats", path, "-r", "nvtx_sum")
     assert (missing.returncode, missing.stdout) == (3, "")
 
@@ -125,7 +127,7 @@ def test_captures_of_a_directory_are_pooled(export: Path) -> None:
     (one,), (both,) = json.loads(alone.stdout), json.loads(pooled.stdout)
     assert (one["Instances"], both["Instances"], both["Total Time (ns)"]) == (2, 4, 7000)
     assert pooled.returncode == 0
-    assert "pooled are 2 captures: report_1.sqlite and report_2.sqlite; --each" in pooled.stderr
+    assert "pooled 2 captures: report_1.sqlite and report_2.sqlite; --each" in pooled.stderr
     assert "report_3.sqlite is left out: " in pooled.stderr
     trace = run(CCLTUI, "stats", export.parent, "-r", "cuda_gpu_trace")
     assert (trace.returncode, trace.stdout) == (3, "")
@@ -185,7 +187,7 @@ def test_ranks_of_a_job_are_pooled(job: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("-r", "kernels"), 2, "no report 'kernels' is computed here; there are cuda_gpu_trace"),
+        (("-r", "kernels"), 2, "unknown report 'kernels'; available reports: cuda_gpu_trace"),
         (("-r", "nvtx_sum:base"), 2, "only cuda_gpu_kern_sum:base and :mangled"),
         (("--filter-time", "5"), 2, "Illegal window '5': no slash"),
         (("--timeunit", "days"), 2, "invalid choice"),
@@ -227,7 +229,7 @@ def test_a_folder_without_exchanges(export: Path) -> None:
     done = run(CCLTUI, "stats", export.parent, "--alltoall")
 
     assert (done.returncode, done.stdout) == (3, "")
-    assert "no all-to-all kernels here" in done.stderr
+    assert "no all-to-all kernels found" in done.stderr
     refused = run(CCLTUI, "stats", export.parent, "--alltoall", "-r", "nvtx_sum")
     assert (refused.returncode, "takes whole files" in refused.stderr) == (2, True)
     alone = run(CCLTUI, "stats", export, "--svg", export.parent / "x.svg")

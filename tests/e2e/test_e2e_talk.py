@@ -1,4 +1,4 @@
-"""What is told on standard error beside the numbers: each thing once."""
+"""Messages on standard error beside the numbers, each printed once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from shell import CCLTUI, run
 
 
-def test_the_capture_that_was_opened_is_named_where_nobody_chose(tmp_path: Path) -> None:
+def test_the_capture_that_was_opened_by_default_is_named(tmp_path: Path) -> None:
     for iteration in (20, 40):
         marker = {
             "ph": "X",
@@ -33,7 +33,7 @@ def test_the_capture_that_was_opened_is_named_where_nobody_chose(tmp_path: Path)
     assert chosen.stderr == ""
 
 
-def test_what_holds_for_all_metrics_is_said_once(one_rank: Path, tmp_path: Path) -> None:
+def test_a_message_about_all_metrics_is_printed_once(one_rank: Path, tmp_path: Path) -> None:
     trace = shutil.copy(next(one_rank.iterdir()), tmp_path)
     shutil.copy(trace, tmp_path / "same.json.gz")
 
@@ -54,7 +54,7 @@ def test_a_link_to_a_trace_is_meant_to_repeat_it(one_rank: Path, tmp_path: Path)
     assert "repeats another file" not in done.stdout + done.stderr
 
 
-def test_one_reason_of_several_metrics_is_said_once(one_rank: Path) -> None:
+def test_one_reason_of_several_metrics_is_printed_once(one_rank: Path) -> None:
     names = ("straggler_lag", "throughput_tokens", "iter_time")
     options = [word for name in names for word in ("--metric", name)]
 

@@ -1,4 +1,4 @@
-"""Studies of folders: which files belong together, and what is printed of them."""
+"""All-to-all studies of folders: assignment of files, and the output."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_summary_of_another_capture_is_not_taken(folder: Path) -> None:
     assert (node.summary, node.agrees) == (None, None)
 
 
-def test_sums_that_differ_are_told(folder: Path) -> None:
+def test_sums_that_differ_are_reported(folder: Path) -> None:
     write(folder, "node0_sum.txt", "cuda_gpu_sum", SUMMARY.replace("259.000", "258.999"))
 
     text = write_column(studies_of(folder), 1.0).decode()
@@ -151,7 +151,7 @@ def test_the_published_folder(shared: Path) -> None:
     assert "window 3s730ms/12s500ms" in text
 
 
-def test_a_large_export_is_only_told_to_a_screen(folder: Path) -> None:
+def test_a_large_export_is_listed_but_not_read_for_a_screen(folder: Path) -> None:
     with closing(sqlite3.connect(folder / "a.sqlite")) as database, database:
         database.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
         database.execute("CREATE TABLE NVTX_EVENTS (start INTEGER)")

@@ -1,4 +1,4 @@
-"""Complaints about cards with one thing wrong each."""
+"""Complaints about cards with one error each."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_errors_come_first_and_unknown_keys_have_lines_and_neighbours(tmp_path: 
         Complaint(
             "warning",
             4,
-            "workload.data.seq_length is not known here; did you mean workload.data.seq_len?",
+            "workload.data.seq_length is not a known key; did you mean workload.data.seq_len?",
         ),
         Complaint("warning", None, "batch_size and seq_len are not stated: no throughput_tokens"),
     )
@@ -77,9 +77,9 @@ def test_errors_come_first_and_unknown_keys_have_lines_and_neighbours(tmp_path: 
 def test_an_unknown_key_of_the_top_level_has_its_line(tmp_path: Path) -> None:
     card = card_of(tmp_path, "workload:\n  data:\n    seq_len: 8\nfoo: 1\n")
 
-    (found,) = [one for one in lint(card, None, None) if "not known" in one.message]
+    (found,) = [one for one in lint(card, None, None) if "not a known key" in one.message]
 
-    assert (found.line, found.message) == (4, "foo is not known here")
+    assert (found.line, found.message) == (4, "foo is not a known key")
 
 
 def test_what_contradicts_itself_needs_no_traces(tmp_path: Path) -> None:

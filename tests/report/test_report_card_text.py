@@ -1,4 +1,4 @@
-"""A drafted card is a card: it reads back as written and has nothing wrong with it."""
+"""A drafted card is valid: it is read back as written and has no complaints."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ import json
 import pytest
 
 from ccltui.metrics.registry import metrics
-from ccltui.report.catalogue import CATEGORIES, WRITERS, Catalogue, Outcome, Row, Shown
+from ccltui.report.catalogue import CATEGORIES, WRITERS, Catalogue, MetricColumn, Outcome, Row
 
 METRICS = (
-    Shown("iter_time", "step time", "ms", False, "time", "How long a step takes."),
-    Shown("mfu", "utilization", "%", True, "throughput", "Model FLOPs."),
-    Shown("idle_ratio", "GPU idle", "ratio", False, "time", "Idle share."),
+    MetricColumn("iter_time", "step time", "ms", False, "time", "How long a step takes."),
+    MetricColumn("mfu", "utilization", "%", True, "throughput", "Model FLOPs."),
+    MetricColumn("idle_ratio", "GPU idle", "ratio", False, "time", "Idle share."),
 )
 CATALOGUE = Catalogue(
     METRICS,

@@ -1,4 +1,4 @@
-"""The findings of doctor on jobs with one thing wrong each."""
+"""Findings of doctor on jobs with one problem each."""
 
 from __future__ import annotations
 
@@ -159,8 +159,10 @@ def test_what_is_wrong_has_something_to_do_about_it(whole: Path, tmp_path: Path)
 
     assert fixes.pop("decoder", "install")  # depends on this machine's compiler
     assert fixes == {
-        "ranks": "copy their files here too, or look into their logs for why they wrote none",
-        "workload card": "ccltui card init DIR writes the beginning of one",
+        "ranks": (
+            "copy their files here too, or check their logs for the reason that they wrote none"
+        ),
+        "workload card": "ccltui card init DIR writes a draft",
     }
 
 
@@ -168,14 +170,14 @@ def test_two_files_of_one_rank(whole: Path, tmp_path: Path) -> None:
     directory = without(whole, tmp_path / "job")
     other = job_of(tmp_path / "other", replace(SMALL, seed=9))
     (directory / "again.json.gz").write_bytes(next(other.glob("kineto_trace_1*")).read_bytes())
-    assert findings(directory)["ranks"] == ("problem", "several files claim rank 1")
+    assert findings(directory)["ranks"] == ("problem", "several files state rank 1")
 
 
 def test_ranks_that_were_traced_at_different_times(whole: Path) -> None:
     moved = with_rank_moved(open_job(whole), 1, shift_ns=3_600_000_000_000)
     (finding,) = [finding for finding in check(moved) if finding.check == "capture windows"]
     assert finding.state == "problem"
-    assert finding.message == "no instant that all ranks share: 60 min apart"
+    assert finding.message == "the ranks have no common time: they are 60 min apart"
 
 
 def with_rank_moved(job: Job, rank: int, *, shift_ns: int) -> Job:

@@ -1,4 +1,4 @@
-"""Aligned text that no name in a trace can break."""
+"""Aligned text stays aligned with any name from a trace."""
 
 from __future__ import annotations
 

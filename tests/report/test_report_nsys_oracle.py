@@ -1,4 +1,4 @@
-"""Reports computed here against the output of a real nsys 2023.4, byte for byte."""
+"""Computed reports equal the output of a real nsys 2023.4, byte for byte."""
 
 from __future__ import annotations
 

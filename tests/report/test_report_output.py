@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ccltui.report.output import check_target, say, write_file, write_new_file, write_report
+from ccltui.report.output import (
+    check_target,
+    print_message,
+    write_file,
+    write_new_file,
+    write_report,
+)
 
 
 def test_a_file_replaces_the_one_before(tmp_path: Path) -> None:
@@ -147,6 +153,6 @@ def test_a_target_that_cannot_be_is_known_before_the_work(tmp_path: Path) -> Non
 
 
 def test_talk_is_one_line_without_escapes(capsys: pytest.CaptureFixture[str]) -> None:
-    say("a\nb\x1b[2J")
+    print_message("a\nb\x1b[2J")
 
     assert capsys.readouterr().err == "ccltui: a\\x0ab\\x1b[2J\n"

@@ -1,4 +1,4 @@
-"""How a command may end."""
+"""Exit status and messages of every way in which a command ends."""
 
 from __future__ import annotations
 

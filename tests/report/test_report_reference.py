@@ -1,4 +1,4 @@
-"""The generated pages are what the code says."""
+"""The generated pages are up to date and complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""csv that computes nothing, JSON that keeps names, Markdown without markup from names."""
+"""Csv without formulas, JSON with unchanged names, Markdown without markup from names."""
 
 from __future__ import annotations
 

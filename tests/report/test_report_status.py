@@ -1,4 +1,4 @@
-"""The exit status of a report, and what is said where a number is missing."""
+"""Exit status of a report, and the messages about missing numbers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_number_asked_for_by_name_that_is_missing_is_3(
     assert measured(value, status, named=True).exit_status == code
     assert measured(value, status, named=False).exit_status == 0
 
-    measured(value, status, named=True).tell(warnings=False)
+    measured(value, status, named=True).print_messages(warnings=False)
 
     assert capsys.readouterr().err == said
 
@@ -54,7 +54,7 @@ def test_a_number_asked_for_by_name_that_is_missing_is_3(
         (1, 1),  # nobody could look at it: no room, no memory, no descriptor
     ],
 )
-def test_a_file_that_nobody_could_look_at_is_1(num_lost: int, code: int) -> None:
+def test_a_file_that_could_not_be_inspected_is_1(num_lost: int, code: int) -> None:
     summary = TraceSummary("x", ranks=1, failures=(("a", "a: why"),), num_lost=num_lost)
 
     assert Measured(summary, ((METRIC, found()),)).exit_status == code

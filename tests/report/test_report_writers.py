@@ -1,4 +1,4 @@
-"""One hard report through every format: golden bytes, and table and csv agree."""
+"""One difficult report in every format: golden bytes, and equal cells in table and csv."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import parse_window
 from ccltui.report.gates import judge, parse_gate
 from ccltui.report.json_document import Entry, Report, TraceSummary
-from ccltui.report.measured_scope import Selection
 from ccltui.report.result_rows import cell_text, rows_of, unit_of
 from ccltui.report.text_layout import EMPTY
 from ccltui.report.writers import WRITERS, json_bytes, write_csv, write_json, write_table
@@ -54,7 +54,7 @@ BUBBLE = Result(
 def report(*, detail: bool = False) -> Report:
     return Report(
         TraceSummary("runs/a", 6, 8, ("kineto",), "iteration_5", (6, 7), (("x", "broken"),)),
-        Selection(window=parse_window("1s/2s"), steps=(3, 5), ranks=frozenset({0, 1, 2, 7})),
+        ViewOptions(window=parse_window("1s/2s"), steps=(3, 5), ranks=frozenset({0, 1, 2, 7})),
         [Entry(LAG, "mean_lag_us"), Entry(BUBBLE, "bubble_ratio")],
         [judge(parse_gate("straggler_lag > 100"), LAG)],
         detail=detail,

@@ -306,7 +306,7 @@ def literal_metrics() -> dict[str, Metric]:
 
 def literal_analyst(options: ExplorerOptions) -> Analyst:
     """Everything from the fake job's columns, but for the metrics."""
-    return Analyst(options, literal_metrics, first=lambda: None)
+    return Analyst(literal_metrics, first=lambda: None)
 
 
 def full_job(plan: Plan) -> Job:

@@ -93,10 +93,10 @@ def _opened(scene: Scene, options: ExplorerOptions) -> list[str]:
     job = scene.session.job
     if job is not None and len(job.discovery.captures) > 1:
         words += ["--capture", job.capture.name]
-    if options.profile_mode != "auto":
-        words += ["--profile-mode", options.profile_mode]
-    if options.span != "steps":
-        words += ["--span", options.span]
-    for name, value in options.overrides.items():
+    if options.view.profile_mode != "auto":
+        words += ["--profile-mode", options.view.profile_mode]
+    if options.view.span != "steps":
+        words += ["--span", options.view.span]
+    for name, value in options.view.overrides.items():
         words += ["--set", f"{name}={value}"]
-    return [*words, "--raw-clocks"] if options.raw_clocks else words
+    return [*words, "--raw-clocks"] if options.view.raw_clocks else words

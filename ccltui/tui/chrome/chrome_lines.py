@@ -11,7 +11,7 @@ from ccltui.draw.text import clean, fit, fit_middle
 from ccltui.tui.actions.action import Action, first_key
 from ccltui.tui.actions.general_actions import GENERAL
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.state.session import Filter, Session, measured_steps
 from ccltui.tui.state.view_state import Pane
 
 Piece = tuple[str, int]
@@ -157,7 +157,7 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
 
 def _steps_legend(scene: Scene) -> Line:
     """Which iterations the numbers are of."""
-    steps = scene.session.filter.measured(scene.findings.steps)
+    steps = measured_steps(scene.findings.steps, scene.session.filter)
     if not steps:
         return []
     first, last = steps[0].id, steps[-1].id

@@ -8,12 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.minimap import Minimap
 from ccltui.metrics.registry import Metric, find
-from ccltui.metrics.view.job_view import ProfileMode, View, ViewOptions
-from ccltui.metrics.view.job_view import Span as Measured
+from ccltui.metrics.view.job_view import View
 from ccltui.tui.engine import memory
 from ccltui.tui.engine.messages import Fact, FindingsReady
 from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
@@ -31,7 +30,7 @@ from ccltui.tui.state.session import Filter, Session
 from ccltui.tui.state.side_tables import of_traces
 
 if TYPE_CHECKING:
-    from ccltui.tui.options import ExplorerOptions
+    pass
 
 
 FIRST_METRIC: Final = "coll_call_num"
@@ -47,11 +46,9 @@ class Analyst:
 
     def __init__(
         self,
-        options: ExplorerOptions,
         found: Callable[[], Mapping[str, Metric]] = of_traces,
         first: Callable[[], Metric | None] = lambda: find(FIRST_METRIC),
     ) -> None:
-        self._options = options
         self._found = found
         self._first = first
         self._lock = threading.Lock()
@@ -81,7 +78,7 @@ class Analyst:
         if session.job is None:
             return
         with self._lock:
-            self._view = View(session.job, self._chosen(session.filter), previous=self._view)
+            self._view = View(session.job, session.filter, previous=self._view)
             findings = Findings(generation=session.generation)
             for found in stages(self._view, session.filter, findings, ()):
                 self._findings = found
@@ -102,7 +99,7 @@ class Analyst:
                 return True
             if self._view is not None and self._view.job.capture != session.job.capture:
                 self._findings, self._began = Findings(), False  # show nothing of another capture
-            self._view = View(session.job, self._chosen(session.filter), previous=self._view)
+            self._view = View(session.job, session.filter, previous=self._view)
             self._ready = session.generation, self._view
             start = replace(self._findings, generation=session.generation, complete=False)
             if not session.accepts(self._findings.generation):
@@ -131,17 +128,6 @@ class Analyst:
             self._findings = findings
             post(FindingsReady(findings))
         return findings
-
-    def _chosen(self, chosen: Filter) -> ViewOptions:
-        return ViewOptions(
-            window=chosen.window,
-            steps=chosen.steps,
-            ranks=chosen.ranks,
-            overrides=self._options.overrides,
-            profile_mode=cast("ProfileMode", self._options.profile_mode),
-            raw_clocks=self._options.raw_clocks,
-            span=cast("Measured", self._options.span),
-        )
 
 
 def stages(

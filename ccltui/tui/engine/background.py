@@ -178,7 +178,7 @@ def _in_a_thread(options: ExplorerOptions) -> Analyst:
     """Return an analyst that computes in this process."""
     from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (after the first paint)
 
-    return Analyst(options)
+    return Analyst()
 
 
 def is_idle(app: App[Any]) -> bool:

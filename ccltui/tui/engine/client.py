@@ -164,7 +164,7 @@ class RemoteAnalyst:
     ) -> bool:
         from ccltui.tui.engine.analysis import Analyst  # noqa: PLC0415  (imports all metrics)
 
-        self._local, self._is_local = self._local or Analyst(self._options), True
+        self._local, self._is_local = self._local or Analyst(), True
         return self._local.run(session, post, cancelled)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ccltui.tui.engine.messages import (
     Fact,
@@ -20,7 +20,7 @@ from ccltui.tui.options import ExplorerOptions
 
 if TYPE_CHECKING:
     from ccltui.parsers.ingest.worker_pool import WorkerPool
-    from ccltui.parsers.job import Job, ProfileMode
+    from ccltui.parsers.job import Job
     from ccltui.tui.engine.client import RemoteAnalyst
 
 Load = Callable[[str, ExplorerOptions, Callable[[Fact], object], Callable[[], bool]], None]
@@ -59,7 +59,7 @@ def run_load(
             rank_map=options.rank_map,
             iteration=options.iteration,
             capture=options.capture,
-            profile_mode=cast("ProfileMode", options.profile_mode),
+            profile_mode=options.view.profile_mode,
         )
     except Exception as error:
         if pool is not None:

@@ -92,7 +92,7 @@ class _Server:
         from ccltui.tui.engine.analysis import FIRST_METRIC, Analyst  # noqa: PLC0415  (ranks are received meanwhile)
 
         find(FIRST_METRIC)
-        self._analyst = Analyst(self._options)
+        self._analyst = Analyst()
         while True:
             self._perform(self._tasks.get(), self._analyst)
 

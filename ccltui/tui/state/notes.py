@@ -55,7 +55,7 @@ def notes(scene: Scene) -> list[NoteRow]:
         text = f"x workload card: {job.card_problem}"
         found.append(NoteRow(text, Ink.ERROR, _ADVICE["card_invalid"]))
     found += [_of_reader("", note.code, note.message) for note in job.notes]
-    if slower := slow_path.what():
+    if slower := slow_path.summary():
         found.append(
             NoteRow(f"! {slower}", Ink.WARNING, f"For the faster one {slow_path.remedy()}")
         )

@@ -7,13 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from ccltui.metrics.view.view_options import ViewOptions
+
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
-    from ccltui.parsers.window import Window
     from ccltui.tui.state.scene import Step
 
 Phase = Literal["opening", "loading", "ready", "stopped", "failed"]
 FileStatus = Literal["queued", "reading", "done", "failed"]
+
+Filter = ViewOptions
+"""What the explorer shows: prompts replace window, steps and ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,33 +32,6 @@ class FileState:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """What part of the job every pane shows: a window of time or a range of steps, and ranks."""
-
-    window: Window | None = None
-    steps: tuple[int, int] | None = None
-    ranks: frozenset[int] | None = None
-
-    @property
-    def limits_time(self) -> bool:
-        """Whether less than the whole time is shown."""
-        return self.window is not None or self.steps is not None
-
-    def measured(self, steps: Sequence[Step]) -> list[Step]:
-        """Those of the steps that numbers are of: a window has the ones that begin in it."""
-        first, last = (-math.inf, math.inf) if self.steps is None else self.steps
-        chosen = [step for step in steps if first <= step.id <= last]
-        if self.window is None:
-            return chosen
-        start, end = self.window.start_ns, self.window.end_ns
-        return [
-            step
-            for step in chosen
-            if (start is None or step.start_ns >= start) and (end is None or step.start_ns < end)
-        ]
-
-
-@dataclass(frozen=True, slots=True)
 class Session:
     """The job as far as it is loaded. ``generation`` grows whenever results become stale.
 
@@ -65,7 +42,7 @@ class Session:
     path: str
     phase: Phase = "opening"
     job: Job | None = None
-    filter: Filter = Filter()
+    filter: Filter = field(default_factory=Filter)
     files: Mapping[str, FileState] = field(default_factory=dict)
     problem: str = ""
     generation: int = 0
@@ -113,7 +90,8 @@ class Session:
     def anew(self) -> Session:
         """The same path with nothing loaded, as another capture of it is opened."""
         generation = self.generation + 1
-        return Session(self.path, generation=generation, since=generation)
+        everything = replace(self.filter, window=None, steps=None, ranks=None)
+        return Session(self.path, filter=everything, generation=generation, since=generation)
 
     def opened(self, job: Job) -> Session:
         """Discovery is done: what will be loaded is known."""
@@ -175,3 +153,17 @@ class Session:
 def _begun(job: Job) -> set[str]:
     """Files of which only the beginning is there."""
     return {trace.source.path for trace in job.ranks if trace.read_share < 1}
+
+
+def measured_steps(steps: Sequence[Step], chosen: Filter) -> list[Step]:
+    """Steps that numbers cover; of a window those that begin in it."""
+    first, last = (-math.inf, math.inf) if chosen.steps is None else chosen.steps
+    inside = [step for step in steps if first <= step.id <= last]
+    if chosen.window is None:
+        return inside
+    start, end = chosen.window.start_ns, chosen.window.end_ns
+    return [
+        step
+        for step in inside
+        if (start is None or step.start_ns >= start) and (end is None or step.start_ns < end)
+    ]

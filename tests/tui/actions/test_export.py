@@ -15,6 +15,7 @@ from fakes import Plan, full_job, scene
 
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.job_view import View
+from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
 from ccltui.parsers.window import Window
 from ccltui.tui.actions.clipboard_actions import take_picture
@@ -55,7 +56,9 @@ def test_the_filter_and_the_options_are_part_of_it() -> None:
     found = scene(pane=Pane.SUMMARY)
     chosen = Filter(Window(10_000_000, None), (2, 5), frozenset({0, 1, 2, 7}))
     session = replace(found.session, filter=chosen, path="/data/run 1; rm")
-    options = ExplorerOptions(raw_clocks=True, profile_mode="torch", rank_map={"a.json": 3})
+    options = ExplorerOptions(
+        view=ViewOptions(raw_clocks=True, profile_mode="torch"), rank_map={"a.json": 3}
+    )
 
     words = shlex.split(command_line(replace(found, session=session), options))
 

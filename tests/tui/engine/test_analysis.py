@@ -24,7 +24,7 @@ LOADED = LOADING.with_job(WHOLE, "rank1.json").finished(stopped=False)
 
 
 def analyst() -> Analyst:
-    return Analyst(ExplorerOptions(), literal_metrics, first=lambda: CALLS)
+    return Analyst(literal_metrics, first=lambda: CALLS)
 
 
 def posted(

@@ -168,7 +168,7 @@ def test_numbers_equal_those_of_the_command_line(shared_process: RemoteAnalyst, 
 
 
 def test_charts_equal_those_of_a_local_analyst(shared_process: RemoteAnalyst, job: Job) -> None:
-    there, here = whole(shared_process, session_of(job)), whole(Analyst(OPTIONS), session_of(job))
+    there, here = whole(shared_process, session_of(job)), whole(Analyst(), session_of(job))
 
     assert there.communicators is not None
     assert here.communicators is not None
@@ -192,7 +192,7 @@ def test_the_explorer_computes_no_metric(shared_process: RemoteAnalyst, job: Job
 
 
 def test_answers_equal_those_of_a_local_analyst(shared_process: RemoteAnalyst, job: Job) -> None:
-    session, here = session_of(job), Analyst(OPTIONS)
+    session, here = session_of(job), Analyst()
     there_scene = Scene(session, findings=whole(shared_process, session))
     here_scene = Scene(session, findings=whole(here, session))
     queries = [

@@ -9,7 +9,6 @@ from ccltui.metrics.view.job_view import View
 from ccltui.tui.engine import memory
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.messages import Fact, FindingsReady
-from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.session import Session
 
 
@@ -31,7 +30,7 @@ def test_forgotten_intermediates_are_equal_when_computed_again() -> None:
 
 
 def test_a_view_holds_no_intermediates_after_a_complete_analysis() -> None:
-    analyst = Analyst(ExplorerOptions(), literal_metrics)
+    analyst = Analyst(literal_metrics)
     posted: list[Fact] = []
     session = Session("run", phase="ready", job=full_job(Plan()), generation=1)
 

@@ -1,4 +1,4 @@
-"""What was put into a job on purpose, in words."""
+"""Describe the injected faults of a job in sentences."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from ccltui.demo.spec import Spec, Straggler
 from ccltui.demo.topology import Topology
 
 
-def planted(spec: Spec, topology: Topology) -> tuple[str, ...]:
-    """What was put into the job on purpose, a sentence each."""
+def fault_sentences(spec: Spec, topology: Topology) -> tuple[str, ...]:
+    """One sentence per injected fault of the job."""
     hosts = [topology.host_name(host * spec.gpus_per_node) for host in range(spec.num_hosts)]
     return (
         *(_delay(spec, straggler) for straggler in spec.stragglers),
         *(
             f"every {link.dimension} collective of rank {link.rank} transfers "
-            f"{link.extra_ns / 1e3:g} us longer, and nobody is late because of it"
+            f"{link.extra_ns / 1e3:g} us longer, and no rank is late because of it"
             for link in spec.slow_links
         ),
         *(
