@@ -20,7 +20,7 @@ from ccltui.report.measured_scope import Selection
 from ccltui.report.output import say, tell_traceback
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.job import Job
 

@@ -23,7 +23,7 @@ from ccltui.commands import (
     stats_command,
 )
 from ccltui.metrics import registry
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import Metric
 from ccltui.report.output import write_file
 from ccltui.report.result_rows import unit_of
 from ccltui.tui.actions.action import shown
@@ -92,7 +92,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _built_in() -> list[Metric]:
-    return [m for m in registry.metrics().values() if m.compute.__module__.startswith("metrics.")]
+    return [
+        m for m in registry.metrics().values() if m.compute.__module__.startswith("ccltui.metrics.")
+    ]
 
 
 def _metric_section(metric: Metric) -> str:

@@ -11,7 +11,7 @@ from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.side_results import side_answer
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def _leading(view: View, told: Sequence[tuple[Run, T]]) -> tuple[Run, T]:
 
 
 def run_answer(
-    metric: Metric,
+    metric: MetricDefinition,
     view: View,
     details: Mapping[str, Any],
     *,

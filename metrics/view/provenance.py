@@ -22,13 +22,13 @@ from ccltui.parsers.found_files import found_instead
 from ccltui.parsers.window import format_steps
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
 
 
 def answer(
-    metric: Metric,
+    metric: MetricDefinition,
     view: View,
     details: Mapping[str, Any],
     *,

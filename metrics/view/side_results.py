@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from ccltui.metrics.result import Reason, Result
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
 
 
 def side_answer(
-    metric: Metric,
+    metric: MetricDefinition,
     view: View,
     details: Mapping[str, Any],
     *,

@@ -13,7 +13,7 @@ from ccltui.metrics.view.side_results import side_answer
 from ccltui.parsers.errors import TraceError, contained
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.side.serving_results import Experiment
 
@@ -46,7 +46,9 @@ class Run:
         return "per_request" if sampled else "reported_summary"
 
 
-def latency(view: View, metric: Metric, quantity: str, extra: tuple[str, ...] = ()) -> Result:
+def latency(
+    view: View, metric: MetricDefinition, quantity: str, extra: tuple[str, ...] = ()
+) -> Result:
     """The result of a latency metric: one experiment leads, all of them are listed."""
     if view.card.text("phase") == "training":
         raise refuse("phase_mismatch", f"{metric.name} is of inference, the card of training")
@@ -101,7 +103,7 @@ def _runs(view: View) -> tuple[list[Run], list[Reason]]:
     return runs, reasons
 
 
-def _nothing(view: View, metric: Metric, reasons: list[Reason]) -> Exception:
+def _nothing(view: View, metric: MetricDefinition, reasons: list[Reason]) -> Exception:
     if not view.job.ranks and not view.job.discovery.files:
         view.require_traces()
     unread = f" ({'; '.join(reason.message for reason in reasons)})" if reasons else ""

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from ccltui.metrics.metric_cal import metric_cal
 
 pytestmark = pytest.mark.shared

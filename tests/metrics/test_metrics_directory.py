@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ccltui.metrics.metric_cal import metric_cal
 
 from ccltui.metrics.catalog.communication.coll_call_num import metric_cal as coll_call_num
 from ccltui.metrics.catalog.communication.comm_comp_overlap import metric_cal as comm_comp_overlap
 from ccltui.metrics.catalog.throughput.throughput_tokens import metric_cal as throughput_tokens
 from ccltui.metrics.catalog.time.iter_time import metric_cal as iter_time
-from ccltui.metrics.metric_cal import metric_cal
 from ccltui.parsers.errors import NotFoundError
 from ccltui.parsers.window import Window
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ccltui.metrics.metric_cal import metric_cal
 from nsys_exports import Export, Process
 
-from ccltui.metrics.metric_cal import metric_cal
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View, ViewOptions

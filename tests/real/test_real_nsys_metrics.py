@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from ccltui.metrics.metric_cal import metric_cal
+
 from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 
 if TYPE_CHECKING:
@@ -17,7 +16,20 @@ if TYPE_CHECKING:
     from ccltui.parsers.cluster.nccl_tests import NcclTest
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="GB/s",
+    definition=(
+        "Largest bus bandwidth over all sizes that nccl-tests printed for all-reduce (for the "
+        "first test where there is none), the better of out-of-place and in-place, decimal GB/s."
+    ),
+    needs=("output of nccl-tests",),
+    keys=("max_busbw_GBps", "collective", "at_bytes", "num_wrong", "tests"),
+    headline="max_busbw_GBps",
+    label="busbw of nccl-tests",
+    higher_is_better=True,
+    needs_traces=False,
+)
+def nccl_tests_busbw(view: View) -> Result:
     """The largest bus bandwidth of every test, and of the first all-reduce as the value."""
     files = cluster_of(view, "tests", "output of nccl-tests")
     rows = [row_of(path, test) for path, test in files.tests if len(test)]
@@ -36,7 +48,7 @@ def compute(view: View) -> Result:
     warnings = [f"{row['file']}: {row['num_wrong']} wrong values: do not trust it" for row in wrong]
     warnings += [f"{path}: {test.problem}" for path, test in files.tests if test.problem]
     return cluster_answer(
-        METRIC,
+        nccl_tests_busbw,
         view,
         details,
         paths=[path for path, _ in files.tests],
@@ -66,20 +78,4 @@ def row_of(path: str, test: NcclTest) -> dict[str, Any]:
     }
 
 
-METRIC = Metric(
-    name="nccl_tests_busbw",
-    unit="GB/s",
-    definition=(
-        "Largest bus bandwidth over all sizes that nccl-tests printed for all-reduce (for the "
-        "first test where there is none), the better of out-of-place and in-place, decimal GB/s."
-    ),
-    needs=("output of nccl-tests",),
-    keys=("max_busbw_GBps", "collective", "at_bytes", "num_wrong", "tests"),
-    headline="max_busbw_GBps",
-    compute=compute,
-    label="busbw of nccl-tests",
-    higher_is_better=True,
-    category="cluster",
-    needs_traces=False,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = nccl_tests_busbw.document_of

@@ -10,10 +10,9 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import nearest_rank, ratio
 from ccltui.metrics.collectives.matching.match import gather
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.calls import DTYPE_BYTES
 from ccltui.metrics.model.classify import TYPES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import Part, describe_group, parts_of, require_ranks
@@ -43,7 +42,33 @@ class _Exchanges:
     num_incomplete: int
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Load of the rank that receives most in an all-to-all over the mean of its group, both "
+        "summed over the all-to-alls that all ranks of a group recorded; 1 is even."
+    ),
+    needs=("all-to-alls with sizes", "all ranks of a group"),
+    keys=(
+        "imbalance_ratio",
+        "sent_imbalance_ratio",
+        "p95_imbalance_ratio",
+        "max_imbalance_ratio",
+        "split_imbalance_ratio",
+        "num_exchanges",
+        "num_incomplete",
+        "num_unsized",
+        "num_without_splits",
+        "received_bytes",
+        "sent_bytes",
+        "matrix_bytes",
+        "by_group",
+    ),
+    headline="imbalance_ratio",
+    label="all-to-all imbalance",
+    higher_is_better=False,
+)
+def alltoall_imbalance(view: View) -> Result:
     """Largest over mean load of the ranks, exchange by exchange; and the matrix of all of them."""
     require_ranks(view)
     inputs = {item.label: item for item in view.match_inputs}
@@ -75,7 +100,7 @@ def compute(view: View) -> Result:
     }
     source, warnings = source_of(view.ranks)
     return answer(
-        METRIC,
+        alltoall_imbalance,
         view,
         details,
         source=source,
@@ -218,33 +243,4 @@ def _reasons(unsized: int, incomplete: int) -> list[Reason]:
     return reasons
 
 
-METRIC = Metric(
-    name="alltoall_imbalance",
-    unit="ratio",
-    definition=(
-        "Load of the rank that receives most in an all-to-all over the mean of its group, both "
-        "summed over the all-to-alls that all ranks of a group recorded; 1 is even."
-    ),
-    needs=("all-to-alls with sizes", "all ranks of a group"),
-    keys=(
-        "imbalance_ratio",
-        "sent_imbalance_ratio",
-        "p95_imbalance_ratio",
-        "max_imbalance_ratio",
-        "split_imbalance_ratio",
-        "num_exchanges",
-        "num_incomplete",
-        "num_unsized",
-        "num_without_splits",
-        "received_bytes",
-        "sent_bytes",
-        "matrix_bytes",
-        "by_group",
-    ),
-    headline="imbalance_ratio",
-    compute=compute,
-    label="all-to-all imbalance",
-    higher_is_better=False,
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = alltoall_imbalance.document_of

@@ -15,10 +15,9 @@ from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.middle import middle_of
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.bandwidth import matched_bandwidth
 from ccltui.metrics.model.classify import TYPES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, nothing_on_the_wire, refuse
 from ccltui.metrics.view.collective_selection import Part, describe_group, parts_of
@@ -50,7 +49,27 @@ class _Measured:
         return len(self.kind)
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="GB/s",
+    definition=(
+        "Bus bandwidth of collectives as nccl-tests defines it: bytes that each rank sends over "
+        "the wire, over the shortest duration of its ranks; the mean over all collectives of known "
+        "size is bytes over time."
+    ),
+    needs=("GPU kernels", "message sizes", "2 ranks of one group (of one rank: a lower bound)"),
+    keys=(
+        "busbw_GBps",
+        "algbw_GBps",
+        "num_collectives",
+        "by_size",
+        "by_group",
+        "by_locality",
+    ),
+    headline="busbw_GBps",
+    label="bus bandwidth",
+    higher_is_better=True,
+)
+def busbw(view: View) -> Result:
     """Algorithm and bus bandwidth of the selected collectives whose size is known."""
     source, warnings = source_of(view.ranks)
     if source != "kernel":
@@ -75,7 +94,7 @@ def compute(view: View) -> Result:
     }
     alone = not whole[0].whole
     return answer(
-        METRIC,
+        busbw,
         view,
         details,
         source=source,
@@ -216,27 +235,4 @@ def _reasons(view: View, *, alone: bool) -> list[Reason]:
     return [Reason("single_rank" if len(view.ranks) < 2 else "unmatched_collectives", text)]
 
 
-METRIC = Metric(
-    name="busbw",
-    unit="GB/s",
-    definition=(
-        "Bus bandwidth of collectives as nccl-tests defines it: bytes that each rank sends over "
-        "the wire, over the shortest duration of its ranks; the mean over all collectives of known "
-        "size is bytes over time."
-    ),
-    needs=("GPU kernels", "message sizes", "2 ranks of one group (of one rank: a lower bound)"),
-    keys=(
-        "busbw_GBps",
-        "algbw_GBps",
-        "num_collectives",
-        "by_size",
-        "by_group",
-        "by_locality",
-    ),
-    headline="busbw_GBps",
-    compute=compute,
-    label="bus bandwidth",
-    category="communication",
-    higher_is_better=True,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = busbw.document_of

@@ -9,10 +9,9 @@ import numpy as np
 
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.instances import operations
@@ -24,7 +23,28 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import I8, Bool
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="bytes",
+    definition=(
+        "Message bytes of all collectives in the convention of nccl-tests, each collective "
+        "counted once however many ranks recorded it."
+    ),
+    needs=("collectives with sizes",),
+    keys=(
+        "total_message_bytes",
+        "total_wire_bytes",
+        "num_collectives",
+        "message_bytes_per_step",
+        "by_type",
+        "by_dim",
+        "by_group",
+        "bytes_coverage",
+        "num_unmatched",
+    ),
+    headline="total_message_bytes",
+    label="collective volume",
+)
+def collective_volume(view: View) -> Result:
     """Sum message and wire bytes by type, dimension and group."""
     every = view.instances
     moving = every.take(every.counts_bytes)
@@ -49,7 +69,7 @@ def compute(view: View) -> Result:
     }
     source, warnings = source_of(view.ranks)
     return answer(
-        METRIC,
+        collective_volume,
         view,
         details,
         source=source,
@@ -98,28 +118,4 @@ def _unsized(sized: int, total: int) -> list[Reason]:
     return [Reason("no_message_size", text)]
 
 
-METRIC = Metric(
-    name="collective_volume",
-    unit="bytes",
-    definition=(
-        "Message bytes of all collectives in the convention of nccl-tests, each collective "
-        "counted once however many ranks recorded it."
-    ),
-    needs=("collectives with sizes",),
-    keys=(
-        "total_message_bytes",
-        "total_wire_bytes",
-        "num_collectives",
-        "message_bytes_per_step",
-        "by_type",
-        "by_dim",
-        "by_group",
-        "bytes_coverage",
-        "num_unmatched",
-    ),
-    headline="total_message_bytes",
-    compute=compute,
-    label="collective volume",
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = collective_volume.document_of

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import microseconds
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.cost_model import Line, fit
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.instances import Instances, operations
@@ -33,7 +32,19 @@ class Fitted:
     line: Line | str
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="GB/s",
+    definition=(
+        "Asymptotic bandwidth 1/beta of T = alpha + beta * S, fitted (Theil-Sen) to the shortest "
+        "duration over ranks of the operation and group that move most bytes; all fits beside it."
+    ),
+    needs=("collectives with sizes", "5 calls of 2 sizes of one group"),
+    keys=("inv_beta_GBps", "alpha_us", "of", "fits", "rejected"),
+    headline="inv_beta_GBps",
+    label="bandwidth limit (fit)",
+    higher_is_better=True,
+)
+def hockney(view: View) -> Result:
     """One line for every operation of every group."""
     source, warnings = source_of(view.ranks)
     if source != "kernel":
@@ -57,7 +68,7 @@ def compute(view: View) -> Result:
     }
     alone = [one for one in fitted if isinstance(one.line, Line) and not one.by_ranks]
     return answer(
-        METRIC,
+        hockney,
         view,
         details,
         source=source,
@@ -139,19 +150,4 @@ def _one_sided(alone: list[Fitted]) -> list[Reason]:
     return [Reason("single_rank", text)]
 
 
-METRIC = Metric(
-    name="hockney",
-    unit="GB/s",
-    definition=(
-        "Asymptotic bandwidth 1/beta of T = alpha + beta * S, fitted (Theil-Sen) to the shortest "
-        "duration over ranks of the operation and group that move most bytes; all fits beside it."
-    ),
-    needs=("collectives with sizes", "5 calls of 2 sizes of one group"),
-    keys=("inv_beta_GBps", "alpha_us", "of", "fits", "rejected"),
-    headline="inv_beta_GBps",
-    compute=compute,
-    label="bandwidth limit (fit)",
-    higher_is_better=True,
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = hockney.document_of

@@ -13,11 +13,10 @@ from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.middle import middle_of
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.catalog.communication.hockney import measured
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, nothing_on_the_wire, refuse
 from ccltui.metrics.view.instances import Instances, operations
@@ -58,7 +57,26 @@ class Part:
         return float(self.time_ns.sum()) * self.peak.gbps
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Bus bandwidth of collectives while data moves (shortest duration over ranks) over the "
+        "peak of their links in one direction, weighted by time."
+    ),
+    needs=("collectives with sizes", "process groups", "a known device, or the peak of the links"),
+    keys=(
+        "link_utilization_ratio",
+        "by_group",
+        "peak_GBps",
+        "peak_source",
+        "num_collectives",
+    ),
+    headline="link_utilization_ratio",
+    label="link utilization",
+    higher_is_better=True,
+    parameters={LINK_OVERRIDE: "what one device can send in one direction, decimal GB/s"},
+)
+def link_utilization(view: View) -> Result:
     """Bus bandwidth over the peak of the links, by type and group."""
     source, warnings = source_of(view.ranks)
     if source != "kernel":
@@ -86,7 +104,7 @@ def compute(view: View) -> Result:
     }
     alone = not whole[0].shared
     return answer(
-        METRIC,
+        link_utilization,
         view,
         details,
         source=source,
@@ -166,26 +184,4 @@ def _notes(view: View) -> list[str]:
     return [device.note] if device is not None and device.note else []
 
 
-METRIC = Metric(
-    name="link_utilization",
-    unit="ratio",
-    definition=(
-        "Bus bandwidth of collectives while data moves (shortest duration over ranks) over the "
-        "peak of their links in one direction, weighted by time."
-    ),
-    needs=("collectives with sizes", "process groups", "a known device, or the peak of the links"),
-    keys=(
-        "link_utilization_ratio",
-        "by_group",
-        "peak_GBps",
-        "peak_source",
-        "num_collectives",
-    ),
-    headline="link_utilization_ratio",
-    compute=compute,
-    label="link utilization",
-    higher_is_better=True,
-    category="communication",
-    parameters={LINK_OVERRIDE: "what one device can send in one direction, decimal GB/s"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = link_utilization.document_of

@@ -12,9 +12,8 @@ from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.catalog.communication.traffic_distribution import counts_bytes
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import nothing_on_the_wire, refuse
 from ccltui.metrics.view.provenance import answer, source_of
@@ -27,7 +26,29 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import Bool
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="GB/s",
+    definition=(
+        "Bytes that a rank sends in collectives over the measured time, mean over ranks; as a "
+        "share of the links' peak where that is known and one."
+    ),
+    needs=("GPU kernels", "collectives with sizes", "process groups"),
+    keys=(
+        "wire_GBps",
+        "wire_GBps_while_communicating",
+        "network_utilization_ratio",
+        "peak_GBps",
+        "peak_source",
+        "wire_bytes",
+        "by_dim",
+        "by_locality",
+        "per_rank",
+    ),
+    headline="wire_GBps",
+    label="network throughput",
+    parameters={LINK_OVERRIDE: "what one device can send in one direction, decimal GB/s"},
+)
+def network_utilization(view: View) -> Result:
     """Bytes that ranks send over the measured time."""
     ranks = device_ranks(view)
     calls = [rank.selected_calls for rank in ranks]
@@ -55,7 +76,7 @@ def compute(view: View) -> Result:
     }
     source, warnings = source_of(view.ranks)
     return answer(
-        METRIC,
+        network_utilization,
         view,
         details,
         source=source,
@@ -117,29 +138,4 @@ def _unsized(sized: int, countable: int) -> list[Reason]:
     return [Reason("no_message_size", text)]
 
 
-METRIC = Metric(
-    name="network_utilization",
-    unit="GB/s",
-    definition=(
-        "Bytes that a rank sends in collectives over the measured time, mean over ranks; as a "
-        "share of the links' peak where that is known and one."
-    ),
-    needs=("GPU kernels", "collectives with sizes", "process groups"),
-    keys=(
-        "wire_GBps",
-        "wire_GBps_while_communicating",
-        "network_utilization_ratio",
-        "peak_GBps",
-        "peak_source",
-        "wire_bytes",
-        "by_dim",
-        "by_locality",
-        "per_rank",
-    ),
-    headline="wire_GBps",
-    compute=compute,
-    label="network throughput",
-    category="communication",
-    parameters={LINK_OVERRIDE: "what one device can send in one direction, decimal GB/s"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = network_utilization.document_of

@@ -11,10 +11,9 @@ import numpy as np
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import nothing_on_the_wire, refuse
 from ccltui.metrics.view.collective_selection import describe_group
@@ -65,7 +64,27 @@ class _Places:
         return np.asarray(found)
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the bytes on the wire that belongs to groups with ranks on several hosts, or to "
+        "transfers between two hosts; over the bytes whose hosts are known."
+    ),
+    needs=("collectives with sizes", "process groups", "host names, or count_per_node of a card"),
+    keys=(
+        "inter_node_ratio",
+        *(f"{name}_bytes" for name in PLACES),
+        *(f"{name}_ms" for name in PLACES),
+        *(f"{name}_busbw_GBps" for name in PLACES[:UNKNOWN]),
+        "num_hosts",
+        "by_dim",
+        "by_type",
+        "by_group",
+    ),
+    headline="inter_node_ratio",
+    label="traffic between hosts",
+)
+def node_locality(view: View) -> Result:
     """Bytes, time and bandwidth of groups inside one host, and of those across hosts."""
     every = view.instances
     if not len(every):
@@ -102,7 +121,7 @@ def compute(view: View) -> Result:
     }
     source, warnings = source_of(view.ranks)
     return answer(
-        METRIC,
+        node_locality,
         view,
         details,
         source=source,
@@ -191,27 +210,4 @@ def _reasons(unknown: int, unsized: int, count: int) -> list[Reason]:
     return reasons
 
 
-METRIC = Metric(
-    name="node_locality",
-    unit="ratio",
-    definition=(
-        "Share of the bytes on the wire that belongs to groups with ranks on several hosts, or to "
-        "transfers between two hosts; over the bytes whose hosts are known."
-    ),
-    needs=("collectives with sizes", "process groups", "host names, or count_per_node of a card"),
-    keys=(
-        "inter_node_ratio",
-        *(f"{name}_bytes" for name in PLACES),
-        *(f"{name}_ms" for name in PLACES),
-        *(f"{name}_busbw_GBps" for name in PLACES[:UNKNOWN]),
-        "num_hosts",
-        "by_dim",
-        "by_type",
-        "by_group",
-    ),
-    headline="inter_node_ratio",
-    compute=compute,
-    label="traffic between hosts",
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = node_locality.document_of

@@ -13,10 +13,9 @@ from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.card.config_conflicts import degree_conflicts
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS, MODES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer, source_of
@@ -130,7 +129,36 @@ class Sums:
         return None if self.untold and dim != "unknown" else Traffic()
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="bytes",
+    definition=(
+        "Message bytes of all collectives of the ranks present, by the parallel dimension of "
+        "their group; a transfer between two ranks counts where it is sent."
+    ),
+    needs=("collectives with sizes", "process groups"),
+    keys=(
+        "dp_bytes",
+        "tp_bytes",
+        "pp_bytes",
+        "ep_bytes",
+        "cp_bytes",
+        "world_bytes",
+        "unknown_bytes",
+        "total_bytes",
+        "fractions",
+        "mode",
+        "bytes_basis",
+        "total_comm_calls",
+        "by_dim",
+        "time_fractions",
+        "by_type",
+        "bytes_coverage",
+    ),
+    headline="total_bytes",
+    aliases=("traffic_distribution_16",),
+    label="traffic by dimension",
+)
+def traffic_distribution(view: View) -> Result:
     """Sum bytes and time by dimension over all ranks present."""
     sums = Sums()
     for rank in view.ranks:
@@ -140,7 +168,7 @@ def compute(view: View) -> Result:
         raise refuse("no_collectives", "no collective in the selection")
     source, warnings = source_of(view.ranks)
     return answer(
-        METRIC,
+        traffic_distribution,
         view,
         _details(sums),
         source=source,
@@ -200,36 +228,4 @@ def _shares(amounts: Mapping[str, int | None]) -> dict[str, float | None]:
     }
 
 
-METRIC = Metric(
-    name="traffic_distribution",
-    unit="bytes",
-    definition=(
-        "Message bytes of all collectives of the ranks present, by the parallel dimension of "
-        "their group; a transfer between two ranks counts where it is sent."
-    ),
-    needs=("collectives with sizes", "process groups"),
-    keys=(
-        "dp_bytes",
-        "tp_bytes",
-        "pp_bytes",
-        "ep_bytes",
-        "cp_bytes",
-        "world_bytes",
-        "unknown_bytes",
-        "total_bytes",
-        "fractions",
-        "mode",
-        "bytes_basis",
-        "total_comm_calls",
-        "by_dim",
-        "time_fractions",
-        "by_type",
-        "bytes_coverage",
-    ),
-    headline="total_bytes",
-    compute=compute,
-    aliases=("traffic_distribution_16",),
-    label="traffic by dimension",
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = traffic_distribution.document_of

@@ -13,9 +13,8 @@ from ccltui.metrics.arrays.middle import middle_of
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.card.config_conflicts import degree_conflicts
 from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.dimensions import DIMS, MODES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer, source_of
@@ -55,7 +54,28 @@ class Bursts:
         return (self.start[1:] - self.end[:-1])[follows], pair[follows]
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="us",
+    definition=(
+        "Median time from the end of a burst of collectives of one parallel dimension to the "
+        "start of the next burst of another, per rank and step; negative where they overlap."
+    ),
+    needs=("collectives of 2 parallel dimensions", "process groups or a card that tell them"),
+    keys=(
+        "p50_window_us",
+        "windows",
+        "idle_gaps",
+        "merge_us",
+        "mode",
+        "num_bursts",
+        "num_windows",
+        "per_rank",
+    ),
+    headline="p50_window_us",
+    label="traffic window",
+    parameters={MERGE_OVERRIDE: "gaps up to here do not end a burst, µs; 10 unless given"},
+)
+def traffic_window(view: View) -> Result:
     """Windows between consecutive bursts of different dimensions, rank by rank and step by step."""
     if not any(len(rank.selected_calls) for rank in view.ranks):
         raise refuse("no_collectives", "no collective in the selection")
@@ -87,7 +107,7 @@ def compute(view: View) -> Result:
         "per_rank": {label: {"windows": _table(*found)} for label, found in windows.items()},
     }
     return answer(
-        METRIC,
+        traffic_window,
         view,
         details,
         source=source,
@@ -191,28 +211,4 @@ def _mode(view: View) -> str:
     return next(iter(modes)) if len(modes) == 1 else "mixed" if modes else UNKNOWN
 
 
-METRIC = Metric(
-    name="traffic_window",
-    unit="us",
-    definition=(
-        "Median time from the end of a burst of collectives of one parallel dimension to the "
-        "start of the next burst of another, per rank and step; negative where they overlap."
-    ),
-    needs=("collectives of 2 parallel dimensions", "process groups or a card that tell them"),
-    keys=(
-        "p50_window_us",
-        "windows",
-        "idle_gaps",
-        "merge_us",
-        "mode",
-        "num_bursts",
-        "num_windows",
-        "per_rank",
-    ),
-    headline="p50_window_us",
-    compute=compute,
-    label="traffic window",
-    category="communication",
-    parameters={MERGE_OVERRIDE: "gaps up to here do not end a burst, µs; 10 unless given"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = traffic_window.document_of

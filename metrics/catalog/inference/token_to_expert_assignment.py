@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.load_balance import KEYS, balance
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer, source_of
@@ -27,7 +26,32 @@ if TYPE_CHECKING:
 EXPERTS_OVERRIDE: Final = "num_experts"
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Load of the busiest expert over the mean load, from side files that count tokens by "
+        "expert; else the same of the ranks that hold experts, from splits of all-to-alls."
+    ),
+    needs=("expert-load side files, or all-to-alls with splits between known ranks",),
+    keys=(
+        *KEYS,
+        "per_expert",
+        "per_device",
+        "total_tokens",
+        "num_experts",
+        "per_layer",
+        "per_step",
+        "matrix",
+        "granularity",
+    ),
+    headline="load_factor",
+    label="expert load",
+    higher_is_better=False,
+    category="experts",
+    needs_traces=False,
+    parameters={EXPERTS_OVERRIDE: "experts of a layer: tells whether ranks count them all"},
+)
+def token_to_expert_assignment(view: View) -> Result:
     """From side files, which know experts; else from all-to-alls, which know ranks."""
     if view.card.value("moe") in (False, "false", "False"):
         raise refuse("not_applicable", "the card says that the model is no mixture of experts")
@@ -97,7 +121,13 @@ def _from_files(
         raise refuse("not_applicable", f"no expert got any token: {', '.join(names)}")
     basis = {"window": "side file", "shape": loads[0].shape, "files": how}
     return side_answer(
-        METRIC, view, details, files=names, basis=basis, reasons=reasons, warnings=warnings
+        token_to_expert_assignment,
+        view,
+        details,
+        files=names,
+        basis=basis,
+        reasons=reasons,
+        warnings=warnings,
     )
 
 
@@ -170,7 +200,7 @@ def _from_exchange(view: View, exchange: Exchange, reasons: list[Reason]) -> Res
         text = f"{exchange.unread} all-to-alls have equal or cut splits and are left out"
         warnings = [*warnings, text]
     return answer(
-        METRIC,
+        token_to_expert_assignment,
         view,
         details,
         source=source,
@@ -207,31 +237,4 @@ def _hidden_size(view: View) -> int | None:
     return stated
 
 
-METRIC = Metric(
-    name="token_to_expert_assignment",
-    unit="ratio",
-    definition=(
-        "Load of the busiest expert over the mean load, from side files that count tokens by "
-        "expert; else the same of the ranks that hold experts, from splits of all-to-alls."
-    ),
-    needs=("expert-load side files, or all-to-alls with splits between known ranks",),
-    keys=(
-        *KEYS,
-        "per_expert",
-        "per_device",
-        "total_tokens",
-        "num_experts",
-        "per_layer",
-        "per_step",
-        "matrix",
-        "granularity",
-    ),
-    headline="load_factor",
-    compute=compute,
-    label="expert load",
-    higher_is_better=False,
-    category="experts",
-    needs_traces=False,
-    parameters={EXPERTS_OVERRIDE: "experts of a layer: tells whether ranks count them all"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = token_to_expert_assignment.document_of

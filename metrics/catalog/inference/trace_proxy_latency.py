@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.distribution import distribution
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -21,7 +20,27 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ms",
+    definition=(
+        "Median length of the passes that an inference server marks in a trace, prefill and "
+        "decode apart beside it: a stand-in for latencies that only requests can tell."
+    ),
+    needs=("ranges of vLLM or SGLang",),
+    keys=(
+        "trace_proxy_iter_ms",
+        "trace_proxy_prefill_ms",
+        "trace_proxy_decode_iter_ms",
+        "prefill_ms",
+        "decode_iter_ms",
+        "mixed_iter_ms",
+        "num_iterations",
+    ),
+    headline="trace_proxy_iter_ms",
+    label="server pass (proxy)",
+    higher_is_better=False,
+)
+def trace_proxy_latency(view: View) -> Result:
     """Distributions of the passes of all ranks by phase."""
     if view.card.text("phase") == "training":
         raise refuse("phase_mismatch", "an inference metric on a card of phase training")
@@ -49,7 +68,7 @@ def compute(view: View) -> Result:
     told = any(one.batch.phase != "unknown" for _, one in found)
     on_device = all(one.on_device for _, one in found)
     return answer(
-        METRIC,
+        trace_proxy_latency,
         view,
         details,
         source="annotation",
@@ -61,27 +80,4 @@ def compute(view: View) -> Result:
     )
 
 
-METRIC = Metric(
-    name="trace_proxy_latency",
-    unit="ms",
-    definition=(
-        "Median length of the passes that an inference server marks in a trace, prefill and "
-        "decode apart beside it: a stand-in for latencies that only requests can tell."
-    ),
-    needs=("ranges of vLLM or SGLang",),
-    keys=(
-        "trace_proxy_iter_ms",
-        "trace_proxy_prefill_ms",
-        "trace_proxy_decode_iter_ms",
-        "prefill_ms",
-        "decode_iter_ms",
-        "mixed_iter_ms",
-        "num_iterations",
-    ),
-    headline="trace_proxy_iter_ms",
-    compute=compute,
-    label="server pass (proxy)",
-    higher_is_better=False,
-    category="inference",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = trace_proxy_latency.document_of

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.kernel_names import CATEGORIES, OTHER, bare_name, category_of
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 
@@ -39,7 +38,25 @@ class Part:
             self.top, self.top_ns = name, total_ns
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the summed device time that matrix products take; beside it every category of "
+        "kernels by the rules for their names, and the share that no rule knows."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "gemm_share",
+        "attention_share",
+        "other_share",
+        "by_category",
+        "work_time_ms",
+        "per_rank",
+    ),
+    headline="gemm_share",
+    label="share of matrix products",
+)
+def kernel_categories(view: View) -> Result:
     """Sum the device work of every rank by category."""
     ranks = device_ranks(view)
     parts: defaultdict[str, Part] = defaultdict(Part)
@@ -68,7 +85,7 @@ def compute(view: View) -> Result:
         },
     }
     return answer(
-        METRIC,
+        kernel_categories,
         view,
         details,
         source="kernel",
@@ -97,25 +114,4 @@ def _add(rank: RankView, parts: defaultdict[str, Part]) -> dict[str, int]:
     return own
 
 
-METRIC = Metric(
-    name="kernel_categories",
-    unit="ratio",
-    definition=(
-        "Share of the summed device time that matrix products take; beside it every category of "
-        "kernels by the rules for their names, and the share that no rule knows."
-    ),
-    needs=("GPU kernels",),
-    keys=(
-        "gemm_share",
-        "attention_share",
-        "other_share",
-        "by_category",
-        "work_time_ms",
-        "per_rank",
-    ),
-    headline="gemm_share",
-    compute=compute,
-    label="share of matrix products",
-    category="kernels",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = kernel_categories.document_of

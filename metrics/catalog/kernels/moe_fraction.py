@@ -13,10 +13,9 @@ from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, COMP, TYPES, any_name, distinct
 from ccltui.metrics.model.dimensions import DIMS, MODES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -43,7 +42,27 @@ _GUESSED: Final = MODES.index("heuristic")
 _SHOWN: Final = 30
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the summed kernel time in kernels that are named like parts of a mixture of "
+        "experts, were launched inside operators named so, or exchange tokens between experts."
+    ),
+    needs=("GPU kernels", "names of experts, routing or grouped products"),
+    keys=(
+        "moe_fraction",
+        "moe_ms",
+        "expert_comm_ms",
+        "kernel_time_ms",
+        "matched_names",
+        "num_matched_names",
+        "per_rank",
+    ),
+    headline="moe_fraction",
+    label="experts (by name)",
+    category="experts",
+)
+def moe_fraction(view: View) -> Result:
     """Kernels that are named so, or launched inside an operator that is."""
     if view.card.value("moe") is False:
         raise refuse("not_applicable", "the card says that the model is no mixture of experts")
@@ -69,7 +88,7 @@ def compute(view: View) -> Result:
         },
     }
     return answer(
-        METRIC,
+        moe_fraction,
         view,
         details,
         source="kernel",
@@ -153,26 +172,4 @@ def _named(matched: dict[str, int]) -> list[dict[str, Any]]:
     return [{"name": name, "ms": milliseconds(ns)} for name, ns in list(ordered)[:_SHOWN]]
 
 
-METRIC = Metric(
-    name="moe_fraction",
-    unit="ratio",
-    definition=(
-        "Share of the summed kernel time in kernels that are named like parts of a mixture of "
-        "experts, were launched inside operators named so, or exchange tokens between experts."
-    ),
-    needs=("GPU kernels", "names of experts, routing or grouped products"),
-    keys=(
-        "moe_fraction",
-        "moe_ms",
-        "expert_comm_ms",
-        "kernel_time_ms",
-        "matched_names",
-        "num_matched_names",
-        "per_rank",
-    ),
-    headline="moe_fraction",
-    compute=compute,
-    label="experts (by name)",
-    category="experts",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = moe_fraction.document_of

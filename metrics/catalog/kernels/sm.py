@@ -10,9 +10,8 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import mean, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name, distinct
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.provenance import answer
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -49,7 +48,28 @@ class Weighted:
         return ratio(self.total, self.weight)
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the measured time in which the device runs anything; beside it three other "
+        "quantities of SM use, each by its own name: launch coverage, occupancy, active SMs."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "gpu_busy_ratio",
+        "sm_coverage",
+        "sm_coverage_of_step",
+        "achieved_occupancy_pct",
+        "coverage_known_ratio",
+        "occupancy_known_ratio",
+        "sm_active_pct",
+        "per_rank",
+    ),
+    headline="gpu_busy_ratio",
+    label="SM: GPU busy",
+    higher_is_better=True,
+)
+def sm(view: View) -> Result:
     """Busy time, launch coverage and occupancy of computing kernels, and active SMs."""
     ranks = device_ranks(view)
     coverage, occupancy, kernel_time = Weighted(), Weighted(), 0
@@ -79,7 +99,7 @@ def compute(view: View) -> Result:
         "per_rank": per_rank,
     }
     return answer(
-        METRIC,
+        sm,
         view,
         details,
         source="kernel",
@@ -124,28 +144,4 @@ def _missing(details: dict[str, Any]) -> list[Reason]:
     return [Reason("no_gpu_metrics", text)]
 
 
-METRIC = Metric(
-    name="sm",
-    unit="ratio",
-    definition=(
-        "Share of the measured time in which the device runs anything; beside it three other "
-        "quantities of SM use, each by its own name: launch coverage, occupancy, active SMs."
-    ),
-    needs=("GPU kernels",),
-    keys=(
-        "gpu_busy_ratio",
-        "sm_coverage",
-        "sm_coverage_of_step",
-        "achieved_occupancy_pct",
-        "coverage_known_ratio",
-        "occupancy_known_ratio",
-        "sm_active_pct",
-        "per_rank",
-    ),
-    headline="gpu_busy_ratio",
-    compute=compute,
-    label="SM: GPU busy",
-    higher_is_better=True,
-    category="kernels",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = sm.document_of

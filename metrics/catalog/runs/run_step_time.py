@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason
 from ccltui.metrics.runs.key_figures import StepTimes, step_times
 from ccltui.metrics.runs.run_files import Run
@@ -20,7 +19,35 @@ MOST_COVERAGE: Final = 1.1
 """Between them, mean times steps is the training wall: the samples speak for the run."""
 
 
-def compute(view: View) -> Result:
+_OF_LEADING = (
+    "run",
+    "step_time_mean_ms",
+    "step_time_p50_ms",
+    "step_time_p95_ms",
+    "num_samples",
+    "num_samples_stated",
+    "num_steps",
+    "coverage_ratio",
+    "caveat",
+)
+
+
+@metric(
+    unit="ms",
+    definition=(
+        "Median time of a micro-step (forward and backward of one micro batch, with the "
+        "optimizer's part where it falls into it) over the micro-steps that the run timed; "
+        "coverage is mean times all micro-steps over the training wall."
+    ),
+    needs=NEEDS,
+    keys=(*_OF_LEADING, "runs"),
+    headline="step_time_p50_ms",
+    label="micro-step of the run",
+    higher_is_better=False,
+    needs_traces=False,
+    parameters=PARAMETERS,
+)
+def run_step_time(view: View) -> Result:
     """Mean, median and p95 with the number of samples behind them and their coverage."""
     told, (run, times) = told_runs(view, step_times, "step times")
     rows = [_row(one, value) for one, value in told]
@@ -30,7 +57,7 @@ def compute(view: View) -> Result:
     if times.p50_s is None:
         reasons.append(Reason("no_side_file", f"{run.name} states no median of its step times"))
     return run_answer(
-        METRIC,
+        run_step_time,
         view,
         {**{key: leading[key] for key in _OF_LEADING}, "runs": rows},
         told=told,
@@ -76,34 +103,4 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1000
 
 
-_OF_LEADING = (
-    "run",
-    "step_time_mean_ms",
-    "step_time_p50_ms",
-    "step_time_p95_ms",
-    "num_samples",
-    "num_samples_stated",
-    "num_steps",
-    "coverage_ratio",
-    "caveat",
-)
-
-METRIC = Metric(
-    name="run_step_time",
-    unit="ms",
-    definition=(
-        "Median time of a micro-step (forward and backward of one micro batch, with the "
-        "optimizer's part where it falls into it) over the micro-steps that the run timed; "
-        "coverage is mean times all micro-steps over the training wall."
-    ),
-    needs=NEEDS,
-    keys=(*_OF_LEADING, "runs"),
-    headline="step_time_p50_ms",
-    compute=compute,
-    label="micro-step of the run",
-    higher_is_better=False,
-    category="runs",
-    needs_traces=False,
-    parameters=PARAMETERS,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = run_step_time.document_of

@@ -11,9 +11,8 @@ from ccltui.metrics.collectives.causes.verdicts import UNKNOWN
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES
 from ccltui.metrics.collectives.reports.late_arrivals import NOBODY_LATE, blamed_of, worst_of
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
     chosen_of,
@@ -32,7 +31,35 @@ MAX_FOLLOWED: Final = 100
 MAX_SHOWN: Final = 10
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the waiting for late ranks that began with another rank: the late rank had "
+        "been kept by a collective of another group, and so on to the root; over the waiting at "
+        "the collectives that were followed. A root is named only with a fifth of that waiting, or "
+        "where the cause of half of it is known."
+    ),
+    needs=("GPU kernels", "2 ranks of one group", "process groups"),
+    keys=(
+        "handed_on_ratio",
+        "root_rank",
+        "root_cause",
+        "root_confidence",
+        "root_share",
+        "root_why",
+        "unknown_share",
+        "num_blamed",
+        "num_followed",
+        "num_handed_on",
+        "longest",
+        "roots",
+        "chains",
+        "match",
+    ),
+    headline="handed_on_ratio",
+    label="lag handed on",
+)
+def blame_chain(view: View) -> Result:
     """Chains from the worst selected late arrivals to their roots."""
     require_ranks(view)
     source, warnings = source_of_times(view)
@@ -68,7 +95,7 @@ def compute(view: View) -> Result:
     if roots.why_unknown is not None:
         warnings = [*warnings, f"the root is {roots.why_unknown}"]
     return answer(
-        METRIC,
+        blame_chain,
         view,
         details,
         source=source,
@@ -131,35 +158,4 @@ def _row(view: View, link: Link) -> dict[str, Any]:
     }
 
 
-METRIC = Metric(
-    name="blame_chain",
-    unit="ratio",
-    definition=(
-        "Share of the waiting for late ranks that began with another rank: the late rank had "
-        "been kept by a collective of another group, and so on to the root; over the waiting at "
-        "the collectives that were followed. A root is named only with a fifth of that waiting, or "
-        "where the cause of half of it is known."
-    ),
-    needs=("GPU kernels", "2 ranks of one group", "process groups"),
-    keys=(
-        "handed_on_ratio",
-        "root_rank",
-        "root_cause",
-        "root_confidence",
-        "root_share",
-        "root_why",
-        "unknown_share",
-        "num_blamed",
-        "num_followed",
-        "num_handed_on",
-        "longest",
-        "roots",
-        "chains",
-        "match",
-    ),
-    headline="handed_on_ratio",
-    compute=compute,
-    label="lag handed on",
-    category="stragglers",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = blame_chain.document_of

@@ -27,8 +27,7 @@ from ccltui.metrics.collectives.reports.late_arrivals import (
     blamed_of,
     worst_of,
 )
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
     chosen_of,
@@ -51,7 +50,39 @@ _UNKNOWN = CAUSES.index(UNKNOWN)
 _NOBODY: Final = dict.fromkeys(("main_rank", "main_cause", "main_confidence", "main_why"))
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the lag of late ranks that the trace explains: what the last rank did beyond "
+        "the median of its punctual peers since they last waited for each other, where one thing "
+        "makes up at least half of it; over the lag of all collectives that blame a rank."
+    ),
+    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    keys=(
+        "explained_ratio",
+        "main_rank",
+        "main_cause",
+        "main_confidence",
+        "main_why",
+        "num_blamed",
+        "num_examined",
+        "num_unknown",
+        "blamed_lag_ms",
+        "explained_lag_ms",
+        "other_stages_lag_ms",
+        "causes",
+        "per_rank",
+        "by_group",
+        "per_step",
+        "worst",
+        "meanings",
+        "match",
+    ),
+    headline="explained_ratio",
+    lists_measured=False,
+    label="explained lag",
+)
+def straggler_cause(view: View) -> Result:
     """Causes of the selected late arrivals, the worst of them with their evidence."""
     require_ranks(view)
     source, warnings = source_of_times(view)
@@ -90,7 +121,7 @@ def compute(view: View) -> Result:
     if not total:
         warnings = [*warnings, NOBODY_LATE]
     return answer(
-        METRIC,
+        straggler_cause,
         view,
         details,
         source=source,
@@ -274,39 +305,4 @@ def _shown(found: Instance) -> dict[str, Any]:
     }
 
 
-METRIC = Metric(
-    name="straggler_cause",
-    unit="ratio",
-    definition=(
-        "Share of the lag of late ranks that the trace explains: what the last rank did beyond "
-        "the median of its punctual peers since they last waited for each other, where one thing "
-        "makes up at least half of it; over the lag of all collectives that blame a rank."
-    ),
-    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
-    keys=(
-        "explained_ratio",
-        "main_rank",
-        "main_cause",
-        "main_confidence",
-        "main_why",
-        "num_blamed",
-        "num_examined",
-        "num_unknown",
-        "blamed_lag_ms",
-        "explained_lag_ms",
-        "other_stages_lag_ms",
-        "causes",
-        "per_rank",
-        "by_group",
-        "per_step",
-        "worst",
-        "meanings",
-        "match",
-    ),
-    headline="explained_ratio",
-    compute=compute,
-    lists_measured=False,
-    label="explained lag",
-    category="stragglers",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = straggler_cause.document_of

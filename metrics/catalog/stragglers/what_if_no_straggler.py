@@ -12,8 +12,7 @@ from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
 from ccltui.metrics.collectives.replay.replay_order import StuckError
 from ccltui.metrics.collectives.replay.what_if import StepEnds, WhatIf
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
@@ -35,7 +34,34 @@ MAX_REPLAYED: Final = 500_000
 MAX_UNLINKED: Final = 0.1
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Step time over the step time without stragglers: collectives and transfers replayed with "
+        "every rank taking, between two calls, the median of the ranks that run the same program. "
+        "Launches are not replayed: a host that keeps its device waiting keeps it so. Where less "
+        "work makes the step longer, by more than rounding (a millionth), there is no answer."
+    ),
+    needs=("GPU kernels of all ranks", "step markers", "2 ranks that run the same program"),
+    keys=(
+        "slowdown",
+        "step_time_ms",
+        "ideal_step_time_ms",
+        "saved_ms",
+        "saved_pct",
+        "num_steps",
+        "without_rank",
+        "per_step",
+        "replay_error_us",
+        "replay_error_pct",
+        "unlinked_share",
+        "alone",
+    ),
+    headline="slowdown",
+    label="slowdown by stragglers",
+    higher_is_better=False,
+)
+def what_if_no_straggler(view: View) -> Result:
     """Step times without the excess of all ranks, and of each of those that caused most waiting."""
     require_ranks(view)
     source, warnings = source_of(view.ranks)
@@ -85,7 +111,7 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         warnings = [*warnings, f"no other rank runs the program of rank {', '.join(alone[:8])}"]
     warnings = [*warnings, *_refused(without, per_step)]
     return answer(
-        METRIC,
+        what_if_no_straggler,
         view,
         details,
         source="kernel",
@@ -234,34 +260,4 @@ def _suspects(view: View, what_if: WhatIf) -> list[str]:
     return [label for label in labels if label not in alone][:count]
 
 
-METRIC = Metric(
-    name="what_if_no_straggler",
-    unit="ratio",
-    definition=(
-        "Step time over the step time without stragglers: collectives and transfers replayed with "
-        "every rank taking, between two calls, the median of the ranks that run the same program. "
-        "Launches are not replayed: a host that keeps its device waiting keeps it so. Where less "
-        "work makes the step longer, by more than rounding (a millionth), there is no answer."
-    ),
-    needs=("GPU kernels of all ranks", "step markers", "2 ranks that run the same program"),
-    keys=(
-        "slowdown",
-        "step_time_ms",
-        "ideal_step_time_ms",
-        "saved_ms",
-        "saved_pct",
-        "num_steps",
-        "without_rank",
-        "per_step",
-        "replay_error_us",
-        "replay_error_pct",
-        "unlinked_share",
-        "alone",
-    ),
-    headline="slowdown",
-    compute=compute,
-    label="slowdown by stragglers",
-    category="stragglers",
-    higher_is_better=False,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = what_if_no_straggler.document_of

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.card.config_conflicts import run_conflicts
 from ccltui.metrics.card.effective_config import PARALLEL, origin_of
-from ccltui.metrics.catalog.throughput.throughput_tokens import compute as throughput_of
-from ccltui.metrics.catalog.throughput.throughput_tokens import data_parallel
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.catalog.throughput.throughput_tokens import data_parallel, throughput_tokens
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.peaks import precision_of
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.data_quality import common_reasons, common_warnings
@@ -73,7 +71,42 @@ class Peak:
     notes: tuple[str, ...] = ()
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="%",
+    definition=(
+        "Model FLOPs a token (PaLM, appendix B) times tokens a second, over the dense peak of all "
+        "devices in the model's precision; of inference for prefill or decode alone."
+    ),
+    needs=(
+        "workload card or overrides: model architecture, precision, batch_size, seq_len",
+        "step markers, or passes of vLLM",
+        "a known device, or peak_tflops",
+    ),
+    keys=(
+        "mfu_pct",
+        "hfu_pct",
+        "flops_per_token",
+        "tokens_per_s",
+        "model_tflops_per_gpu",
+        "peak_tflops_per_gpu",
+        "peak_source",
+        "total_count",
+        "prefill_mfu_pct",
+        "decode_mfu_pct",
+        "formula",
+        "provenance",
+    ),
+    headline="mfu_pct",
+    label="model FLOPs utilization",
+    higher_is_better=True,
+    parameters={
+        PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS",
+        "activation_checkpoint": "full or none: then hfu_pct is known too; else as in the "
+        f"{CONFIG_NAME} of the directory",
+        "tied_embeddings": "true where embedding and output head share their weights",
+    },
+)
+def mfu(view: View) -> Result:
     """MFU of training from the card and step times; of inference from marked passes."""
     model = model_of(view)
     if view.card.text("phase") in ("inference", "serving"):
@@ -115,7 +148,7 @@ def _incomplete(view: View, missing: list[str]) -> Refusal:
 
 
 def _training(view: View, model: Model) -> Result:
-    throughput = throughput_of(view)
+    throughput = throughput_tokens.compute(view)
     tokens_per_s = throughput.details["throughput_tokens_per_s"]
     if not tokens_per_s:
         raise refuse("no_step_markers", "the steps take no time")
@@ -144,7 +177,7 @@ def _training(view: View, model: Model) -> Result:
     }
     common, known = common_reasons(view), common_warnings(view)
     return answer(
-        METRIC,
+        mfu,
         view,
         details,
         source="card",
@@ -194,7 +227,7 @@ def _inference(view: View, model: Model) -> Result:
             "their tokens and lengths (execute_context_… of vLLM) tell the FLOPs of each",
         )
     details: dict[str, Any] = {
-        **dict.fromkeys(METRIC.keys),
+        **dict.fromkeys(mfu.keys),
         "mfu_pct": shares[phase],
         "prefill_mfu_pct": shares["prefill"],
         "decode_mfu_pct": shares["decode"],
@@ -205,7 +238,7 @@ def _inference(view: View, model: Model) -> Result:
         "provenance": view.card.provenance(*_FIELDS),
     }
     return answer(
-        METRIC,
+        mfu,
         view,
         details,
         source="annotation",
@@ -248,42 +281,5 @@ _BASIS: Final = {
     "attention": "the whole square, no half for the causal mask",
 }
 
-METRIC = Metric(
-    name="mfu",
-    unit="%",
-    definition=(
-        "Model FLOPs a token (PaLM, appendix B) times tokens a second, over the dense peak of all "
-        "devices in the model's precision; of inference for prefill or decode alone."
-    ),
-    needs=(
-        "workload card or overrides: model architecture, precision, batch_size, seq_len",
-        "step markers, or passes of vLLM",
-        "a known device, or peak_tflops",
-    ),
-    keys=(
-        "mfu_pct",
-        "hfu_pct",
-        "flops_per_token",
-        "tokens_per_s",
-        "model_tflops_per_gpu",
-        "peak_tflops_per_gpu",
-        "peak_source",
-        "total_count",
-        "prefill_mfu_pct",
-        "decode_mfu_pct",
-        "formula",
-        "provenance",
-    ),
-    headline="mfu_pct",
-    compute=compute,
-    label="model FLOPs utilization",
-    higher_is_better=True,
-    category="throughput",
-    parameters={
-        PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS",
-        "activation_checkpoint": "full or none: then hfu_pct is known too; else as in the "
-        f"{CONFIG_NAME} of the directory",
-        "tied_embeddings": "true where embedding and output head share their weights",
-    },
-)
-metric_cal = metric_cal_of(METRIC.name)
+
+metric_cal = mfu.document_of

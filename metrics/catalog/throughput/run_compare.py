@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ccltui.metrics.arrays.statistics import mean, ratio
 from ccltui.metrics.catalog.time.iter_time import step_times
 from ccltui.metrics.compare.spread import Sample, half_width
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.job_view import View
@@ -44,7 +43,29 @@ _PARTS: Final[Mapping[str, _Part]] = {
 """Time of the device in a step, mean over ranks."""
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="%",
+    definition=(
+        "Change of the mean step time against that of another run, beside it the parts of a step; "
+        "a change is called one only beyond the 95 % interval, and only of comparable runs."
+    ),
+    needs=("step markers in both runs", "the directory of the other run"),
+    keys=(
+        "change_pct",
+        "verdict",
+        "rows",
+        "comparability",
+        "against",
+        "num_steps",
+        "num_steps_against",
+    ),
+    headline="change_pct",
+    label="change against another run",
+    higher_is_better=False,
+    category="time",
+    parameters={AGAINST: "directory of the other run"},
+)
+def run_compare(view: View) -> Result:
     """Means over steps of both jobs, their difference, and whether it is beyond the spread."""
     other = _other(view)
     checks = _checks(view, other)
@@ -69,7 +90,7 @@ def compute(view: View) -> Result:
         text = f"not told by both runs, and taken for equal: {', '.join(unknown)}"
         reasons.append(Reason("card_incomplete", text))
     return answer(
-        METRIC,
+        run_compare,
         view,
         details,
         source="annotation",
@@ -179,28 +200,4 @@ def _verdict(delta: float, width: float | None) -> str:
     return "less" if delta < 0 else "more"
 
 
-METRIC = Metric(
-    name="run_compare",
-    unit="%",
-    definition=(
-        "Change of the mean step time against that of another run, beside it the parts of a step; "
-        "a change is called one only beyond the 95 % interval, and only of comparable runs."
-    ),
-    needs=("step markers in both runs", "the directory of the other run"),
-    keys=(
-        "change_pct",
-        "verdict",
-        "rows",
-        "comparability",
-        "against",
-        "num_steps",
-        "num_steps_against",
-    ),
-    headline="change_pct",
-    compute=compute,
-    label="change against another run",
-    higher_is_better=False,
-    category="time",
-    parameters={AGAINST: "directory of the other run"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = run_compare.document_of

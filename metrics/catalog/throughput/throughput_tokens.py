@@ -8,8 +8,7 @@ from ccltui.metrics.arrays.statistics import median, ratio
 from ccltui.metrics.card.config_conflicts import rate_conflict, run_conflicts
 from ccltui.metrics.card.effective_config import BATCHES
 from ccltui.metrics.catalog.time.iter_time import step_times
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -34,7 +33,38 @@ _FIELDS = (
 )
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="tokens/s",
+    definition=(
+        "Training tokens per second: global batch size times sequence length, over the median "
+        "step time (the maximum over ranks of each step)."
+    ),
+    needs=(
+        "workload card or overrides: batch_size, seq_len, data-parallel degrees",
+        "step markers (in a Kineto trace; else in execution traces)",
+    ),
+    keys=(
+        "throughput_tokens_per_s",
+        "total_tokens",
+        "measured_duration_s",
+        "num_iterations",
+        "batch_size",
+        "seq_len",
+        "tokens_per_step",
+        "tokens_per_s_per_gpu",
+        "tokens_per_s_per_dp_rank",
+        "step_time_s",
+        "batch_size_scope",
+        "provenance",
+    ),
+    headline="throughput_tokens_per_s",
+    parameters={"gradient_accumulation": "local batches taken in by one step; 1 unless given"},
+    aliases=("throughput_tokens_16",),
+    label="tokens per second",
+    higher_is_better=True,
+    needs_traces=False,
+)
+def throughput_tokens(view: View) -> Result:
     """Tokens of a step over the median step time."""
     executed = has_only_execution_traces(view)
     if not executed:
@@ -69,7 +99,7 @@ def compute(view: View) -> Result:
     reasons = [*times.reasons, *run_conflicts(view, BATCHES), *rate_conflict(view, throughput)]
     if isinstance(times, ExecutionTimes):
         return side_answer(
-            METRIC,
+            throughput_tokens,
             view,
             details,
             files=times.files,
@@ -78,7 +108,7 @@ def compute(view: View) -> Result:
             warnings=warnings,
         )
     return answer(
-        METRIC,
+        throughput_tokens,
         view,
         details,
         source="annotation",
@@ -172,38 +202,4 @@ def _basis(view: View, scope: str, accumulation: int) -> dict[str, str]:
     return basis
 
 
-METRIC = Metric(
-    name="throughput_tokens",
-    unit="tokens/s",
-    definition=(
-        "Training tokens per second: global batch size times sequence length, over the median "
-        "step time (the maximum over ranks of each step)."
-    ),
-    needs=(
-        "workload card or overrides: batch_size, seq_len, data-parallel degrees",
-        "step markers (in a Kineto trace; else in execution traces)",
-    ),
-    keys=(
-        "throughput_tokens_per_s",
-        "total_tokens",
-        "measured_duration_s",
-        "num_iterations",
-        "batch_size",
-        "seq_len",
-        "tokens_per_step",
-        "tokens_per_s_per_gpu",
-        "tokens_per_s_per_dp_rank",
-        "step_time_s",
-        "batch_size_scope",
-        "provenance",
-    ),
-    headline="throughput_tokens_per_s",
-    compute=compute,
-    parameters={"gradient_accumulation": "local batches taken in by one step; 1 unless given"},
-    aliases=("throughput_tokens_16",),
-    label="tokens per second",
-    higher_is_better=True,
-    category="throughput",
-    needs_traces=False,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = throughput_tokens.document_of

@@ -13,10 +13,9 @@ import numpy as np
 from ccltui.metrics.arrays.distinct import counted
 from ccltui.metrics.arrays.statistics import ratio
 from ccltui.metrics.catalog.throughput.mfu import PEAK_OVERRIDE, peak_of
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name
 from ccltui.metrics.model.flops import CONVOLUTIONS, flops_of
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.provenance import answer
@@ -63,7 +62,30 @@ class Products:
             self.calls[name] += calls
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="TFLOPS",
+    definition=(
+        "FLOPs of the matrix products that operators issued, by the shapes of their inputs, over "
+        "the measured time of the ranks: what one device really computed, recomputation included."
+    ),
+    needs=("operators with shapes (record_shapes=True), or an execution trace",),
+    keys=(
+        "trace_tflops",
+        "total_flops",
+        "of_peak_pct",
+        "peak_tflops_per_gpu",
+        "by_operator",
+        "num_products",
+        "num_without_flops",
+        "num_convolutions",
+        "per_rank",
+    ),
+    headline="trace_tflops",
+    label="FLOPS of matrix products",
+    higher_is_better=True,
+    parameters={PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS"},
+)
+def trace_tflops(view: View) -> Result:
     """FLOPs of all products over the measured time of all ranks."""
     products = {rank.label: _products_of(view, rank) for rank in view.ranks}
     told = {label: one for label, one in products.items() if one is not None and one.window_ns}
@@ -97,7 +119,7 @@ def compute(view: View) -> Result:
         "per_rank": {label: ratio(one.flops, one.window_ns * 1000) for label, one in known.items()},
     }
     return answer(
-        METRIC,
+        trace_tflops,
         view,
         details,
         source="cpu_op",
@@ -276,30 +298,4 @@ def _rows(known: dict[str, Products], calls: Counter[str], total: int) -> list[d
     ]
 
 
-METRIC = Metric(
-    name="trace_tflops",
-    unit="TFLOPS",
-    definition=(
-        "FLOPs of the matrix products that operators issued, by the shapes of their inputs, over "
-        "the measured time of the ranks: what one device really computed, recomputation included."
-    ),
-    needs=("operators with shapes (record_shapes=True), or an execution trace",),
-    keys=(
-        "trace_tflops",
-        "total_flops",
-        "of_peak_pct",
-        "peak_tflops_per_gpu",
-        "by_operator",
-        "num_products",
-        "num_without_flops",
-        "num_convolutions",
-        "per_rank",
-    ),
-    headline="trace_tflops",
-    compute=compute,
-    label="FLOPS of matrix products",
-    higher_is_better=True,
-    category="throughput",
-    parameters={PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = trace_tflops.document_of

@@ -10,9 +10,8 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
 from ccltui.metrics.device.path_walk import PARTS, WORK, Pieces, Walk, Windows
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.kernel_names import bare_name
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -27,7 +26,30 @@ if TYPE_CHECKING:
 _SHOWN: Final = 20
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of communication in the chain of work that decided when a step ended, followed "
+        "backwards over all ranks: through a collective it leads to the rank that came last."
+    ),
+    needs=("GPU kernels", "launch records and several ranks to tell more"),
+    keys=(
+        "comm_on_path_ratio",
+        "path_ms",
+        *(f"{part}_ms" for part in PARTS),
+        "by_rank",
+        "work",
+        "num_steps",
+        "num_pieces",
+        "num_crossings",
+        "per_step",
+    ),
+    headline="comm_on_path_ratio",
+    label="communication on path",
+    higher_is_better=False,
+    category="stragglers",
+)
+def critical_path(view: View) -> Result:
     """Walk back through every step, or through the trace where no steps are measured."""
     ranks = device_ranks(view)
     walk = Walk(view)
@@ -53,7 +75,7 @@ def compute(view: View) -> Result:
         "per_step": _per_step(steps, table),
     }
     return answer(
-        METRIC,
+        critical_path,
         view,
         details,
         source="kernel",
@@ -152,29 +174,4 @@ def _reasons(view: View, walk: Walk) -> list[Reason]:
     return []
 
 
-METRIC = Metric(
-    name="critical_path",
-    unit="ratio",
-    definition=(
-        "Share of communication in the chain of work that decided when a step ended, followed "
-        "backwards over all ranks: through a collective it leads to the rank that came last."
-    ),
-    needs=("GPU kernels", "launch records and several ranks to tell more"),
-    keys=(
-        "comm_on_path_ratio",
-        "path_ms",
-        *(f"{part}_ms" for part in PARTS),
-        "by_rank",
-        "work",
-        "num_steps",
-        "num_pieces",
-        "num_crossings",
-        "per_step",
-    ),
-    headline="comm_on_path_ratio",
-    compute=compute,
-    label="communication on path",
-    higher_is_better=False,
-    category="stragglers",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = critical_path.document_of

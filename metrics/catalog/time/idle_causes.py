@@ -10,9 +10,8 @@ from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
 from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps, require_launches
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import any_name, distinct
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 from ccltui.parsers.columns import Group
@@ -43,7 +42,19 @@ CAUSES: Final = (
 HOST_CAUSES: Final = CAUSES[: CAUSES.index("launch_latency")]
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ms",
+    definition=(
+        "Idle time of the device because the host had not launched the next work yet, mean over "
+        "ranks; all idle time is divided among what the host did and what the device waited for."
+    ),
+    needs=("GPU kernels", "launch records (correlation ids)"),
+    keys=("host_late_ms", "idle_ms", "host_late_ratio_of_idle", "by_cause", "per_rank"),
+    headline="host_late_ms",
+    label="idle: host late",
+    higher_is_better=False,
+)
+def idle_causes(view: View) -> Result:
     """Divide the idle time of every rank among its causes, without rest."""
     ranks = device_ranks(view)
     require_launches(ranks)
@@ -64,7 +75,7 @@ def compute(view: View) -> Result:
         "per_rank": {label: _row(row) for label, row in rows.items()},
     }
     return answer(
-        METRIC,
+        idle_causes,
         view,
         details,
         source="kernel",
@@ -128,19 +139,4 @@ def _row(row: Mapping[str, int]) -> dict[str, float]:
     return {f"{cause}_ms": milliseconds(row[cause]) for cause in CAUSES}
 
 
-METRIC = Metric(
-    name="idle_causes",
-    unit="ms",
-    definition=(
-        "Idle time of the device because the host had not launched the next work yet, mean over "
-        "ranks; all idle time is divided among what the host did and what the device waited for."
-    ),
-    needs=("GPU kernels", "launch records (correlation ids)"),
-    keys=("host_late_ms", "idle_ms", "host_late_ratio_of_idle", "by_cause", "per_rank"),
-    headline="host_late_ms",
-    compute=compute,
-    label="idle: host late",
-    higher_is_better=False,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = idle_causes.document_of

@@ -15,9 +15,8 @@ from ccltui.metrics.arrays.statistics import (
     over_ranks,
     sample_std,
 )
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.rank_steps import Step
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -71,7 +70,36 @@ def _gaps(view: View, marked: Mapping[str, Mapping[int, Step]], common: set[int]
     return reasons
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ms",
+    definition=(
+        "Mean over steps of the step time: the length of the step marker on the CPU, "
+        "the maximum over ranks of each step."
+    ),
+    needs=("step markers",),
+    keys=(
+        "avg_iter_time_ms",
+        "min_iter_time_ms",
+        "max_iter_time_ms",
+        "std_iter_time_ms",
+        "p50_iter_time_ms",
+        "p95_iter_time_ms",
+        "num_iterations",
+        "iter_times_ms",
+        "std_kind",
+        "cv",
+        "per_rank",
+        "across_ranks",
+        "gpu_span_ms",
+        "period_ms",
+        "periods_ms",
+    ),
+    headline="avg_iter_time_ms",
+    aliases=("iter_time_16",),
+    label="step time",
+    higher_is_better=False,
+)
+def iter_time(view: View) -> Result:
     """Statistics over steps of the slowest rank's marker."""
     times = step_times(view)
     values = times.slowest_ns
@@ -109,7 +137,7 @@ def compute(view: View) -> Result:
         warnings.append(f"step times vary: standard deviation is {cv:.0%} of the mean")
     basis = {"duration": "marker", "aggregate": "maximum over ranks of each step"}
     return answer(
-        METRIC,
+        iter_time,
         view,
         details,
         source="annotation",
@@ -153,36 +181,4 @@ def _periods_ns(times: StepTimes) -> list[int]:
     ]
 
 
-METRIC = Metric(
-    name="iter_time",
-    unit="ms",
-    definition=(
-        "Mean over steps of the step time: the length of the step marker on the CPU, "
-        "the maximum over ranks of each step."
-    ),
-    needs=("step markers",),
-    keys=(
-        "avg_iter_time_ms",
-        "min_iter_time_ms",
-        "max_iter_time_ms",
-        "std_iter_time_ms",
-        "p50_iter_time_ms",
-        "p95_iter_time_ms",
-        "num_iterations",
-        "iter_times_ms",
-        "std_kind",
-        "cv",
-        "per_rank",
-        "across_ranks",
-        "gpu_span_ms",
-        "period_ms",
-        "periods_ms",
-    ),
-    headline="avg_iter_time_ms",
-    compute=compute,
-    aliases=("iter_time_16",),
-    label="step time",
-    higher_is_better=False,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = iter_time.document_of

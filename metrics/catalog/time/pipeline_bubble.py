@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.card.config_conflicts import run_conflicts
 from ccltui.metrics.card.effective_config import PIPELINE
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.call_families import runs_on_gloo
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -31,7 +30,42 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the step windows that pipeline stages spend idle or waiting inside transfers "
+        "between stages, beyond the time the data itself takes; summed over stages."
+    ),
+    needs=(
+        "GPU kernels",
+        "pipeline degree, groups or point-to-point metadata",
+        "step markers, or the whole trace is one",
+    ),
+    keys=(
+        "bubble_ratio",
+        "bubble_time_ms",
+        "total_time_ms",
+        "method",
+        "num_ranks",
+        "warning",
+        "stages",
+        "theoretical_ratio",
+        "schedule",
+        "microbatches",
+        "pp",
+        "idle_ratio",
+    ),
+    headline="bubble_ratio",
+    parameters={
+        "p2p_bandwidth_gbps": "of transfers whose other side is not recorded, decimal GB/s",
+        "pp_schedule": "name of the schedule; of zero-bubble ones no theory is given",
+        "pp_virtual_stages": "chunks of the model on each stage; 1 unless given",
+    },
+    aliases=("pipeline_bubble_16",),
+    label="pipeline bubble",
+    higher_is_better=False,
+)
+def pipeline_bubble(view: View) -> Result:
     """Idle time plus waiting inside pipeline transfers, over the windows of all stages."""
     ranks = _measurable(view)
     degree, disagreeing = _degree(view)
@@ -64,7 +98,7 @@ def compute(view: View) -> Result:
         "idle_ratio": sum(part.idle for part in parts) / window,
     }
     return answer(
-        METRIC,
+        pipeline_bubble,
         view,
         details,
         source="kernel" if method != "cpu_only" else ranks[0].calls.source,
@@ -186,42 +220,4 @@ def _basis(method: str) -> dict[str, str]:
     }
 
 
-METRIC = Metric(
-    name="pipeline_bubble",
-    unit="ratio",
-    definition=(
-        "Share of the step windows that pipeline stages spend idle or waiting inside transfers "
-        "between stages, beyond the time the data itself takes; summed over stages."
-    ),
-    needs=(
-        "GPU kernels",
-        "pipeline degree, groups or point-to-point metadata",
-        "step markers, or the whole trace is one",
-    ),
-    keys=(
-        "bubble_ratio",
-        "bubble_time_ms",
-        "total_time_ms",
-        "method",
-        "num_ranks",
-        "warning",
-        "stages",
-        "theoretical_ratio",
-        "schedule",
-        "microbatches",
-        "pp",
-        "idle_ratio",
-    ),
-    headline="bubble_ratio",
-    compute=compute,
-    parameters={
-        "p2p_bandwidth_gbps": "of transfers whose other side is not recorded, decimal GB/s",
-        "pp_schedule": "name of the schedule; of zero-bubble ones no theory is given",
-        "pp_virtual_stages": "chunks of the model on each stage; 1 unless given",
-    },
-    aliases=("pipeline_bubble_16",),
-    label="pipeline bubble",
-    higher_is_better=False,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = pipeline_bubble.document_of

@@ -14,8 +14,7 @@ from ccltui.metrics.arrays.statistics import (
     sample_std,
 )
 from ccltui.metrics.catalog.time.iter_time import StepTimes, step_times
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -30,7 +29,27 @@ _MAD_TO_STD: Final = 1.4826
 _MEAN_AD_TO_STD: Final = 1.2533  # where more than half of the steps take equally long
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Coefficient of variation of the step times: sample standard deviation over mean, of the "
+        "slowest rank's marker of each step; outliers beside it."
+    ),
+    needs=("step markers of 3 steps",),
+    keys=(
+        "cv",
+        "p95_over_p50",
+        "p50_iter_time_ms",
+        "mad_ms",
+        "slowest_step",
+        "outliers",
+        "num_iterations",
+    ),
+    headline="cv",
+    label="step variation",
+    higher_is_better=False,
+)
+def step_variability(view: View) -> Result:
     """Spread of the step times, each the slowest rank's."""
     times = step_times(view)
     if len(times.ids) < MIN_STEPS:
@@ -50,7 +69,7 @@ def compute(view: View) -> Result:
         "num_iterations": len(values),
     }
     return answer(
-        METRIC,
+        step_variability,
         view,
         details,
         source="annotation",
@@ -84,27 +103,4 @@ def _step(times: StepTimes, index: int) -> dict[str, Any]:
     return {"step": step, "iter_time_ms": milliseconds(times.slowest_ns[index]), "rank": rank}
 
 
-METRIC = Metric(
-    name="step_variability",
-    unit="ratio",
-    definition=(
-        "Coefficient of variation of the step times: sample standard deviation over mean, of the "
-        "slowest rank's marker of each step; outliers beside it."
-    ),
-    needs=("step markers of 3 steps",),
-    keys=(
-        "cv",
-        "p95_over_p50",
-        "p50_iter_time_ms",
-        "mad_ms",
-        "slowest_step",
-        "outliers",
-        "num_iterations",
-    ),
-    headline="cv",
-    compute=compute,
-    label="step variation",
-    higher_is_better=False,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = step_variability.document_of
