@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of
+from ccltui.metrics.cluster.nccl_test_rows import nccl_test_row
 from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.cluster.nccl_tests import NcclTest
 
 
 @metric(
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 def nccl_tests_busbw(view: View) -> Result:
     """The largest bus bandwidth of every test, and of the first all-reduce as the value."""
     files = cluster_of(view, "tests", "output of nccl-tests")
-    rows = [row_of(path, test) for path, test in files.tests if len(test)]
+    rows = [nccl_test_row(path, test) for path, test in files.tests if len(test)]
     if not rows:
         problems = [test.problem for _, test in files.tests if test.problem]
         raise refuse("no_side_file", f"no test got to a row: {'; '.join(problems) or 'all empty'}")
@@ -56,26 +54,6 @@ def nccl_tests_busbw(view: View) -> Result:
         basis={"value": f"{leading['collective']}, better of out-of-place and in-place"},
         warnings=warnings,
     )
-
-
-def row_of(path: str, test: NcclTest) -> dict[str, Any]:
-    """One test: its best bus bandwidth, and at which size."""
-    best = np.fmax(test.out_busbw, test.in_busbw)
-    known = np.isfinite(best)
-    at = int(np.nanargmax(best)) if known.any() else None
-    checked = test.wrong[test.wrong >= 0]
-    return {
-        "collective": test.collective,
-        "max_busbw_GBps": None if at is None else float(best[at]),
-        "at_bytes": None if at is None else int(test.size_bytes[at]),
-        "average_busbw_GBps": test.average_busbw,
-        "num_sizes": len(test),
-        "num_ranks": test.ranks,
-        "num_wrong": int(checked.sum()) if len(checked) else None,
-        "nccl_version": test.nccl_version,
-        "devices": list(test.device_names),
-        "file": path,
-    }
 
 
 metric_cal = nccl_tests_busbw.document_of

@@ -14,6 +14,7 @@ from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.instances import Instances, operations
 from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.workload.timed_collectives import timed_collectives
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -49,7 +50,7 @@ def hockney(view: View) -> Result:
     source, warnings = source_of(view.ranks)
     if source != "kernel":
         raise refuse("no_gpu_events", "CPU-only trace: operators do not tell when data moved")
-    timed = measured(view)
+    timed = timed_collectives(view)
     fitted = _fitted(timed)
     rows = [_row(view, one, one.line) for one in fitted if isinstance(one.line, Line)]
     rejected = [
@@ -80,20 +81,6 @@ def hockney(view: View) -> Result:
         reasons=_one_sided(alone),
         warnings=warnings,
     )
-
-
-def measured(view: View) -> Instances:
-    """Collectives whose size and time are known; of those that ranks share, the shared ones.
-
-    Refuses where there is none.
-    """
-    every = view.instances
-    if not len(every):
-        raise refuse("no_collectives", "no collective in the selection")
-    sized = every.take(every.counts_bytes & (every.message_bytes > 0) & every.trusted)
-    if not len(sized):
-        raise refuse("no_message_size", f"none of {len(every)} collectives states its size")
-    return sized.take(sized.time_ns > 0)
 
 
 def _fitted(timed: Instances) -> list[Fitted]:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.middle import middle_of
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.catalog.communication.hockney import measured
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.classify import TYPES
@@ -28,6 +27,7 @@ from ccltui.metrics.workload.hardware import (
     device_of,
     link_peak,
 )
+from ccltui.metrics.workload.timed_collectives import timed_collectives
 from ccltui.parsers.array_types import F64
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def link_utilization(view: View) -> Result:
     source, warnings = source_of(view.ranks)
     if source != "kernel":
         raise refuse("no_gpu_events", "CPU-only trace: operators do not tell when data moved")
-    timed = measured(view)
+    timed = timed_collectives(view)
     factor = wire_factor(timed.kind, timed.group_size)
     usable = ~np.isnan(factor) & (factor > 0)
     if not usable.any():

@@ -10,7 +10,6 @@ import numpy as np
 
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.catalog.communication.traffic_distribution import counts_bytes
 from ccltui.metrics.device.device_time import device_ranks, without_device
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.dimensions import DIMS
@@ -52,7 +51,7 @@ def network_utilization(view: View) -> Result:
     """Bytes that ranks send over the measured time."""
     ranks = device_ranks(view)
     calls = [rank.selected_calls for rank in ranks]
-    countable = sum(int(counts_bytes(of_rank).sum()) for of_rank in calls)
+    countable = sum(int(of_rank.counts_bytes.sum()) for of_rank in calls)
     if not countable:
         raise refuse("no_collectives", "no collective that moves bytes in the selection")
     sized = sum(int(_sends(of_rank).sum()) for of_rank in calls)
@@ -90,7 +89,7 @@ def network_utilization(view: View) -> Result:
 
 
 def _sends(calls: Calls) -> Bool:
-    return np.asarray(counts_bytes(calls) & (calls.wire_bytes >= 0))
+    return np.asarray(calls.counts_bytes & (calls.wire_bytes >= 0))
 
 
 def _sent(calls: Calls) -> int:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ccltui.metrics.arrays.distinct import distinct_values
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.array_types import Bool
-
-_RECV, _BARRIER = TYPES.index("Recv"), TYPES.index("Barrier")
 
 
 @dataclass(slots=True)
@@ -48,7 +44,7 @@ class Traffic:
         One that began before the window counts its time in it, and nothing else.
         """
         began = rows & (calls.start_ns >= rank.selection.start_ns)
-        countable = began & counts_bytes(calls)
+        countable = began & calls.counts_bytes
         known = countable & (calls.message_bytes >= 0)
         wired = known & (calls.wire_bytes >= 0)
         busy = union(calls.start_ns[rows], calls.end_ns[rows])
@@ -77,11 +73,6 @@ class Traffic:
             "time_ms": milliseconds(self.time_ns) / len(self.ranks),
             "ranks": sorted(self.ranks, key=lambda label: (len(label), label)),
         }
-
-
-def counts_bytes(calls: Calls) -> Bool:
-    """Calls that move bytes of their own: a receive repeats its send, a barrier moves none."""
-    return np.asarray((calls.kind != _RECV) & (calls.kind != _BARRIER))
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason
@@ -13,11 +13,6 @@ from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, told_
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-
-LEAST_COVERAGE: Final = 0.9
-MOST_COVERAGE: Final = 1.1
-"""Between them, mean times steps is the training wall: the samples speak for the run."""
-
 
 _OF_LEADING = (
     "run",
@@ -52,7 +47,7 @@ def run_step_time(view: View) -> Result:
     told, (run, times) = told_runs(view, step_times, "step times")
     rows = [_row(one, value) for one, value in told]
     leading = rows[[one for one, _ in told].index(run)]
-    text = caveat(times)
+    text = times.caveat
     reasons = [Reason("sampled_steps", text)] if text else []
     if times.p50_s is None:
         reasons.append(Reason("no_side_file", f"{run.name} states no median of its step times"))
@@ -67,23 +62,6 @@ def run_step_time(view: View) -> Result:
     )
 
 
-def caveat(times: StepTimes) -> str:
-    """Why the step times do not speak for the run, "" where they do."""
-    sampled = times.num_samples is not None and times.num_samples != times.num_steps
-    low = times.coverage is not None and not LEAST_COVERAGE <= times.coverage <= MOST_COVERAGE
-    if not sampled and not low:
-        return ""
-    parts = []
-    if sampled:
-        of = "" if times.num_steps is None else f" of {times.num_steps:,}"
-        how = "" if times.stated else " (reckoned, not stated)"
-        parts.append(f"rest on {times.num_samples}{of} micro-steps{how}")
-    if times.coverage is not None:
-        verb = "cover" if low else "agree with"
-        parts.append(f"{verb} {times.coverage:.0%} of the training wall time")
-    return f"step times, p95 too, {' and '.join(parts)}"
-
-
 def _row(run: Run, times: StepTimes) -> dict[str, Any]:
     return {
         "run": run.name,
@@ -94,7 +72,7 @@ def _row(run: Run, times: StepTimes) -> dict[str, Any]:
         "num_samples_stated": times.stated,
         "num_steps": times.num_steps,
         "coverage_ratio": times.coverage,
-        "caveat": caveat(times),
+        "caveat": times.caveat,
         "source": times.source,
     }
 

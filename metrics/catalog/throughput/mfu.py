@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.card.config_conflicts import run_conflicts
 from ccltui.metrics.card.effective_config import PARALLEL, origin_of
-from ccltui.metrics.catalog.throughput.throughput_tokens import data_parallel, throughput_tokens
 from ccltui.metrics.metric import metric
-from ccltui.metrics.model.peaks import precision_of
 from ccltui.metrics.result import Result
-from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.view.data_quality import common_reasons, common_warnings
+from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
-from ccltui.metrics.workload.hardware import device_names, device_of, positive_number
+from ccltui.metrics.workload.compute_peak import PEAK_OVERRIDE, incomplete_card, peak_of
 from ccltui.metrics.workload.inference_steps import Batch, iterations_of
+from ccltui.metrics.workload.token_rate import data_parallel, token_rate
 from ccltui.parsers.runs.run_settings import CONFIG_NAME
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-PEAK_OVERRIDE: Final = "peak_tflops"
 _FIELDS: Final = (
     "num_params",
     "num_params_active",
@@ -60,15 +57,6 @@ class Model:
         if batch.tokens is None or batch.pairs is None:
             return None
         return 2 * self.params * batch.tokens + 4 * self.attention * batch.pairs
-
-
-@dataclass(frozen=True, slots=True)
-class Peak:
-    """TFLOPS of one device in the precision of the model."""
-
-    tflops: float
-    source: str
-    notes: tuple[str, ...] = ()
 
 
 @metric(
@@ -130,7 +118,7 @@ def model_of(view: View) -> Model:
     }
     missing = [name for name, value in values.items() if value is None]
     if missing:
-        raise _incomplete(view, missing)
+        raise incomplete_card(view, missing)
     layers, heads, width = (values[name] or 0 for name in ("num_layers", "num_heads", "head_dim"))
     if not (params or 0) > (embedding or 0):
         text = f"num_params {params} is not above num_params_embedding {embedding}"
@@ -138,22 +126,13 @@ def model_of(view: View) -> Model:
     return Model((params or 0) - (embedding or 0), layers * heads * width)
 
 
-def _incomplete(view: View, missing: list[str]) -> Refusal:
-    card, named = view.card, ", ".join(missing)
-    if card.problem is not None:
-        return refuse("card_invalid", card.problem)
-    if card.card is None:
-        return refuse("no_card", f"no workload card, and no override of {named}")
-    return refuse("card_incomplete", f"the card does not state {named}", file=card.card.path)
-
-
 def _training(view: View, model: Model) -> Result:
-    throughput = throughput_tokens.compute(view)
-    tokens_per_s = throughput.details["throughput_tokens_per_s"]
+    rate = token_rate(view)
+    tokens_per_s = rate.tokens_per_s
     if not tokens_per_s:
         raise refuse("no_step_markers", "the steps take no time")
     devices, peak = _devices(view), peak_of(view)
-    flops = model.train_flops(int(throughput.details["seq_len"]))
+    flops = model.train_flops(rate.seq_len)
     share = flops * tokens_per_s / (peak.tflops * 1e12 * devices)
     mode, said = _checkpointing(view)
     again = _RECOMPUTED.get(mode.lower())
@@ -170,20 +149,19 @@ def _training(view: View, model: Model) -> Result:
         "decode_mfu_pct": None,
         "formula": _TRAINING,
         "provenance": {
-            **throughput.details["provenance"],
+            **rate.provenance,
             **view.card.provenance(*_FIELDS),
             **({"activation_checkpoint": said} if said else {}),
         },
     }
-    common, known = common_reasons(view), common_warnings(view)
     return answer(
         mfu,
         view,
         details,
         source="card",
-        basis={**throughput.basis, "phase": "training", **_BASIS},
-        reasons=[reason for reason in throughput.reasons if reason not in common],
-        warnings=[*(w for w in throughput.warnings if w not in known), *peak.notes],
+        basis={**rate.basis, "phase": "training", **_BASIS},
+        reasons=rate.reasons,
+        warnings=[*rate.warnings, *peak.notes],
     )
 
 
@@ -251,29 +229,8 @@ def _inference(view: View, model: Model) -> Result:
 def _devices(view: View) -> int:
     devices = view.card.number("total_count") or view.world_size
     if not devices:
-        raise _incomplete(view, ["total_count"])
+        raise incomplete_card(view, ["total_count"])
     return devices
-
-
-def peak_of(view: View) -> Peak:
-    """The user's peak, else that of the device in the card's precision."""
-    given = positive_number(view, PEAK_OVERRIDE)
-    if given is not None:
-        return Peak(given, "override")
-    device = device_of(view)
-    if device is None:
-        names = ", ".join(device_names(view))
-        found = f"no known peak of {names}" if names else "neither card nor traces name the device"
-        raise refuse("unknown_peak", f"{found}: give {PEAK_OVERRIDE}")
-    stated = view.card.text("precision")
-    if not stated:
-        raise _incomplete(view, ["precision"])
-    precision = precision_of(stated)
-    if precision is None or precision not in device.tflops:
-        text = f"no known peak of {device.name} in {stated}: give {PEAK_OVERRIDE}"
-        raise refuse("unknown_peak", text)
-    notes = (device.note,) if device.note else ()
-    return Peak(device.tflops[precision], f"{device.name} {precision}, {device.source}", notes)
 
 
 _BASIS: Final = {

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import mean, ratio
-from ccltui.metrics.catalog.time.iter_time import step_times
 from ccltui.metrics.compare.spread import Sample, half_width
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
@@ -15,6 +14,7 @@ from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.hardware import device_names
+from ccltui.metrics.workload.job_steps import step_times
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import open_job
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from ccltui.metrics.arrays.distinct import counted
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.catalog.throughput.mfu import PEAK_OVERRIDE, peak_of
 from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name
 from ccltui.metrics.model.flops import CONVOLUTIONS, flops_of
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.workload.compute_peak import PEAK_OVERRIDE, peak_of
 from ccltui.metrics.workload.hardware import positive_number
 from ccltui.parsers.errors import TraceError, contained
 

@@ -13,11 +13,11 @@ from ccltui.metrics.arrays.statistics import (
     ratio,
     sample_std,
 )
-from ccltui.metrics.catalog.time.iter_time import StepTimes, step_times
 from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.workload.job_steps import StepTimes, step_times
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -1,0 +1,25 @@
+"""Collectives of known size and duration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ccltui.metrics.unavailable import refuse
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.instances import Instances
+    from ccltui.metrics.view.job_view import View
+
+
+def timed_collectives(view: View) -> Instances:
+    """Collectives whose size and time are known; of those that ranks share, the shared ones.
+
+    Refuses where there is none.
+    """
+    every = view.instances
+    if not len(every):
+        raise refuse("no_collectives", "no collective in the selection")
+    sized = every.take(every.counts_bytes & (every.message_bytes > 0) & every.trusted)
+    if not len(sized):
+        raise refuse("no_message_size", f"none of {len(every)} collectives states its size")
+    return sized.take(sized.time_ns > 0)
