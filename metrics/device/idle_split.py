@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 BETWEEN_KERNELS_NS: Final = 10_000
-"""A gap up to here before work that was launched in time is the device's own changeover."""
+"""Longest gap, before work that was launched in time, that counts as changeover of the device."""
 
 _HOST: Final[tuple[tuple[str, Group, re.Pattern[str]], ...]] = (
     ("data_loading", "annotations", re.compile(r"DataLoader|data_?load|next_batch|load_batch")),
     ("synchronisation", "runtime", re.compile(r"Synchronize|EventQuery|StreamWaitValue")),
     ("allocation", "runtime", re.compile(r"(?:cuda|hip|cu)(?:Malloc|Free|HostAlloc|MemCreate)")),
 )
-"""What a host may be doing while it launches nothing: the first that applies is the cause."""
+"""Host activities by name, event group and pattern; the first that applies is the cause."""
 
 CAUSES: Final = (
     *(name for name, _, _ in _HOST),
@@ -60,14 +60,14 @@ def _causes_ns(rank: RankView) -> dict[str, int]:
 
 
 def _before_launch(gaps: Gaps) -> Intervals:
-    """The part of gaps in which what ends them was not launched yet."""
+    """The part of the gaps before the launch of the work that ends them."""
     late = gaps.host_late
     until = gaps.launched_ns[late].clip(max=gaps.end_ns[late])
     return union(gaps.start_ns[late], until)
 
 
 def _take(found: dict[str, int], cause: str, rest: Intervals, part: Intervals) -> Intervals:
-    """Count what of ``rest`` lies in ``part``; what is left."""
+    """Count the time of ``rest`` in ``part`` as ``cause`` and return the remainder."""
     left = rest - part
     found[cause] = rest.total_ns - left.total_ns
     return left

@@ -26,7 +26,7 @@ class Peak:
 
 
 def peak_of(view: View) -> Peak:
-    """The user's peak, else that of the device in the card's precision."""
+    """The peak given by the user, otherwise that of the device in the precision of the card."""
     given = positive_number(view, PEAK_OVERRIDE)
     if given is not None:
         return Peak(given, "override")

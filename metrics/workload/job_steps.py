@@ -25,7 +25,11 @@ class StepTimes:
 
 
 def step_times(view: View) -> StepTimes:
-    """Marker times of the selected steps. Refuses where no rank marks any."""
+    """Return the marker times of the selected steps.
+
+    Raises:
+        Refusal: No rank marks a step, or no step is marked on all ranks.
+    """
     marked = {rank.label: {s.id: s for s in rank.steps} for rank in view.ranks if rank.steps}
     if not marked:
         known = sum(len(rank.facts.marked_steps[0]) for rank in view.ranks)
@@ -41,7 +45,7 @@ def step_times(view: View) -> StepTimes:
 
 
 def _gaps(view: View, marked: Mapping[str, Mapping[int, Step]], common: set[int]) -> list[Reason]:
-    """Which ranks mark no step, or steps that others do not."""
+    """Reasons for ranks that mark no step, or steps that other ranks do not mark."""
     reasons = [
         Reason("no_step_markers", f"rank {rank.label} marks no step", rank=rank.label)
         for rank in view.ranks

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 def timed_collectives(view: View) -> Instances:
-    """Collectives whose size and time are known; of those that ranks share, the shared ones.
+    """Return the collectives whose size and time are known.
 
-    Refuses where there is none.
+    Raises:
+        Refusal: There is no such collective.
     """
     every = view.instances
     if not len(every):

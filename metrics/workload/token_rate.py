@@ -95,7 +95,7 @@ def token_rate(view: View) -> TokenRate:
 
 
 def _stated(view: View) -> tuple[int, int]:
-    """Batch size and sequence length as stated; nothing is assumed."""
+    """Batch size and sequence length as stated; neither has a default."""
     card = view.card
     if card.text("phase") in ("inference", "serving"):
         raise refuse("phase_mismatch", f"a training metric on a card of phase {card.text('phase')}")
@@ -118,7 +118,7 @@ def _stated(view: View) -> tuple[int, int]:
 
 
 def _scope(view: View) -> tuple[str, list[str]]:
-    """Whether the batch is that of the job or of a data-parallel rank."""
+    """Scope of the batch size, "global" or "local" (per data-parallel rank), and warnings."""
     stated = view.card.text("batch_size_scope").lower()
     if stated in _SCOPES:
         if _SCOPES[stated] == "local":
@@ -149,9 +149,9 @@ def _require_data_parallel(view: View) -> None:
 
 
 def data_parallel(view: View) -> int | None:
-    """Data-parallel ranks, dp_replicate * dp_shard; None where the card does not tell.
+    """Number of data-parallel ranks, dp_replicate * dp_shard; None where the card states neither.
 
-    What the other degrees leave of the world counts where one of the two is open.
+    Where one of the two is not stated, it is the world size divided by the other degrees.
     """
     degrees = view.degrees
     full = degrees.completed(view.world_size)

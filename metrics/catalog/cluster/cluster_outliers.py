@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 @metric(
     unit="values",
     definition=(
-        "Number of values of a cluster benchmark that are far from the median of the same test "
-        "on the other devices or hosts: beyond 3.5 scaled median absolute deviations and 5 % of "
-        "the median."
+        "Number of values in cluster benchmarks that differ from the median of the same test on "
+        "the other devices or hosts by more than 3.5 scaled median absolute deviations and 5 % "
+        "of the median."
     ),
     needs=("cluster benchmark (YAML) with values of at least 3 devices or hosts",),
     keys=("num_outliers", "outliers", "tests"),
     headline="num_outliers",
-    label="outlying devices",
+    label="outlier devices",
     higher_is_better=False,
     needs_traces=False,
     parameters={
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     },
 )
 def cluster_outliers(view: View) -> Result:
-    """Outliers of every test that several devices or hosts have a value of."""
+    """Outliers of every test with values of several devices or hosts."""
     files = cluster_of(view, "benchmarks", "cluster benchmark")
     k, floor = _number(view, "outlier_mads", K), _number(view, "outlier_floor_pct", FLOOR_PCT)
     groups = [

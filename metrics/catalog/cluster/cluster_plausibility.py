@@ -1,4 +1,4 @@
-"""Values of a cluster benchmark that cannot be."""
+"""Impossible values in a cluster benchmark."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 @metric(
     unit="values",
     definition=(
-        "Number of values of a cluster benchmark that cannot be: above the peak of the device, "
-        "above what its memory or any network card moves, or many times another measurement of "
-        "the same thing."
+        "Number of impossible values in cluster benchmarks: above the peak of the device, above "
+        "what its memory or any network card can transfer, or many times another measurement of "
+        "the same quantity."
     ),
     needs=("cluster benchmark (YAML)",),
     keys=("num_impossible", "num_suspect", "findings", "device"),
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     parameters={"gpu_model": "the device, where no file names it: --set gpu_model=H200"},
 )
 def cluster_plausibility(view: View) -> Result:
-    """Doubts about every benchmark below the directory."""
+    """Implausible values of every benchmark below the directory."""
     files = cluster_of(view, "benchmarks", "cluster benchmark")
     peak = device_peak(view, files)
     rows = [

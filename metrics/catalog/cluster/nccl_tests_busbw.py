@@ -1,4 +1,4 @@
-"""Bus bandwidth that nccl-tests measured."""
+"""Bus bandwidth measured by nccl-tests."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 @metric(
     unit="GB/s",
     definition=(
-        "Largest bus bandwidth over all sizes that nccl-tests printed for all-reduce (for the "
-        "first test where there is none), the better of out-of-place and in-place, decimal GB/s."
+        "Largest bus bandwidth in decimal GB/s over all sizes that nccl-tests printed for all- "
+        "reduce (for the first test where there is no all-reduce), the better of out-of-place "
+        "and in-place."
     ),
     needs=("output of nccl-tests",),
     keys=("max_busbw_GBps", "collective", "at_bytes", "num_wrong", "tests"),
     headline="max_busbw_GBps",
-    label="busbw of nccl-tests",
+    label="bus bandwidth (nccl-tests)",
     higher_is_better=True,
     needs_traces=False,
 )
 def nccl_tests_busbw(view: View) -> Result:
-    """The largest bus bandwidth of every test, and of the first all-reduce as the value."""
+    """Largest bus bandwidth of every test; the value is that of the first all-reduce."""
     files = cluster_of(view, "tests", "output of nccl-tests")
     rows = [nccl_test_row(path, test) for path, test in files.tests if len(test)]
     if not rows:

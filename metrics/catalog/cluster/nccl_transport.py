@@ -1,4 +1,4 @@
-"""What NCCL said of its networks and links, and its warnings."""
+"""Networks and links that NCCL reported, and its warnings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @metric(
     unit="warnings",
     definition=(
-        "Number of warnings in the logs of NCCL; beside it the networks, cards and transports "
-        "that it chose."
+        "Number of warnings in the logs of NCCL; the details list the networks, cards and "
+        "transports that it chose."
     ),
     needs=("log of NCCL (NCCL_DEBUG=INFO)",),
     keys=(
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
         "warnings_by_text",
     ),
     headline="num_warnings",
-    label="warnings of NCCL",
+    label="NCCL warnings",
     higher_is_better=False,
     needs_traces=False,
 )
 def nccl_transport(view: View) -> Result:
-    """All logs of NCCL below the directory, added up."""
+    """Sums over all logs of NCCL below the directory."""
     files = cluster_of(view, "logs", "log of NCCL")
     links: Counter[str] = Counter()
     for _, log in files.logs:

@@ -1,4 +1,4 @@
-"""How many collectives the job issues, of which type, on which group."""
+"""Number of collectives that a job issues, by type and group."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ GroupCounts = dict[str, Counter[tuple[int, int, int]]]
 @metric(
     unit="calls",
     definition=(
-        "Number of collective communication kernels launched, summed over the ranks present; "
-        "without GPU kernels, of one family of host-side events."
+        "Number of collective kernels launched, summed over the ranks present; in a trace "
+        "without GPU kernels, the number of events of one host-side family."
     ),
     needs=("GPU kernels, or one family of recorded collectives",),
     keys=(
@@ -103,7 +103,7 @@ def _by_kind(rank: RankView) -> Counter[str]:
 
 
 def _by_step(rank: RankView) -> dict[str, int]:
-    """Calls by step, those that no step covers under "outside"; nothing without any marker."""
+    """Calls by step, with those that no step covers under "outside"; empty without step markers."""
     if rank.marker is None:
         return {}
     steps, counts = counted(rank.selected_calls.step)
@@ -157,7 +157,7 @@ def _mismatches(view: View, counts: GroupCounts) -> list[dict[str, Any]]:
 
 
 def _api_calls(view: View) -> int | None:
-    """Recorded calls of the framework; None where not recorded, or where a group is asked for."""
+    """Recorded calls of the framework; None where not recorded or where one group is selected."""
     if view.options.group is not None:
         return None
     times = [(rank, api_call_times(rank.trace)) for rank in view.ranks]

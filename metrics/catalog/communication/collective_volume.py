@@ -1,4 +1,4 @@
-"""How many bytes the collectives move, each collective counted once."""
+"""Bytes that collectives move, each collective counted once."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @metric(
     unit="bytes",
     definition=(
-        "Message bytes of all collectives in the convention of nccl-tests, each collective "
-        "counted once however many ranks recorded it."
+        "Message bytes of all collectives as nccl-tests counts them; each collective counts "
+        "once, no matter how many ranks recorded it."
     ),
     needs=("collectives with sizes",),
     keys=(
@@ -84,7 +84,7 @@ def collective_volume(view: View) -> Result:
 
 
 def _row(part: Instances, rows: Bool) -> dict[str, int | None]:
-    """Calls and bytes of some rows; wire bytes are null where one that has a size lacks them."""
+    """Calls and bytes of some rows; wire bytes are null where a sized call lacks them."""
     sized = rows & (part.message_bytes >= 0)
     wired = sized & (part.wire_bytes >= 0)
     return {

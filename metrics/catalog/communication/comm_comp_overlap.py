@@ -1,4 +1,4 @@
-"""How much communication is hidden behind computation, and how much is exposed."""
+"""Overlap of communication with computation, and the exposed remainder."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Overlap:
 
     @property
     def exposed(self) -> int:
-        """Communication while nothing is computed."""
+        """Communication during which nothing is computed."""
         return self.comm - self.overlap
 
 
 def _is_named(view: View) -> bool:
-    """Whether only kernels with a matrix product in their name compute, as the user asks."""
+    """Whether the user restricts computation to kernels with a matrix product in their name."""
     asked = view.card.text("compute_set")
     if asked not in ("", "all", "named"):
         raise refuse("card_invalid", f"compute_set = {asked!r} is neither all nor named")
@@ -68,8 +68,9 @@ def _is_named(view: View) -> bool:
 @metric(
     unit="ratio",
     definition=(
-        "Share of the communication time during which a computing kernel runs: "
-        "|C and K| / |C| from unions over all streams in the step windows, summed over ranks."
+        "Share of the communication time during which a computing kernel runs: |C and K| / |C| "
+        "in the step windows, with the unions C of communication and K of computation over all "
+        "streams, summed over ranks."
     ),
     needs=("GPU kernels", "collective kernels"),
     keys=(
@@ -102,7 +103,7 @@ def _is_named(view: View) -> bool:
         "compute_set": "named: only kernels with a matrix product in their name compute; else all"
     },
     aliases=("comm_comp_overlap_16",),
-    label="communication hidden",
+    label="hidden communication",
     higher_is_better=True,
 )
 def comm_comp_overlap(view: View) -> Result:
@@ -230,7 +231,7 @@ def _across_ranks(parts: Mapping[str, Overlap]) -> dict[str, Any]:
 
 
 def _breakdown(sums: _Sums, num_ranks: int) -> dict[str, Any]:
-    """The same part by part; parts may run at once, they do not add up."""
+    """The same for each part; parts may overlap, so they do not add up."""
     return {
         name: {
             "comm_time_ms": milliseconds(comm) / num_ranks,

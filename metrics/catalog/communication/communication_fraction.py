@@ -1,4 +1,4 @@
-"""What weight communication has in the work of the device."""
+"""Share of communication in the busy time of the device."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 @metric(
     unit="ratio",
     definition=(
-        "Share of the device's busy time in which a collective runs, from unions over all "
-        "streams; 0 where kernels exist and none is a collective."
+        "Share of the busy time of the device in which a collective runs, with unions over all "
+        "streams; 0 where there are kernels but no collectives."
     ),
     needs=("GPU kernels",),
     keys=(

@@ -1,4 +1,4 @@
-"""Communication that nothing hides: what faster links could save at most."""
+"""Exposed communication: the most that faster links could save."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 @metric(
     unit="ms",
     definition=(
-        "Time in collectives while the device neither computes nor copies, mean over ranks: an "
-        "upper bound on what faster links could save."
+        "Time in ms, mean over ranks, in which a collective runs while the device neither "
+        "computes nor copies: an upper bound on the time that faster links could save."
     ),
     needs=("GPU kernels",),
     keys=(
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     higher_is_better=False,
 )
 def exposed_communication(view: View) -> Result:
-    """Communication outside of computation and copies, per rank and by what it serves."""
+    """Communication outside of computation and copies, per rank, type and dimension."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
     hidden = {rank.label: rank.comp | rank.mem for rank in ranks}
@@ -87,7 +87,7 @@ def _row(rank: RankView, exposed: int) -> dict[str, Any]:
 def _by(
     view: View, ranks: list[RankView], hidden: dict[str, Intervals], split: Split
 ) -> dict[str, Any]:
-    """Each part's own union against what hides it; parts may run at once and do not add up."""
+    """Exposed communication of each part; parts may overlap, so they do not add up."""
     found: defaultdict[str, int] = defaultdict(int)
     for rank in ranks:
         for name, own, _ in parts_of(view, rank, split):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The line of one operation on one group, or why there is none."""
+    """The fitted line of one operation on one group, or the reason why there is none."""
 
     group: int
     kind: int
@@ -36,8 +36,9 @@ class Fitted:
 @metric(
     unit="GB/s",
     definition=(
-        "Asymptotic bandwidth 1/beta of T = alpha + beta * S, fitted (Theil-Sen) to the shortest "
-        "duration over ranks of the operation and group that move most bytes; all fits beside it."
+        "Asymptotic bandwidth 1/beta in GB/s of the model T = alpha + beta * S, fitted (Theil- "
+        "Sen) to the shortest duration over ranks of the operation and group that move the most "
+        "bytes; the details list all fits."
     ),
     needs=("collectives with sizes", "5 calls of 2 sizes of one group"),
     keys=("inv_beta_GBps", "alpha_us", "of", "fits", "rejected"),
@@ -46,7 +47,7 @@ class Fitted:
     higher_is_better=True,
 )
 def hockney(view: View) -> Result:
-    """One line for every operation of every group."""
+    """Fit one line to every operation of every group."""
     source, warnings = source_of(view.ranks)
     if source != "kernel":
         raise refuse("no_gpu_events", "CPU-only trace: operators do not tell when data moved")
@@ -84,7 +85,7 @@ def hockney(view: View) -> Result:
 
 
 def _fitted(timed: Instances) -> list[Fitted]:
-    """Every operation of every group, those that move most bytes first."""
+    """Every operation of every group, the most bytes first."""
     found = []
     for group, kind in operations(timed):
         here = timed.take((timed.group == group) & (timed.kind == kind))

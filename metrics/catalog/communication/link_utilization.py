@@ -1,4 +1,4 @@
-"""What share of the hardware's limit the links reach while data moves."""
+"""Bus bandwidth as a share of the peak of the links, while data moves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.unavailable import Refusal, nothing_on_the_wire, refuse
+from ccltui.metrics.unavailable import Refusal, refuse, unknown_wire_bytes
 from ccltui.metrics.view.instances import Instances, operations
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import (
@@ -48,7 +48,7 @@ class Part:
 
     @property
     def moved(self) -> float:
-        """Bytes that one rank moves in all of them."""
+        """Bytes that one rank moves in all collectives of the part."""
         return float(self.bus_bytes.sum())
 
     @property
@@ -60,8 +60,8 @@ class Part:
 @metric(
     unit="ratio",
     definition=(
-        "Bus bandwidth of collectives while data moves (shortest duration over ranks) over the "
-        "peak of their links in one direction, weighted by time."
+        "Bus bandwidth of collectives while data moves (the shortest duration over ranks), "
+        "divided by the peak bandwidth of their links in one direction, weighted by time."
     ),
     needs=("collectives with sizes", "process groups", "a known device, or the peak of the links"),
     keys=(
@@ -74,7 +74,7 @@ class Part:
     headline="link_utilization_ratio",
     label="link utilization",
     higher_is_better=True,
-    parameters={LINK_OVERRIDE: "what one device can send in one direction, decimal GB/s"},
+    parameters={LINK_OVERRIDE: "peak bandwidth of one device in one direction, decimal GB/s"},
 )
 def link_utilization(view: View) -> Result:
     """Bus bandwidth over the peak of the links, by type and group."""
@@ -85,7 +85,7 @@ def link_utilization(view: View) -> Result:
     factor = wire_factor(timed.kind, timed.group_size)
     usable = ~np.isnan(factor) & (factor > 0)
     if not usable.any():
-        raise nothing_on_the_wire(sized=True)
+        raise unknown_wire_bytes(sized=True)
     peaks = {
         int(group): link_peak(view, int(group)) for group in distinct_values(timed.group[usable])
     }

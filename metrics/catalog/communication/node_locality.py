@@ -1,4 +1,4 @@
-"""node_locality: how much of the traffic leaves a host, and how fast either part is."""
+"""Share of traffic between hosts, and the bandwidth inside and between hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
 from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.unavailable import nothing_on_the_wire, refuse
+from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import crosses_hosts, host_of
@@ -34,7 +34,7 @@ _TRANSFERS: Final = (TYPES.index("Send"), TYPES.index("Recv"))
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where a call goes: by its group, or by its pair of ranks where it is a transfer."""
+    """Place of a call: from its group, or from its pair of ranks for a transfer."""
 
     groups: I64
     ranks: I64  # global ranks of known hosts, ascending
@@ -49,7 +49,7 @@ class _Places:
         return cls(groups, np.array(ranks, np.int64), np.array(numbers, np.int64))
 
     def _host_of(self, rank: I64) -> I64:
-        """Number of each rank's host, -1 where it is not known."""
+        """Number of the host of each rank, -1 where unknown."""
         place = np.searchsorted(self.ranks, rank)
         known = np.append(self.ranks, MISSING)[place] == rank
         return np.where(known, np.append(self.hosts, MISSING)[place], MISSING)
@@ -59,16 +59,16 @@ class _Places:
         found = np.append(self.groups, UNKNOWN)[group]
         pairs = np.isin(kind, _TRANSFERS) & (peer >= 0) & (own >= 0)
         here, there = self._host_of(own[pairs]), self._host_of(peer[pairs])
-        told = np.where(here != there, INTER, INTRA)
-        found[pairs] = np.where((here < 0) | (there < 0), UNKNOWN, told)
+        known = np.where(here != there, INTER, INTRA)
+        found[pairs] = np.where((here < 0) | (there < 0), UNKNOWN, known)
         return np.asarray(found)
 
 
 @metric(
     unit="ratio",
     definition=(
-        "Share of the bytes on the wire that belongs to groups with ranks on several hosts, or to "
-        "transfers between two hosts; over the bytes whose hosts are known."
+        "Share of the bytes on the wire, out of those whose hosts are known, in groups with "
+        "ranks on several hosts or in transfers between two hosts."
     ),
     needs=("collectives with sizes", "process groups", "host names, or count_per_node of a card"),
     keys=(
@@ -103,7 +103,7 @@ def node_locality(view: View) -> Result:
         )
     sized = moving.wire_bytes >= 0
     if not sized.any():
-        raise nothing_on_the_wire(sized=bool((moving.message_bytes >= 0).any()))
+        raise unknown_wire_bytes(sized=bool((moving.message_bytes >= 0).any()))
     sums = [int(moving.wire_bytes[sized & (where == place)].sum()) for place in range(len(PLACES))]
     times = _times(view, places)
     details: dict[str, Any] = {
@@ -165,7 +165,7 @@ def _times(view: View, places: _Places) -> list[float | None]:
 
 
 def _busbw(moving: Instances, rows: Bool) -> float | None:
-    """Bytes a rank over the shortest duration, both summed; of collectives of several ranks."""
+    """Bytes per rank over the shortest duration, both summed over collectives of several ranks."""
     here = moving.take(rows & (moving.members > 1) & (moving.time_ns > 0) & moving.trusted)
     # a transfer is sent by one of its two ranks
     senders = np.where(np.isin(here.kind, _TRANSFERS), 1, here.members)

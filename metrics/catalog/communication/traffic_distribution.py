@@ -1,4 +1,4 @@
-"""Which dimension of parallelism causes the traffic."""
+"""Communication traffic by parallel dimension."""
 
 from __future__ import annotations
 
@@ -103,28 +103,28 @@ class Sums:
 
     @property
     def mode(self) -> str | None:
-        """The rule that told the dimensions; "mixed" where several did, None where none did."""
+        """The rule that determined the dimensions; "mixed" for several rules, None for none."""
         if len(self.modes) == 1:
             return next(iter(self.modes))
         return "mixed" if self.modes else None
 
     @property
-    def untold(self) -> int:
-        """Calls that count bytes and whose dimension nothing tells."""
+    def undetermined(self) -> int:
+        """Number of calls that count bytes and whose dimension is unknown."""
         return self.dims["unknown"].countable if "unknown" in self.dims else 0
 
     def part(self, dim: str) -> Traffic | None:
-        """Traffic of a dimension, None where it has none that is told and some is untold."""
+        """Traffic of a dimension, None where none is known and some calls have no dimension."""
         if dim in self.dims:
             return self.dims[dim]
-        return None if self.untold and dim != "unknown" else Traffic()
+        return None if self.undetermined and dim != "unknown" else Traffic()
 
 
 @metric(
     unit="bytes",
     definition=(
         "Message bytes of all collectives of the ranks present, by the parallel dimension of "
-        "their group; a transfer between two ranks counts where it is sent."
+        "their group; a transfer between two ranks counts once, at its sender."
     ),
     needs=("collectives with sizes", "process groups"),
     keys=(
@@ -170,16 +170,16 @@ def traffic_distribution(view: View) -> Result:
 
 
 def _reasons(sums: Sums) -> list[Reason]:
-    """What is not known of a part of the calls: their size, their dimension."""
+    """Reasons for what is unknown of some calls: their size, their dimension."""
     countable = sum(part.countable for part in sums.dims.values())
     unsized = countable - sum(part.sized for part in sums.dims.values())
     reasons = []
     if unsized:
         text = f"{unsized} of {countable} calls do not state their size"
         reasons.append(Reason("no_message_size", text))
-    if sums.untold:
+    if sums.undetermined:
         text = (
-            f"no group, degree or operation tells the dimension of {sums.untold} of "
+            f"no group, degree or operation tells the dimension of {sums.undetermined} of "
             f"{countable} calls"
         )
         reasons.append(Reason("no_process_groups", text))

@@ -1,7 +1,7 @@
-"""wait_vs_transfer: whether collectives take long because they move data or because a rank is late.
+"""Time in collectives divided into waiting for the last rank and transfer.
 
-The last rank to arrive does not wait: its duration, the shortest, is the transfer. What any other
-rank's kernel lasts longer is waiting.
+The last rank to arrive does not wait: its duration, the shortest, is the transfer. The time by
+which the kernel of another rank lasts longer is waiting.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 @metric(
     unit="ratio",
     definition=(
-        "Share of the time in collectives that ranks spend waiting for the last of them: "
-        "duration beyond the shortest of the ranks, over the duration, summed over ranks and over "
-        "the collectives that all ranks of a group wait for."
+        "Share of the time in collectives that ranks spend waiting for the last rank: the "
+        "duration beyond the shortest over ranks, divided by the duration, both summed over "
+        "ranks and over the collectives that all ranks of a group wait for."
     ),
     needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
     keys=(
@@ -149,7 +149,7 @@ def _types(one: Chosen) -> list[tuple[str, Bool]]:
 def _by(
     chosen: Sequence[Chosen], named_rows: Callable[[Chosen], Sequence[tuple[str, Bool]]]
 ) -> Mapping[str, dict[str, Any]]:
-    """Waiting and transfer by the names that are given to rows (masks) of each group."""
+    """Waiting and transfer by the names given to rows (masks) of each group."""
     found: dict[str, tuple[int, int, int]] = {}
     for one in chosen:
         for name, rows in named_rows(one):

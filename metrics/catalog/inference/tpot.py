@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 @metric(
     unit="ms",
     definition=(
-        "Time per output token: from first to last token over the number of tokens after the "
-        "first, median over requests with more than one; the gaps between tokens beside it."
+        "Time in ms per output token: time from the first to the last token divided by the "
+        "number of tokens after the first, median over requests with more than one token; the "
+        "details list the gaps between tokens."
     ),
     needs=("result file of vLLM, SGLang, genai-perf or AIPerf",),
     keys=(
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     parameters={FILE_OVERRIDE: "the result file whose experiment the value is of"},
 )
 def tpot(view: View) -> Result:
-    """From first to last token over the tokens after the first, of result files."""
+    """Time from first to last token over the number of tokens after the first, of result files."""
     return latency(view, tpot, "tpot", ("itl",))
 
 

@@ -1,4 +1,4 @@
-"""Length of prefill and decode passes in a trace: what stands in for latencies of requests."""
+"""Duration of prefill and decode passes in a trace: a proxy for the latency of requests."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 @metric(
     unit="ms",
     definition=(
-        "Median length of the passes that an inference server marks in a trace, prefill and "
-        "decode apart beside it: a stand-in for latencies that only requests can tell."
+        "Median duration in ms of the passes that an inference server marks in a trace, with "
+        "prefill and decode separate in the details: a proxy for latencies that only requests "
+        "show."
     ),
     needs=("ranges of vLLM or SGLang",),
     keys=(
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         "num_iterations",
     ),
     headline="trace_proxy_iter_ms",
-    label="server pass (proxy)",
+    label="server pass time (proxy)",
     higher_is_better=False,
 )
 def trace_proxy_latency(view: View) -> Result:
@@ -53,7 +54,7 @@ def trace_proxy_latency(view: View) -> Result:
         )
     every = [milliseconds(one.dur_ns) for _, one in found]
     times = {
-        phase: distribution([milliseconds(one.dur_ns) for told, one in found if told == phase])
+        phase: distribution([milliseconds(one.dur_ns) for stated, one in found if stated == phase])
         for phase in ("prefill", "decode", "mixed")
     }
     details: dict[str, Any] = {
@@ -65,7 +66,7 @@ def trace_proxy_latency(view: View) -> Result:
         "mixed_iter_ms": times["mixed"],
         "num_iterations": len(every),
     }
-    told = any(one.batch.phase != "unknown" for _, one in found)
+    is_named = any(one.batch.phase != "unknown" for _, one in found)
     on_device = all(one.on_device for _, one in found)
     return answer(
         trace_proxy_latency,
@@ -73,7 +74,7 @@ def trace_proxy_latency(view: View) -> Result:
         details,
         source="annotation",
         basis={
-            "phase": "the marker's name" if told else "the first pass of a rank is prefill",
+            "phase": "the marker's name" if is_named else "the first pass of a rank is prefill",
             "duration": "device work launched in the range" if on_device else "marker",
         },
         warnings=[WHAT_THEY_IGNORE],

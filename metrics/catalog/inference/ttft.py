@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 @metric(
     unit="ms",
     definition=(
-        "Time from the arrival of a request to its first token: median over the requests of one "
-        "experiment of a serving benchmark; several experiments are listed, never averaged."
+        "Time in ms from the arrival of a request to its first token: median over the requests "
+        "of one experiment of a serving benchmark; several experiments are listed, never "
+        "averaged."
     ),
     needs=("result file of vLLM, SGLang, genai-perf or AIPerf",),
     keys=(
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     parameters={FILE_OVERRIDE: "the result file whose experiment the value is of"},
 )
 def ttft(view: View) -> Result:
-    """From request to first token, of the experiments in result files."""
+    """Time from request to first token, of the experiments in result files."""
     return latency(view, ttft, "ttft")
 
 

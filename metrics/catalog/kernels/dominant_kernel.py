@@ -1,4 +1,4 @@
-"""Whether one kernel is the cost: the kernels that take most time."""
+"""The kernels that take the most time, and the share of the first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cost:
     example_ns: int = -1
 
     def add(self, name: str, calls: int, total_ns: int) -> None:
-        """Take the calls of one full name; the costliest is the example."""
+        """Add the calls of one full name; the name with the most time is the example."""
         self.calls += calls
         self.total_ns += total_ns
         self.names += 1
@@ -46,8 +46,8 @@ Costs = dict[tuple[str, str], Cost]
 @metric(
     unit="ratio",
     definition=(
-        "Share of the summed kernel time that the costliest kernel takes, kernels of one bare "
-        "name being one, over all ranks; the twenty costliest are listed."
+        "Share of the summed kernel time of all ranks that the kernel with the most time takes; "
+        "kernels of one bare name count as one, and the details list the top twenty."
     ),
     needs=("GPU kernels",),
     keys=(
@@ -59,10 +59,10 @@ Costs = dict[tuple[str, str], Cost]
         "kernel_time_ms",
     ),
     headline="dominant_share",
-    label="costliest kernel",
+    label="top kernel",
 )
 def dominant_kernel(view: View) -> Result:
-    """The kernels of all ranks by their bare names, costliest first."""
+    """The kernels of all ranks by their bare names, most time first."""
     ranks = device_ranks(view)
     costs = _costs(ranks)
     total = sum(cost.total_ns for cost in costs.values())

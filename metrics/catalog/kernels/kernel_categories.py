@@ -1,4 +1,4 @@
-"""What kinds of kernels the time goes to: matrix products, attention, norms, copies, …."""
+"""Device time by category of kernel: matrix products, attention, norms, copies, …."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL: Final = (*CATEGORIES[:-1], "comm", "mem", OTHER)
 
 @dataclass(slots=True)
 class Part:
-    """Sums of one category, and its costliest name."""
+    """Sums of one category, and its name with the most time."""
 
     calls: int = 0
     total_ns: int = 0
@@ -31,7 +31,7 @@ class Part:
     top_ns: int = -1
 
     def add(self, name: str, calls: int, total_ns: int) -> None:
-        """Take the calls of one name."""
+        """Add the calls of one name."""
         self.calls += calls
         self.total_ns += total_ns
         if (total_ns, name) > (self.top_ns, self.top):
@@ -41,8 +41,8 @@ class Part:
 @metric(
     unit="ratio",
     definition=(
-        "Share of the summed device time that matrix products take; beside it every category of "
-        "kernels by the rules for their names, and the share that no rule knows."
+        "Share of the summed device time in matrix products; the details list every category of "
+        "kernels, by rules for kernel names, and the share that no rule covers."
     ),
     needs=("GPU kernels",),
     keys=(
@@ -54,7 +54,7 @@ class Part:
         "per_rank",
     ),
     headline="gemm_share",
-    label="share of matrix products",
+    label="matrix product share",
 )
 def kernel_categories(view: View) -> Result:
     """Sum the device work of every rank by category."""
@@ -98,7 +98,7 @@ def kernel_categories(view: View) -> Result:
 
 
 def _add(rank: RankView, parts: defaultdict[str, Part]) -> dict[str, int]:
-    """Add the rank's work to ``parts``; its own sums by category."""
+    """Add the work of a rank to ``parts`` and return its sums by category."""
     table, own = rank.work_by_name, defaultdict[str, int](int)
     for name, kind, calls, total in zip(
         table.name.tolist(),

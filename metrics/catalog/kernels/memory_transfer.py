@@ -1,4 +1,4 @@
-"""What copies and fills cost, and how fast they are."""
+"""Time and bandwidth of copies and fills of device memory."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Copies:
 @metric(
     unit="ms",
     definition=(
-        "Time in copies and fills of device memory while no kernel computes, mean over ranks; "
-        "beside it bytes, times and bandwidth by direction."
+        "Time in ms, mean over ranks, in copies and fills of device memory while no kernel "
+        "computes; the details list bytes, times and bandwidth by direction."
     ),
     needs=("device events",),
     keys=(
@@ -75,7 +75,7 @@ class Copies:
     category="memory",
 )
 def memory_transfer(view: View) -> Result:
-    """Time and bytes of copies by their direction, and the time that no computation covers."""
+    """Time and bytes of copies by direction, and the time without concurrent computation."""
     ranks = [rank for rank in view.ranks if rank.facts.has_device]
     if not ranks:
         raise refuse("no_gpu_events", "CPU-only trace: no device work was recorded on any rank")

@@ -1,4 +1,4 @@
-"""What the parts of a mixture of experts cost, as far as names tell."""
+"""Share of kernel time in the parts of a mixture of experts, identified by names."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ _SHOWN: Final = 30
 @metric(
     unit="ratio",
     definition=(
-        "Share of the summed kernel time in kernels that are named like parts of a mixture of "
-        "experts, were launched inside operators named so, or exchange tokens between experts."
+        "Share of the summed kernel time in kernels of a mixture of experts: those with such a "
+        "name, launched inside an operator with such a name, or exchanging tokens between "
+        "experts."
     ),
     needs=("GPU kernels", "names of experts, routing or grouped products"),
     keys=(
@@ -59,11 +60,11 @@ _SHOWN: Final = 30
         "per_rank",
     ),
     headline="moe_fraction",
-    label="experts (by name)",
+    label="expert kernels (by name)",
     category="experts",
 )
 def moe_fraction(view: View) -> Result:
-    """Kernels that are named so, or launched inside an operator that is."""
+    """Time of kernels with a name of the pattern, or launched inside an operator with one."""
     if view.card.value("moe") is False:
         raise refuse("not_applicable", "the card says that the model is no mixture of experts")
     ranks = device_ranks(view)
@@ -129,7 +130,7 @@ def _by_name(
 
 
 def _inside_operators(rank: RankView, matched: defaultdict[str, int], candidates: Bool) -> Bool:
-    """Which kernels were launched while a host range of such a name was open on its thread."""
+    """Mask of kernels launched while a host range of such a name was open on the same thread."""
     runtime, launches = rank.trace.group("runtime"), rank.facts.launch_row
     found = np.zeros(len(launches), np.bool_)
     rows = np.flatnonzero(candidates & (launches >= 0))
@@ -154,9 +155,9 @@ def _inside_operators(rank: RankView, matched: defaultdict[str, int], candidates
 
 
 def _expert_calls(view: View, rank: RankView) -> Bool:
-    """Rows of ``gpu`` that exchange tokens on a group that is known to be the experts'.
+    """Rows of ``gpu`` that exchange tokens on a group that is known as that of the experts.
 
-    An all-to-all alone is no sign of experts: recommendation models exchange embeddings so.
+    An all-to-all alone is no evidence of experts: recommendation models exchange embeddings so.
     """
     rows = np.zeros(len(rank.facts.classes), np.bool_)
     calls = rank.calls

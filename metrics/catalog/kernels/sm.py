@@ -1,4 +1,4 @@
-"""Four quantities that go by the name of SM utilization, each under its own name."""
+"""Four quantities that are all called SM utilization, each under its own name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Weighted:
 
     @classmethod
     def of(cls, values: F64 | None, time_ns: I64, rows: Bool) -> Weighted:
-        """Of the rows (mask) whose value is known (NaN is not); of nothing without values."""
+        """Weighted mean over the rows (mask) with a known value (not NaN); empty without values."""
         if values is None:
             return cls()
         known = np.flatnonzero(rows & ~np.isnan(values))
@@ -44,15 +44,16 @@ class Weighted:
 
     @property
     def mean(self) -> float | None:
-        """None where nothing is known."""
+        """The mean, None where nothing is known."""
         return ratio(self.total, self.weight)
 
 
 @metric(
     unit="ratio",
     definition=(
-        "Share of the measured time in which the device runs anything; beside it three other "
-        "quantities of SM use, each by its own name: launch coverage, occupancy, active SMs."
+        "Share of the measured time in which the device runs anything; the details list three "
+        "other quantities of SM use by their own names: launch coverage, occupancy and active "
+        "SMs."
     ),
     needs=("GPU kernels",),
     keys=(

@@ -1,4 +1,4 @@
-"""Which runs ended by themselves, and what the others lack."""
+"""Runs that ended on their own, and what the other runs lack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @metric(
     unit="runs",
-    definition="Number of runs that did not end by themselves, out of all run directories found.",
+    definition=("Number of runs that did not end on their own, out of all run directories found."),
     needs=NEEDS,
     keys=("num_incomplete", "num_unmarked", "num_runs", "runs"),
     headline="num_incomplete",

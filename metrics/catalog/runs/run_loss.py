@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 @metric(
     unit="nats",
     definition=(
-        "Last training loss that a run recorded: of its last step where steps are logged, else "
-        "the mean of its last epoch."
+        "Last training loss in nats that a run recorded: that of its last step where steps are "
+        "logged, otherwise the mean of its last epoch."
     ),
     needs=NEEDS,
     keys=(
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     parameters=PARAMETERS,
 )
 def run_loss(view: View) -> Result:
-    """The last training loss and the best of validation."""
+    """Last training loss and best validation loss."""
     told, (run, found) = told_runs(view, loss, "a loss")
     details: dict[str, Any] = {
         **_row(run, found),

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 @metric(
     unit="calls",
     definition=(
-        "All-reduces that NCCL was asked for, per backward pass of a micro batch, in the ranges "
-        "of nsys; counts of captures of different length cannot be compared otherwise."
+        "Number of all-reduces issued to NCCL per backward pass of a micro batch, counted in "
+        "the ranges of nsys; the division by passes makes captures of different length "
+        "comparable."
     ),
     needs=("run directory with the text of nsys stats, report nvtx_sum",),
     keys=(
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     parameters=PARAMETERS,
 )
 def run_nccl_calls(view: View) -> Result:
-    """Calls of the profiled node over the backward passes of the same node."""
+    """Calls of the profiled node divided by the backward passes of the same node."""
     told, (run, calls) = told_runs(view, nccl_calls, "ranges of NCCL and of backward passes")
     rows = [_row(one, value) for one, value in told]
     leading = rows[[one for one, _ in told].index(run)]

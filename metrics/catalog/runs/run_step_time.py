@@ -1,4 +1,4 @@
-"""Step times of a training run, and whether those that were taken speak for the run."""
+"""Step times of a training run, and whether the timed steps represent the run."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _OF_LEADING = (
 @metric(
     unit="ms",
     definition=(
-        "Median time of a micro-step (forward and backward of one micro batch, with the "
+        "Median time in ms of a micro-step (forward and backward of one micro batch, with the "
         "optimizer's part where it falls into it) over the micro-steps that the run timed; "
-        "coverage is mean times all micro-steps over the training wall."
+        "coverage is the mean times the number of all micro-steps, divided by the training wall "
+        "time."
     ),
     needs=NEEDS,
     keys=(*_OF_LEADING, "runs"),
     headline="step_time_p50_ms",
-    label="micro-step of the run",
+    label="micro-step time of the run",
     higher_is_better=False,
     needs_traces=False,
     parameters=PARAMETERS,

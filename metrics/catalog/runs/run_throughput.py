@@ -1,4 +1,4 @@
-"""Tokens per second of a training run, as the run itself recorded them."""
+"""Tokens per second of a training run, as recorded by the run."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _OF_LEADING = (
 @metric(
     unit="tokens/s",
     definition=(
-        "Training tokens of all ranks per second of training wall time, validation left out, as "
-        "the run recorded them: the mean of its epochs, else of its logged steps."
+        "Training tokens of all ranks per second of training wall time, without validation, as "
+        "the run recorded them: the mean over its epochs, otherwise over its logged steps."
     ),
     needs=NEEDS,
     keys=(*_OF_LEADING, "runs"),
@@ -41,7 +41,7 @@ _OF_LEADING = (
     parameters=PARAMETERS,
 )
 def run_throughput(view: View) -> Result:
-    """What each run states; a profiled or incomplete one is marked."""
+    """Throughput that each run states; a profiled or incomplete run is marked."""
     told, (run, rate) = told_runs(view, throughput, "its throughput")
     done = completeness(run)
     reasons = []

@@ -1,4 +1,4 @@
-"""blame_chain: who is late because somebody else was late before, in another group."""
+"""Lag that a late rank inherited from another rank through a collective of another group."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ MAX_SHOWN: Final = 10
 @metric(
     unit="ratio",
     definition=(
-        "Share of the waiting for late ranks that began with another rank: the late rank had "
-        "been kept by a collective of another group, and so on to the root; over the waiting at "
-        "the collectives that were followed. A root is named only with a fifth of that waiting, or "
-        "where the cause of half of it is known."
+        "Share of the waiting for late ranks that began with another rank, because a collective "
+        "of another group had delayed the late rank, and so on back to the root; over the "
+        "waiting at the collectives that were followed, and with a root named only where it has "
+        "a fifth of that waiting or the cause of half of it is known."
     ),
     needs=("GPU kernels", "2 ranks of one group", "process groups"),
     keys=(
@@ -57,7 +57,7 @@ MAX_SHOWN: Final = 10
         "match",
     ),
     headline="handed_on_ratio",
-    label="lag handed on",
+    label="inherited lag",
 )
 def blame_chain(view: View) -> Result:
     """Chains from the worst selected late arrivals to their roots."""
@@ -116,13 +116,13 @@ def _caused_wait(view: View, number: int, row: int) -> int:
 
 
 def _is_handed_on(chain: tuple[Link, ...]) -> bool:
-    """Whether it began with another rank that was late itself, not with the pipeline's order."""
+    """Whether the lag began with another late rank, not with the order of the pipeline."""
     root = chain[-1]
     return root.label != chain[0].label and root.cause not in NOBODYS
 
 
 def _named(roots: Roots) -> dict[str, Any]:
-    """The root and how much of the waiting it has; what is unknown of it, and why if all is."""
+    """The root and its share of the waiting; the unknown share, and why if all is unknown."""
     named = roots.named
     return {
         "root_rank": None if named is None else named.label,

@@ -1,4 +1,4 @@
-"""clock_offsets: how far the ranks' clocks are from each other, and how well that is known."""
+"""Differences between the clocks of the ranks, with their error bars."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @metric(
     unit="us",
     definition=(
-        "Largest difference between the clocks of two ranks, estimated from when the collectives "
-        "that all ranks wait for end on each of them."
+        "Largest difference in µs between the clocks of two ranks, estimated from when the "
+        "collectives that all ranks wait for end on each rank."
     ),
     needs=("collectives that all ranks of a group wait for", "2 ranks of one group"),
     keys=(
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     label="largest clock difference",
 )
 def clock_offsets(view: View) -> Result:
-    """Offset and drift of the clock of every selected rank, with their error bars."""
+    """Offset and drift of the clock of every selected rank, with error bars."""
     require_ranks(view)
     source, warnings = source_of(view.ranks)
     labels = [rank.label for rank in view.ranks]
@@ -101,7 +101,7 @@ def _why(view: View) -> str:
 
 
 def _widest(known: Mapping[str, Clock]) -> int:
-    """Largest difference of two clocks that are known against each other."""
+    """Largest difference of two clocks whose relation is known."""
     by_component: dict[int, list[int]] = {}
     for clock in known.values():
         by_component.setdefault(clock.component, []).append(clock.offset_ns)

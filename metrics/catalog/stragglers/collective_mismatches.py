@@ -1,4 +1,4 @@
-"""collective_mismatches: collectives that are missing, extra or different on some ranks."""
+"""Collectives that are missing, extra or different on some ranks."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ MAX_SHOWN: Final = 50
 @metric(
     unit="collectives",
     definition=(
-        "Collectives that are missing on a rank of their group, or on few ranks only, or of "
-        "another type, element type or size on some, between the first and the last that all "
-        "ranks of the group have."
+        "Number of collectives that are missing on a rank of their group, present on few ranks "
+        "only, or of another type, element type or size on some ranks, between the first and "
+        "the last collective that all ranks of the group have."
     ),
     needs=("collectives", "2 ranks of one group"),
     keys=(
@@ -51,11 +51,11 @@ MAX_SHOWN: Final = 50
         "not_matched",
     ),
     headline="num_problems",
-    label="collectives that differ",
+    label="mismatched collectives",
     higher_is_better=False,
 )
 def collective_mismatches(view: View) -> Result:
-    """What differs between the ranks of every group that the selection touches."""
+    """Differences between the ranks of every group that the selection includes."""
     require_ranks(view)
     source, warnings = source_of(view.ranks)
     parts = parts_of(view)

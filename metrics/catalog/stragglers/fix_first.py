@@ -1,4 +1,4 @@
-"""fix_first: what the job loses most time to, in words, and where each loss is seen."""
+"""The largest losses of time of a job, described in words with an example of each."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _IDLE: Final = {
 @metric(
     unit="ratio",
     definition=(
-        "Share of the measured time of all ranks that the three largest losses take; losses divide "
-        "the time in which no kernel computes, without rest: waiting for a late rank, exposed "
-        "communication, copies, and idle time by its cause."
+        "Share of the measured time of all ranks that the three largest losses take; the losses "
+        "are a complete division of the time in which no kernel computes: waiting for a late "
+        "rank, exposed communication, copies, and idle time by cause."
     ),
     needs=("GPU kernels",),
     keys=("top_loss_ratio", "lost_ratio", "lost_ms", "window_ms", "losses", "per_rank"),
@@ -51,7 +51,7 @@ _IDLE: Final = {
     category="time",
 )
 def fix_first(view: View) -> Result:
-    """Divide what is not computing, and tell the largest parts."""
+    """Divide the time without computation and describe the largest parts."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
     window = sum(rank.window_ns for rank in ranks)

@@ -1,4 +1,4 @@
-"""Whether ranks have unequal work: computation alone, since waits make totals equal."""
+"""Imbalance of computation between ranks; waiting makes the totals equal, so it is left out."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 @metric(
     unit="ratio",
     definition=(
-        "Time in computing kernels on the busiest rank over its mean over ranks; 1 is even. "
-        "Collectives are left out, since waiting in them evens out every total."
+        "Time in computing kernels on the busiest rank divided by the mean over ranks; 1 is "
+        "even, and collectives are left out because waiting in them makes all totals equal."
     ),
     needs=("GPU kernels", "2 ranks"),
     keys=("imbalance_ratio", "busiest_rank", "comp_time_ms", "per_step", "per_rank"),
     headline="imbalance_ratio",
-    label="work imbalance",
+    label="computation imbalance",
     higher_is_better=False,
 )
 def rank_imbalance(view: View) -> Result:
-    """Computation of the busiest rank over that of the mean rank."""
+    """Computation of the busiest rank divided by the mean over ranks."""
     ranks = device_ranks(view)
     if len(ranks) < 2:
         of = f" of {view.world_size}" if view.world_size else ""
@@ -78,7 +78,7 @@ def _per_step(ranks: list[RankView]) -> dict[str, dict[str, Any]]:
 
 
 def _uneven_windows(ranks: list[RankView]) -> list[str]:
-    """A caution where what is compared was not recorded for the same steps."""
+    """Return a warning where the ranks were not recorded for the same steps."""
     steps = {tuple(step.id for step in rank.steps) for rank in ranks}
     if len(steps) > 1:
         return ["the ranks were recorded in different steps: compare per_step"]

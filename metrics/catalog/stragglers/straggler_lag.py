@@ -1,4 +1,4 @@
-"""straggler_lag: which rank makes the others wait at collectives, and by how much."""
+"""Which rank makes the others wait at collectives, and for how long."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _EVIDENCE: Final = {
 @metric(
     unit="us",
     definition=(
-        "Time from the first to the last rank's arrival at a collective, told from its longest "
-        "and shortest duration over ranks; mean over the collectives that all ranks of a group "
-        "wait for."
+        "Time in µs from the first to the last arrival of a rank at a collective, estimated as "
+        "its longest minus its shortest duration over ranks; mean over the collectives that all "
+        "ranks of a group wait for."
     ),
     needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
     keys=(
@@ -151,7 +151,7 @@ def _against_steps(
 
 
 def _aligned(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, Any] | None:
-    """The measure by corrected starts, with its error bar; None where no clock is known."""
+    """Lag by corrected starts, with its error bar; None where no clock is known."""
     known = [(one.members, one.aligned) for one in chosen if one.aligned is not None]
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""Model FLOPs utilization: what the model needs a second, over what the devices can do."""
+"""Model FLOPs utilization: FLOPs that the model needs per second over the peak of the devices."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _INFERENCE: Final = "2 (N_active - N_embedding) a token + 4 L H Q a pair of quer
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Parameters that a token meets in products, and the size of attention."""
+    """Parameters used in the matrix products of a token, and the size of attention."""
 
     params: int
     attention: int  # layers x heads x width of a head
@@ -48,12 +48,12 @@ class Model:
     def train_flops(self, seq_len: int) -> int:
         """FLOPs of a token, forward and backward (PaLM, appendix B).
 
-        Attention counts the whole square, no half for the causal mask, and nothing twice.
+        Attention counts the full square, without a half for the causal mask; nothing counts twice.
         """
         return 6 * self.params + 12 * self.attention * seq_len
 
     def forward_flops(self, batch: Batch) -> int | None:
-        """FLOPs of a forward pass, None where it does not tell its tokens and lengths."""
+        """FLOPs of a forward pass, None where it does not state its tokens and lengths."""
         if batch.tokens is None or batch.pairs is None:
             return None
         return 2 * self.params * batch.tokens + 4 * self.attention * batch.pairs
@@ -62,8 +62,9 @@ class Model:
 @metric(
     unit="%",
     definition=(
-        "Model FLOPs a token (PaLM, appendix B) times tokens a second, over the dense peak of all "
-        "devices in the model's precision; of inference for prefill or decode alone."
+        "Model FLOPs per token (PaLM, appendix B) times tokens per second, in percent of the "
+        "dense peak of all devices in the precision of the model; for inference, of prefill or "
+        "decode separately."
     ),
     needs=(
         "workload card or overrides: model architecture, precision, batch_size, seq_len",
@@ -170,7 +171,7 @@ _RECOMPUTED: Final = {"none": 1.0, "off": 1.0, "full": 8 / 6}
 
 
 def _checkpointing(view: View) -> tuple[str, str]:
-    """Mode of activation checkpointing and who states it: the user, else the files of the run."""
+    """Mode of activation checkpointing and its source: the user, otherwise the files of the run."""
     given = view.card.text("activation_checkpoint")
     if given:
         return given, "override"
@@ -182,7 +183,7 @@ def _checkpointing(view: View) -> tuple[str, str]:
 
 
 def _inference(view: View, model: Model) -> Result:
-    """From passes whose names tell tokens and lengths, prefill and decode each by themselves."""
+    """MFU of passes whose names state tokens and lengths, of prefill and decode separately."""
     devices, peak = _devices(view), peak_of(view)
     replicas = data_parallel(view) or 1
     shares: dict[str, float | None] = {}

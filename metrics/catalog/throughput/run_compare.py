@@ -1,4 +1,4 @@
-"""Whether this job is faster than another one, quantity by quantity, beyond what steps scatter."""
+"""Comparison with another run, quantity by quantity, against the scatter of the steps."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ _PARTS: Final[Mapping[str, _Part]] = {
 @metric(
     unit="%",
     definition=(
-        "Change of the mean step time against that of another run, beside it the parts of a step; "
-        "a change is called one only beyond the 95 % interval, and only of comparable runs."
+        "Change in percent of the mean step time against another run; the details compare the "
+        "parts of a step, and a difference counts as a change only beyond the 95 % interval and "
+        "between comparable runs."
     ),
     needs=("step markers in both runs", "the directory of the other run"),
     keys=(
@@ -66,7 +67,7 @@ _PARTS: Final[Mapping[str, _Part]] = {
     parameters={AGAINST: "directory of the other run"},
 )
 def run_compare(view: View) -> Result:
-    """Means over steps of both jobs, their difference, and whether it is beyond the spread."""
+    """Means over steps of both jobs, and whether their difference exceeds the spread."""
     other = _other(view)
     checks = _checks(view, other)
     different = [check for check in checks if check["standing"] == "different"]
@@ -134,7 +135,7 @@ def _facts(view: View) -> dict[str, str]:
 
 
 def _checks(view: View, other: View) -> list[dict[str, str]]:
-    """What both runs must have in common; what neither states says nothing and is left out."""
+    """Settings that both runs must share; a setting that neither run states is left out."""
     this, against = _facts(view), _facts(other)
     return [
         {
@@ -192,7 +193,7 @@ def _percent(share: float | None) -> float | None:
 
 
 def _verdict(delta: float, width: float | None) -> str:
-    """All quantities are times: less is better."""
+    """The verdict on a change; all quantities are times, so less is better."""
     if width is None:
         return "one step each: nothing tells the spread"
     if abs(delta) <= width:

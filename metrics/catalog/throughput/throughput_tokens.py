@@ -1,4 +1,4 @@
-"""How many training tokens the job takes in per second."""
+"""Training tokens per second."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @metric(
     unit="tokens/s",
     definition=(
-        "Training tokens per second: global batch size times sequence length, over the median "
-        "step time (the maximum over ranks of each step)."
+        "Training tokens per second: global batch size times sequence length, divided by the "
+        "median over steps of the step time (the maximum over ranks)."
     ),
     needs=(
         "workload card or overrides: batch_size, seq_len, data-parallel degrees",

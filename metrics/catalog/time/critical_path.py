@@ -1,4 +1,4 @@
-"""What a step's length is made of: the chain of work, over all ranks, that decided its end."""
+"""Share of communication on the critical path of a step, over all ranks."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ _SHOWN: Final = 20
 @metric(
     unit="ratio",
     definition=(
-        "Share of communication in the chain of work that decided when a step ended, followed "
-        "backwards over all ranks: through a collective it leads to the rank that came last."
+        "Share of communication in the chain of work that determined when a step ended, "
+        "followed backwards over all ranks; at a collective the chain continues on the rank "
+        "that arrived last."
     ),
     needs=("GPU kernels", "launch records and several ranks to tell more"),
     keys=(
@@ -45,7 +46,7 @@ _SHOWN: Final = 20
         "per_step",
     ),
     headline="comm_on_path_ratio",
-    label="communication on path",
+    label="communication on critical path",
     higher_is_better=False,
     category="stragglers",
 )
@@ -140,7 +141,7 @@ def _per_step(steps: list[int], table: I64) -> dict[str, dict[str, float]]:
 
 
 def _work(pieces: list[Pieces], traces: dict[str, RankTrace], length: int) -> list[dict[str, Any]]:
-    """What takes most of the way, by bare names."""
+    """Work with the most time on the path, by bare names."""
     found: defaultdict[tuple[str, str], int] = defaultdict(int)
     for one in pieces:
         trace = traces[one.label]
@@ -163,7 +164,7 @@ def _work(pieces: list[Pieces], traces: dict[str, RankTrace], length: int) -> li
 
 
 def _reasons(view: View, walk: Walk) -> list[Reason]:
-    """Why the way may have missed a rank."""
+    """Reasons why the path may have missed a rank."""
     world = view.world_size
     if len(walk.lanes) == 1 and world is not None and world > 1:
         text = f"1 of {world} ranks found: waiting for the others counts as communication"

@@ -1,4 +1,4 @@
-"""How much of the time the device runs anything, and anything but communication."""
+"""Share of time in which the device is busy, with and without communication."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Busy:
-    """Sums in ns: any work, work other than collectives, and the time looked at."""
+    """Sums in ns: any work, work other than collectives, and the measured time."""
 
     busy: int = 0
     useful: int = 0
     window: int = 0
 
     def add(self, busy: int, useful: int, window: int) -> None:
-        """Take one more window."""
+        """Add one more window."""
         self.busy += busy
         self.useful += useful
         self.window += window
@@ -42,8 +42,8 @@ class Busy:
 @metric(
     unit="ratio",
     definition=(
-        "Share of the measured time in which the device runs a kernel or a copy, "
-        "collectives that wait for other ranks included."
+        "Share of the measured time in which the device runs a kernel or a copy, including "
+        "collectives that wait for other ranks."
     ),
     needs=("GPU kernels",),
     keys=(
@@ -60,7 +60,7 @@ class Busy:
     higher_is_better=True,
 )
 def gpu_busy(view: View) -> Result:
-    """Busy time over windows, in all and step by step."""
+    """Busy time over windows, in total and step by step."""
     ranks = device_ranks(view)
     per_rank: dict[str, Busy] = {rank.label: Busy() for rank in ranks}
     per_step: defaultdict[int, Busy] = defaultdict(Busy)

@@ -1,4 +1,4 @@
-"""Why the device was idle: what the host did, or what the device waited for."""
+"""Idle time of the device by cause: what the host did, or what the device waited for."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 @metric(
     unit="ms",
     definition=(
-        "Idle time of the device because the host had not launched the next work yet, mean over "
-        "ranks; all idle time is divided among what the host did and what the device waited for."
+        "Idle time of the device in ms, mean over ranks, because the host had not yet launched "
+        "the next work; the details divide all idle time by what the host did and what the "
+        "device waited for."
     ),
     needs=("GPU kernels", "launch records (correlation ids)"),
     keys=("host_late_ms", "idle_ms", "host_late_ratio_of_idle", "by_cause", "per_rank"),
     headline="host_late_ms",
-    label="idle: host late",
+    label="host-bound idle time",
     higher_is_better=False,
 )
 def idle_causes(view: View) -> Result:
-    """Divide the idle time of every rank among its causes, without rest."""
+    """Divide the idle time of every rank completely among its causes."""
     ranks = device_ranks(view)
     require_launches(ranks)
     rows = {rank.label: causes_ns(rank) for rank in ranks}

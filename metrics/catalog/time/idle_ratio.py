@@ -1,4 +1,4 @@
-"""How empty the device is."""
+"""Share of time in which the device is idle."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 @metric(
     unit="ratio",
     definition=(
-        "Share of the measured time in which the device runs no kernel and no copy: waiting for "
-        "the host, not waiting inside a collective, which is a running kernel."
+        "Share of the measured time in which the device runs neither a kernel nor a copy, such "
+        "as while it waits for the host; waiting inside a collective is not idle, because its "
+        "kernel runs."
     ),
     needs=("GPU kernels",),
     keys=(

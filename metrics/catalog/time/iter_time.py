@@ -1,4 +1,4 @@
-"""How long one step takes: the marker's length, the slowest rank of each step."""
+"""Step time: the duration of the step marker, the slowest rank of each step."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _UNSTEADY = 0.2
 @metric(
     unit="ms",
     definition=(
-        "Mean over steps of the step time: the length of the step marker on the CPU, "
-        "the maximum over ranks of each step."
+        "Mean step time in ms: the mean over steps of the duration of the step marker on the "
+        "CPU, the maximum over ranks of each step."
     ),
     needs=("step markers",),
     keys=(
@@ -130,7 +130,10 @@ def _gpu_span_ns(ranks: Sequence[RankView], ids: Sequence[int]) -> float | None:
 
 
 def _periods_ns(times: StepTimes) -> list[int]:
-    """Start to start of consecutive steps, the longest of any rank: the true cadence."""
+    """Time from start to start of consecutive steps, the longest of any rank, in ns.
+
+    Unlike the duration of the marker it includes the time between steps.
+    """
     return [
         max(s[b].start_ns - s[a].start_ns for s in times.per_rank.values())
         for a, b in pairwise(times.ids)

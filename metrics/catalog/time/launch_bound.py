@@ -1,4 +1,4 @@
-"""Whether the host is the limit: gaps that end with a kernel launched too late."""
+"""Idle gaps of the device that end with a kernel launched too late by the host."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @metric(
     unit="ratio",
     definition=(
-        "Share of the idle gaps of the device that end with work launched only after the gap "
-        "began, of all gaps whose end has a launch record."
+        "Share of the idle gaps of the device that end with work launched after the gap began, "
+        "out of the gaps whose end has a launch record."
     ),
     needs=("GPU kernels", "launch records (correlation ids)"),
     keys=(
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         "per_rank",
     ),
     headline="launch_bound_ratio",
-    label="gaps by late launch",
+    label="launch-bound gaps",
     higher_is_better=False,
 )
 def launch_bound(view: View) -> Result:
@@ -86,7 +86,7 @@ def _time(gaps: Any, *, late: bool) -> int:
 
 
 def _delays(rank: RankView) -> I64:
-    """From launch to start of all work in the windows, ns; clocks that disagree give 0."""
+    """Delay from launch to start of all work in the windows, ns; 0 where clocks disagree."""
     gpu, launched = rank.trace.group("gpu"), rank.facts.launched_ns
     rows = (rank.facts.launch_row >= 0) & rank.starts_inside
     return np.asarray(np.maximum(gpu.start_ns[rows] - launched[rows], 0))

@@ -1,4 +1,4 @@
-"""Whether the run is stable: how much its steps differ."""
+"""Variation of the step time over the steps of a run."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _MEAN_AD_TO_STD: Final = 1.2533  # where more than half of the steps take equall
 @metric(
     unit="ratio",
     definition=(
-        "Coefficient of variation of the step times: sample standard deviation over mean, of the "
-        "slowest rank's marker of each step; outliers beside it."
+        "Coefficient of variation of the step time: sample standard deviation divided by mean, "
+        "of the slowest rank's marker in each step; the details list outliers."
     ),
     needs=("step markers of 3 steps",),
     keys=(
@@ -46,11 +46,11 @@ _MEAN_AD_TO_STD: Final = 1.2533  # where more than half of the steps take equall
         "num_iterations",
     ),
     headline="cv",
-    label="step variation",
+    label="step time variation",
     higher_is_better=False,
 )
 def step_variability(view: View) -> Result:
-    """Spread of the step times, each the slowest rank's."""
+    """Spread of the step times, each that of the slowest rank."""
     times = step_times(view)
     if len(times.ids) < MIN_STEPS:
         count = "1 step is" if len(times.ids) == 1 else f"{len(times.ids)} steps are"
@@ -96,7 +96,7 @@ def _outliers(
 
 
 def _step(times: StepTimes, index: int) -> dict[str, Any]:
-    """A step and the rank whose marker is longest in it, the lowest of equal ones."""
+    """A step and the rank with the longest marker in it, the lowest rank among equals."""
     step = times.ids[index]
     in_order = sorted(times.per_rank, key=lambda label: (len(label), label))
     rank = max(in_order, key=lambda label: times.per_rank[label][step].dur_ns)

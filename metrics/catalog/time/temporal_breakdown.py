@@ -1,4 +1,4 @@
-"""Where the time of the device goes: computing, communicating, both, copying, or nothing."""
+"""Time of the device by activity: computing, communicating, both, copying, or idle."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ KINDS = ("comp", "comm", "mem", "comp_comm", "comp_mem", "comm_mem", "comp_comm_
 @metric(
     unit="ratio",
     definition=(
-        "Share of the measured time in which a computing kernel runs; beside it the parts that "
-        "make up the whole: idle, computation only, communication only, both at once, copies only."
+        "Share of the measured time in which a computing kernel runs; the details divide the "
+        "measured time into idle, computation only, communication only, both at once, and "
+        "copies only."
     ),
     needs=("GPU kernels",),
     keys=(
@@ -41,11 +42,11 @@ KINDS = ("comp", "comm", "mem", "comp_comm", "comp_mem", "comm_mem", "comp_comm_
         "per_rank",
     ),
     headline="comp_ratio",
-    label="time computing",
+    label="computation share",
     higher_is_better=True,
 )
 def temporal_breakdown(view: View) -> Result:
-    """Divide the windows of every rank without rest."""
+    """Divide the windows of every rank completely."""
     ranks = device_ranks(view)
     parts = {rank.label: split_time(rank) for rank in ranks}
     total = total_of(parts.values())
@@ -73,7 +74,7 @@ def temporal_breakdown(view: View) -> Result:
 
 
 def exclusive_ns(rank: RankView) -> dict[str, int]:
-    """Time in exactly these kinds of work and no other, in ns."""
+    """Time in exactly this combination of kinds of work, in ns."""
     comp, comm, mem = rank.comp, rank.comm, rank.mem
     both = comp & comm
     all_three = (both & mem).total_ns
