@@ -1,4 +1,5 @@
-"""Metrics: pure functions from columns to numbers, each with unit, definition and reason.
+"""Metrics: pure functions from columns to numbers, each with unit and definition.
 
-A metric is one small file; :mod:`ccltui.metrics.registry` finds it. Nothing here opens a screen.
+A metric is one file of :mod:`ccltui.metrics.catalog`, found by :mod:`ccltui.metrics.registry`.
+Nothing here depends on the terminal.
 """

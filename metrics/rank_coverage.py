@@ -1,4 +1,4 @@
-"""A number over fewer ranks than a view has is never ``ok``: the rule for all metrics."""
+"""Mark results that cover fewer ranks than the view as partial."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 PER_RANK: Final = "per_rank"
-"""The key of details whose keys are the labels of the ranks that were measured."""
+"""The key of the details with a table by label of the measured ranks."""
 NUM_RANKS: Final = "num_ranks"
-"""The key of details that says how many ranks were measured, where it does not say which."""
+"""The key of the details with the number of measured ranks, where they are not listed."""
 
 
 def covered(result: Result, view: View, *, lists_measured: bool) -> Result:
-    """The result, partial where its details tell of fewer ranks than the view has.
+    """Return the result, with status partial where it covers fewer ranks than the view.
 
-    ``lists_measured``: its table of ranks has every rank that was measured.
+    Args:
+        result: A result of any status; an unavailable one is returned as it is.
+        view: The view with all selected ranks.
+        lists_measured: Whether the table of ranks has every rank that was measured.
     """
     if result.status == "unavailable":
         return result
@@ -36,12 +39,12 @@ def _left_out(result: Result, ranks: Sequence[RankView], *, lists_measured: bool
     measured = _measured(result.details, lists_measured=lists_measured)
     if measured is None or isinstance(measured, int):
         return _too_few(result, measured, len(ranks))
-    said = {reason.rank for reason in result.reasons}
-    return [_reason(rank) for rank in ranks if rank.label not in measured | said]
+    named = {reason.rank for reason in result.reasons}
+    return [_reason(rank) for rank in ranks if rank.label not in measured | named]
 
 
 def _measured(details: Mapping[str, Any], *, lists_measured: bool) -> set[str] | int | None:
-    """Labels of the ranks that were measured, else how many, None where nothing tells."""
+    """Labels of the measured ranks, otherwise their number, None where both are unknown."""
     table, count = details.get(PER_RANK), details.get(NUM_RANKS)
     if lists_measured and isinstance(table, Mapping):
         return {label for label, row in table.items() if row is not None}

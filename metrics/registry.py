@@ -1,47 +1,38 @@
-"""Which metrics there are, and the one way to run one.
+"""Built-in and third-party metrics by name.
 
-Built-in metrics enter through the entry-point group ``ccltui.metrics``, as those of other
-packages do. An entry names a `Metric`; one that cannot be loaded is listed, never fatal.
+Built-in metrics are listed in `metrics.catalog`. Those of other packages enter through the
+entry-point group ``ccltui.metrics``; an entry names a `Metric`. A metric that cannot be loaded is
+listed with the reason, and the others still work.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from ccltui.metrics.rank_coverage import covered
-from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.unavailable import Refusal
-from ccltui.metrics.view.data_quality import refusal_reasons
-from ccltui.metrics.view.provenance import inputs_of, require_traces
-from ccltui.parsers.errors import internal_error
+from ccltui.metrics.catalog import BUILT_IN, SEED
+from ccltui.metrics.metric import Metric
 
 if TYPE_CHECKING:
-    from ccltui.metrics.view.job_view import View
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS: Final = "ccltui.metrics"
-SEED_ORDER: Final = (
-    "coll_call_num",
-    "throughput_tokens",
-    "iter_time",
-    "comm_comp_overlap",
-    "pipeline_bubble",
-    "traffic_distribution",
-    "straggler_lag",
-)
+SEED_ORDER: Final = tuple(line.rpartition(".")[2] for line in SEED)
 
 
 class UnknownMetricError(KeyError):
-    """No metric has this name or alias; lists those that come near."""
+    """No metric has this name or alias; the message lists near names."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
+        # Imported for the message alone: headless runs rarely need it.
+        from difflib import get_close_matches  # noqa: PLC0415
+
         self.name = name
         self.known = tuple(known)
-        self.near = tuple(difflib.get_close_matches(name, self.known, n=3, cutoff=0.5))
+        self.near = tuple(get_close_matches(name, self.known, n=3, cutoff=0.5))
         super().__init__(name)
 
     def __str__(self) -> str:
@@ -50,127 +41,76 @@ class UnknownMetricError(KeyError):
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A quantity with a name, and how to compute it from a view of a job."""
-
-    name: str
-    unit: str
-    definition: str  # one sentence: what, and over what
-    needs: tuple[str, ...]  # plain words: "GPU kernels", "step markers", "workload card"
-    keys: tuple[str, ...]  # top-level keys of its details, null when unavailable
-    headline: str  # the key that is the result's value
-    compute: Callable[[View], Result]
-    aliases: tuple[str, ...] = ()
-    label: str = ""  # short title; the name where empty
-    higher_is_better: bool | None = None
-    category: str = ""  # what it belongs to in a table of many: "time", "communication", …
-    needs_traces: bool = True  # False: side files may answer without any trace
-    parameters: Mapping[str, str] = field(default_factory=dict)  # overrides it takes, and meanings
-    lists_measured: bool = True  # False: its ``per_rank`` has only ranks with something to say
-
-    @property
-    def title(self) -> str:
-        """What to call the metric on a screen."""
-        return self.label or self.name.replace("_", " ")
-
-    @property
-    def display(self) -> Mapping[str, str | bool | None]:
-        """How to show the value in a table of many metrics."""
-        return {
-            "label": self.title,
-            "unit": self.unit,
-            "higher_is_better": self.higher_is_better,
-            "category": self.category,
-        }
-
-    def run(self, view: View) -> Result:
-        """The metric under a view; a refusal or a failure is a result too, with its reason."""
-        try:
-            if self.needs_traces:
-                require_traces(view)
-            result = self.compute(view)
-            return covered(result, view, lists_measured=self.lists_measured)
-        except Refusal as refusal:
-            return self._unavailable(view, refusal_reasons(view, refusal.reasons))
-        except Exception as error:
-            reason = Reason("internal_error", internal_error(error))
-            return self.unavailable(reason, inputs=_inputs(view))
-
-    def unavailable(self, *reasons: Reason, inputs: Mapping[str, Any] | None = None) -> Result:
-        """The result that says why there is none, every key null."""
-        return Result(
-            metric=self.name,
-            unit=self.unit,
-            definition=self.definition,
-            status="unavailable",
-            value=None,
-            details=dict.fromkeys(self.keys),
-            reasons=reasons,
-            inputs=inputs or {},
-        )
-
-    def _unavailable(self, view: View, reasons: Iterable[Reason]) -> Result:
-        return self.unavailable(*reasons, inputs=inputs_of(view))
-
-
-def _inputs(view: View) -> Mapping[str, Any]:
-    """The inputs of a view in which something is broken already, {} where they are too."""
-    try:
-        return inputs_of(view)
-    except Exception:
-        return {}
-
-
-@dataclass(frozen=True)
 class Loaded:
-    """The metrics that load, and the entries that do not with the reason."""
+    """The metrics that load, and the name and reason of those that do not."""
 
     metrics: Mapping[str, Metric]
     broken: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class _Source:
+    """Where a metric is defined: its name, its object as ``module:attribute``, its import."""
+
+    name: str
+    value: str
+    load: Callable[[], Any]
+
+
 def load(entries: Iterable[EntryPoint] | None = None) -> Loaded:
-    """Load every entry point (those installed, unless given): seed metrics first, then by name."""
+    """Load the built-in metrics, then those of other packages by name.
+
+    Args:
+        entries: Entry points of other packages; those installed where None.
+    """
     found: dict[str, Metric] = {}
     broken: list[tuple[str, str]] = []
     names: set[str] = set()
-    for entry in _ordered(entry_points(group=ENTRY_POINTS) if entries is None else entries):
-        metric = _loaded(entry)
+    for source in (*_built_in(), *_third_party(entries)):
+        metric = _loaded(source)
         if isinstance(metric, str):
-            broken.append((entry.name, metric))
+            broken.append((source.name, metric))
             continue
         taken = names & {metric.name, *metric.aliases}
         if taken:
-            broken.append((entry.name, f"the name {sorted(taken)[0]!r} is already taken"))
+            broken.append((source.name, f"the name {sorted(taken)[0]!r} is already taken"))
             continue
         names |= {metric.name, *metric.aliases}
         found[metric.name] = metric
     return Loaded(found, tuple(broken))
 
 
-def _ordered(entries: Iterable[EntryPoint]) -> list[EntryPoint]:
-    seed = {name: index for index, name in enumerate(SEED_ORDER)}
+def _built_in() -> list[_Source]:
+    return [_source(line) for line in BUILT_IN]
+
+
+def _source(line: str) -> _Source:
+    """The metric of one line of the catalog: the object that has the name of its module."""
+    module, name = f"ccltui.metrics.catalog.{line}", line.rpartition(".")[2]
+    return _Source(name, f"{module}:{name}", lambda: getattr(import_module(module), name))
+
+
+def _third_party(entries: Iterable[EntryPoint] | None) -> list[_Source]:
+    if entries is None:
+        # 38 ms, and a built-in metric is found without it.
+        from importlib.metadata import entry_points  # noqa: PLC0415
+
+        entries = entry_points(group=ENTRY_POINTS)
     unique = dict.fromkeys(entries)  # an editable install may list a distribution twice
-    return sorted(
-        unique,
-        key=lambda e: (
-            not e.value.startswith("ccltui.metrics."),
-            seed.get(e.name, len(seed)),
-            e.name,
-        ),
-    )
+    in_order = sorted(unique, key=lambda entry: entry.name)
+    return [_Source(entry.name, entry.value, entry.load) for entry in in_order]
 
 
-def _loaded(entry: EntryPoint) -> Metric | str:
-    """The metric of an entry point, or why there is none."""
+def _loaded(source: _Source) -> Metric | str:
+    """The metric, or the reason why it cannot be loaded."""
     try:
-        metric = entry.load()
+        metric = source.load()
     except Exception as error:
-        return f"{entry.value}: {type(error).__name__}: {error}"
+        return f"{source.value}: {type(error).__name__}: {error}"
     if not isinstance(metric, Metric):
-        return f"{entry.value} is a {type(metric).__name__}, not a Metric"
+        return f"{source.value} is a {type(metric).__name__}, not a Metric"
     if metric.headline not in metric.keys:
-        return f"{entry.value}: its headline {metric.headline!r} is none of its keys"
+        return f"{source.value}: its headline {metric.headline!r} is none of its keys"
     return metric
 
 
@@ -180,31 +120,35 @@ def _installed() -> Loaded:
 
 
 @cache
-def _own(name: str) -> Metric | None:
-    """The built-in metric of a name; nobody else's goes before it."""
-    entries = entry_points(group=ENTRY_POINTS, name=name)
-    loaded = [_loaded(entry) for entry in entries if entry.value.startswith("ccltui.metrics.")]
-    return next((one for one in loaded if isinstance(one, Metric) and one.name == name), None)
+def _built_in_metric(name: str) -> Metric | None:
+    """The built-in metric of a name; it precedes a third-party metric of the same name."""
+    line = next((line for line in BUILT_IN if line.endswith(f".{name}")), None)
+    metric = None if line is None else _loaded(_source(line))
+    return metric if isinstance(metric, Metric) else None
 
 
 def metrics() -> Mapping[str, Metric]:
-    """Installed metrics by name: those of the seed in its order, then the others by name."""
+    """Installed metrics by name: the built-in ones in the order of the catalog, then the others."""
     return _installed().metrics
 
 
 def broken() -> tuple[tuple[str, str], ...]:
-    """Entries that could not be loaded: name and reason."""
+    """Name and reason of every metric that could not be loaded."""
     return _installed().broken
 
 
 def find(name: str) -> Metric:
-    """Metric of a name or alias. Raises UnknownMetricError with near names.
+    """Return the metric of a name or alias.
 
-    One of our own is found without importing the others, which takes longer than many a metric.
+    A built-in metric is found without importing the others: that import takes longer than
+    computing many a metric.
+
+    Raises:
+        UnknownMetricError: No metric has this name; near names are listed.
     """
-    own = _own(name)
-    if own is not None:
-        return own
+    built_in = _built_in_metric(name)
+    if built_in is not None:
+        return built_in
     known = metrics()
     if name in known:
         return known[name]

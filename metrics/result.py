@@ -1,4 +1,4 @@
-"""What a metric returns: a number that says what it is, or the reason why there is none."""
+"""The result of a metric: its value with unit and details, or the reasons why there is none."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Code = Literal[
     "ambiguous_batch_scope",
     "card_conflict",
     "not_applicable",
-    "not_physical",  # a model gives what cannot be: it does not describe this job
+    "not_physical",  # a model gives an impossible value, so it does not describe this job
     "unknown_peak",
     "no_side_file",
     "phase_mismatch",
     "no_gpu_metrics",
     "truncated_trace",
-    "partly_read",  # a screen shows the beginnings of files that are still being read
+    "partly_read",  # the explorer shows the beginnings of files that are still being read
     "rank_conflict",
-    "sampled_steps",  # a few steps were timed, and they do not speak for all of them
+    "sampled_steps",  # only some steps were timed, and they do not represent all of them
     "incomplete_run",
     "window_empty",
     "internal_error",
@@ -84,7 +84,7 @@ class Result:
 
     @property
     def reason(self) -> str | None:
-        """Code of the first reason, None when all is well."""
+        """Code of the first reason, None where there is none."""
         return self.reasons[0].code if self.reasons else None
 
     def to_document(self) -> dict[str, Any]:

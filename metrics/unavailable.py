@@ -1,12 +1,12 @@
-"""How a metric says no: with a reason, before it computes anything."""
+"""Exception raised when a metric is unavailable."""
 
 from __future__ import annotations
 
 from ccltui.metrics.result import Code, Reason
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, not an error
-    """A metric cannot answer; carries the reasons that its result will list."""
+class Refusal(Exception):  # noqa: N818 - a result, not an error
+    """The metric is unavailable; ``reasons`` are those that its result lists."""
 
     def __init__(self, *reasons: Reason) -> None:
         self.reasons = reasons
@@ -16,12 +16,16 @@ class Refusal(Exception):  # noqa: N818 - an answer, not an error
 def refuse(
     code: Code, message: str, *, rank: str | None = None, file: str | None = None
 ) -> Refusal:
-    """The exception to raise for a single reason."""
+    """Return the exception for a single reason."""
     return Refusal(Reason(code, message, rank=rank, file=file))
 
 
-def nothing_on_the_wire(*, sized: bool) -> Refusal:
-    """Why no collective tells what it sends: no size, or a size among nobody knows how many."""
+def unknown_wire_bytes(*, sized: bool) -> Refusal:
+    """Return the refusal where the bytes on the wire are unknown for every collective.
+
+    Args:
+        sized: Whether message sizes are known, so that only the number of ranks is missing.
+    """
     if sized:
         return refuse("no_process_groups", "no collective tells how many ranks take part in it")
     return refuse("no_message_size", "no collective states the size of its message")

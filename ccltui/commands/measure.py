@@ -20,7 +20,7 @@ from ccltui.report.json_document import TraceSummary
 from ccltui.report.output import print_message, print_traceback
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.job import Job
 

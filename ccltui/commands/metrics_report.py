@@ -21,7 +21,7 @@ from ccltui.report.catalogue import FACTS, WRITERS, Catalogue, MetricColumn, Out
 from ccltui.report.output import check_target, print_message, write_report
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.job import Job
 

@@ -23,7 +23,7 @@ from ccltui.commands import (
     stats_command,
 )
 from ccltui.metrics import registry
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import Metric
 from ccltui.report.output import write_file
 from ccltui.report.result_rows import unit_of
 from ccltui.tui.actions.action import shown

@@ -13,7 +13,7 @@ from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
 
 
@@ -41,7 +41,7 @@ def device_peak(view: View, files: ClusterFiles) -> DevicePeak | None:
 
 
 def cluster_answer(
-    metric: Metric,
+    metric: MetricDefinition,
     view: View,
     details: Mapping[str, Any],
     *,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ccltui.metrics.catalog.cluster.nccl_tests_busbw import row_of
 from ccltui.metrics.cluster.cluster_files import ClusterFiles, read_cluster
+from ccltui.metrics.cluster.nccl_test_rows import nccl_test_row
 from ccltui.metrics.cluster.outliers import peers_of
 from ccltui.metrics.cluster.plausibility import Implausible, implausible
 from ccltui.metrics.model.peaks import find_device
@@ -93,7 +93,7 @@ def _value(one: Measurement, doubts: list[Implausible], deviation: str) -> Clust
 
 def _tests(files: ClusterFiles) -> Iterator[ClusterRow]:
     for path, test in files.tests:
-        row = row_of(path, test)
+        row = nccl_test_row(path, test)
         wrong, problem = row["num_wrong"], test.problem
         best = row["at_bytes"]
         message = "" if best is None else f"{row['num_sizes']} sizes, the best at {best:,} bytes"

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from ccltui.metrics.catalog.runs.run_step_time import caveat
 from ccltui.metrics.compare.comparable import OF_BACKWARDS, OF_UPDATES, Comparability
 from ccltui.metrics.compare.spread import Sample, parts_of
 from ccltui.metrics.runs.key_figures import loss, step_times, throughput
@@ -103,7 +102,7 @@ def _times_within(run: Run) -> Sample | None:
 
 def _time_doubt(run: Run) -> str:
     times = step_times(run)
-    return "" if times is None else caveat(times)
+    return "" if times is None else times.caveat
 
 
 def _wall(run: Run) -> float | None:

@@ -15,9 +15,9 @@ import numpy as np
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values
-from ccltui.metrics.catalog.time.idle_causes import CAUSES, HOST_CAUSES, causes_ns
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps, require_launches
+from ccltui.metrics.device.idle_split import CAUSES, HOST_CAUSES, causes_ns
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.collective_selection import Part, chosen_of, parts_of, require_ranks

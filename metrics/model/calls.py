@@ -52,6 +52,8 @@ _UNTYPED: Final = DTYPES.index("bytes")
 
 _SPLITTING: Final = [TYPES.index("AllGather"), TYPES.index("ReduceScatter")]
 _TRANSFERS: Final = [TYPES.index("Send"), TYPES.index("Recv")]
+_RECV: Final = TYPES.index("Recv")
+_BARRIER: Final = TYPES.index("Barrier")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,11 @@ class Calls:
     row: I64
     has_metadata: Bool
     event_group: str = "gpu"
+
+    @property
+    def counts_bytes(self) -> Bool:
+        """Calls that move bytes of their own: a receive repeats its send, a barrier moves none."""
+        return np.asarray((self.kind != _RECV) & (self.kind != _BARRIER))
 
     def __len__(self) -> int:
         return len(self.start_ns)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 SAMPLED_EVERY: Final = 50
 """Micro-steps per step time of writers that do not state their number of samples."""
+LEAST_COVERAGE: Final = 0.9
+MOST_COVERAGE: Final = 1.1
+"""Between them, mean times steps is the training wall: the samples represent the run."""
 _MOST_POINTS: Final = 2000
 
 
@@ -49,6 +52,23 @@ class StepTimes:
     source: str
     stated: bool
     sampling: str = ""
+
+    @property
+    def caveat(self) -> str:
+        """Why the step times do not represent the run, "" where they do."""
+        sampled = self.num_samples is not None and self.num_samples != self.num_steps
+        low = self.coverage is not None and not LEAST_COVERAGE <= self.coverage <= MOST_COVERAGE
+        if not sampled and not low:
+            return ""
+        parts = []
+        if sampled:
+            of = "" if self.num_steps is None else f" of {self.num_steps:,}"
+            how = "" if self.stated else " (reckoned, not stated)"
+            parts.append(f"rest on {self.num_samples}{of} micro-steps{how}")
+        if self.coverage is not None:
+            verb = "cover" if low else "agree with"
+            parts.append(f"{verb} {self.coverage:.0%} of the training wall time")
+        return f"step times, p95 too, {' and '.join(parts)}"
 
 
 @dataclass(frozen=True, slots=True)

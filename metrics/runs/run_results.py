@@ -12,7 +12,7 @@ from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def _leading(view: View, runs: Sequence[tuple[Run, T]]) -> tuple[Run, T]:
 
 
 def run_answer(
-    metric: Metric,
+    metric: MetricDefinition,
     view: View,
     details: Mapping[str, Any],
     *,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ccltui.metrics.catalog.runs.run_step_time import caveat
 from ccltui.metrics.runs.completeness import Completeness, completeness
 from ccltui.metrics.runs.key_figures import loss, rate_curve, step_times, throughput
 from ccltui.metrics.runs.nccl_calls import nccl_calls
@@ -58,7 +57,7 @@ def _row(run: Run) -> RunRow:
         tokens_source="" if rate is None else rate.source,
         step_p50_ms=_ms(None if times is None else times.p50_s),
         step_p95_ms=_ms(None if times is None else times.p95_s),
-        step_caveat="" if times is None else caveat(times),
+        step_caveat="" if times is None else times.caveat,
         train_loss=None if losses is None else losses.last_train,
         val_loss=None if losses is None else losses.best_val,
         loss_curve=() if losses is None else losses.curve,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.result import Reason, Result
@@ -22,28 +22,9 @@ from ccltui.parsers.found_files import found_instead
 from ccltui.parsers.window import format_steps
 
 if TYPE_CHECKING:
+    from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
-
-
-class MetricDefinition(Protocol):
-    """The attributes of a metric that its results repeat."""
-
-    @property
-    def name(self) -> str:
-        """Name of the metric."""
-
-    @property
-    def unit(self) -> str:
-        """Unit of the value."""
-
-    @property
-    def definition(self) -> str:
-        """What the value is, in one sentence."""
-
-    @property
-    def headline(self) -> str:
-        """Key of the details whose value is that of the result."""
 
 
 def answer(

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.view.provenance import MetricDefinition, inputs_of
+from ccltui.metrics.view.provenance import inputs_of
 
 if TYPE_CHECKING:
+    from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
 
 

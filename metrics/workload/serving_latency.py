@@ -14,7 +14,7 @@ from ccltui.metrics.view.side_results import side_answer
 from ccltui.parsers.errors import TraceError, contained
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric_definition import MetricDefinition
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.side.serving_results import Experiment
 
@@ -47,7 +47,9 @@ class Run:
         return "per_request" if sampled else "reported_summary"
 
 
-def latency(view: View, metric: Metric, quantity: str, extra: tuple[str, ...] = ()) -> Result:
+def latency(
+    view: View, metric: MetricDefinition, quantity: str, extra: tuple[str, ...] = ()
+) -> Result:
     """Return the result of a latency metric: the value of one experiment, and a list of all.
 
     Args:
@@ -112,7 +114,7 @@ def _runs(view: View) -> tuple[list[Run], list[Reason]]:
     return runs, reasons
 
 
-def _nothing(view: View, metric: Metric, reasons: list[Reason]) -> Exception:
+def _nothing(view: View, metric: MetricDefinition, reasons: list[Reason]) -> Exception:
     if not view.job.ranks and not view.job.discovery.files:
         require_traces(view)
     unread = f" ({'; '.join(reason.message for reason in reasons)})" if reasons else ""

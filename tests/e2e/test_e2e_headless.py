@@ -363,7 +363,7 @@ def test_output_does_not_depend_on_the_locale(job: Path) -> None:
 
 def test_a_third_party_metric_is_listed_and_runs(job: Path, tmp_path: Path) -> None:
     (tmp_path / "fleet_metric.py").write_text(
-        "from ccltui.metrics.registry import Metric\n"
+        "from ccltui.metrics.metric import Metric\n"
         "from ccltui.metrics.result import Result\n"
         "def compute(view):\n"
         "    n = len(view.job.ranks)\n"
@@ -389,7 +389,7 @@ def test_a_third_party_metric_is_listed_and_runs(job: Path, tmp_path: Path) -> N
 
 
 BOOM = """
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import Metric
 
 def compute(view):
     raise ArithmeticError("1 / 0 in\\nthe metric")

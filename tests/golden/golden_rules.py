@@ -23,7 +23,7 @@ from other_tools import (
 
 from ccltui.metrics.arrays.statistics import nearest_rank
 from ccltui.metrics.catalog.communication.comm_comp_overlap import Overlap, measure
-from ccltui.metrics.catalog.time.iter_time import METRIC as ITER_TIME
+from ccltui.metrics.catalog.time.iter_time import iter_time
 from ccltui.parsers.array_types import F64, I64
 
 Read = Callable[[Number], Value | None]
@@ -68,14 +68,14 @@ def step_us(key: str) -> Read:
     """A key of iter_time, in µs."""
 
     def read(number: Number) -> float | None:
-        value = ITER_TIME.run(view_of(number.path)).details[key]
+        value = iter_time.run(view_of(number.path)).details[key]
         return None if value is None else float(value) * 1000
 
     return read
 
 
 def population_std_us(number: Number) -> float:
-    times = ITER_TIME.run(view_of(number.path)).details["iter_times_ms"]
+    times = iter_time.run(view_of(number.path)).details["iter_times_ms"]
     average = math.fsum(times) / len(times)
     return math.sqrt(math.fsum((t - average) ** 2 for t in times) / len(times)) * 1000
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ccltui.metrics.metric_cal import metric_cal
+from ccltui.metrics.registry import find
 
 pytestmark = pytest.mark.shared
 
@@ -37,7 +37,7 @@ class Asking:
 
     def __call__(self, metric: str, path: str, **options: Any) -> dict[str, Any]:
         options.setdefault("cache_dir", self.cache)
-        return metric_cal(metric)(self.shared / path, jobs=1, **options)
+        return find(metric).document_of(self.shared / path, jobs=1, **options)
 
 
 @pytest.fixture
@@ -227,7 +227,7 @@ class TestTwoRank:
         return target.parent
 
     def test_calls(self, directory: Path) -> None:
-        result = metric_cal("coll_call_num")(directory)
+        result = find("coll_call_num").document_of(directory)
 
         assert (result["status"], result["total_calls"]) == ("ok", 2)
         assert result["calls_per_rank"] == {"0": 1, "1": 1}
@@ -236,7 +236,7 @@ class TestTwoRank:
         assert len(result["inputs"]["duplicates"]) == 1
 
     def test_overlap(self, directory: Path) -> None:
-        result = metric_cal("comm_comp_overlap")(directory)
+        result = find("comm_comp_overlap").document_of(directory)
 
         for row in result["per_rank"].values():
             assert (row["comm_time_ms"], row["comp_time_ms"]) == (0.2, 0.4)
@@ -248,13 +248,13 @@ class TestTwoRank:
         assert result["compute_set"] == "all"
 
     def test_steps(self, directory: Path) -> None:
-        result = metric_cal("iter_time")(directory)
+        result = find("iter_time").document_of(directory)
 
         assert (result["avg_iter_time_ms"], result["num_iterations"]) == (1.0, 1)
         assert result["std_iter_time_ms"] is None
 
     def test_traffic(self, directory: Path) -> None:
-        result = metric_cal("traffic_distribution")(directory)
+        result = find("traffic_distribution").document_of(directory)
 
         assert result["total_bytes"] == result["unknown_bytes"] == 2 * 4194304
         assert (result["dp_bytes"], result["tp_bytes"]) == (None, None)
@@ -264,4 +264,6 @@ class TestTwoRank:
 def test_sixteen_is_another_name_for_the_same(shared: Path) -> None:
     directory = shared / "golden" / "two_rank"
 
-    assert metric_cal("coll_call_num_16")(directory) == metric_cal("coll_call_num")(directory)
+    assert find("coll_call_num_16").document_of(directory) == find("coll_call_num").document_of(
+        directory
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ccltui.metrics.catalog.stragglers.straggler_lag import METRIC
+from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
 from ccltui.metrics.collectives.lateness.arrivals import clock_free
 from ccltui.metrics.collectives.matching.match import HIGH, LOW, MEDIUM, GroupMatch, gather
 from ccltui.metrics.model.classify import TYPES
@@ -93,7 +93,7 @@ class TestMegatronTp8:
         ]  # fmt: skip
 
     def test_the_metric_names_the_late_ranks_not_their_victims(self, view: View) -> None:
-        result = METRIC.run(view)
+        result = straggler_lag.run(view)
 
         details = result.details
         assert result.status == "ok"
@@ -176,7 +176,7 @@ def test_a_late_rank_of_resnet18_has_the_least_collective_time(
     view = view_of(shared / "traces/torchrec/log/resnet18", own_cache)
 
     _, dur = times(view)
-    result = METRIC.run(view)
+    result = straggler_lag.run(view)
 
     assert us(dur.sum(axis=0)) == [7734, 172]
     assert result.details["stragglers"] == [1]
@@ -216,7 +216,7 @@ class TestTraceFilter:
         assert only(view).num_mismatched == 3
 
     def test_the_result_is_partial_and_blames_nobody(self, view: View) -> None:
-        result = METRIC.run(view)
+        result = straggler_lag.run(view)
 
         assert (result.status, result.reason) == ("partial", "unmatched_collectives")
         assert result.details["match"]["high"] == result.details["match"]["medium"] == 0
@@ -251,7 +251,7 @@ class TestSynthetic:
         assert us(dur.sum(axis=0)) == [46876.493, 46792.493, 46568.166, 45808.159]
 
     def test_the_metric_counts_the_15_allreduces(self, view: View) -> None:
-        result = METRIC.run(view)
+        result = straggler_lag.run(view)
 
         details = result.details
         assert (result.status, details["num_collectives"]) == ("ok", 15)
@@ -280,7 +280,7 @@ class TestSynthetic:
     def test_raw_clocks_show_the_wrong_skew_that_is_to_be_avoided(
         self, view: View, shift_us: int
     ) -> None:
-        raw = METRIC.run(view.with_options(raw_clocks=True)).details
+        raw = straggler_lag.run(view.with_options(raw_clocks=True)).details
 
         expected = 2564 if shift_us else 64
         assert raw["lag_aligned"]["mean_lag_us"] == pytest.approx(expected, abs=0.01)
@@ -290,11 +290,11 @@ class TestSynthetic:
 def test_two_ranks_5_ms_apart_without_lag(shared: Path, own_cache: Path) -> None:
     view = view_of(shared / "golden/two_rank", own_cache)
 
-    result = METRIC.run(view)
+    result = straggler_lag.run(view)
 
     assert (result.status, result.value) == ("ok", 0.0)
     assert result.details["stragglers"] == []
     assert result.details["clock"]["1"]["offset_us"] == 5000.0
     assert result.details["lag_aligned"]["mean_lag_us"] == 0.0
-    raw = METRIC.run(View(view.job, ViewOptions(raw_clocks=True)))
+    raw = straggler_lag.run(View(view.job, ViewOptions(raw_clocks=True)))
     assert raw.details["lag_aligned"]["mean_lag_us"] == 5000.0

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, step, world
 
-from ccltui.metrics.registry import Metric, find
+from ccltui.metrics.metric import Metric
+from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.metrics.view.provenance import answer

@@ -13,7 +13,7 @@ from ccltui.metrics.catalog.communication.coll_call_num import metric_cal as col
 from ccltui.metrics.catalog.communication.comm_comp_overlap import metric_cal as comm_comp_overlap
 from ccltui.metrics.catalog.throughput.throughput_tokens import metric_cal as throughput_tokens
 from ccltui.metrics.catalog.time.iter_time import metric_cal as iter_time
-from ccltui.metrics.metric_cal import metric_cal
+from ccltui.metrics.registry import find
 from ccltui.parsers.errors import NotFoundError
 from ccltui.parsers.window import Window
 
@@ -94,7 +94,7 @@ def test_a_directory_without_traces_is_unavailable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("metric", ["coll_call_num", "comm_comp_overlap", "iter_time"])
 def test_the_form_of_the_files_changes_no_number(tmp_path: Path, metric: str) -> None:
-    calculate = metric_cal(metric)
+    calculate = find(metric).document_of
     plain = numbers(calculate(write(tmp_path / "line")))
 
     assert numbers(calculate(write(tmp_path / "pretty", indent=4))) == plain

@@ -11,7 +11,8 @@ from factories import Event, job, kernel, rank_trace
 from full_jobs import JOBS, RANKS, trained, view_of
 
 from ccltui.metrics.catalog.throughput import run_compare
-from ccltui.metrics.registry import Metric, metrics
+from ccltui.metrics.metric import Metric
+from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.job import Job
 

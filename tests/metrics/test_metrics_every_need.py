@@ -42,7 +42,8 @@ from parts_of_jobs import (
 )
 
 from ccltui.metrics.catalog.throughput import run_compare
-from ccltui.metrics.registry import Metric, find, metrics
+from ccltui.metrics.metric import Metric
+from ccltui.metrics.registry import find, metrics
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.ingest.load import Failed
 from ccltui.parsers.job import Job, open_job

@@ -33,7 +33,8 @@ from what_holds import (
 )
 
 from ccltui.metrics.catalog.throughput import run_compare
-from ccltui.metrics.registry import Metric, metrics
+from ccltui.metrics.metric import Metric
+from ccltui.metrics.registry import metrics
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import RankTrace

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from nsys_exports import Export, Process
 
-from ccltui.metrics.metric_cal import metric_cal
 from ccltui.metrics.model.classify import TYPES
-from ccltui.metrics.registry import metrics
+from ccltui.metrics.registry import find, metrics
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.job import open_job
 
@@ -51,7 +50,7 @@ def _step(process: Process, at: int, rank: int, *, payload: bool, name: str) -> 
 
 
 def answer(name: str, directory: Path, **options: Any) -> dict[str, Any]:
-    return metric_cal(name)(directory, **options)
+    return find(name).document_of(directory, **options)
 
 
 def test_the_seven_metrics_of_a_known_job(tmp_path: Path) -> None:

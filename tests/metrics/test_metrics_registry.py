@@ -1,18 +1,24 @@
-"""Metrics enter by entry points, ours as those of others."""
+"""Built-in metrics come from the catalog, those of other packages from entry points."""
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+import os
+import subprocess
+import sys
+from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from factories import job, kernel, rank_trace
 
-from ccltui.metrics import registry
+from ccltui.metrics import catalog, registry
+from ccltui.metrics.catalog import BUILT_IN, SEED
+from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import (
     ENTRY_POINTS,
+    SEED_ORDER,
     Loaded,
-    Metric,
     UnknownMetricError,
     find,
     load,
@@ -21,15 +27,7 @@ from ccltui.metrics.registry import (
 from ccltui.metrics.view.job_view import View
 
 PLUGIN = Path(__file__).parent / "plugin"
-SEED = [
-    "coll_call_num",
-    "throughput_tokens",
-    "iter_time",
-    "comm_comp_overlap",
-    "pipeline_bubble",
-    "traffic_distribution",
-    "straggler_lag",
-]
+CATALOG = Path(catalog.__file__).parent
 
 
 @pytest.fixture
@@ -39,20 +37,51 @@ def with_plugin(monkeypatch: pytest.MonkeyPatch) -> Loaded:
     return load()
 
 
-def test_the_seven_metrics_of_the_seed_in_its_order() -> None:
-    assert list(metrics())[:7] == SEED
+def test_every_metric_of_the_catalog_loads_in_its_order() -> None:
+    assert list(metrics()) == [line.rpartition(".")[2] for line in BUILT_IN]
+    assert list(metrics())[: len(SEED_ORDER)] == list(SEED_ORDER)
     assert registry.broken() == ()
 
 
-def test_built_in_metrics_are_declared_as_entry_points() -> None:
-    assert set(SEED) <= {entry.name for entry in entry_points(group=ENTRY_POINTS)}
+def test_the_catalog_lists_every_file_once_and_after_the_seed_by_name() -> None:
+    files = [path.relative_to(CATALOG) for path in CATALOG.glob("*/*.py")]
+    lines = [".".join(path.with_suffix("").parts) for path in files if path.stem != "__init__"]
+    others = [line.rpartition(".")[2] for line in BUILT_IN[len(SEED) :]]
+
+    assert sorted(BUILT_IN) == sorted(lines)
+    assert others == sorted(others)
 
 
-@pytest.mark.parametrize("name", SEED)
-def test_every_metric_has_its_alias_and_says_what_it_is(name: str) -> None:
-    metric = find(name)
+def test_a_built_in_metric_is_found_without_the_others_and_without_entry_points() -> None:
+    code = (
+        "import sys; from ccltui.metrics.registry import find; find('nccl_transport'); "
+        "print(sum(name.startswith('ccltui.metrics.catalog.') for name in sys.modules), "
+        "'importlib.metadata' in sys.modules)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
 
-    assert find(f"{name}_16") is metric
+    assert found.stdout.split() == ["2", "False"]  # the folder and the file
+
+
+def test_no_built_in_metric_is_an_entry_point() -> None:
+    values = [entry.value for entry in entry_points(group=ENTRY_POINTS)]
+
+    assert [value for value in values if value.startswith("ccltui.")] == []
+
+
+@pytest.mark.parametrize("name", SEED_ORDER)
+def test_every_metric_of_the_seed_has_its_alias(name: str) -> None:
+    assert find(f"{name}_16") is find(name)
+
+
+@pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)
+def test_every_metric_says_what_it_is(metric: Metric) -> None:
     assert metric.unit
     assert metric.needs
     assert metric.title
@@ -60,11 +89,9 @@ def test_every_metric_has_its_alias_and_says_what_it_is(name: str) -> None:
     assert metric.headline in metric.keys
 
 
-def test_every_module_exports_metric_cal() -> None:
-    from importlib import import_module
-
-    for name in SEED:
-        assert callable(import_module(find(name).compute.__module__).metric_cal)
+@pytest.mark.parametrize("metric", metrics().values(), ids=lambda metric: metric.name)
+def test_every_module_exports_metric_cal(metric: Metric) -> None:
+    assert import_module(metric.compute.__module__).metric_cal == metric.document_of
 
 
 def test_a_third_party_metric_loads_and_runs_like_ours(with_plugin: Loaded) -> None:
@@ -93,19 +120,6 @@ def test_broken_plugins_are_listed_and_not_fatal(with_plugin: Loaded) -> None:
     assert "RuntimeError: needs a licence" in broken["raises_on_import"]
     assert "'iter_time' is already taken" in broken["same_name_again"]
     assert "headline 'absent'" in broken["without_headline"]
-
-
-def test_ours_come_first_whatever_the_order_of_entries() -> None:
-    entries = [
-        EntryPoint("zz", "ccltui.metrics.catalog.time.iter_time:METRIC", ENTRY_POINTS),
-        EntryPoint(
-            "coll_call_num",
-            "ccltui.metrics.catalog.communication.coll_call_num:METRIC",
-            ENTRY_POINTS,
-        ),
-    ]
-
-    assert list(load(entries).metrics) == ["coll_call_num", "iter_time"]
 
 
 def test_an_unknown_name_lists_near_ones() -> None:
@@ -140,7 +154,7 @@ def test_every_metric_has_a_display_record_that_fits_a_table(metric: Metric) -> 
 
     assert set(shown) == {"label", "unit", "higher_is_better", "category"}
     assert shown["category"] in CATEGORIES
-    assert 3 <= len(str(shown["label"])) <= 28
+    assert 3 <= len(str(shown["label"])) <= 30
     assert metric.definition.endswith(".")
     assert "\n" not in metric.definition
     assert len(set(metric.keys)) == len(metric.keys)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ccltui.metrics.metric_cal import metric_cal
-from ccltui.metrics.registry import metrics
+from ccltui.metrics.registry import find, metrics
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 
@@ -17,7 +16,7 @@ BEFORE = "nsys/nsys-ai/mfu_2gpu_before.sqlite"
 
 
 def answer(name: str, path: Path) -> dict[str, Any]:
-    return metric_cal(name)(path)
+    return find(name).document_of(path)
 
 
 def test_the_late_device_of_two(shared: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal
 from ccltui.metrics.view.job_view import View, ViewOptions

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.minimap import Minimap
-from ccltui.metrics.registry import Metric, find
+from ccltui.metrics.metric import Metric
+from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.engine import memory
 from ccltui.tui.engine.messages import Fact, FindingsReady

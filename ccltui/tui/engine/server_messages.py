@@ -11,7 +11,7 @@ from ccltui.tui.state.scene import Findings
 from ccltui.tui.state.session import Session
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.ingest.rank_transfer import Handed

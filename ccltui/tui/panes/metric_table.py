@@ -14,7 +14,7 @@ from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.summary_rows import Number, RankColumns, leading, rank_columns
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
 
 

@@ -30,7 +30,7 @@ from ccltui.tui.state.summary_rows import (
 from ccltui.tui.state.view_state import Section
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
 
 WIDE = 160

@@ -12,7 +12,7 @@ from ccltui.tui.state.view_state import History, Order, Pane, ViewState
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Lane
     from ccltui.draw.minimap import Minimap
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
     from ccltui.tui.state.collective_detail import Detail
     from ccltui.tui.state.communicator import Communicator, RankCalls

@@ -11,7 +11,7 @@ from ccltui.tui.state.view_state import Pane
 
 if TYPE_CHECKING:
     from ccltui.metrics.cluster.cluster_table import ClusterRow
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.runs.runs_table import RunRow
     from ccltui.parsers.job import Job
     from ccltui.report.nsys_overview import OverviewLine

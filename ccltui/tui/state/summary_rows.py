@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
-    from ccltui.metrics.registry import Metric
+    from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
 
 _PER_STEP = "per_step"

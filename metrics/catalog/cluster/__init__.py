@@ -1,1 +1,1 @@
-"""Metrics of machines, from benchmarks and logs of NCCL."""
+"""Metrics of machines, from cluster benchmarks and logs of NCCL."""

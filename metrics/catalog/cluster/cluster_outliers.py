@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of
 from ccltui.metrics.cluster.outliers import FLOOR_PCT, LEAST_PEERS, K, Peers, name_of, peers_of
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 
 if TYPE_CHECKING:
@@ -16,8 +15,26 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
-    """Outliers of every test that several devices or hosts have a value of."""
+@metric(
+    unit="values",
+    definition=(
+        "Number of values in cluster benchmarks that differ from the median of the same test on "
+        "the other devices or hosts by more than 3.5 scaled median absolute deviations and 5 % "
+        "of the median."
+    ),
+    needs=("cluster benchmark (YAML) with values of at least 3 devices or hosts",),
+    keys=("num_outliers", "outliers", "tests"),
+    headline="num_outliers",
+    label="outlier devices",
+    higher_is_better=False,
+    needs_traces=False,
+    parameters={
+        "outlier_mads": "scaled median absolute deviations beyond which a value is an outlier",
+        "outlier_floor_pct": "percent of the median that an outlier differs by at least",
+    },
+)
+def cluster_outliers(view: View) -> Result:
+    """Outliers of every test with values of several devices or hosts."""
     files = cluster_of(view, "benchmarks", "cluster benchmark")
     k, floor = _number(view, "outlier_mads", K), _number(view, "outlier_floor_pct", FLOOR_PCT)
     groups = [
@@ -35,7 +52,7 @@ def compute(view: View) -> Result:
         "tests": [_row(path, peers) for path, peers in groups],
     }
     return cluster_answer(
-        METRIC,
+        cluster_outliers,
         view,
         details,
         paths=[benchmark.path for benchmark in files.benchmarks],
@@ -95,25 +112,4 @@ def _number(view: View, name: str, default: float) -> float:
     return value
 
 
-METRIC = Metric(
-    name="cluster_outliers",
-    unit="values",
-    definition=(
-        "Number of values of a cluster benchmark that are far from the median of the same test "
-        "on the other devices or hosts: beyond 3.5 scaled median absolute deviations and 5 % of "
-        "the median."
-    ),
-    needs=("cluster benchmark (YAML) with values of at least 3 devices or hosts",),
-    keys=("num_outliers", "outliers", "tests"),
-    headline="num_outliers",
-    compute=compute,
-    label="outlying devices",
-    higher_is_better=False,
-    category="cluster",
-    needs_traces=False,
-    parameters={
-        "outlier_mads": "scaled median absolute deviations beyond which a value is an outlier",
-        "outlier_floor_pct": "percent of the median that an outlier differs by at least",
-    },
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = cluster_outliers.document_of

@@ -1,4 +1,4 @@
-"""Values of a cluster benchmark that cannot be."""
+"""Impossible values in a cluster benchmark."""
 
 from __future__ import annotations
 
@@ -6,16 +6,30 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of, device_peak
 from ccltui.metrics.cluster.plausibility import Implausible, implausible, label_of
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
-    """Doubts about every benchmark below the directory."""
+@metric(
+    unit="values",
+    definition=(
+        "Number of impossible values in cluster benchmarks: above the peak of the device, above "
+        "what its memory or any network card can transfer, or many times another measurement of "
+        "the same quantity."
+    ),
+    needs=("cluster benchmark (YAML)",),
+    keys=("num_impossible", "num_suspect", "findings", "device"),
+    headline="num_impossible",
+    label="impossible values",
+    higher_is_better=False,
+    needs_traces=False,
+    parameters={"gpu_model": "the device, where no file names it: --set gpu_model=H200"},
+)
+def cluster_plausibility(view: View) -> Result:
+    """Implausible values of every benchmark below the directory."""
     files = cluster_of(view, "benchmarks", "cluster benchmark")
     peak = device_peak(view, files)
     rows = [
@@ -36,7 +50,7 @@ def compute(view: View) -> Result:
     if files.card_gbps is not None:
         basis["network"] = f"{files.card_gbps:g} GB/s, the network cards of one host"
     return cluster_answer(
-        METRIC,
+        cluster_plausibility,
         view,
         details,
         paths=[benchmark.path for benchmark in files.benchmarks],
@@ -60,22 +74,4 @@ def _row(path: str, doubt: Implausible) -> dict[str, Any]:
     }
 
 
-METRIC = Metric(
-    name="cluster_plausibility",
-    unit="values",
-    definition=(
-        "Number of values of a cluster benchmark that cannot be: above the peak of the device, "
-        "above what its memory or any network card moves, or many times another measurement of "
-        "the same thing."
-    ),
-    needs=("cluster benchmark (YAML)",),
-    keys=("num_impossible", "num_suspect", "findings", "device"),
-    headline="num_impossible",
-    compute=compute,
-    label="impossible values",
-    higher_is_better=False,
-    category="cluster",
-    needs_traces=False,
-    parameters={"gpu_model": "the device, where no file names it: --set gpu_model=H200"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = cluster_plausibility.document_of

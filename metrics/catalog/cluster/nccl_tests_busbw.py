@@ -1,26 +1,37 @@
-"""Bus bandwidth that nccl-tests measured."""
+"""Bus bandwidth measured by nccl-tests."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.cluster.nccl_test_rows import nccl_test_row
+from ccltui.metrics.metric import metric
 from ccltui.metrics.unavailable import refuse
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.cluster.nccl_tests import NcclTest
 
 
-def compute(view: View) -> Result:
-    """The largest bus bandwidth of every test, and of the first all-reduce as the value."""
+@metric(
+    unit="GB/s",
+    definition=(
+        "Largest bus bandwidth in decimal GB/s over all sizes that nccl-tests printed for all- "
+        "reduce (for the first test where there is no all-reduce), the better of out-of-place "
+        "and in-place."
+    ),
+    needs=("output of nccl-tests",),
+    keys=("max_busbw_GBps", "collective", "at_bytes", "num_wrong", "tests"),
+    headline="max_busbw_GBps",
+    label="bus bandwidth (nccl-tests)",
+    higher_is_better=True,
+    needs_traces=False,
+)
+def nccl_tests_busbw(view: View) -> Result:
+    """Largest bus bandwidth of every test; the value is that of the first all-reduce."""
     files = cluster_of(view, "tests", "output of nccl-tests")
-    rows = [row_of(path, test) for path, test in files.tests if len(test)]
+    rows = [nccl_test_row(path, test) for path, test in files.tests if len(test)]
     if not rows:
         problems = [test.problem for _, test in files.tests if test.problem]
         raise refuse("no_side_file", f"no test got to a row: {'; '.join(problems) or 'all empty'}")
@@ -36,7 +47,7 @@ def compute(view: View) -> Result:
     warnings = [f"{row['file']}: {row['num_wrong']} wrong values: do not trust it" for row in wrong]
     warnings += [f"{path}: {test.problem}" for path, test in files.tests if test.problem]
     return cluster_answer(
-        METRIC,
+        nccl_tests_busbw,
         view,
         details,
         paths=[path for path, _ in files.tests],
@@ -46,40 +57,4 @@ def compute(view: View) -> Result:
     )
 
 
-def row_of(path: str, test: NcclTest) -> dict[str, Any]:
-    """One test: its best bus bandwidth, and at which size."""
-    best = np.fmax(test.out_busbw, test.in_busbw)
-    known = np.isfinite(best)
-    at = int(np.nanargmax(best)) if known.any() else None
-    checked = test.wrong[test.wrong >= 0]
-    return {
-        "collective": test.collective,
-        "max_busbw_GBps": None if at is None else float(best[at]),
-        "at_bytes": None if at is None else int(test.size_bytes[at]),
-        "average_busbw_GBps": test.average_busbw,
-        "num_sizes": len(test),
-        "num_ranks": test.ranks,
-        "num_wrong": int(checked.sum()) if len(checked) else None,
-        "nccl_version": test.nccl_version,
-        "devices": list(test.device_names),
-        "file": path,
-    }
-
-
-METRIC = Metric(
-    name="nccl_tests_busbw",
-    unit="GB/s",
-    definition=(
-        "Largest bus bandwidth over all sizes that nccl-tests printed for all-reduce (for the "
-        "first test where there is none), the better of out-of-place and in-place, decimal GB/s."
-    ),
-    needs=("output of nccl-tests",),
-    keys=("max_busbw_GBps", "collective", "at_bytes", "num_wrong", "tests"),
-    headline="max_busbw_GBps",
-    compute=compute,
-    label="busbw of nccl-tests",
-    higher_is_better=True,
-    category="cluster",
-    needs_traces=False,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = nccl_tests_busbw.document_of

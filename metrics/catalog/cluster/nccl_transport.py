@@ -1,4 +1,4 @@
-"""What NCCL said of its networks and links, and its warnings."""
+"""Networks and links that NCCL reported, and its warnings."""
 
 from __future__ import annotations
 
@@ -6,16 +6,37 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.cluster.cluster_results import cluster_answer, cluster_of
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
-    """All logs of NCCL below the directory, added up."""
+@metric(
+    unit="warnings",
+    definition=(
+        "Number of warnings in the logs of NCCL; the details list the networks, cards and "
+        "transports that it chose."
+    ),
+    needs=("log of NCCL (NCCL_DEBUG=INFO)",),
+    keys=(
+        "num_warnings",
+        "versions",
+        "networks",
+        "cards",
+        "transports",
+        "hosts",
+        "channels",
+        "warnings_by_text",
+    ),
+    headline="num_warnings",
+    label="NCCL warnings",
+    higher_is_better=False,
+    needs_traces=False,
+)
+def nccl_transport(view: View) -> Result:
+    """Sums over all logs of NCCL below the directory."""
     files = cluster_of(view, "logs", "log of NCCL")
     links: Counter[str] = Counter()
     for _, log in files.logs:
@@ -44,7 +65,7 @@ def compute(view: View) -> Result:
     if files.logs_left_out:
         warnings.append(f"{files.logs_left_out} further logs are not read")
     return cluster_answer(
-        METRIC,
+        nccl_transport,
         view,
         details,
         paths=[path for path, _ in files.logs],
@@ -58,29 +79,4 @@ def _distinct(names: list[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-METRIC = Metric(
-    name="nccl_transport",
-    unit="warnings",
-    definition=(
-        "Number of warnings in the logs of NCCL; beside it the networks, cards and transports "
-        "that it chose."
-    ),
-    needs=("log of NCCL (NCCL_DEBUG=INFO)",),
-    keys=(
-        "num_warnings",
-        "versions",
-        "networks",
-        "cards",
-        "transports",
-        "hosts",
-        "channels",
-        "warnings_by_text",
-    ),
-    headline="num_warnings",
-    compute=compute,
-    label="warnings of NCCL",
-    higher_is_better=False,
-    category="cluster",
-    needs_traces=False,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = nccl_transport.document_of

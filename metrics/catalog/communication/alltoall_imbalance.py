@@ -1,4 +1,4 @@
-"""alltoall_imbalance: how unevenly all-to-alls load the ranks, and who sends how much to whom."""
+"""Imbalance of all-to-alls over ranks, and the matrix of bytes between ranks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import nearest_rank, ratio
 from ccltui.metrics.collectives.matching.match import gather
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.calls import DTYPE_BYTES
 from ccltui.metrics.model.classify import TYPES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import Part, describe_group, parts_of, require_ranks
@@ -43,8 +42,34 @@ class _Exchanges:
     num_incomplete: int
 
 
-def compute(view: View) -> Result:
-    """Largest over mean load of the ranks, exchange by exchange; and the matrix of all of them."""
+@metric(
+    unit="ratio",
+    definition=(
+        "Bytes that the most loaded rank receives in an all-to-all divided by the mean over its "
+        "group, both summed over the all-to-alls that all ranks of a group recorded; 1 is even."
+    ),
+    needs=("all-to-alls with sizes", "all ranks of a group"),
+    keys=(
+        "imbalance_ratio",
+        "sent_imbalance_ratio",
+        "p95_imbalance_ratio",
+        "max_imbalance_ratio",
+        "split_imbalance_ratio",
+        "num_exchanges",
+        "num_incomplete",
+        "num_unsized",
+        "num_without_splits",
+        "received_bytes",
+        "sent_bytes",
+        "matrix_bytes",
+        "by_group",
+    ),
+    headline="imbalance_ratio",
+    label="all-to-all imbalance",
+    higher_is_better=False,
+)
+def alltoall_imbalance(view: View) -> Result:
+    """Largest over mean load of the ranks for each exchange, and the matrix of all exchanges."""
     require_ranks(view)
     inputs = {item.label: item for item in view.match_inputs}
     found = [_exchanges(view, part, inputs) for part in parts_of(view)]
@@ -75,7 +100,7 @@ def compute(view: View) -> Result:
     }
     source, warnings = source_of(view.ranks)
     return answer(
-        METRIC,
+        alltoall_imbalance,
         view,
         details,
         source=source,
@@ -90,7 +115,7 @@ def compute(view: View) -> Result:
 
 
 def _exchanges(view: View, part: Part, inputs: Mapping[str, MatchInput]) -> _Exchanges:
-    """What the selected all-to-alls of a group moved; without those that not all ranks have."""
+    """Bytes of the selected all-to-alls of a group that all of its ranks recorded."""
     match = part.arrived.match
     rows = part.rows & (match.kind == _ALL_TO_ALL)
     whole = rows & match.complete
@@ -148,7 +173,7 @@ def _row(view: View, one: _Exchanges) -> dict[str, Any]:
 
 
 def _matrix(view: View) -> tuple[Pairs, int]:
-    """Bytes by pair of global ranks, and how many all-to-alls do not state their splits."""
+    """Bytes by pair of global ranks, and the number of all-to-alls without stated splits."""
     total: Pairs = {}
     unread = 0
     for rank in view.ranks:
@@ -165,7 +190,7 @@ def _matrix(view: View) -> tuple[Pairs, int]:
 
 
 def _splits(view: View, label: str) -> Iterator[tuple[Sequence[int], Sequence[float] | None, int]]:
-    """Ranks, what goes to each of them (elements, None where not stated), bytes an element."""
+    """Ranks, elements sent to each of them (None where not stated), and bytes per element."""
     rank = next(one for one in view.ranks if one.label == label)
     calls = rank.selected_calls
     rows = np.flatnonzero((calls.kind == _ALL_TO_ALL) & (calls.group >= 0) & (calls.in_elems > 0))
@@ -218,33 +243,4 @@ def _reasons(unsized: int, incomplete: int) -> list[Reason]:
     return reasons
 
 
-METRIC = Metric(
-    name="alltoall_imbalance",
-    unit="ratio",
-    definition=(
-        "Load of the rank that receives most in an all-to-all over the mean of its group, both "
-        "summed over the all-to-alls that all ranks of a group recorded; 1 is even."
-    ),
-    needs=("all-to-alls with sizes", "all ranks of a group"),
-    keys=(
-        "imbalance_ratio",
-        "sent_imbalance_ratio",
-        "p95_imbalance_ratio",
-        "max_imbalance_ratio",
-        "split_imbalance_ratio",
-        "num_exchanges",
-        "num_incomplete",
-        "num_unsized",
-        "num_without_splits",
-        "received_bytes",
-        "sent_bytes",
-        "matrix_bytes",
-        "by_group",
-    ),
-    headline="imbalance_ratio",
-    compute=compute,
-    label="all-to-all imbalance",
-    higher_is_better=False,
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = alltoall_imbalance.document_of

@@ -1,4 +1,4 @@
-"""busbw: achieved bandwidth of collectives, by operation, size and group, as nccl-tests counts it.
+"""Bandwidth of collectives by operation, size and group, as nccl-tests defines it.
 
 The time of a collective is the shortest duration over its ranks: the last to arrive does not wait.
 """
@@ -14,12 +14,11 @@ import numpy as np
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.bandwidth import matched_bandwidth
 from ccltui.metrics.model.classify import TYPES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.unavailable import Refusal, nothing_on_the_wire, refuse
+from ccltui.metrics.unavailable import Refusal, refuse, unknown_wire_bytes
 from ccltui.metrics.view.collective_selection import Part, describe_group, parts_of
 from ccltui.metrics.view.instances import implied_size
 from ccltui.metrics.view.provenance import answer, source_of
@@ -49,7 +48,27 @@ class _Measured:
         return len(self.kind)
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="GB/s",
+    definition=(
+        "Bus bandwidth of collectives in GB/s as nccl-tests defines it: bytes that each rank "
+        "sends over the wire divided by the shortest duration over ranks; the mean over all "
+        "collectives of known size is total bytes divided by total time."
+    ),
+    needs=("GPU kernels", "message sizes", "2 ranks of one group (of one rank: a lower bound)"),
+    keys=(
+        "busbw_GBps",
+        "algbw_GBps",
+        "num_collectives",
+        "by_size",
+        "by_group",
+        "by_locality",
+    ),
+    headline="busbw_GBps",
+    label="bus bandwidth",
+    higher_is_better=True,
+)
+def busbw(view: View) -> Result:
     """Algorithm and bus bandwidth of the selected collectives whose size is known."""
     source, warnings = source_of(view.ranks)
     if source != "kernel":
@@ -74,7 +93,7 @@ def compute(view: View) -> Result:
     }
     alone = not whole[0].whole
     return answer(
-        METRIC,
+        busbw,
         view,
         details,
         source=source,
@@ -89,14 +108,14 @@ def compute(view: View) -> Result:
 
 
 def _nothing_measured(calls: Sequence[Calls]) -> Refusal:
-    """Why no call has a bandwidth."""
+    """Refusal that gives the reason why no call has a bandwidth."""
     if any(((one.message_bytes > 0) & (one.wire_bytes > 0)).any() for one in calls):
         return refuse("not_applicable", "no collective that moves bytes takes any time")
-    return nothing_on_the_wire(sized=any((one.message_bytes > 0).any() for one in calls))
+    return unknown_wire_bytes(sized=any((one.message_bytes > 0).any() for one in calls))
 
 
 def _measured(view: View) -> Iterator[_Measured]:
-    """Matched collectives of every group; of a group with one rank here, that rank's calls."""
+    """Matched collectives of every group; with one rank present, the calls of that rank."""
     inputs = {item.label: item.calls for item in view.match_inputs}
     parts = parts_of(view)
     for part in parts:
@@ -215,27 +234,4 @@ def _reasons(view: View, *, alone: bool) -> list[Reason]:
     return [Reason("single_rank" if len(view.ranks) < 2 else "unmatched_collectives", text)]
 
 
-METRIC = Metric(
-    name="busbw",
-    unit="GB/s",
-    definition=(
-        "Bus bandwidth of collectives as nccl-tests defines it: bytes that each rank sends over "
-        "the wire, over the shortest duration of its ranks; the mean over all collectives of known "
-        "size is bytes over time."
-    ),
-    needs=("GPU kernels", "message sizes", "2 ranks of one group (of one rank: a lower bound)"),
-    keys=(
-        "busbw_GBps",
-        "algbw_GBps",
-        "num_collectives",
-        "by_size",
-        "by_group",
-        "by_locality",
-    ),
-    headline="busbw_GBps",
-    compute=compute,
-    label="bus bandwidth",
-    category="communication",
-    higher_is_better=True,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = busbw.document_of

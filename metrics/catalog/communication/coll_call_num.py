@@ -1,4 +1,4 @@
-"""How many collectives the job issues, of which type, on which group."""
+"""Number of collectives that a job issues, by type and group."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ccltui.metrics.arrays.reductions import unique_counts
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.call_families import api_call_times
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer, source_of
@@ -40,7 +39,29 @@ GroupCounts = dict[str, Counter[tuple[int, int, int]]]
 """Rank label -> calls by (group, type, dimension)."""
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="calls",
+    definition=(
+        "Number of collective kernels launched, summed over the ranks present; in a trace "
+        "without GPU kernels, the number of events of one host-side family."
+    ),
+    needs=("GPU kernels, or one family of recorded collectives",),
+    keys=(
+        "total_calls",
+        "calls_per_rank",
+        "calls_by_type",
+        "calls_per_step",
+        "calls_by_group",
+        "num_traces",
+        "api_calls",
+        "num_without_metadata",
+        "rank_mismatch",
+    ),
+    headline="total_calls",
+    aliases=("coll_call_num_16",),
+    label="collective calls",
+)
+def coll_call_num(view: View) -> Result:
     """Count the calls of every rank by type, step and group."""
     reasons = _cpu_only(view)
     per_rank = {rank.label: len(rank.selected_calls) for rank in view.ranks}
@@ -62,7 +83,7 @@ def compute(view: View) -> Result:
     source, warnings = source_of(view.ranks)
     basis = {"unit": "kernel launches" if source == "kernel" else "host-side events"}
     return answer(
-        METRIC, view, details, source=source, basis=basis, reasons=reasons, warnings=warnings
+        coll_call_num, view, details, source=source, basis=basis, reasons=reasons, warnings=warnings
     )
 
 
@@ -82,7 +103,7 @@ def _by_kind(rank: RankView) -> Counter[str]:
 
 
 def _by_step(rank: RankView) -> dict[str, int]:
-    """Calls by step, those that no step covers under "outside"; nothing without any marker."""
+    """Calls by step, with those that no step covers under "outside"; empty without step markers."""
     if rank.marker is None:
         return {}
     steps, counts = unique_counts(rank.selected_calls.step)
@@ -136,7 +157,7 @@ def _mismatches(view: View, counts: GroupCounts) -> list[dict[str, Any]]:
 
 
 def _api_calls(view: View) -> int | None:
-    """Recorded calls of the framework; None where not recorded, or where a group is asked for."""
+    """Recorded calls of the framework; None where not recorded or where one group is selected."""
     if view.options.group is not None:
         return None
     times = [(rank, api_call_times(rank.trace)) for rank in view.ranks]
@@ -144,29 +165,4 @@ def _api_calls(view: View) -> int | None:
     return sum(int(rank.contains(starts).sum()) for rank, starts in known) if known else None
 
 
-METRIC = Metric(
-    name="coll_call_num",
-    unit="calls",
-    definition=(
-        "Number of collective communication kernels launched, summed over the ranks present; "
-        "without GPU kernels, of one family of host-side events."
-    ),
-    needs=("GPU kernels, or one family of recorded collectives",),
-    keys=(
-        "total_calls",
-        "calls_per_rank",
-        "calls_by_type",
-        "calls_per_step",
-        "calls_by_group",
-        "num_traces",
-        "api_calls",
-        "num_without_metadata",
-        "rank_mismatch",
-    ),
-    headline="total_calls",
-    compute=compute,
-    aliases=("coll_call_num_16",),
-    label="collective calls",
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = coll_call_num.document_of

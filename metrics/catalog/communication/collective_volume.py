@@ -1,4 +1,4 @@
-"""How many bytes the collectives move, each collective counted once."""
+"""Bytes that collectives move, each collective counted once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.instances import Instances, instances_of, operations
@@ -23,7 +22,28 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import I8, Bool
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="bytes",
+    definition=(
+        "Message bytes of all collectives as nccl-tests counts them; each collective counts "
+        "once, no matter how many ranks recorded it."
+    ),
+    needs=("collectives with sizes",),
+    keys=(
+        "total_message_bytes",
+        "total_wire_bytes",
+        "num_collectives",
+        "message_bytes_per_step",
+        "by_type",
+        "by_dim",
+        "by_group",
+        "bytes_coverage",
+        "num_unmatched",
+    ),
+    headline="total_message_bytes",
+    label="collective volume",
+)
+def collective_volume(view: View) -> Result:
     """Sum message and wire bytes by type, dimension and group."""
     every = instances_of(view)
     moving = every.take(every.counts_bytes)
@@ -48,7 +68,7 @@ def compute(view: View) -> Result:
     }
     source, warnings = source_of(view.ranks)
     return answer(
-        METRIC,
+        collective_volume,
         view,
         details,
         source=source,
@@ -63,7 +83,7 @@ def compute(view: View) -> Result:
 
 
 def _row(part: Instances, rows: Bool) -> dict[str, int | None]:
-    """Calls and bytes of some rows; wire bytes are null where one that has a size lacks them."""
+    """Calls and bytes of some rows; wire bytes are null where a sized call lacks them."""
     sized = rows & (part.message_bytes >= 0)
     wired = sized & (part.wire_bytes >= 0)
     return {
@@ -97,28 +117,4 @@ def _unsized(sized: int, total: int) -> list[Reason]:
     return [Reason("no_message_size", text)]
 
 
-METRIC = Metric(
-    name="collective_volume",
-    unit="bytes",
-    definition=(
-        "Message bytes of all collectives in the convention of nccl-tests, each collective "
-        "counted once however many ranks recorded it."
-    ),
-    needs=("collectives with sizes",),
-    keys=(
-        "total_message_bytes",
-        "total_wire_bytes",
-        "num_collectives",
-        "message_bytes_per_step",
-        "by_type",
-        "by_dim",
-        "by_group",
-        "bytes_coverage",
-        "num_unmatched",
-    ),
-    headline="total_message_bytes",
-    compute=compute,
-    label="collective volume",
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = collective_volume.document_of

@@ -1,4 +1,4 @@
-"""How much communication is hidden behind computation, and how much is exposed."""
+"""Overlap of communication with computation, and the exposed remainder."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds, over_ranks, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -54,19 +53,60 @@ class Overlap:
 
     @property
     def exposed(self) -> int:
-        """Communication while nothing is computed."""
+        """Communication during which nothing is computed."""
         return self.comm - self.overlap
 
 
 def _is_named(view: View) -> bool:
-    """Whether only kernels with a matrix product in their name compute, as the user asks."""
+    """Whether the user restricts computation to kernels with a matrix product in their name."""
     asked = view.card.text("compute_set")
     if asked not in ("", "all", "named"):
         raise refuse("card_invalid", f"compute_set = {asked!r} is neither all nor named")
     return asked == "named"
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the communication time during which a computing kernel runs: |C and K| / |C| "
+        "in the step windows, with the unions C of communication and K of computation over all "
+        "streams, summed over ranks."
+    ),
+    needs=("GPU kernels", "collective kernels"),
+    keys=(
+        "comm_time_ms",
+        "comp_time_ms",
+        "overlap_time_ms",
+        "overlap_ratio_of_comm",
+        "overlap_ratio_of_comp",
+        "exposed_comm_ms",
+        "exposed_comm_pct_of_step",
+        "mem_time_ms",
+        "idle_ms",
+        "window_ms",
+        "span_ms",
+        "span_idle_ms",
+        "comm_sum_ms",
+        "comp_sum_ms",
+        "num_comm_kernels",
+        "num_comp_kernels",
+        "compute_set",
+        "per_rank",
+        "across_ranks",
+        "by_type",
+        "by_group",
+        "by_dim",
+        "uncorrelated",
+    ),
+    headline="overlap_ratio_of_comm",
+    parameters={
+        "compute_set": "named: only kernels with a matrix product in their name compute; else all"
+    },
+    aliases=("comm_comp_overlap_16",),
+    label="hidden communication",
+    higher_is_better=True,
+)
+def comm_comp_overlap(view: View) -> Result:
     """Overlap of the two sets of intervals, per rank and over ranks."""
     named = _is_named(view)
     ranks = device_ranks(view)
@@ -102,7 +142,7 @@ def compute(view: View) -> Result:
         "uncorrelated": sum(rank.num_uncorrelated for rank in ranks),
     }
     return answer(
-        METRIC,
+        comm_comp_overlap,
         view,
         details,
         source="kernel",
@@ -191,7 +231,7 @@ def _across_ranks(parts: Mapping[str, Overlap]) -> dict[str, Any]:
 
 
 def _breakdown(sums: _Sums, num_ranks: int) -> dict[str, Any]:
-    """The same part by part; parts may run at once, they do not add up."""
+    """The same for each part; parts may overlap, so they do not add up."""
     return {
         name: {
             "comm_time_ms": milliseconds(comm) / num_ranks,
@@ -204,47 +244,4 @@ def _breakdown(sums: _Sums, num_ranks: int) -> dict[str, Any]:
     }
 
 
-METRIC = Metric(
-    name="comm_comp_overlap",
-    unit="ratio",
-    definition=(
-        "Share of the communication time during which a computing kernel runs: "
-        "|C and K| / |C| from unions over all streams in the step windows, summed over ranks."
-    ),
-    needs=("GPU kernels", "collective kernels"),
-    keys=(
-        "comm_time_ms",
-        "comp_time_ms",
-        "overlap_time_ms",
-        "overlap_ratio_of_comm",
-        "overlap_ratio_of_comp",
-        "exposed_comm_ms",
-        "exposed_comm_pct_of_step",
-        "mem_time_ms",
-        "idle_ms",
-        "window_ms",
-        "span_ms",
-        "span_idle_ms",
-        "comm_sum_ms",
-        "comp_sum_ms",
-        "num_comm_kernels",
-        "num_comp_kernels",
-        "compute_set",
-        "per_rank",
-        "across_ranks",
-        "by_type",
-        "by_group",
-        "by_dim",
-        "uncorrelated",
-    ),
-    headline="overlap_ratio_of_comm",
-    compute=compute,
-    parameters={
-        "compute_set": "named: only kernels with a matrix product in their name compute; else all"
-    },
-    aliases=("comm_comp_overlap_16",),
-    label="communication hidden",
-    higher_is_better=True,
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = comm_comp_overlap.document_of

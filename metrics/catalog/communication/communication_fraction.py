@@ -1,4 +1,4 @@
-"""What weight communication has in the work of the device."""
+"""Share of communication in the busy time of the device."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from ccltui.metrics.device.device_time import (
     require_communication_on_device,
     without_device,
 )
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 
@@ -21,7 +20,26 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the busy time of the device in which a collective runs, with unions over all "
+        "streams; 0 where there are kernels but no collectives."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "communication_fraction",
+        "communication_fraction_of_kernel_time",
+        "communication_fraction_of_window",
+        "comm_time_ms",
+        "busy_ms",
+        "per_rank",
+    ),
+    headline="communication_fraction",
+    label="communication share",
+    higher_is_better=False,
+)
+def communication_fraction(view: View) -> Result:
     """Communication over busy time, from unions and from sums."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
@@ -34,7 +52,7 @@ def compute(view: View) -> Result:
         "per_rank": {label: _fractions(row) for label, row in rows.items()},
     }
     return answer(
-        METRIC,
+        communication_fraction,
         view,
         details,
         source="kernel",
@@ -68,26 +86,4 @@ def _fractions(times: dict[str, int]) -> dict[str, float | None]:
     }
 
 
-METRIC = Metric(
-    name="communication_fraction",
-    unit="ratio",
-    definition=(
-        "Share of the device's busy time in which a collective runs, from unions over all "
-        "streams; 0 where kernels exist and none is a collective."
-    ),
-    needs=("GPU kernels",),
-    keys=(
-        "communication_fraction",
-        "communication_fraction_of_kernel_time",
-        "communication_fraction_of_window",
-        "comm_time_ms",
-        "busy_ms",
-        "per_rank",
-    ),
-    headline="communication_fraction",
-    compute=compute,
-    label="communication share",
-    higher_is_better=False,
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = communication_fraction.document_of

@@ -1,4 +1,4 @@
-"""Communication that nothing hides: what faster links could save at most."""
+"""Exposed communication: the most that faster links could save."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ccltui.metrics.device.device_time import (
     require_communication_on_device,
     without_device,
 )
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.call_parts import Split, by_dim, by_type, parts_of
@@ -23,8 +22,29 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 
-def compute(view: View) -> Result:
-    """Communication outside of computation and copies, per rank and by what it serves."""
+@metric(
+    unit="ms",
+    definition=(
+        "Time in ms, mean over ranks, in which a collective runs while the device neither "
+        "computes nor copies: an upper bound on the time that faster links could save."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "exposed_comm_ms",
+        "exposed_comm_pct_of_step",
+        "exposed_ratio_of_comm",
+        "comm_time_ms",
+        "by_dim",
+        "by_type",
+        "per_rank",
+        "across_ranks",
+    ),
+    headline="exposed_comm_ms",
+    label="exposed communication",
+    higher_is_better=False,
+)
+def exposed_communication(view: View) -> Result:
+    """Communication outside of computation and copies, per rank, type and dimension."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
     hidden = {rank.label: rank.comp | rank.mem for rank in ranks}
@@ -42,7 +62,7 @@ def compute(view: View) -> Result:
         "across_ranks": {"exposed_comm_ms": over_ranks(exposed, milliseconds)},
     }
     return answer(
-        METRIC,
+        exposed_communication,
         view,
         details,
         source="kernel",
@@ -67,7 +87,7 @@ def _row(rank: RankView, exposed: int) -> dict[str, Any]:
 def _by(
     view: View, ranks: list[RankView], hidden: dict[str, Intervals], split: Split
 ) -> dict[str, Any]:
-    """Each part's own union against what hides it; parts may run at once and do not add up."""
+    """Exposed communication of each part; parts may overlap, so they do not add up."""
     found: defaultdict[str, int] = defaultdict(int)
     for rank in ranks:
         for name, own, _ in parts_of(view, rank, split):
@@ -78,28 +98,4 @@ def _by(
     }
 
 
-METRIC = Metric(
-    name="exposed_communication",
-    unit="ms",
-    definition=(
-        "Time in collectives while the device neither computes nor copies, mean over ranks: an "
-        "upper bound on what faster links could save."
-    ),
-    needs=("GPU kernels",),
-    keys=(
-        "exposed_comm_ms",
-        "exposed_comm_pct_of_step",
-        "exposed_ratio_of_comm",
-        "comm_time_ms",
-        "by_dim",
-        "by_type",
-        "per_rank",
-        "across_ranks",
-    ),
-    headline="exposed_comm_ms",
-    compute=compute,
-    label="exposed communication",
-    higher_is_better=False,
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = exposed_communication.document_of

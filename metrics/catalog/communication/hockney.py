@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import microseconds
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.cost_model import Line, fit
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
-from ccltui.metrics.view.instances import Instances, instances_of, operations
+from ccltui.metrics.view.instances import Instances, operations
 from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.metrics.workload.timed_collectives import timed_collectives
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The line of one operation on one group, or why there is none."""
+    """The fitted line of one operation on one group, or the reason why there is none."""
 
     group: int
     kind: int
@@ -33,12 +33,25 @@ class Fitted:
     line: Line | str
 
 
-def compute(view: View) -> Result:
-    """One line for every operation of every group."""
+@metric(
+    unit="GB/s",
+    definition=(
+        "Asymptotic bandwidth 1/beta in GB/s of the model T = alpha + beta * S, fitted (Theil- "
+        "Sen) to the shortest duration over ranks of the operation and group that move the most "
+        "bytes; the details list all fits."
+    ),
+    needs=("collectives with sizes", "5 calls of 2 sizes of one group"),
+    keys=("inv_beta_GBps", "alpha_us", "of", "fits", "rejected"),
+    headline="inv_beta_GBps",
+    label="bandwidth limit (fit)",
+    higher_is_better=True,
+)
+def hockney(view: View) -> Result:
+    """Fit one line to every operation of every group."""
     source, warnings = source_of(view.ranks)
     if source != "kernel":
         raise refuse("no_gpu_events", "CPU-only trace: operators do not tell when data moved")
-    timed = measured(view)
+    timed = timed_collectives(view)
     fitted = _fitted(timed)
     rows = [_row(view, one, one.line) for one in fitted if isinstance(one.line, Line)]
     rejected = [
@@ -57,7 +70,7 @@ def compute(view: View) -> Result:
     }
     alone = [one for one in fitted if isinstance(one.line, Line) and not one.by_ranks]
     return answer(
-        METRIC,
+        hockney,
         view,
         details,
         source=source,
@@ -71,22 +84,8 @@ def compute(view: View) -> Result:
     )
 
 
-def measured(view: View) -> Instances:
-    """Collectives whose size and time are known; of those that ranks share, the shared ones.
-
-    Refuses where there is none.
-    """
-    every = instances_of(view)
-    if not len(every):
-        raise refuse("no_collectives", "no collective in the selection")
-    sized = every.take(every.counts_bytes & (every.message_bytes > 0) & every.trusted)
-    if not len(sized):
-        raise refuse("no_message_size", f"none of {len(every)} collectives states its size")
-    return sized.take(sized.time_ns > 0)
-
-
 def _fitted(timed: Instances) -> list[Fitted]:
-    """Every operation of every group, those that move most bytes first."""
+    """Every operation of every group, the most bytes first."""
     found = []
     for group, kind in operations(timed):
         here = timed.take((timed.group == group) & (timed.kind == kind))
@@ -139,19 +138,4 @@ def _one_sided(alone: list[Fitted]) -> list[Reason]:
     return [Reason("single_rank", text)]
 
 
-METRIC = Metric(
-    name="hockney",
-    unit="GB/s",
-    definition=(
-        "Asymptotic bandwidth 1/beta of T = alpha + beta * S, fitted (Theil-Sen) to the shortest "
-        "duration over ranks of the operation and group that move most bytes; all fits beside it."
-    ),
-    needs=("collectives with sizes", "5 calls of 2 sizes of one group"),
-    keys=("inv_beta_GBps", "alpha_us", "of", "fits", "rejected"),
-    headline="inv_beta_GBps",
-    compute=compute,
-    label="bandwidth limit (fit)",
-    higher_is_better=True,
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = hockney.document_of

@@ -1,4 +1,4 @@
-"""What share of the hardware's limit the links reach while data moves."""
+"""Bus bandwidth as a share of the peak of the links, while data moves."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ import numpy.typing as npt
 
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.catalog.communication.hockney import measured
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.bandwidth import wire_factor
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.unavailable import Refusal, nothing_on_the_wire, refuse
+from ccltui.metrics.unavailable import Refusal, refuse, unknown_wire_bytes
 from ccltui.metrics.view.instances import Instances, operations
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import (
@@ -28,6 +26,7 @@ from ccltui.metrics.workload.hardware import (
     device_of,
     link_peak,
 )
+from ccltui.metrics.workload.timed_collectives import timed_collectives
 from ccltui.parsers.array_types import F64
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Part:
 
     @property
     def moved(self) -> float:
-        """Bytes that one rank moves in all of them."""
+        """Bytes that one rank moves in all collectives of the part."""
         return float(self.bus_bytes.sum())
 
     @property
@@ -57,16 +56,35 @@ class Part:
         return float(self.time_ns.sum()) * self.peak.gbps
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Bus bandwidth of collectives while data moves (the shortest duration over ranks), "
+        "divided by the peak bandwidth of their links in one direction, weighted by time."
+    ),
+    needs=("collectives with sizes", "process groups", "a known device, or the peak of the links"),
+    keys=(
+        "link_utilization_ratio",
+        "by_group",
+        "peak_GBps",
+        "peak_source",
+        "num_collectives",
+    ),
+    headline="link_utilization_ratio",
+    label="link utilization",
+    higher_is_better=True,
+    parameters={LINK_OVERRIDE: "peak bandwidth of one device in one direction, decimal GB/s"},
+)
+def link_utilization(view: View) -> Result:
     """Bus bandwidth over the peak of the links, by type and group."""
     source, warnings = source_of(view.ranks)
     if source != "kernel":
         raise refuse("no_gpu_events", "CPU-only trace: operators do not tell when data moved")
-    timed = measured(view)
+    timed = timed_collectives(view)
     factor = wire_factor(timed.kind, timed.group_size)
     usable = ~np.isnan(factor) & (factor > 0)
     if not usable.any():
-        raise nothing_on_the_wire(sized=True)
+        raise unknown_wire_bytes(sized=True)
     peaks = {
         int(group): link_peak(view, int(group)) for group in distinct_values(timed.group[usable])
     }
@@ -85,7 +103,7 @@ def compute(view: View) -> Result:
     }
     alone = not whole[0].shared
     return answer(
-        METRIC,
+        link_utilization,
         view,
         details,
         source=source,
@@ -165,26 +183,4 @@ def _notes(view: View) -> list[str]:
     return [device.note] if device is not None and device.note else []
 
 
-METRIC = Metric(
-    name="link_utilization",
-    unit="ratio",
-    definition=(
-        "Bus bandwidth of collectives while data moves (shortest duration over ranks) over the "
-        "peak of their links in one direction, weighted by time."
-    ),
-    needs=("collectives with sizes", "process groups", "a known device, or the peak of the links"),
-    keys=(
-        "link_utilization_ratio",
-        "by_group",
-        "peak_GBps",
-        "peak_source",
-        "num_collectives",
-    ),
-    headline="link_utilization_ratio",
-    compute=compute,
-    label="link utilization",
-    higher_is_better=True,
-    category="communication",
-    parameters={LINK_OVERRIDE: "what one device can send in one direction, decimal GB/s"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = link_utilization.document_of

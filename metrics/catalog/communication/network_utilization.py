@@ -1,4 +1,4 @@
-"""How much the links carry over the whole time, used or not."""
+"""Bytes sent over the links per measured time, including the time without communication."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.catalog.communication.traffic_distribution import counts_bytes
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.unavailable import nothing_on_the_wire, refuse
+from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.metrics.view.provenance import answer, source_of
 from ccltui.metrics.workload.hardware import LINK_OVERRIDE, LinkPeak, crosses_hosts, link_peak
 
@@ -27,16 +25,39 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import Bool
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="GB/s",
+    definition=(
+        "Bytes that a rank sends in collectives divided by the measured time, mean over ranks, "
+        "in GB/s; also as a share of the peak of the links where it is known and the same for "
+        "all groups."
+    ),
+    needs=("GPU kernels", "collectives with sizes", "process groups"),
+    keys=(
+        "wire_GBps",
+        "wire_GBps_while_communicating",
+        "network_utilization_ratio",
+        "peak_GBps",
+        "peak_source",
+        "wire_bytes",
+        "by_dim",
+        "by_locality",
+        "per_rank",
+    ),
+    headline="wire_GBps",
+    label="network throughput",
+    parameters={LINK_OVERRIDE: "peak bandwidth of one device in one direction, decimal GB/s"},
+)
+def network_utilization(view: View) -> Result:
     """Bytes that ranks send over the measured time."""
     ranks = device_ranks(view)
     calls = [rank.selected_calls for rank in ranks]
-    countable = sum(int(counts_bytes(of_rank).sum()) for of_rank in calls)
+    countable = sum(int(of_rank.counts_bytes.sum()) for of_rank in calls)
     if not countable:
         raise refuse("no_collectives", "no collective that moves bytes in the selection")
     sized = sum(int(_sends(of_rank).sum()) for of_rank in calls)
     if not sized:
-        raise nothing_on_the_wire(sized=any((one.message_bytes >= 0).any() for one in calls))
+        raise unknown_wire_bytes(sized=any((one.message_bytes >= 0).any() for one in calls))
     sent = {rank.label: _sent(rank.selected_calls) for rank in ranks}
     window, total = sum(rank.window_ns for rank in ranks), sum(sent.values())
     peak = _peak(view, calls)
@@ -55,7 +76,7 @@ def compute(view: View) -> Result:
     }
     source, warnings = source_of(view.ranks)
     return answer(
-        METRIC,
+        network_utilization,
         view,
         details,
         source=source,
@@ -69,7 +90,7 @@ def compute(view: View) -> Result:
 
 
 def _sends(calls: Calls) -> Bool:
-    return np.asarray(counts_bytes(calls) & (calls.wire_bytes >= 0))
+    return np.asarray(calls.counts_bytes & (calls.wire_bytes >= 0))
 
 
 def _sent(calls: Calls) -> int:
@@ -77,7 +98,7 @@ def _sent(calls: Calls) -> int:
 
 
 def _peak(view: View, calls: Sequence[Calls]) -> LinkPeak | None:
-    """The peak of the links, where every group that sends anything uses the same ones."""
+    """Peak of the links, where every group that sends anything uses the same links."""
     groups = {int(group) for one in calls for group in distinct_values(one.group[_sends(one)])}
     peaks = [link_peak(view, group) for group in sorted(groups)]
     return peaks[0] if peaks and all(peak == peaks[0] for peak in peaks) else None
@@ -94,7 +115,7 @@ def _by_dim(view: View, ranks: Sequence[RankView], window: int) -> dict[str, Any
 
 
 def _by_locality(view: View, calls: Sequence[Calls], window: int) -> dict[str, Any]:
-    """Inside hosts, between them, or unknown, by the ranks of each group."""
+    """Bytes inside hosts, between hosts, or unknown, by the ranks of each group."""
     names = {True: "between_hosts", False: "inside_host", None: "unknown"}
     found: defaultdict[str, int] = defaultdict(int)
     for one in calls:
@@ -117,29 +138,4 @@ def _unsized(sized: int, countable: int) -> list[Reason]:
     return [Reason("no_message_size", text)]
 
 
-METRIC = Metric(
-    name="network_utilization",
-    unit="GB/s",
-    definition=(
-        "Bytes that a rank sends in collectives over the measured time, mean over ranks; as a "
-        "share of the links' peak where that is known and one."
-    ),
-    needs=("GPU kernels", "collectives with sizes", "process groups"),
-    keys=(
-        "wire_GBps",
-        "wire_GBps_while_communicating",
-        "network_utilization_ratio",
-        "peak_GBps",
-        "peak_source",
-        "wire_bytes",
-        "by_dim",
-        "by_locality",
-        "per_rank",
-    ),
-    headline="wire_GBps",
-    compute=compute,
-    label="network throughput",
-    category="communication",
-    parameters={LINK_OVERRIDE: "what one device can send in one direction, decimal GB/s"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = network_utilization.document_of

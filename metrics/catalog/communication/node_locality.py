@@ -1,4 +1,4 @@
-"""node_locality: how much of the traffic leaves a host, and how fast either part is."""
+"""Share of traffic between hosts, and the bandwidth inside and between hosts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import numpy as np
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.unavailable import nothing_on_the_wire, refuse
+from ccltui.metrics.unavailable import refuse, unknown_wire_bytes
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.instances import Instances, instances_of
 from ccltui.metrics.view.provenance import answer, source_of
@@ -35,7 +34,7 @@ _TRANSFERS: Final = (TYPES.index("Send"), TYPES.index("Recv"))
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where a call goes: by its group, or by its pair of ranks where it is a transfer."""
+    """Place of a call: from its group, or from its pair of ranks for a transfer."""
 
     groups: I64
     ranks: I64  # global ranks of known hosts, ascending
@@ -50,7 +49,7 @@ class _Places:
         return cls(groups, np.array(ranks, np.int64), np.array(numbers, np.int64))
 
     def _host_of(self, rank: I64) -> I64:
-        """Number of each rank's host, -1 where it is not known."""
+        """Number of the host of each rank, -1 where unknown."""
         place = np.searchsorted(self.ranks, rank)
         known = np.append(self.ranks, MISSING)[place] == rank
         return np.where(known, np.append(self.hosts, MISSING)[place], MISSING)
@@ -60,12 +59,32 @@ class _Places:
         found = np.append(self.groups, UNKNOWN)[group]
         pairs = np.isin(kind, _TRANSFERS) & (peer >= 0) & (own >= 0)
         here, there = self._host_of(own[pairs]), self._host_of(peer[pairs])
-        told = np.where(here != there, INTER, INTRA)
-        found[pairs] = np.where((here < 0) | (there < 0), UNKNOWN, told)
+        known = np.where(here != there, INTER, INTRA)
+        found[pairs] = np.where((here < 0) | (there < 0), UNKNOWN, known)
         return np.asarray(found)
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the bytes on the wire, out of those whose hosts are known, in groups with "
+        "ranks on several hosts or in transfers between two hosts."
+    ),
+    needs=("collectives with sizes", "process groups", "host names, or count_per_node of a card"),
+    keys=(
+        "inter_node_ratio",
+        *(f"{name}_bytes" for name in PLACES),
+        *(f"{name}_ms" for name in PLACES),
+        *(f"{name}_busbw_GBps" for name in PLACES[:UNKNOWN]),
+        "num_hosts",
+        "by_dim",
+        "by_type",
+        "by_group",
+    ),
+    headline="inter_node_ratio",
+    label="traffic between hosts",
+)
+def node_locality(view: View) -> Result:
     """Bytes, time and bandwidth of groups inside one host, and of those across hosts."""
     every = instances_of(view)
     if not len(every):
@@ -84,7 +103,7 @@ def compute(view: View) -> Result:
         )
     sized = moving.wire_bytes >= 0
     if not sized.any():
-        raise nothing_on_the_wire(sized=bool((moving.message_bytes >= 0).any()))
+        raise unknown_wire_bytes(sized=bool((moving.message_bytes >= 0).any()))
     sums = [int(moving.wire_bytes[sized & (where == place)].sum()) for place in range(len(PLACES))]
     times = _times(view, places)
     details: dict[str, Any] = {
@@ -102,7 +121,7 @@ def compute(view: View) -> Result:
     }
     source, warnings = source_of(view.ranks)
     return answer(
-        METRIC,
+        node_locality,
         view,
         details,
         source=source,
@@ -146,7 +165,7 @@ def _times(view: View, places: _Places) -> list[float | None]:
 
 
 def _busbw(moving: Instances, rows: Bool) -> float | None:
-    """Bytes a rank over the shortest duration, both summed; of collectives of several ranks."""
+    """Bytes per rank over the shortest duration, both summed over collectives of several ranks."""
     here = moving.take(rows & (moving.members > 1) & (moving.time_ns > 0) & moving.trusted)
     # a transfer is sent by one of its two ranks
     senders = np.where(np.isin(here.kind, _TRANSFERS), 1, here.members)
@@ -191,27 +210,4 @@ def _reasons(unknown: int, unsized: int, count: int) -> list[Reason]:
     return reasons
 
 
-METRIC = Metric(
-    name="node_locality",
-    unit="ratio",
-    definition=(
-        "Share of the bytes on the wire that belongs to groups with ranks on several hosts, or to "
-        "transfers between two hosts; over the bytes whose hosts are known."
-    ),
-    needs=("collectives with sizes", "process groups", "host names, or count_per_node of a card"),
-    keys=(
-        "inter_node_ratio",
-        *(f"{name}_bytes" for name in PLACES),
-        *(f"{name}_ms" for name in PLACES),
-        *(f"{name}_busbw_GBps" for name in PLACES[:UNKNOWN]),
-        "num_hosts",
-        "by_dim",
-        "by_type",
-        "by_group",
-    ),
-    headline="inter_node_ratio",
-    compute=compute,
-    label="traffic between hosts",
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = node_locality.document_of

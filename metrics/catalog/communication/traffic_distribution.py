@@ -1,4 +1,4 @@
-"""Which dimension of parallelism causes the traffic."""
+"""Communication traffic by parallel dimension."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.dimensions import DIMS, MODES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import degree_conflicts
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.array_types import Bool
-
-_RECV, _BARRIER = TYPES.index("Recv"), TYPES.index("Barrier")
 
 
 @dataclass(slots=True)
@@ -49,7 +44,7 @@ class Traffic:
         One that began before the window counts its time in it, and nothing else.
         """
         began = rows & (calls.start_ns >= rank.selection.start_ns)
-        countable = began & counts_bytes(calls)
+        countable = began & calls.counts_bytes
         known = countable & (calls.message_bytes >= 0)
         wired = known & (calls.wire_bytes >= 0)
         busy = union(calls.start_ns[rows], calls.end_ns[rows])
@@ -80,11 +75,6 @@ class Traffic:
         }
 
 
-def counts_bytes(calls: Calls) -> Bool:
-    """Calls that move bytes of their own: a receive repeats its send, a barrier moves none."""
-    return np.asarray((calls.kind != _RECV) & (calls.kind != _BARRIER))
-
-
 @dataclass(slots=True)
 class Sums:
     """Traffic of the job by dimension, by part of a dimension, and by type."""
@@ -113,24 +103,53 @@ class Sums:
 
     @property
     def mode(self) -> str | None:
-        """The rule that told the dimensions; "mixed" where several did, None where none did."""
+        """The rule that determined the dimensions; "mixed" for several rules, None for none."""
         if len(self.modes) == 1:
             return next(iter(self.modes))
         return "mixed" if self.modes else None
 
     @property
-    def untold(self) -> int:
-        """Calls that count bytes and whose dimension nothing tells."""
+    def undetermined(self) -> int:
+        """Number of calls that count bytes and whose dimension is unknown."""
         return self.dims["unknown"].countable if "unknown" in self.dims else 0
 
     def part(self, dim: str) -> Traffic | None:
-        """Traffic of a dimension, None where it has none that is told and some is untold."""
+        """Traffic of a dimension, None where none is known and some calls have no dimension."""
         if dim in self.dims:
             return self.dims[dim]
-        return None if self.untold and dim != "unknown" else Traffic()
+        return None if self.undetermined and dim != "unknown" else Traffic()
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="bytes",
+    definition=(
+        "Message bytes of all collectives of the ranks present, by the parallel dimension of "
+        "their group; a transfer between two ranks counts once, at its sender."
+    ),
+    needs=("collectives with sizes", "process groups"),
+    keys=(
+        "dp_bytes",
+        "tp_bytes",
+        "pp_bytes",
+        "ep_bytes",
+        "cp_bytes",
+        "world_bytes",
+        "unknown_bytes",
+        "total_bytes",
+        "fractions",
+        "mode",
+        "bytes_basis",
+        "total_comm_calls",
+        "by_dim",
+        "time_fractions",
+        "by_type",
+        "bytes_coverage",
+    ),
+    headline="total_bytes",
+    aliases=("traffic_distribution_16",),
+    label="traffic by dimension",
+)
+def traffic_distribution(view: View) -> Result:
     """Sum bytes and time by dimension over all ranks present."""
     sums = Sums()
     for rank in view.ranks:
@@ -140,7 +159,7 @@ def compute(view: View) -> Result:
         raise refuse("no_collectives", "no collective in the selection")
     source, warnings = source_of(view.ranks)
     return answer(
-        METRIC,
+        traffic_distribution,
         view,
         _details(sums),
         source=source,
@@ -151,16 +170,16 @@ def compute(view: View) -> Result:
 
 
 def _reasons(sums: Sums) -> list[Reason]:
-    """What is not known of a part of the calls: their size, their dimension."""
+    """Reasons for what is unknown of some calls: their size, their dimension."""
     countable = sum(part.countable for part in sums.dims.values())
     unsized = countable - sum(part.sized for part in sums.dims.values())
     reasons = []
     if unsized:
         text = f"{unsized} of {countable} calls do not state their size"
         reasons.append(Reason("no_message_size", text))
-    if sums.untold:
+    if sums.undetermined:
         text = (
-            f"no group, degree or operation tells the dimension of {sums.untold} of "
+            f"no group, degree or operation tells the dimension of {sums.undetermined} of "
             f"{countable} calls"
         )
         reasons.append(Reason("no_process_groups", text))
@@ -200,36 +219,4 @@ def _shares(amounts: Mapping[str, int | None]) -> dict[str, float | None]:
     }
 
 
-METRIC = Metric(
-    name="traffic_distribution",
-    unit="bytes",
-    definition=(
-        "Message bytes of all collectives of the ranks present, by the parallel dimension of "
-        "their group; a transfer between two ranks counts where it is sent."
-    ),
-    needs=("collectives with sizes", "process groups"),
-    keys=(
-        "dp_bytes",
-        "tp_bytes",
-        "pp_bytes",
-        "ep_bytes",
-        "cp_bytes",
-        "world_bytes",
-        "unknown_bytes",
-        "total_bytes",
-        "fractions",
-        "mode",
-        "bytes_basis",
-        "total_comm_calls",
-        "by_dim",
-        "time_fractions",
-        "by_type",
-        "bytes_coverage",
-    ),
-    headline="total_bytes",
-    compute=compute,
-    aliases=("traffic_distribution_16",),
-    label="traffic by dimension",
-    category="communication",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = traffic_distribution.document_of

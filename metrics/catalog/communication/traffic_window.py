@@ -1,4 +1,4 @@
-"""Slack between traffic of different parallel dimensions: when a network could be reconfigured."""
+"""Time between traffic of different dimensions, in which a network could be reconfigured."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.arrays.reductions import distinct_values, median_along
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.dimensions import DIMS, MODES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import degree_conflicts
@@ -54,16 +53,38 @@ class Bursts:
         return (self.start[1:] - self.end[:-1])[follows], pair[follows]
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="us",
+    definition=(
+        "Median time in µs from the end of a burst of collectives of one parallel dimension to "
+        "the start of the next burst of another, per rank and step; negative where they "
+        "overlap."
+    ),
+    needs=("collectives of 2 parallel dimensions", "process groups or a card that tell them"),
+    keys=(
+        "p50_window_us",
+        "windows",
+        "idle_gaps",
+        "merge_us",
+        "mode",
+        "num_bursts",
+        "num_windows",
+        "per_rank",
+    ),
+    headline="p50_window_us",
+    label="traffic window",
+    parameters={MERGE_OVERRIDE: "gaps up to here do not end a burst, µs; 10 unless given"},
+)
+def traffic_window(view: View) -> Result:
     """Windows between consecutive bursts of different dimensions, rank by rank and step by step."""
     if not any(len(rank.selected_calls) for rank in view.ranks):
         raise refuse("no_collectives", "no collective in the selection")
     given = positive_number(view, MERGE_OVERRIDE)
     merge_us = DEFAULT_MERGE_US if given is None else given
     bursts = {rank.label: _bursts(view, rank, round(merge_us * 1000)) for rank in view.ranks}
-    told = {DIMS[dim] for one in bursts.values() for dim in distinct_values(one.dim)} - {UNKNOWN}
-    if len(told) < 2:
-        found = ", ".join(sorted(told)) or "none"
+    known = {DIMS[dim] for one in bursts.values() for dim in distinct_values(one.dim)} - {UNKNOWN}
+    if len(known) < 2:
+        found = ", ".join(sorted(known)) or "none"
         raise refuse(
             "not_applicable",
             f"windows lie between two dimensions of parallelism; the traffic here tells: {found}",
@@ -86,7 +107,7 @@ def compute(view: View) -> Result:
         "per_rank": {label: {"windows": _table(*found)} for label, found in windows.items()},
     }
     return answer(
-        METRIC,
+        traffic_window,
         view,
         details,
         source=source,
@@ -101,7 +122,7 @@ def compute(view: View) -> Result:
 
 
 def _bursts(view: View, rank: RankView, merge_ns: int) -> Bursts:
-    """Bursts of a rank, cut at the ends of steps; step 0 is all where no steps are measured."""
+    """Bursts of a rank, cut at the ends of steps; all in step 0 where no steps are measured."""
     on_device = rank.calls.event_group == "gpu"
     calls = rank.device_calls if on_device else rank.selected_calls
     dims, _ = view.dims_of(calls)
@@ -119,7 +140,7 @@ def _bursts(view: View, rank: RankView, merge_ns: int) -> Bursts:
 
 
 def _steps(rank: RankView) -> Intervals:
-    """Windows of the steps, each until the next begins at most."""
+    """Windows of the steps, each at most until the next begins."""
     rows = sorted((start, end) for _, start, end in rank.step_windows)
     start, end = np.array(rows, np.int64).reshape(-1, 2).T
     end = np.minimum(end, np.append(start[1:], end[-1:]))
@@ -127,7 +148,7 @@ def _steps(rank: RankView) -> Intervals:
 
 
 def _traffic(calls: Calls, rows: Bool, merge_ns: int) -> Intervals:
-    """The time of some calls (mask) with gaps up to ``merge_ns`` closed."""
+    """Intervals of some calls (mask), with gaps up to ``merge_ns`` closed."""
     busy = union(calls.start_ns[rows], calls.end_ns[rows])
     if not len(busy):
         return busy
@@ -158,7 +179,7 @@ def _row(length: I64) -> dict[str, Any]:
 
 
 def _idle_gaps(trains: Sequence[Bursts]) -> dict[str, Any]:
-    """Gaps between consecutive bursts of one dimension, whatever the others do meanwhile."""
+    """Gaps between consecutive bursts of one dimension, regardless of the other dimensions."""
     table = {}
     for dim in sorted({int(dim) for one in trains for dim in distinct_values(one.dim)}):
         parts = []
@@ -181,7 +202,7 @@ def _counts(trains: Sequence[Bursts]) -> dict[str, int]:
 
 
 def _mode(view: View) -> str:
-    """The rule that told the dimensions; mixed where several did."""
+    """The rule that determined the dimensions; "mixed" for several rules."""
     modes = {
         MODES[mode]
         for rank in view.ranks
@@ -190,28 +211,4 @@ def _mode(view: View) -> str:
     return next(iter(modes)) if len(modes) == 1 else "mixed" if modes else UNKNOWN
 
 
-METRIC = Metric(
-    name="traffic_window",
-    unit="us",
-    definition=(
-        "Median time from the end of a burst of collectives of one parallel dimension to the "
-        "start of the next burst of another, per rank and step; negative where they overlap."
-    ),
-    needs=("collectives of 2 parallel dimensions", "process groups or a card that tell them"),
-    keys=(
-        "p50_window_us",
-        "windows",
-        "idle_gaps",
-        "merge_us",
-        "mode",
-        "num_bursts",
-        "num_windows",
-        "per_rank",
-    ),
-    headline="p50_window_us",
-    compute=compute,
-    label="traffic window",
-    category="communication",
-    parameters={MERGE_OVERRIDE: "gaps up to here do not end a burst, µs; 10 unless given"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = traffic_window.document_of

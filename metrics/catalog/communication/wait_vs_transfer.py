@@ -1,7 +1,7 @@
-"""wait_vs_transfer: whether collectives take long because they move data or because a rank is late.
+"""Time in collectives divided into waiting for the last rank and transfer.
 
-The last rank to arrive does not wait: its duration, the shortest, is the transfer. What any other
-rank's kernel lasts longer is waiting.
+The last rank to arrive does not wait: its duration, the shortest, is the transfer. The time by
+which the kernel of another rank lasts longer is waiting.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from ccltui.metrics.arrays.reductions import distinct_values, row_min
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.lateness.blame import Chosen
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
     chosen_of,
@@ -34,7 +33,33 @@ if TYPE_CHECKING:
     from ccltui.parsers.array_types import I64, Bool
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the time in collectives that ranks spend waiting for the last rank: the "
+        "duration beyond the shortest over ranks, divided by the duration, both summed over "
+        "ranks and over the collectives that all ranks of a group wait for."
+    ),
+    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    keys=(
+        "wait_share",
+        "wait_ms",
+        "transfer_ms",
+        "num_collectives",
+        "per_rank",
+        "by_group",
+        "by_dim",
+        "by_type",
+        "per_step",
+        "end_spread_us",
+        "match",
+    ),
+    headline="wait_share",
+    label="waiting share of collectives",
+    category="stragglers",
+    higher_is_better=False,
+)
+def wait_vs_transfer(view: View) -> Result:
     """Waiting and transfer of the selected collectives that all ranks of a group wait for."""
     require_ranks(view)
     source, warnings = source_of_times(view)
@@ -57,7 +82,7 @@ def compute(view: View) -> Result:
         "match": match,
     }
     return answer(
-        METRIC,
+        wait_vs_transfer,
         view,
         details,
         source=source,
@@ -123,7 +148,7 @@ def _types(one: Chosen) -> list[tuple[str, Bool]]:
 def _by(
     chosen: Sequence[Chosen], named_rows: Callable[[Chosen], Sequence[tuple[str, Bool]]]
 ) -> Mapping[str, dict[str, Any]]:
-    """Waiting and transfer by the names that are given to rows (masks) of each group."""
+    """Waiting and transfer by the names given to rows (masks) of each group."""
     found: dict[str, tuple[int, int, int]] = {}
     for one in chosen:
         for name, rows in named_rows(one):
@@ -146,32 +171,4 @@ def _per_step(chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
     return rows
 
 
-METRIC = Metric(
-    name="wait_vs_transfer",
-    unit="ratio",
-    definition=(
-        "Share of the time in collectives that ranks spend waiting for the last of them: "
-        "duration beyond the shortest of the ranks, over the duration, summed over ranks and over "
-        "the collectives that all ranks of a group wait for."
-    ),
-    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
-    keys=(
-        "wait_share",
-        "wait_ms",
-        "transfer_ms",
-        "num_collectives",
-        "per_rank",
-        "by_group",
-        "by_dim",
-        "by_type",
-        "per_step",
-        "end_spread_us",
-        "match",
-    ),
-    headline="wait_share",
-    compute=compute,
-    label="waiting share of collectives",
-    category="stragglers",
-    higher_is_better=False,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = wait_vs_transfer.document_of

@@ -1,4 +1,4 @@
-"""How tokens are spread over experts, or over the ranks that hold them."""
+"""Distribution of tokens over experts, or over the ranks that hold them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.load_balance import KEYS, balance
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer, require_traces, source_of
@@ -27,8 +26,34 @@ if TYPE_CHECKING:
 EXPERTS_OVERRIDE: Final = "num_experts"
 
 
-def compute(view: View) -> Result:
-    """From side files, which know experts; else from all-to-alls, which know ranks."""
+@metric(
+    unit="ratio",
+    definition=(
+        "Load of the busiest expert divided by the mean load, from side files that count tokens "
+        "per expert; without them, the same for the ranks that hold experts, from the splits of "
+        "all-to-alls."
+    ),
+    needs=("expert-load side files, or all-to-alls with splits between known ranks",),
+    keys=(
+        *KEYS,
+        "per_expert",
+        "per_device",
+        "total_tokens",
+        "num_experts",
+        "per_layer",
+        "per_step",
+        "matrix",
+        "granularity",
+    ),
+    headline="load_factor",
+    label="expert load",
+    higher_is_better=False,
+    category="experts",
+    needs_traces=False,
+    parameters={EXPERTS_OVERRIDE: "experts of a layer: tells whether ranks count them all"},
+)
+def token_to_expert_assignment(view: View) -> Result:
+    """Load by expert from side files, otherwise load by rank from all-to-alls."""
     if view.card.value("moe") in (False, "false", "False"):
         raise refuse("not_applicable", "the card says that the model is no mixture of experts")
     loads, names, reasons = _read(view)
@@ -57,7 +82,7 @@ def _nothing(unread: int, reasons: Sequence[Reason]) -> Exception:
 
 
 def _read(view: View) -> tuple[list[ExpertLoad], list[str], list[Reason]]:
-    """Loads of the shape that tells most, the files they are from, and unreadable files."""
+    """Loads of the most detailed shape, the files they come from, and the unreadable files."""
     from ccltui.parsers.side.expert_load import SHAPES, read_expert_load  # noqa: PLC0415 - few have any
 
     found: list[tuple[str, ExpertLoad]] = []
@@ -97,7 +122,13 @@ def _from_files(
         raise refuse("not_applicable", f"no expert got any token: {', '.join(names)}")
     basis = {"window": "side file", "shape": loads[0].shape, "files": how}
     return side_answer(
-        METRIC, view, details, files=names, basis=basis, reasons=reasons, warnings=warnings
+        token_to_expert_assignment,
+        view,
+        details,
+        files=names,
+        basis=basis,
+        reasons=reasons,
+        warnings=warnings,
     )
 
 
@@ -122,7 +153,7 @@ def _plain(loads: F64) -> list[float | int]:
 
 
 def _per_device(loads: Sequence[ExpertLoad]) -> dict[str, float | int] | None:
-    """Tokens by rank, where every file is of another rank."""
+    """Tokens by rank, where every file belongs to another rank."""
     ranks = [load.rank for load in loads]
     if None in ranks or len(set(ranks)) != len(ranks) or len(ranks) < 2:
         return None
@@ -170,7 +201,7 @@ def _from_exchange(view: View, exchange: Exchange, reasons: list[Reason]) -> Res
         text = f"{exchange.unread} all-to-alls have equal or cut splits and are left out"
         warnings = [*warnings, text]
     return answer(
-        METRIC,
+        token_to_expert_assignment,
         view,
         details,
         source=source,
@@ -187,7 +218,7 @@ def _from_exchange(view: View, exchange: Exchange, reasons: list[Reason]) -> Res
 
 
 def _in_tokens(view: View, exchange: Exchange) -> tuple[float, str]:
-    """By what to divide the splits to get tokens, and what they are then."""
+    """Divisor that converts splits to tokens, and the resulting unit."""
     if exchange.width is not None and exchange.width > 1:
         return 1.0, "tokens"  # the splits count rows of that many elements
     hidden = _hidden_size(view)
@@ -207,31 +238,4 @@ def _hidden_size(view: View) -> int | None:
     return stated
 
 
-METRIC = Metric(
-    name="token_to_expert_assignment",
-    unit="ratio",
-    definition=(
-        "Load of the busiest expert over the mean load, from side files that count tokens by "
-        "expert; else the same of the ranks that hold experts, from splits of all-to-alls."
-    ),
-    needs=("expert-load side files, or all-to-alls with splits between known ranks",),
-    keys=(
-        *KEYS,
-        "per_expert",
-        "per_device",
-        "total_tokens",
-        "num_experts",
-        "per_layer",
-        "per_step",
-        "matrix",
-        "granularity",
-    ),
-    headline="load_factor",
-    compute=compute,
-    label="expert load",
-    higher_is_better=False,
-    category="experts",
-    needs_traces=False,
-    parameters={EXPERTS_OVERRIDE: "experts of a layer: tells whether ranks count them all"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = token_to_expert_assignment.document_of

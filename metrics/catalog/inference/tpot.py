@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.workload.serving_latency import FILE_OVERRIDE, latency
 
 if TYPE_CHECKING:
@@ -13,17 +12,12 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
-    """From first to last token over the tokens after the first, of result files."""
-    return latency(view, METRIC, "tpot", ("itl",))
-
-
-METRIC = Metric(
-    name="tpot",
+@metric(
     unit="ms",
     definition=(
-        "Time per output token: from first to last token over the number of tokens after the "
-        "first, median over requests with more than one; the gaps between tokens beside it."
+        "Time in ms per output token: time from the first to the last token divided by the "
+        "number of tokens after the first, median over requests with more than one token; the "
+        "details list the gaps between tokens."
     ),
     needs=("result file of vLLM, SGLang, genai-perf or AIPerf",),
     keys=(
@@ -36,12 +30,15 @@ METRIC = Metric(
         "experiments",
     ),
     headline="p50_tpot_ms",
-    compute=compute,
     aliases=("TPOT",),
     label="time per output token",
     higher_is_better=False,
-    category="inference",
     needs_traces=False,
     parameters={FILE_OVERRIDE: "the result file whose experiment the value is of"},
 )
-metric_cal = metric_cal_of(METRIC.name)
+def tpot(view: View) -> Result:
+    """Time from first to last token over the number of tokens after the first, of result files."""
+    return latency(view, tpot, "tpot", ("itl",))
+
+
+metric_cal = tpot.document_of

@@ -1,4 +1,4 @@
-"""Length of prefill and decode passes in a trace: what stands in for latencies of requests."""
+"""Duration of prefill and decode passes in a trace: a proxy for the latency of requests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.distribution import distribution
 from ccltui.metrics.arrays.statistics import milliseconds
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -21,52 +20,12 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
-    """Distributions of the passes of all ranks by phase."""
-    if view.card.text("phase") == "training":
-        raise refuse("phase_mismatch", "an inference metric on a card of phase training")
-    found = [one for rank in view.ranks for one in with_guessed_phases(iterations_of(rank))]
-    if not found:
-        raise refuse(
-            "no_step_markers",
-            "no pass of an inference server is marked (execute_context_… of vLLM, run_batch of "
-            "SGLang)",
-        )
-    every = [milliseconds(one.dur_ns) for _, one in found]
-    times = {
-        phase: distribution([milliseconds(one.dur_ns) for told, one in found if told == phase])
-        for phase in ("prefill", "decode", "mixed")
-    }
-    details: dict[str, Any] = {
-        "trace_proxy_iter_ms": distribution(every)["p50"],
-        "trace_proxy_prefill_ms": times["prefill"]["p50"],
-        "trace_proxy_decode_iter_ms": times["decode"]["p50"],
-        "prefill_ms": times["prefill"],
-        "decode_iter_ms": times["decode"],
-        "mixed_iter_ms": times["mixed"],
-        "num_iterations": len(every),
-    }
-    told = any(one.batch.phase != "unknown" for _, one in found)
-    on_device = all(one.on_device for _, one in found)
-    return answer(
-        METRIC,
-        view,
-        details,
-        source="annotation",
-        basis={
-            "phase": "the marker's name" if told else "the first pass of a rank is prefill",
-            "duration": "device work launched in the range" if on_device else "marker",
-        },
-        warnings=[PROXY_WARNING],
-    )
-
-
-METRIC = Metric(
-    name="trace_proxy_latency",
+@metric(
     unit="ms",
     definition=(
-        "Median length of the passes that an inference server marks in a trace, prefill and "
-        "decode apart beside it: a stand-in for latencies that only requests can tell."
+        "Median duration in ms of the passes that an inference server marks in a trace, with "
+        "prefill and decode separate in the details: a proxy for latencies that only requests "
+        "show."
     ),
     needs=("ranges of vLLM or SGLang",),
     keys=(
@@ -79,9 +38,47 @@ METRIC = Metric(
         "num_iterations",
     ),
     headline="trace_proxy_iter_ms",
-    compute=compute,
-    label="server pass (proxy)",
+    label="server pass time (proxy)",
     higher_is_better=False,
-    category="inference",
 )
-metric_cal = metric_cal_of(METRIC.name)
+def trace_proxy_latency(view: View) -> Result:
+    """Distributions of the passes of all ranks by phase."""
+    if view.card.text("phase") == "training":
+        raise refuse("phase_mismatch", "an inference metric on a card of phase training")
+    found = [one for rank in view.ranks for one in with_guessed_phases(iterations_of(rank))]
+    if not found:
+        raise refuse(
+            "no_step_markers",
+            "no pass of an inference server is marked (execute_context_… of vLLM, run_batch of "
+            "SGLang)",
+        )
+    every = [milliseconds(one.dur_ns) for _, one in found]
+    times = {
+        phase: distribution([milliseconds(one.dur_ns) for stated, one in found if stated == phase])
+        for phase in ("prefill", "decode", "mixed")
+    }
+    details: dict[str, Any] = {
+        "trace_proxy_iter_ms": distribution(every)["p50"],
+        "trace_proxy_prefill_ms": times["prefill"]["p50"],
+        "trace_proxy_decode_iter_ms": times["decode"]["p50"],
+        "prefill_ms": times["prefill"],
+        "decode_iter_ms": times["decode"],
+        "mixed_iter_ms": times["mixed"],
+        "num_iterations": len(every),
+    }
+    is_named = any(one.batch.phase != "unknown" for _, one in found)
+    on_device = all(one.on_device for _, one in found)
+    return answer(
+        trace_proxy_latency,
+        view,
+        details,
+        source="annotation",
+        basis={
+            "phase": "the marker's name" if is_named else "the first pass of a rank is prefill",
+            "duration": "device work launched in the range" if on_device else "marker",
+        },
+        warnings=[PROXY_WARNING],
+    )
+
+
+metric_cal = trace_proxy_latency.document_of

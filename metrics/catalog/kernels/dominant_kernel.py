@@ -1,4 +1,4 @@
-"""Whether one kernel is the cost: the kernels that take most time."""
+"""The kernels that take the most time, and the share of the first."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.kernel_names import bare_name, category_of
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 
@@ -33,7 +32,7 @@ class Cost:
     example_ns: int = -1
 
     def add(self, name: str, calls: int, total_ns: int) -> None:
-        """Take the calls of one full name; the costliest is the example."""
+        """Add the calls of one full name; the name with the most time is the example."""
         self.calls += calls
         self.total_ns += total_ns
         self.names += 1
@@ -44,8 +43,26 @@ class Cost:
 Costs = dict[tuple[str, str], Cost]
 
 
-def compute(view: View) -> Result:
-    """The kernels of all ranks by their bare names, costliest first."""
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the summed kernel time of all ranks that the kernel with the most time takes; "
+        "kernels of one bare name count as one, and the details list the top twenty."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "dominant_share",
+        "dominant_kernel",
+        "kernels",
+        "num_kernels",
+        "num_names",
+        "kernel_time_ms",
+    ),
+    headline="dominant_share",
+    label="top kernel",
+)
+def dominant_kernel(view: View) -> Result:
+    """The kernels of all ranks by their bare names, most time first."""
     ranks = device_ranks(view)
     costs = _costs(ranks)
     total = sum(cost.total_ns for cost in costs.values())
@@ -62,7 +79,7 @@ def compute(view: View) -> Result:
         "kernel_time_ms": milliseconds(total) / len(ranks),
     }
     return answer(
-        METRIC,
+        dominant_kernel,
         view,
         details,
         source="kernel",
@@ -112,25 +129,4 @@ def _row(key: tuple[str, str], cost: Cost, total: int, window: int) -> dict[str,
     }
 
 
-METRIC = Metric(
-    name="dominant_kernel",
-    unit="ratio",
-    definition=(
-        "Share of the summed kernel time that the costliest kernel takes, kernels of one bare "
-        "name being one, over all ranks; the twenty costliest are listed."
-    ),
-    needs=("GPU kernels",),
-    keys=(
-        "dominant_share",
-        "dominant_kernel",
-        "kernels",
-        "num_kernels",
-        "num_names",
-        "kernel_time_ms",
-    ),
-    headline="dominant_share",
-    compute=compute,
-    label="costliest kernel",
-    category="kernels",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = dominant_kernel.document_of

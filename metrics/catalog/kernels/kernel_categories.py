@@ -1,4 +1,4 @@
-"""What kinds of kernels the time goes to: matrix products, attention, norms, copies, …."""
+"""Device time by category of kernel: matrix products, attention, norms, copies, …."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, MEM
 from ccltui.metrics.model.kernel_names import CATEGORIES, OTHER, bare_name, category_of
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 
@@ -24,7 +23,7 @@ ALL: Final = (*CATEGORIES[:-1], "comm", "mem", OTHER)
 
 @dataclass(slots=True)
 class Part:
-    """Sums of one category, and its costliest name."""
+    """Sums of one category, and its name with the most time."""
 
     calls: int = 0
     total_ns: int = 0
@@ -32,14 +31,32 @@ class Part:
     top_ns: int = -1
 
     def add(self, name: str, calls: int, total_ns: int) -> None:
-        """Take the calls of one name."""
+        """Add the calls of one name."""
         self.calls += calls
         self.total_ns += total_ns
         if (total_ns, name) > (self.top_ns, self.top):
             self.top, self.top_ns = name, total_ns
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the summed device time in matrix products; the details list every category of "
+        "kernels, by rules for kernel names, and the share that no rule covers."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "gemm_share",
+        "attention_share",
+        "other_share",
+        "by_category",
+        "work_time_ms",
+        "per_rank",
+    ),
+    headline="gemm_share",
+    label="matrix product share",
+)
+def kernel_categories(view: View) -> Result:
     """Sum the device work of every rank by category."""
     ranks = device_ranks(view)
     parts: defaultdict[str, Part] = defaultdict(Part)
@@ -68,7 +85,7 @@ def compute(view: View) -> Result:
         },
     }
     return answer(
-        METRIC,
+        kernel_categories,
         view,
         details,
         source="kernel",
@@ -81,7 +98,7 @@ def compute(view: View) -> Result:
 
 
 def _add(rank: RankView, parts: defaultdict[str, Part]) -> dict[str, int]:
-    """Add the rank's work to ``parts``; its own sums by category."""
+    """Add the work of a rank to ``parts`` and return its sums by category."""
     table, own = rank.work_by_name, defaultdict[str, int](int)
     for name, kind, calls, total in zip(
         table.name.tolist(),
@@ -97,25 +114,4 @@ def _add(rank: RankView, parts: defaultdict[str, Part]) -> dict[str, int]:
     return own
 
 
-METRIC = Metric(
-    name="kernel_categories",
-    unit="ratio",
-    definition=(
-        "Share of the summed device time that matrix products take; beside it every category of "
-        "kernels by the rules for their names, and the share that no rule knows."
-    ),
-    needs=("GPU kernels",),
-    keys=(
-        "gemm_share",
-        "attention_share",
-        "other_share",
-        "by_category",
-        "work_time_ms",
-        "per_rank",
-    ),
-    headline="gemm_share",
-    compute=compute,
-    label="share of matrix products",
-    category="kernels",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = kernel_categories.document_of

@@ -1,4 +1,4 @@
-"""What copies and fills cost, and how fast they are."""
+"""Time and bandwidth of copies and fills of device memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import MEM, distinct, per_name
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -54,8 +53,29 @@ class Copies:
         }
 
 
-def compute(view: View) -> Result:
-    """Time and bytes of copies by their direction, and the time that no computation covers."""
+@metric(
+    unit="ms",
+    definition=(
+        "Time in ms, mean over ranks, in copies and fills of device memory while no kernel "
+        "computes; the details list bytes, times and bandwidth by direction."
+    ),
+    needs=("device events",),
+    keys=(
+        "uncovered_mem_ms",
+        "uncovered_mem_pct_of_step",
+        "mem_time_ms",
+        "total_bytes",
+        "num_copies",
+        "by_kind",
+        "per_rank",
+    ),
+    headline="uncovered_mem_ms",
+    label="exposed copies",
+    higher_is_better=False,
+    category="memory",
+)
+def memory_transfer(view: View) -> Result:
+    """Time and bytes of copies by direction, and the time without concurrent computation."""
     ranks = [rank for rank in view.ranks if rank.facts.has_device]
     if not ranks:
         raise refuse("no_gpu_events", "CPU-only trace: no device work was recorded on any rank")
@@ -83,7 +103,7 @@ def compute(view: View) -> Result:
         },
     }
     return answer(
-        METRIC,
+        memory_transfer,
         view,
         details,
         source="kernel",
@@ -115,27 +135,4 @@ def _kind_of(name: str) -> int:
     return KINDS.index(found)
 
 
-METRIC = Metric(
-    name="memory_transfer",
-    unit="ms",
-    definition=(
-        "Time in copies and fills of device memory while no kernel computes, mean over ranks; "
-        "beside it bytes, times and bandwidth by direction."
-    ),
-    needs=("device events",),
-    keys=(
-        "uncovered_mem_ms",
-        "uncovered_mem_pct_of_step",
-        "mem_time_ms",
-        "total_bytes",
-        "num_copies",
-        "by_kind",
-        "per_rank",
-    ),
-    headline="uncovered_mem_ms",
-    compute=compute,
-    label="exposed copies",
-    higher_is_better=False,
-    category="memory",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = memory_transfer.document_of

@@ -1,4 +1,4 @@
-"""What the parts of a mixture of experts cost, as far as names tell."""
+"""Share of kernel time in the parts of a mixture of experts, identified by names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from ccltui.metrics.arrays.intervals import union
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMM, COMP, TYPES, any_name, distinct
 from ccltui.metrics.model.dimensions import DIMS, MODES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -43,8 +42,29 @@ _GUESSED: Final = MODES.index("heuristic")
 _SHOWN: Final = 30
 
 
-def compute(view: View) -> Result:
-    """Kernels that are named so, or launched inside an operator that is."""
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the summed kernel time in kernels of a mixture of experts: those with such a "
+        "name, launched inside an operator with such a name, or exchanging tokens between "
+        "experts."
+    ),
+    needs=("GPU kernels", "names of experts, routing or grouped products"),
+    keys=(
+        "moe_fraction",
+        "moe_ms",
+        "expert_comm_ms",
+        "kernel_time_ms",
+        "matched_names",
+        "num_matched_names",
+        "per_rank",
+    ),
+    headline="moe_fraction",
+    label="expert kernels (by name)",
+    category="experts",
+)
+def moe_fraction(view: View) -> Result:
+    """Time of kernels with a name of the pattern, or launched inside an operator with one."""
     if view.card.value("moe") is False:
         raise refuse("not_applicable", "the card says that the model is no mixture of experts")
     ranks = device_ranks(view)
@@ -69,7 +89,7 @@ def compute(view: View) -> Result:
         },
     }
     return answer(
-        METRIC,
+        moe_fraction,
         view,
         details,
         source="kernel",
@@ -110,7 +130,7 @@ def _by_name(
 
 
 def _inside_operators(rank: RankView, matched: defaultdict[str, int], candidates: Bool) -> Bool:
-    """Which kernels were launched while a host range of such a name was open on its thread."""
+    """Mask of kernels launched while a host range of such a name was open on the same thread."""
     runtime, launches = rank.trace.group("runtime"), rank.facts.launch_row
     found = np.zeros(len(launches), np.bool_)
     rows = np.flatnonzero(candidates & (launches >= 0))
@@ -135,9 +155,9 @@ def _inside_operators(rank: RankView, matched: defaultdict[str, int], candidates
 
 
 def _expert_calls(view: View, rank: RankView) -> Bool:
-    """Rows of ``gpu`` that exchange tokens on a group that is known to be the experts'.
+    """Rows of ``gpu`` that exchange tokens on a group that is known as that of the experts.
 
-    An all-to-all alone is no sign of experts: recommendation models exchange embeddings so.
+    An all-to-all alone is no evidence of experts: recommendation models exchange embeddings so.
     """
     rows = np.zeros(len(rank.facts.classes), np.bool_)
     calls = rank.calls
@@ -153,26 +173,4 @@ def _named(matched: dict[str, int]) -> list[dict[str, Any]]:
     return [{"name": name, "ms": milliseconds(ns)} for name, ns in list(ordered)[:_SHOWN]]
 
 
-METRIC = Metric(
-    name="moe_fraction",
-    unit="ratio",
-    definition=(
-        "Share of the summed kernel time in kernels that are named like parts of a mixture of "
-        "experts, were launched inside operators named so, or exchange tokens between experts."
-    ),
-    needs=("GPU kernels", "names of experts, routing or grouped products"),
-    keys=(
-        "moe_fraction",
-        "moe_ms",
-        "expert_comm_ms",
-        "kernel_time_ms",
-        "matched_names",
-        "num_matched_names",
-        "per_rank",
-    ),
-    headline="moe_fraction",
-    compute=compute,
-    label="experts (by name)",
-    category="experts",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = moe_fraction.document_of

@@ -1,4 +1,4 @@
-"""Four quantities that go by the name of SM utilization, each under its own name."""
+"""Four quantities that are all called SM utilization, each under its own name."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 
 from ccltui.metrics.arrays.statistics import mean, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name, distinct
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.view.provenance import answer
 from ccltui.parsers.array_types import F64, I64, Bool
@@ -33,7 +32,7 @@ class Weighted:
 
     @classmethod
     def of(cls, values: F64 | None, time_ns: I64, rows: Bool) -> Weighted:
-        """Of the rows (mask) whose value is known (NaN is not); of nothing without values."""
+        """Weighted mean over the rows (mask) with a known value (not NaN); empty without values."""
         if values is None:
             return cls()
         known = np.flatnonzero(rows & ~np.isnan(values))
@@ -45,11 +44,33 @@ class Weighted:
 
     @property
     def mean(self) -> float | None:
-        """None where nothing is known."""
+        """The mean, None where nothing is known."""
         return ratio(self.total, self.weight)
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the measured time in which the device runs anything; the details list three "
+        "other quantities of SM use by their own names: launch coverage, occupancy and active "
+        "SMs."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "gpu_busy_ratio",
+        "sm_coverage",
+        "sm_coverage_of_step",
+        "achieved_occupancy_pct",
+        "coverage_known_ratio",
+        "occupancy_known_ratio",
+        "sm_active_pct",
+        "per_rank",
+    ),
+    headline="gpu_busy_ratio",
+    label="SM: GPU busy",
+    higher_is_better=True,
+)
+def sm(view: View) -> Result:
     """Busy time, launch coverage and occupancy of computing kernels, and active SMs."""
     ranks = device_ranks(view)
     coverage, occupancy, kernel_time = Weighted(), Weighted(), 0
@@ -79,7 +100,7 @@ def compute(view: View) -> Result:
         "per_rank": per_rank,
     }
     return answer(
-        METRIC,
+        sm,
         view,
         details,
         source="kernel",
@@ -124,28 +145,4 @@ def _missing(details: dict[str, Any]) -> list[Reason]:
     return [Reason("no_gpu_metrics", text)]
 
 
-METRIC = Metric(
-    name="sm",
-    unit="ratio",
-    definition=(
-        "Share of the measured time in which the device runs anything; beside it three other "
-        "quantities of SM use, each by its own name: launch coverage, occupancy, active SMs."
-    ),
-    needs=("GPU kernels",),
-    keys=(
-        "gpu_busy_ratio",
-        "sm_coverage",
-        "sm_coverage_of_step",
-        "achieved_occupancy_pct",
-        "coverage_known_ratio",
-        "occupancy_known_ratio",
-        "sm_active_pct",
-        "per_rank",
-    ),
-    headline="gpu_busy_ratio",
-    compute=compute,
-    label="SM: GPU busy",
-    higher_is_better=True,
-    category="kernels",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = sm.document_of

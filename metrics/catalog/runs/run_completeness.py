@@ -1,11 +1,10 @@
-"""Which runs ended by themselves, and what the others lack."""
+"""Runs that ended on their own, and what the other runs lack."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.runs.completeness import Completeness, completeness
 from ccltui.metrics.runs.run_files import Run
 from ccltui.metrics.runs.run_results import NEEDS, run_answer, runs_with
@@ -15,7 +14,17 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="runs",
+    definition=("Number of runs that did not end on their own, out of all run directories found."),
+    needs=NEEDS,
+    keys=("num_incomplete", "num_unmarked", "num_runs", "runs"),
+    headline="num_incomplete",
+    label="incomplete runs",
+    higher_is_better=False,
+    needs_traces=False,
+)
+def run_completeness(view: View) -> Result:
     """The state of every run."""
     told, (first, _) = runs_with(view, completeness, "how it ended")
     states = [done.state for _, done in told]
@@ -27,7 +36,7 @@ def compute(view: View) -> Result:
     }
     warnings = [f"{run.name}: {done.sentence}" for run, done in told if done.sentence]
     return run_answer(
-        METRIC,
+        run_completeness,
         view,
         details,
         runs=told[:1],
@@ -51,17 +60,4 @@ def _row(run: Run, done: Completeness) -> dict[str, Any]:
     }
 
 
-METRIC = Metric(
-    name="run_completeness",
-    unit="runs",
-    definition="Number of runs that did not end by themselves, out of all run directories found.",
-    needs=NEEDS,
-    keys=("num_incomplete", "num_unmarked", "num_runs", "runs"),
-    headline="num_incomplete",
-    compute=compute,
-    label="incomplete runs",
-    higher_is_better=False,
-    category="runs",
-    needs_traces=False,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = run_completeness.document_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.runs.key_figures import Loss, loss
 from ccltui.metrics.runs.run_files import Run
 from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, runs_with
@@ -15,33 +14,11 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
-    """The last training loss and the best of validation."""
-    told, (run, found) = runs_with(view, loss, "a loss")
-    details: dict[str, Any] = {
-        **_row(run, found),
-        "train_loss": list(found.curve),
-        "steps": list(found.steps),
-        "runs": [_row(one, value) for one, value in told],
-    }
-    return run_answer(METRIC, view, details, runs=told, leading=run, basis={"source": found.source})
-
-
-def _row(run: Run, found: Loss) -> dict[str, Any]:
-    return {
-        "run": run.name,
-        "last_train_loss": found.last_train,
-        "best_val_loss": found.best_val,
-        "num_points": len(found.curve),
-    }
-
-
-METRIC = Metric(
-    name="run_loss",
+@metric(
     unit="nats",
     definition=(
-        "Last training loss that a run recorded: of its last step where steps are logged, else "
-        "the mean of its last epoch."
+        "Last training loss in nats that a run recorded: that of its last step where steps are "
+        "logged, otherwise the mean of its last epoch."
     ),
     needs=NEEDS,
     keys=(
@@ -54,11 +31,32 @@ METRIC = Metric(
         "runs",
     ),
     headline="last_train_loss",
-    compute=compute,
     label="training loss",
     higher_is_better=False,
-    category="runs",
     needs_traces=False,
     parameters=PARAMETERS,
 )
-metric_cal = metric_cal_of(METRIC.name)
+def run_loss(view: View) -> Result:
+    """Last training loss and best validation loss."""
+    told, (run, found) = runs_with(view, loss, "a loss")
+    details: dict[str, Any] = {
+        **_row(run, found),
+        "train_loss": list(found.curve),
+        "steps": list(found.steps),
+        "runs": [_row(one, value) for one, value in told],
+    }
+    return run_answer(
+        run_loss, view, details, runs=told, leading=run, basis={"source": found.source}
+    )
+
+
+def _row(run: Run, found: Loss) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "last_train_loss": found.last_train,
+        "best_val_loss": found.best_val,
+        "num_points": len(found.curve),
+    }
+
+
+metric_cal = run_loss.document_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.runs.nccl_calls import NcclCalls, nccl_calls
 from ccltui.metrics.runs.run_files import Run
 from ccltui.metrics.runs.run_results import PARAMETERS, run_answer, runs_with
@@ -15,13 +14,38 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
-    """Calls of the profiled node over the backward passes of the same node."""
+@metric(
+    unit="calls",
+    definition=(
+        "Number of all-reduces issued to NCCL per backward pass of a micro batch, counted in "
+        "the ranges of nsys; the division by passes makes captures of different length "
+        "comparable."
+    ),
+    needs=("run directory with the text of nsys stats, report nvtx_sum",),
+    keys=(
+        "run",
+        "allreduce_per_backward",
+        "allreduce_per_optimizer_step",
+        "per_backward",
+        "instances",
+        "num_backward",
+        "grad_accum_steps",
+        "files",
+        "runs",
+    ),
+    headline="allreduce_per_backward",
+    label="all-reduces per backward",
+    higher_is_better=False,
+    needs_traces=False,
+    parameters=PARAMETERS,
+)
+def run_nccl_calls(view: View) -> Result:
+    """Calls of the profiled node divided by the backward passes of the same node."""
     told, (run, calls) = runs_with(view, nccl_calls, "ranges of NCCL and of backward passes")
     rows = [_row(one, value) for one, value in told]
     leading = rows[[one for one, _ in told].index(run)]
     return run_answer(
-        METRIC,
+        run_nccl_calls,
         view,
         {**leading, "runs": rows},
         runs=told,
@@ -52,31 +76,4 @@ def _times(each: float | None, accumulation: int | None) -> float | None:
     return None if each is None or accumulation is None else each * accumulation
 
 
-METRIC = Metric(
-    name="run_nccl_calls",
-    unit="calls",
-    definition=(
-        "All-reduces that NCCL was asked for, per backward pass of a micro batch, in the ranges "
-        "of nsys; counts of captures of different length cannot be compared otherwise."
-    ),
-    needs=("run directory with the text of nsys stats, report nvtx_sum",),
-    keys=(
-        "run",
-        "allreduce_per_backward",
-        "allreduce_per_optimizer_step",
-        "per_backward",
-        "instances",
-        "num_backward",
-        "grad_accum_steps",
-        "files",
-        "runs",
-    ),
-    headline="allreduce_per_backward",
-    compute=compute,
-    label="all-reduces per backward",
-    higher_is_better=False,
-    category="runs",
-    needs_traces=False,
-    parameters=PARAMETERS,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = run_nccl_calls.document_of

@@ -1,11 +1,10 @@
-"""Step times of a training run, and whether those that were taken speak for the run."""
+"""Step times of a training run, and whether the timed steps represent the run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason
 from ccltui.metrics.runs.key_figures import StepTimes, step_times
 from ccltui.metrics.runs.run_files import Run
@@ -14,67 +13,6 @@ from ccltui.metrics.runs.run_results import NEEDS, PARAMETERS, run_answer, runs_
 if TYPE_CHECKING:
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-
-LEAST_COVERAGE: Final = 0.9
-MOST_COVERAGE: Final = 1.1
-"""Between them, mean times steps is the training wall: the samples speak for the run."""
-
-
-def compute(view: View) -> Result:
-    """Mean, median and p95 with the number of samples behind them and their coverage."""
-    told, (run, times) = runs_with(view, step_times, "step times")
-    rows = [_row(one, value) for one, value in told]
-    leading = rows[[one for one, _ in told].index(run)]
-    text = caveat(times)
-    reasons = [Reason("sampled_steps", text)] if text else []
-    if times.p50_s is None:
-        reasons.append(Reason("no_side_file", f"{run.name} states no median of its step times"))
-    return run_answer(
-        METRIC,
-        view,
-        {**{key: leading[key] for key in _OF_LEADING}, "runs": rows},
-        runs=told,
-        leading=run,
-        basis={"source": times.source, "sampling": times.sampling or "not stated"},
-        reasons=reasons,
-    )
-
-
-def caveat(times: StepTimes) -> str:
-    """Why the step times do not speak for the run, "" where they do."""
-    sampled = times.num_samples is not None and times.num_samples != times.num_steps
-    low = times.coverage is not None and not LEAST_COVERAGE <= times.coverage <= MOST_COVERAGE
-    if not sampled and not low:
-        return ""
-    parts = []
-    if sampled:
-        of = "" if times.num_steps is None else f" of {times.num_steps:,}"
-        how = "" if times.stated else " (reckoned, not stated)"
-        parts.append(f"rest on {times.num_samples}{of} micro-steps{how}")
-    if times.coverage is not None:
-        verb = "cover" if low else "agree with"
-        parts.append(f"{verb} {times.coverage:.0%} of the training wall time")
-    return f"step times, p95 too, {' and '.join(parts)}"
-
-
-def _row(run: Run, times: StepTimes) -> dict[str, Any]:
-    return {
-        "run": run.name,
-        "step_time_mean_ms": _ms(times.mean_s),
-        "step_time_p50_ms": _ms(times.p50_s),
-        "step_time_p95_ms": _ms(times.p95_s),
-        "num_samples": times.num_samples,
-        "num_samples_stated": times.stated,
-        "num_steps": times.num_steps,
-        "coverage_ratio": times.coverage,
-        "caveat": caveat(times),
-        "source": times.source,
-    }
-
-
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1000
-
 
 _OF_LEADING = (
     "run",
@@ -88,22 +26,60 @@ _OF_LEADING = (
     "caveat",
 )
 
-METRIC = Metric(
-    name="run_step_time",
+
+@metric(
     unit="ms",
     definition=(
-        "Median time of a micro-step (forward and backward of one micro batch, with the "
+        "Median time in ms of a micro-step (forward and backward of one micro batch, with the "
         "optimizer's part where it falls into it) over the micro-steps that the run timed; "
-        "coverage is mean times all micro-steps over the training wall."
+        "coverage is the mean times the number of all micro-steps, divided by the training wall "
+        "time."
     ),
     needs=NEEDS,
     keys=(*_OF_LEADING, "runs"),
     headline="step_time_p50_ms",
-    compute=compute,
-    label="micro-step of the run",
+    label="micro-step time of the run",
     higher_is_better=False,
-    category="runs",
     needs_traces=False,
     parameters=PARAMETERS,
 )
-metric_cal = metric_cal_of(METRIC.name)
+def run_step_time(view: View) -> Result:
+    """Mean, median and p95 with the number of samples behind them and their coverage."""
+    told, (run, times) = runs_with(view, step_times, "step times")
+    rows = [_row(one, value) for one, value in told]
+    leading = rows[[one for one, _ in told].index(run)]
+    text = times.caveat
+    reasons = [Reason("sampled_steps", text)] if text else []
+    if times.p50_s is None:
+        reasons.append(Reason("no_side_file", f"{run.name} states no median of its step times"))
+    return run_answer(
+        run_step_time,
+        view,
+        {**{key: leading[key] for key in _OF_LEADING}, "runs": rows},
+        runs=told,
+        leading=run,
+        basis={"source": times.source, "sampling": times.sampling or "not stated"},
+        reasons=reasons,
+    )
+
+
+def _row(run: Run, times: StepTimes) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "step_time_mean_ms": _ms(times.mean_s),
+        "step_time_p50_ms": _ms(times.p50_s),
+        "step_time_p95_ms": _ms(times.p95_s),
+        "num_samples": times.num_samples,
+        "num_samples_stated": times.stated,
+        "num_steps": times.num_steps,
+        "coverage_ratio": times.coverage,
+        "caveat": times.caveat,
+        "source": times.source,
+    }
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
+
+
+metric_cal = run_step_time.document_of

@@ -1,11 +1,10 @@
-"""Tokens per second of a training run, as the run itself recorded them."""
+"""Tokens per second of a training run, as recorded by the run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason
 from ccltui.metrics.runs.completeness import completeness
 from ccltui.metrics.runs.key_figures import Throughput, throughput
@@ -17,8 +16,32 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
-    """What each run states; a profiled or incomplete one is marked."""
+_OF_LEADING = (
+    "run",
+    "tokens_per_s",
+    "tokens_per_s_per_gpu",
+    "world_size",
+    "per_epoch_tokens_per_s",
+    "profiled",
+)
+
+
+@metric(
+    unit="tokens/s",
+    definition=(
+        "Training tokens of all ranks per second of training wall time, without validation, as "
+        "the run recorded them: the mean over its epochs, otherwise over its logged steps."
+    ),
+    needs=NEEDS,
+    keys=(*_OF_LEADING, "runs"),
+    headline="tokens_per_s",
+    label="throughput of the run",
+    higher_is_better=True,
+    needs_traces=False,
+    parameters=PARAMETERS,
+)
+def run_throughput(view: View) -> Result:
+    """Throughput that each run states; a profiled or incomplete run is marked."""
     told, (run, rate) = runs_with(view, throughput, "its throughput")
     done = completeness(run)
     reasons = []
@@ -31,7 +54,7 @@ def compute(view: View) -> Result:
     details = {key: rows[[one for one, _ in told].index(run)].get(key) for key in _OF_LEADING}
     details["runs"] = rows
     return run_answer(
-        METRIC,
+        run_throughput,
         view,
         details,
         runs=told,
@@ -56,30 +79,4 @@ def _row(run: Run, rate: Throughput) -> dict[str, Any]:
     }
 
 
-_OF_LEADING = (
-    "run",
-    "tokens_per_s",
-    "tokens_per_s_per_gpu",
-    "world_size",
-    "per_epoch_tokens_per_s",
-    "profiled",
-)
-
-METRIC = Metric(
-    name="run_throughput",
-    unit="tokens/s",
-    definition=(
-        "Training tokens of all ranks per second of training wall time, validation left out, as "
-        "the run recorded them: the mean of its epochs, else of its logged steps."
-    ),
-    needs=NEEDS,
-    keys=(*_OF_LEADING, "runs"),
-    headline="tokens_per_s",
-    compute=compute,
-    label="throughput of the run",
-    higher_is_better=True,
-    category="runs",
-    needs_traces=False,
-    parameters=PARAMETERS,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = run_throughput.document_of

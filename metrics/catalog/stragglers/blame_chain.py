@@ -1,4 +1,4 @@
-"""blame_chain: who is late because somebody else was late before, in another group."""
+"""Lag that a late rank inherited from another rank through a collective of another group."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from ccltui.metrics.collectives.reports.late_arrivals import (
     late_arrivals_of,
     most_waiting,
 )
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import TYPES
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
     chosen_of,
@@ -37,7 +36,35 @@ MAX_FOLLOWED: Final = 100
 MAX_SHOWN: Final = 10
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the waiting for late ranks that began with another rank, because a collective "
+        "of another group had delayed the late rank, and so on back to the root; over the "
+        "waiting at the collectives that were followed, and with a root named only where it has "
+        "a fifth of that waiting or the cause of half of it is known."
+    ),
+    needs=("GPU kernels", "2 ranks of one group", "process groups"),
+    keys=(
+        "handed_on_ratio",
+        "root_rank",
+        "root_cause",
+        "root_confidence",
+        "root_share",
+        "root_why",
+        "unknown_share",
+        "num_blamed",
+        "num_followed",
+        "num_handed_on",
+        "longest",
+        "roots",
+        "chains",
+        "match",
+    ),
+    headline="handed_on_ratio",
+    label="inherited lag",
+)
+def blame_chain(view: View) -> Result:
     """Chains from the worst selected late arrivals to their roots."""
     require_ranks(view)
     source, warnings = source_of_times(view)
@@ -73,7 +100,7 @@ def compute(view: View) -> Result:
     if roots.why_unknown is not None:
         warnings = [*warnings, f"the root is {roots.why_unknown}"]
     return answer(
-        METRIC,
+        blame_chain,
         view,
         details,
         source=source,
@@ -94,13 +121,13 @@ def _caused_wait(view: View, number: int, row: int) -> int:
 
 
 def _is_handed_on(chain: tuple[Link, ...]) -> bool:
-    """Whether it began with another rank that was late itself, not with the pipeline's order."""
+    """Whether the lag began with another late rank, not with the order of the pipeline."""
     root = chain[-1]
     return root.label != chain[0].label and root.cause not in BLAMELESS_CAUSES
 
 
 def _named(roots: Roots) -> dict[str, Any]:
-    """The root and how much of the waiting it has; what is unknown of it, and why if all is."""
+    """The root and its share of the waiting; the unknown share, and why if all is unknown."""
     named = roots.named
     return {
         "root_rank": None if named is None else named.label,
@@ -136,35 +163,4 @@ def _row(view: View, link: Link) -> dict[str, Any]:
     }
 
 
-METRIC = Metric(
-    name="blame_chain",
-    unit="ratio",
-    definition=(
-        "Share of the waiting for late ranks that began with another rank: the late rank had "
-        "been kept by a collective of another group, and so on to the root; over the waiting at "
-        "the collectives that were followed. A root is named only with a fifth of that waiting, or "
-        "where the cause of half of it is known."
-    ),
-    needs=("GPU kernels", "2 ranks of one group", "process groups"),
-    keys=(
-        "handed_on_ratio",
-        "root_rank",
-        "root_cause",
-        "root_confidence",
-        "root_share",
-        "root_why",
-        "unknown_share",
-        "num_blamed",
-        "num_followed",
-        "num_handed_on",
-        "longest",
-        "roots",
-        "chains",
-        "match",
-    ),
-    headline="handed_on_ratio",
-    compute=compute,
-    label="lag handed on",
-    category="stragglers",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = blame_chain.document_of

@@ -1,4 +1,4 @@
-"""clock_offsets: how far the ranks' clocks are from each other, and how well that is known."""
+"""Differences between the clocks of the ranks, with their error bars."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.statistics import microseconds, milliseconds
 from ccltui.metrics.collectives.clocks.clock_model import MAX_RESIDUAL_NS, Clock
 from ccltui.metrics.collectives.lateness import lag_tables
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, require_ranks
@@ -22,8 +21,27 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-def compute(view: View) -> Result:
-    """Offset and drift of the clock of every selected rank, with their error bars."""
+@metric(
+    unit="us",
+    definition=(
+        "Largest difference in µs between the clocks of two ranks, estimated from when the "
+        "collectives that all ranks wait for end on each rank."
+    ),
+    needs=("collectives that all ranks of a group wait for", "2 ranks of one group"),
+    keys=(
+        "max_offset_us",
+        "residual_p95_us",
+        "evidence",
+        "components",
+        "per_rank",
+        "per_host",
+        "end_spread_us",
+    ),
+    headline="max_offset_us",
+    label="largest clock difference",
+)
+def clock_offsets(view: View) -> Result:
+    """Offset and drift of the clock of every selected rank, with error bars."""
     require_ranks(view)
     source, warnings = source_of(view.ranks)
     labels = [rank.label for rank in view.ranks]
@@ -57,7 +75,7 @@ def compute(view: View) -> Result:
     if any(abs(offset) > 0 for offset in offsets) and view.options.raw_clocks:
         warnings = [*warnings, "times elsewhere are as recorded: the offsets are not applied"]
     return answer(
-        METRIC,
+        clock_offsets,
         view,
         details,
         source=source,
@@ -83,7 +101,7 @@ def _why(view: View) -> str:
 
 
 def _widest(known: Mapping[str, Clock]) -> int:
-    """Largest difference of two clocks that are known against each other."""
+    """Largest difference of two clocks whose relation is known."""
     by_component: dict[int, list[int]] = {}
     for clock in known.values():
         by_component.setdefault(clock.component, []).append(clock.offset_ns)
@@ -113,26 +131,4 @@ def _end_spread(view: View) -> dict[str, Any]:
         return lag_tables.distribution(np.empty(0, np.int64))
 
 
-METRIC = Metric(
-    name="clock_offsets",
-    unit="us",
-    definition=(
-        "Largest difference between the clocks of two ranks, estimated from when the collectives "
-        "that all ranks wait for end on each of them."
-    ),
-    needs=("collectives that all ranks of a group wait for", "2 ranks of one group"),
-    keys=(
-        "max_offset_us",
-        "residual_p95_us",
-        "evidence",
-        "components",
-        "per_rank",
-        "per_host",
-        "end_spread_us",
-    ),
-    headline="max_offset_us",
-    compute=compute,
-    label="largest clock difference",
-    category="stragglers",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = clock_offsets.document_of

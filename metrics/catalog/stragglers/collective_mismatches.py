@@ -1,4 +1,4 @@
-"""collective_mismatches: collectives that are missing, extra or different on some ranks."""
+"""Collectives that are missing, extra or different on some ranks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 from ccltui.metrics.collectives.matching.match import LOW, GroupMatch
 from ccltui.metrics.collectives.matching.mismatches import Finding, findings, tally
 from ccltui.metrics.collectives.reports.instance_report import CONFIDENCES, METHODS
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.collective_selection import (
@@ -29,8 +28,34 @@ if TYPE_CHECKING:
 MAX_SHOWN: Final = 50
 
 
-def compute(view: View) -> Result:
-    """What differs between the ranks of every group that the selection touches."""
+@metric(
+    unit="collectives",
+    definition=(
+        "Number of collectives that are missing on a rank of their group, present on few ranks "
+        "only, or of another type, element type or size on some ranks, between the first and "
+        "the last collective that all ranks of the group have."
+    ),
+    needs=("collectives", "2 ranks of one group"),
+    keys=(
+        "num_problems",
+        "num_missing",
+        "num_extra",
+        "num_mismatched",
+        "num_matched",
+        "num_outside_window",
+        "num_on_several_kernels",
+        "methods",
+        "confidence",
+        "findings",
+        "by_group",
+        "not_matched",
+    ),
+    headline="num_problems",
+    label="mismatched collectives",
+    higher_is_better=False,
+)
+def collective_mismatches(view: View) -> Result:
+    """Differences between the ranks of every group that the selection includes."""
     require_ranks(view)
     source, warnings = source_of(view.ranks)
     parts = parts_of(view)
@@ -68,7 +93,7 @@ def compute(view: View) -> Result:
     if len(shown) > MAX_SHOWN:
         warnings = [*warnings, f"the first {MAX_SHOWN} of {len(shown)} findings are listed"]
     return answer(
-        METRIC,
+        collective_mismatches,
         view,
         details,
         source=source,
@@ -160,33 +185,4 @@ def _reasons(view: View, *, num_doubtful: int) -> list[Reason]:
     return reasons
 
 
-METRIC = Metric(
-    name="collective_mismatches",
-    unit="collectives",
-    definition=(
-        "Collectives that are missing on a rank of their group, or on few ranks only, or of "
-        "another type, element type or size on some, between the first and the last that all "
-        "ranks of the group have."
-    ),
-    needs=("collectives", "2 ranks of one group"),
-    keys=(
-        "num_problems",
-        "num_missing",
-        "num_extra",
-        "num_mismatched",
-        "num_matched",
-        "num_outside_window",
-        "num_on_several_kernels",
-        "methods",
-        "confidence",
-        "findings",
-        "by_group",
-        "not_matched",
-    ),
-    headline="num_problems",
-    compute=compute,
-    label="collectives that differ",
-    category="stragglers",
-    higher_is_better=False,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = collective_mismatches.document_of

@@ -1,4 +1,4 @@
-"""fix_first: what the job loses most time to, in words, and where each loss is seen."""
+"""The largest losses of time of a job, described in words with an example of each."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from ccltui.metrics.device.device_time import (
     without_device,
 )
 from ccltui.metrics.device.time_losses import OTHERS, UNKNOWN, Loss, losses
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import describe_group
 from ccltui.metrics.view.provenance import answer
@@ -37,8 +36,22 @@ _IDLE: Final = {
 }
 
 
-def compute(view: View) -> Result:
-    """Divide what is not computing, and tell the largest parts."""
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the measured time of all ranks that the three largest losses take; the losses "
+        "are a complete division of the time in which no kernel computes: waiting for a late "
+        "rank, exposed communication, copies, and idle time by cause."
+    ),
+    needs=("GPU kernels",),
+    keys=("top_loss_ratio", "lost_ratio", "lost_ms", "window_ms", "losses", "per_rank"),
+    headline="top_loss_ratio",
+    label="largest losses",
+    higher_is_better=False,
+    category="time",
+)
+def fix_first(view: View) -> Result:
+    """Divide the time without computation and describe the largest parts."""
     ranks = device_ranks(view)
     require_communication_on_device(ranks)
     window = sum(rank.window_ns for rank in ranks)
@@ -60,7 +73,7 @@ def compute(view: View) -> Result:
         },
     }
     return answer(
-        METRIC,
+        fix_first,
         view,
         details,
         source="kernel",
@@ -116,20 +129,4 @@ def _evidence(view: View, loss: Loss) -> dict[str, Any] | None:
     return seen
 
 
-METRIC = Metric(
-    name="fix_first",
-    unit="ratio",
-    definition=(
-        "Share of the measured time of all ranks that the three largest losses take; losses divide "
-        "the time in which no kernel computes, without rest: waiting for a late rank, exposed "
-        "communication, copies, and idle time by its cause."
-    ),
-    needs=("GPU kernels",),
-    keys=("top_loss_ratio", "lost_ratio", "lost_ms", "window_ms", "losses", "per_rank"),
-    headline="top_loss_ratio",
-    compute=compute,
-    label="largest losses",
-    higher_is_better=False,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = fix_first.document_of

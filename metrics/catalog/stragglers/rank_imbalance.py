@@ -1,4 +1,4 @@
-"""Whether ranks have unequal work: computation alone, since waits make totals equal."""
+"""Imbalance of computation between ranks; waiting makes the totals equal, so it is left out."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import mean, milliseconds, over_ranks, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -18,8 +17,20 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 
-def compute(view: View) -> Result:
-    """Computation of the busiest rank over that of the mean rank."""
+@metric(
+    unit="ratio",
+    definition=(
+        "Time in computing kernels on the busiest rank divided by the mean over ranks; 1 is "
+        "even, and collectives are left out because waiting in them makes all totals equal."
+    ),
+    needs=("GPU kernels", "2 ranks"),
+    keys=("imbalance_ratio", "busiest_rank", "comp_time_ms", "per_step", "per_rank"),
+    headline="imbalance_ratio",
+    label="computation imbalance",
+    higher_is_better=False,
+)
+def rank_imbalance(view: View) -> Result:
+    """Computation of the busiest rank divided by the mean over ranks."""
     ranks = device_ranks(view)
     if len(ranks) < 2:
         of = f" of {view.world_size}" if view.world_size else ""
@@ -40,7 +51,7 @@ def compute(view: View) -> Result:
         },
     }
     return answer(
-        METRIC,
+        rank_imbalance,
         view,
         details,
         source="kernel",
@@ -67,7 +78,7 @@ def _per_step(ranks: list[RankView]) -> dict[str, dict[str, Any]]:
 
 
 def _uneven_windows(ranks: list[RankView]) -> list[str]:
-    """A caution where what is compared was not recorded for the same steps."""
+    """Return a warning where the ranks were not recorded for the same steps."""
     steps = {tuple(step.id for step in rank.steps) for rank in ranks}
     if len(steps) > 1:
         return ["the ranks were recorded in different steps: compare per_step"]
@@ -76,19 +87,4 @@ def _uneven_windows(ranks: list[RankView]) -> list[str]:
     return []
 
 
-METRIC = Metric(
-    name="rank_imbalance",
-    unit="ratio",
-    definition=(
-        "Time in computing kernels on the busiest rank over its mean over ranks; 1 is even. "
-        "Collectives are left out, since waiting in them evens out every total."
-    ),
-    needs=("GPU kernels", "2 ranks"),
-    keys=("imbalance_ratio", "busiest_rank", "comp_time_ms", "per_step", "per_rank"),
-    headline="imbalance_ratio",
-    compute=compute,
-    label="work imbalance",
-    higher_is_better=False,
-    category="stragglers",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = rank_imbalance.document_of

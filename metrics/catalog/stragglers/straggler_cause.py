@@ -1,4 +1,4 @@
-"""straggler_cause: why ranks came late, in one word each and with the numbers behind it."""
+"""Causes of late arrivals of ranks, each with the numbers behind it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from ccltui.metrics.collectives.reports.late_arrivals import (
     late_arrivals_of,
     most_waiting,
 )
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
     chosen_of,
@@ -51,8 +50,40 @@ _UNKNOWN = CAUSES.index(UNKNOWN)
 _NOBODY: Final = dict.fromkeys(("main_rank", "main_cause", "main_confidence", "main_why"))
 
 
-def compute(view: View) -> Result:
-    """Causes of the selected late arrivals, the worst of them with their evidence."""
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the lag of late ranks, over all collectives with a blamed rank, that the "
+        "trace explains: what the last rank did beyond the median of its punctual peers since "
+        "they last waited for each other, where one cause makes up at least half of it."
+    ),
+    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    keys=(
+        "explained_ratio",
+        "main_rank",
+        "main_cause",
+        "main_confidence",
+        "main_why",
+        "num_blamed",
+        "num_examined",
+        "num_unknown",
+        "blamed_lag_ms",
+        "explained_lag_ms",
+        "other_stages_lag_ms",
+        "causes",
+        "per_rank",
+        "by_group",
+        "per_step",
+        "worst",
+        "meanings",
+        "match",
+    ),
+    headline="explained_ratio",
+    lists_measured=False,
+    label="explained lag",
+)
+def straggler_cause(view: View) -> Result:
+    """Causes of the selected late arrivals, with the evidence of the worst of them."""
     require_ranks(view)
     source, warnings = source_of_times(view)
     parts = parts_of(view)
@@ -65,7 +96,7 @@ def compute(view: View) -> Result:
     examined = sum(len(one.rows) for one in blamed)
     total = sum(one.num_blamed for one in blamed)
     worst = most_waiting(blamed, MAX_SHOWN)
-    chains_of(view.facts.causes, worst)  # told together; each description finds its own
+    chains_of(view.facts.causes, worst)  # computed together; each description finds its own
     details: dict[str, Any] = {
         "explained_ratio": ratio(explained, lag),
         **_main(view, blamed),
@@ -90,7 +121,7 @@ def compute(view: View) -> Result:
     if not total:
         warnings = [*warnings, NOBODY_LATE]
     return answer(
-        METRIC,
+        straggler_cause,
         view,
         details,
         source=source,
@@ -111,7 +142,7 @@ def compute(view: View) -> Result:
 
 
 def _causes(blamed: Sequence[LateArrivals]) -> dict[str, dict[str, Any]]:
-    """Number, lag and wait caused of each cause, that with most lag first."""
+    """Number, lag and caused wait of each cause, largest lag first."""
     found: dict[str, list[int]] = {}
     total = sum(one.lag for one in blamed)
     sure: dict[str, list[int]] = {}
@@ -162,10 +193,10 @@ def _per_rank(blamed: Sequence[LateArrivals]) -> dict[str, dict[str, float]]:
 
 
 def _main(view: View, blamed: Sequence[LateArrivals]) -> dict[str, Any]:
-    """The rank with most lag, the cause of most of it, how sure that is, and why in words.
+    """The rank with the most lag, the cause of most of it, its confidence, and why in words.
 
-    Lags against other stages of a pipeline alone, which its order brings, count only where there
-    are no others; those with which the recording begins last of all. A bystander is not named.
+    Lags against other stages of a pipeline alone, which follow from its order, count only where
+    there are no others; those at the start of the recording count last. A bystander is not named.
     """
     later = [~one.verdicts.starts_recording for one in blamed]
     alike = [one.verdicts.has_stage_peer & rows for one, rows in zip(blamed, later, strict=True)]
@@ -197,7 +228,7 @@ def _main(view: View, blamed: Sequence[LateArrivals]) -> dict[str, Any]:
 
 
 def _whole(blamed: Sequence[LateArrivals], rows: Sequence[Bool]) -> tuple[int, int]:
-    """Lag of some late arrivals, and the part of it of which the cause is unknown, in ns."""
+    """Lag of some late arrivals, and the part of it with an unknown cause, in ns."""
     lag = np.concatenate([one.lag_ns[mine] for one, mine in zip(blamed, rows, strict=True)])
     cause = np.concatenate(
         [one.verdicts.cause[mine] for one, mine in zip(blamed, rows, strict=True)]
@@ -274,39 +305,4 @@ def _shown(found: Instance) -> dict[str, Any]:
     }
 
 
-METRIC = Metric(
-    name="straggler_cause",
-    unit="ratio",
-    definition=(
-        "Share of the lag of late ranks that the trace explains: what the last rank did beyond "
-        "the median of its punctual peers since they last waited for each other, where one thing "
-        "makes up at least half of it; over the lag of all collectives that blame a rank."
-    ),
-    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
-    keys=(
-        "explained_ratio",
-        "main_rank",
-        "main_cause",
-        "main_confidence",
-        "main_why",
-        "num_blamed",
-        "num_examined",
-        "num_unknown",
-        "blamed_lag_ms",
-        "explained_lag_ms",
-        "other_stages_lag_ms",
-        "causes",
-        "per_rank",
-        "by_group",
-        "per_step",
-        "worst",
-        "meanings",
-        "match",
-    ),
-    headline="explained_ratio",
-    compute=compute,
-    lists_measured=False,
-    label="explained lag",
-    category="stragglers",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = straggler_cause.document_of

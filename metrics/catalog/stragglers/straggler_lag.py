@@ -1,4 +1,4 @@
-"""straggler_lag: which rank makes the others wait at collectives, and by how much."""
+"""Which rank makes the others wait at collectives, and for how long."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import mean, microseconds, ratio
 from ccltui.metrics.collectives.lateness import lag_tables
 from ccltui.metrics.collectives.lateness.blame import Chosen, is_persistent, patterns, tally
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.collective_selection import (
     chosen_of,
@@ -35,7 +34,47 @@ _EVIDENCE: Final = {
 }
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="us",
+    definition=(
+        "Time in µs from the first to the last arrival of a rank at a collective, estimated as "
+        "its longest minus its shortest duration over ranks; mean over the collectives that all "
+        "ranks of a group wait for."
+    ),
+    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
+    keys=(
+        "mean_lag_us",
+        "p50_lag_us",
+        "p95_lag_us",
+        "max_lag_us",
+        "num_collectives",
+        "num_ranks",
+        "min_lag_us",
+        "normalized_lag",
+        "lag_fraction_of_step",
+        "lag_clock_free",
+        "lag_aligned",
+        "clock",
+        "blame",
+        "wait_us",
+        "worst_straggler",
+        "stragglers",
+        "persistent",
+        "patterns",
+        "ties",
+        "floor_us",
+        "per_step",
+        "by_group",
+        "end_spread_us",
+        "match",
+        "per_rank_end_times_us",
+    ),
+    headline="mean_lag_us",
+    aliases=("straggler_lag_16",),
+    label="straggler lag",
+    higher_is_better=False,
+)
+def straggler_lag(view: View) -> Result:
     """Lag, wait and blame over the selected collectives of the selected ranks."""
     require_ranks(view)
     source, warnings = source_of_times(view)
@@ -68,7 +107,7 @@ def compute(view: View) -> Result:
         "lag_fraction_of_step": "of the group with the largest sum in the step",
     }
     return answer(
-        METRIC,
+        straggler_lag,
         view,
         details,
         source=source,
@@ -112,7 +151,7 @@ def _against_steps(
 
 
 def _aligned(view: View, chosen: Sequence[Chosen], labels: Sequence[str]) -> dict[str, Any] | None:
-    """The measure by corrected starts, with its error bar; None where no clock is known."""
+    """Lag by corrected starts, with its error bar; None where no clock is known."""
     known = [(one.members, one.aligned) for one in chosen if one.aligned is not None]
     if not known:
         return None
@@ -139,47 +178,5 @@ def _warnings(view: View, details: Mapping[str, Any]) -> list[str]:
 
 _HEADLINES: Final = ("mean_lag_us", "p50_lag_us", "p95_lag_us", "max_lag_us", "min_lag_us")
 
-METRIC = Metric(
-    name="straggler_lag",
-    unit="us",
-    definition=(
-        "Time from the first to the last rank's arrival at a collective, told from its longest "
-        "and shortest duration over ranks; mean over the collectives that all ranks of a group "
-        "wait for."
-    ),
-    needs=("GPU kernels, or gloo's annotations", "2 ranks of one group"),
-    keys=(
-        "mean_lag_us",
-        "p50_lag_us",
-        "p95_lag_us",
-        "max_lag_us",
-        "num_collectives",
-        "num_ranks",
-        "min_lag_us",
-        "normalized_lag",
-        "lag_fraction_of_step",
-        "lag_clock_free",
-        "lag_aligned",
-        "clock",
-        "blame",
-        "wait_us",
-        "worst_straggler",
-        "stragglers",
-        "persistent",
-        "patterns",
-        "ties",
-        "floor_us",
-        "per_step",
-        "by_group",
-        "end_spread_us",
-        "match",
-        "per_rank_end_times_us",
-    ),
-    headline="mean_lag_us",
-    compute=compute,
-    aliases=("straggler_lag_16",),
-    label="straggler lag",
-    category="stragglers",
-    higher_is_better=False,
-)
-metric_cal = metric_cal_of(METRIC.name)
+
+metric_cal = straggler_lag.document_of

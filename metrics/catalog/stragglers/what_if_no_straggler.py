@@ -1,4 +1,4 @@
-"""what_if_no_straggler: how long steps would take if no rank were later than its like."""
+"""Step time if no rank were slower than the ranks that run the same program."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
 from ccltui.metrics.collectives.replay.what_if import StepEnds, WhatIf
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.collective_selection import chosen_of, parts_of, require_ranks
@@ -35,7 +34,35 @@ MAX_REPLAYED: Final = 500_000
 MAX_UNLINKED: Final = 0.1
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Step time divided by the step time without stragglers: collectives and transfers are "
+        "replayed with every rank taking, between two calls, the median of the ranks that run "
+        "the same program; launches are not replayed, so a device that waits for its host still "
+        "waits, and there is no value where less work makes the step longer by more than "
+        "rounding (a millionth)."
+    ),
+    needs=("GPU kernels of all ranks", "step markers", "2 ranks that run the same program"),
+    keys=(
+        "slowdown",
+        "step_time_ms",
+        "ideal_step_time_ms",
+        "saved_ms",
+        "saved_pct",
+        "num_steps",
+        "without_rank",
+        "per_step",
+        "replay_error_us",
+        "replay_error_pct",
+        "unlinked_share",
+        "alone",
+    ),
+    headline="slowdown",
+    label="slowdown by stragglers",
+    higher_is_better=False,
+)
+def what_if_no_straggler(view: View) -> Result:
     """Step times without the excess of all ranks, and of each of those that caused most waiting."""
     require_ranks(view)
     source, warnings = source_of(view.ranks)
@@ -85,7 +112,7 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         warnings = [*warnings, f"no other rank runs the program of rank {', '.join(alone[:8])}"]
     warnings = [*warnings, *_refused(without, per_step)]
     return answer(
-        METRIC,
+        what_if_no_straggler,
         view,
         details,
         source="kernel",
@@ -133,7 +160,7 @@ def _require_devices(view: View, source: str) -> None:
 
 
 def _chosen_steps(view: View, ends: StepEnds) -> Bool:
-    """Which of the measured steps the view selects."""
+    """Mask of the measured steps that the view selects."""
     if not ends.steps:
         raise refuse("no_step_markers", "no step that all ranks have")
     wanted = {step.id for rank in view.ranks for step in rank.steps}
@@ -164,7 +191,7 @@ def _why_not_physical(was: F64, would_be: F64) -> str:
 
 
 def _saved(was: F64, would_be: F64) -> dict[str, float | None]:
-    """Step times and what is saved; None where the step would be longer: nothing is saved then."""
+    """Step times and the time saved; None where the step would be longer, as nothing is saved."""
     total, ideal = float(was.sum()), float(would_be.sum())
     time = milliseconds(total / len(was))
     if _is_longer(was, would_be):
@@ -180,7 +207,7 @@ def _saved(was: F64, would_be: F64) -> dict[str, float | None]:
 
 
 def _refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is left out, and why."""
+    """Reasons for what is left out."""
     found = []
     ranks = [label for label, row in without.items() if row["saved_ms"] is None]
     if ranks:
@@ -221,7 +248,7 @@ def _alone(what_if: WhatIf) -> list[str]:
 
 
 def _suspects(view: View, what_if: WhatIf) -> list[str]:
-    """Ranks to leave out one at a time: those that caused most waiting, and did cause some."""
+    """Ranks to leave out one at a time: those that caused the most waiting, if they caused any."""
     alone = set(_alone(what_if))
     try:
         found = tally(chosen_of(view), len(view.ranks))
@@ -234,34 +261,4 @@ def _suspects(view: View, what_if: WhatIf) -> list[str]:
     return [label for label in labels if label not in alone][:count]
 
 
-METRIC = Metric(
-    name="what_if_no_straggler",
-    unit="ratio",
-    definition=(
-        "Step time over the step time without stragglers: collectives and transfers replayed with "
-        "every rank taking, between two calls, the median of the ranks that run the same program. "
-        "Launches are not replayed: a host that keeps its device waiting keeps it so. Where less "
-        "work makes the step longer, by more than rounding (a millionth), there is no answer."
-    ),
-    needs=("GPU kernels of all ranks", "step markers", "2 ranks that run the same program"),
-    keys=(
-        "slowdown",
-        "step_time_ms",
-        "ideal_step_time_ms",
-        "saved_ms",
-        "saved_pct",
-        "num_steps",
-        "without_rank",
-        "per_step",
-        "replay_error_us",
-        "replay_error_pct",
-        "unlinked_share",
-        "alone",
-    ),
-    headline="slowdown",
-    compute=compute,
-    label="slowdown by stragglers",
-    category="stragglers",
-    higher_is_better=False,
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = what_if_no_straggler.document_of

@@ -1,4 +1,4 @@
-"""Model FLOPs utilization: what the model needs a second, over what the devices can do."""
+"""Model FLOPs utilization: FLOPs that the model needs per second over the peak of the devices."""
 
 from __future__ import annotations
 
@@ -6,24 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.card.effective_config import PARALLEL, origin_of
-from ccltui.metrics.catalog.throughput.throughput_tokens import compute as throughput_of
-from ccltui.metrics.catalog.throughput.throughput_tokens import data_parallel
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.model.peaks import precision_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
-from ccltui.metrics.unavailable import Refusal, refuse
+from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import run_conflicts
-from ccltui.metrics.view.data_quality import common_reasons, common_warnings
 from ccltui.metrics.view.provenance import answer
-from ccltui.metrics.workload.hardware import device_names, device_of, positive_number
+from ccltui.metrics.workload.compute_peak import PEAK_OVERRIDE, incomplete_card, peak_of
 from ccltui.metrics.workload.inference_steps import Batch, iterations_of
+from ccltui.metrics.workload.token_rate import data_parallel, token_rate
 from ccltui.parsers.runs.run_settings import CONFIG_NAME
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
-PEAK_OVERRIDE: Final = "peak_tflops"
 _FIELDS: Final = (
     "num_params",
     "num_params_active",
@@ -45,7 +40,7 @@ _INFERENCE: Final = "2 (N_active - N_embedding) a token + 4 L H Q a pair of quer
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Parameters that a token meets in products, and the size of attention."""
+    """Parameters used in the matrix products of a token, and the size of attention."""
 
     params: int
     attention: int  # layers x heads x width of a head
@@ -53,27 +48,54 @@ class Model:
     def train_flops(self, seq_len: int) -> int:
         """FLOPs of a token, forward and backward (PaLM, appendix B).
 
-        Attention counts the whole square, no half for the causal mask, and nothing twice.
+        Attention counts the full square, without a half for the causal mask; nothing counts twice.
         """
         return 6 * self.params + 12 * self.attention * seq_len
 
     def forward_flops(self, batch: Batch) -> int | None:
-        """FLOPs of a forward pass, None where it does not tell its tokens and lengths."""
+        """FLOPs of a forward pass, None where it does not state its tokens and lengths."""
         if batch.tokens is None or batch.pairs is None:
             return None
         return 2 * self.params * batch.tokens + 4 * self.attention * batch.pairs
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
-    """TFLOPS of one device in the precision of the model."""
-
-    tflops: float
-    source: str
-    notes: tuple[str, ...] = ()
-
-
-def compute(view: View) -> Result:
+@metric(
+    unit="%",
+    definition=(
+        "Model FLOPs per token (PaLM, appendix B) times tokens per second, in percent of the "
+        "dense peak of all devices in the precision of the model; for inference, of prefill or "
+        "decode separately."
+    ),
+    needs=(
+        "workload card or overrides: model architecture, precision, batch_size, seq_len",
+        "step markers, or passes of vLLM",
+        "a known device, or peak_tflops",
+    ),
+    keys=(
+        "mfu_pct",
+        "hfu_pct",
+        "flops_per_token",
+        "tokens_per_s",
+        "model_tflops_per_gpu",
+        "peak_tflops_per_gpu",
+        "peak_source",
+        "total_count",
+        "prefill_mfu_pct",
+        "decode_mfu_pct",
+        "formula",
+        "provenance",
+    ),
+    headline="mfu_pct",
+    label="model FLOPs utilization",
+    higher_is_better=True,
+    parameters={
+        PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS",
+        "activation_checkpoint": "full or none: then hfu_pct is known too; else as in the "
+        f"{CONFIG_NAME} of the directory",
+        "tied_embeddings": "true where embedding and output head share their weights",
+    },
+)
+def mfu(view: View) -> Result:
     """MFU of training from the card and step times; of inference from marked passes."""
     model = model_of(view)
     if view.card.text("phase") in ("inference", "serving"):
@@ -97,7 +119,7 @@ def model_of(view: View) -> Model:
     }
     missing = [name for name, value in values.items() if value is None]
     if missing:
-        raise _incomplete(view, missing)
+        raise incomplete_card(view, missing)
     layers, heads, width = (values[name] or 0 for name in ("num_layers", "num_heads", "head_dim"))
     if not (params or 0) > (embedding or 0):
         text = f"num_params {params} is not above num_params_embedding {embedding}"
@@ -105,22 +127,13 @@ def model_of(view: View) -> Model:
     return Model((params or 0) - (embedding or 0), layers * heads * width)
 
 
-def _incomplete(view: View, missing: list[str]) -> Refusal:
-    card, named = view.card, ", ".join(missing)
-    if card.problem is not None:
-        return refuse("card_invalid", card.problem)
-    if card.card is None:
-        return refuse("no_card", f"no workload card, and no override of {named}")
-    return refuse("card_incomplete", f"the card does not state {named}", file=card.card.path)
-
-
 def _training(view: View, model: Model) -> Result:
-    throughput = throughput_of(view)
-    tokens_per_s = throughput.details["throughput_tokens_per_s"]
+    rate = token_rate(view)
+    tokens_per_s = rate.tokens_per_s
     if not tokens_per_s:
         raise refuse("no_step_markers", "the steps take no time")
     devices, peak = _devices(view), peak_of(view)
-    flops = model.train_flops(int(throughput.details["seq_len"]))
+    flops = model.train_flops(rate.seq_len)
     share = flops * tokens_per_s / (peak.tflops * 1e12 * devices)
     mode, said = _checkpointing(view)
     again = _RECOMPUTED.get(mode.lower())
@@ -137,20 +150,19 @@ def _training(view: View, model: Model) -> Result:
         "decode_mfu_pct": None,
         "formula": _TRAINING,
         "provenance": {
-            **throughput.details["provenance"],
+            **rate.provenance,
             **view.card.provenance(*_FIELDS),
             **({"activation_checkpoint": said} if said else {}),
         },
     }
-    common, known = common_reasons(view), common_warnings(view)
     return answer(
-        METRIC,
+        mfu,
         view,
         details,
         source="card",
-        basis={**throughput.basis, "phase": "training", **_BASIS},
-        reasons=[reason for reason in throughput.reasons if reason not in common],
-        warnings=[*(w for w in throughput.warnings if w not in known), *peak.notes],
+        basis={**rate.basis, "phase": "training", **_BASIS},
+        reasons=rate.reasons,
+        warnings=[*rate.warnings, *peak.notes],
     )
 
 
@@ -159,7 +171,7 @@ _RECOMPUTED: Final = {"none": 1.0, "off": 1.0, "full": 8 / 6}
 
 
 def _checkpointing(view: View) -> tuple[str, str]:
-    """Mode of activation checkpointing and who states it: the user, else the files of the run."""
+    """Mode of activation checkpointing and its source: the user, otherwise the files of the run."""
     given = view.card.text("activation_checkpoint")
     if given:
         return given, "override"
@@ -171,7 +183,7 @@ def _checkpointing(view: View) -> tuple[str, str]:
 
 
 def _inference(view: View, model: Model) -> Result:
-    """From passes whose names tell tokens and lengths, prefill and decode each by themselves."""
+    """MFU of passes whose names state tokens and lengths, of prefill and decode separately."""
     devices, peak = _devices(view), peak_of(view)
     replicas = data_parallel(view) or 1
     shares: dict[str, float | None] = {}
@@ -194,7 +206,7 @@ def _inference(view: View, model: Model) -> Result:
             "their tokens and lengths (execute_context_… of vLLM) tell the FLOPs of each",
         )
     details: dict[str, Any] = {
-        **dict.fromkeys(METRIC.keys),
+        **dict.fromkeys(mfu.keys),
         "mfu_pct": shares[phase],
         "prefill_mfu_pct": shares["prefill"],
         "decode_mfu_pct": shares["decode"],
@@ -205,7 +217,7 @@ def _inference(view: View, model: Model) -> Result:
         "provenance": view.card.provenance(*_FIELDS),
     }
     return answer(
-        METRIC,
+        mfu,
         view,
         details,
         source="annotation",
@@ -218,29 +230,8 @@ def _inference(view: View, model: Model) -> Result:
 def _devices(view: View) -> int:
     devices = view.card.number("total_count") or view.world_size
     if not devices:
-        raise _incomplete(view, ["total_count"])
+        raise incomplete_card(view, ["total_count"])
     return devices
-
-
-def peak_of(view: View) -> Peak:
-    """The user's peak, else that of the device in the card's precision."""
-    given = positive_number(view, PEAK_OVERRIDE)
-    if given is not None:
-        return Peak(given, "override")
-    device = device_of(view)
-    if device is None:
-        names = ", ".join(device_names(view))
-        found = f"no known peak of {names}" if names else "neither card nor traces name the device"
-        raise refuse("unknown_peak", f"{found}: give {PEAK_OVERRIDE}")
-    stated = view.card.text("precision")
-    if not stated:
-        raise _incomplete(view, ["precision"])
-    precision = precision_of(stated)
-    if precision is None or precision not in device.tflops:
-        text = f"no known peak of {device.name} in {stated}: give {PEAK_OVERRIDE}"
-        raise refuse("unknown_peak", text)
-    notes = (device.note,) if device.note else ()
-    return Peak(device.tflops[precision], f"{device.name} {precision}, {device.source}", notes)
 
 
 _BASIS: Final = {
@@ -248,42 +239,5 @@ _BASIS: Final = {
     "attention": "the whole square, no half for the causal mask",
 }
 
-METRIC = Metric(
-    name="mfu",
-    unit="%",
-    definition=(
-        "Model FLOPs a token (PaLM, appendix B) times tokens a second, over the dense peak of all "
-        "devices in the model's precision; of inference for prefill or decode alone."
-    ),
-    needs=(
-        "workload card or overrides: model architecture, precision, batch_size, seq_len",
-        "step markers, or passes of vLLM",
-        "a known device, or peak_tflops",
-    ),
-    keys=(
-        "mfu_pct",
-        "hfu_pct",
-        "flops_per_token",
-        "tokens_per_s",
-        "model_tflops_per_gpu",
-        "peak_tflops_per_gpu",
-        "peak_source",
-        "total_count",
-        "prefill_mfu_pct",
-        "decode_mfu_pct",
-        "formula",
-        "provenance",
-    ),
-    headline="mfu_pct",
-    compute=compute,
-    label="model FLOPs utilization",
-    higher_is_better=True,
-    category="throughput",
-    parameters={
-        PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS",
-        "activation_checkpoint": "full or none: then hfu_pct is known too; else as in the "
-        f"{CONFIG_NAME} of the directory",
-        "tied_embeddings": "true where embedding and output head share their weights",
-    },
-)
-metric_cal = metric_cal_of(METRIC.name)
+
+metric_cal = mfu.document_of

@@ -1,4 +1,4 @@
-"""Whether this job is faster than another one, quantity by quantity, beyond what steps scatter."""
+"""Comparison with another run, quantity by quantity, against the scatter of the steps."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import mean, ratio
-from ccltui.metrics.catalog.time.iter_time import step_times
 from ccltui.metrics.compare.spread import Sample, half_width
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.job_view import View
 from ccltui.metrics.view.provenance import answer, require_traces
 from ccltui.metrics.workload.hardware import device_names
+from ccltui.metrics.workload.job_steps import step_times
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.job import open_job
 
@@ -44,8 +43,31 @@ _PARTS: Final[Mapping[str, _Part]] = {
 """Time of the device in a step, mean over ranks."""
 
 
-def compute(view: View) -> Result:
-    """Means over steps of both jobs, their difference, and whether it is beyond the spread."""
+@metric(
+    unit="%",
+    definition=(
+        "Change in percent of the mean step time against another run; the details compare the "
+        "parts of a step, and a difference counts as a change only beyond the 95 % interval and "
+        "between comparable runs."
+    ),
+    needs=("step markers in both runs", "the directory of the other run"),
+    keys=(
+        "change_pct",
+        "verdict",
+        "rows",
+        "comparability",
+        "against",
+        "num_steps",
+        "num_steps_against",
+    ),
+    headline="change_pct",
+    label="change against another run",
+    higher_is_better=False,
+    category="time",
+    parameters={AGAINST: "directory of the other run"},
+)
+def run_compare(view: View) -> Result:
+    """Means over steps of both jobs, and whether their difference exceeds the spread."""
     other = _other(view)
     checks = _checks(view, other)
     different = [check for check in checks if check["standing"] == "different"]
@@ -69,7 +91,7 @@ def compute(view: View) -> Result:
         text = f"not told by both runs, and taken for equal: {', '.join(unknown)}"
         reasons.append(Reason("card_incomplete", text))
     return answer(
-        METRIC,
+        run_compare,
         view,
         details,
         source="annotation",
@@ -113,7 +135,7 @@ def _facts(view: View) -> dict[str, str]:
 
 
 def _checks(view: View, other: View) -> list[dict[str, str]]:
-    """What both runs must have in common; what neither states says nothing and is left out."""
+    """Settings that both runs must share; a setting that neither run states is left out."""
     this, against = _facts(view), _facts(other)
     return [
         {
@@ -171,7 +193,7 @@ def _percent(share: float | None) -> float | None:
 
 
 def _verdict(delta: float, width: float | None) -> str:
-    """All quantities are times: less is better."""
+    """The verdict on a change; all quantities are times, so less is better."""
     if width is None:
         return "one step each: nothing tells the spread"
     if abs(delta) <= width:
@@ -179,28 +201,4 @@ def _verdict(delta: float, width: float | None) -> str:
     return "less" if delta < 0 else "more"
 
 
-METRIC = Metric(
-    name="run_compare",
-    unit="%",
-    definition=(
-        "Change of the mean step time against that of another run, beside it the parts of a step; "
-        "a change is called one only beyond the 95 % interval, and only of comparable runs."
-    ),
-    needs=("step markers in both runs", "the directory of the other run"),
-    keys=(
-        "change_pct",
-        "verdict",
-        "rows",
-        "comparability",
-        "against",
-        "num_steps",
-        "num_steps_against",
-    ),
-    headline="change_pct",
-    compute=compute,
-    label="change against another run",
-    higher_is_better=False,
-    category="time",
-    parameters={AGAINST: "directory of the other run"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = run_compare.document_of

@@ -1,4 +1,4 @@
-"""Matrix products that a job really made, a second: from the shapes that the traces record."""
+"""FLOPS of the matrix products that a job computed, from the shapes in the traces."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ import numpy as np
 
 from ccltui.metrics.arrays.reductions import unique_counts
 from ccltui.metrics.arrays.statistics import ratio
-from ccltui.metrics.catalog.throughput.mfu import PEAK_OVERRIDE, peak_of
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.classify import COMP, any_name
 from ccltui.metrics.model.flops import CONVOLUTIONS, flops_of
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.workload.compute_peak import PEAK_OVERRIDE, peak_of
 from ccltui.metrics.workload.hardware import positive_number
 from ccltui.parsers.errors import TraceError, contained
 
@@ -37,7 +36,7 @@ Made = Counter[tuple[str, str]]
 
 @dataclass(slots=True)
 class Products:
-    """What was made in the measured time of one rank."""
+    """Matrix products in the measured time of one rank."""
 
     flops: int = 0
     by_operator: Counter[str] = field(default_factory=Counter)
@@ -52,7 +51,7 @@ class Products:
         return sum(self.calls.values())
 
     def add(self, made: Made) -> None:
-        """Count calls; those whose shapes tell no FLOPs are only numbered."""
+        """Count calls; those with shapes that give no FLOPs add only to the number of calls."""
         for (name, shapes), calls in made.items():
             flops = flops_of(name, _shapes(shapes))
             if flops is None:
@@ -63,19 +62,45 @@ class Products:
             self.calls[name] += calls
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="TFLOPS",
+    definition=(
+        "FLOPs of the matrix products that operators issued, from the shapes of their inputs, "
+        "divided by the measured time of the ranks: what one device computed, including "
+        "recomputation."
+    ),
+    needs=("operators with shapes (record_shapes=True), or an execution trace",),
+    keys=(
+        "trace_tflops",
+        "total_flops",
+        "of_peak_pct",
+        "peak_tflops_per_gpu",
+        "by_operator",
+        "num_products",
+        "num_without_flops",
+        "num_convolutions",
+        "per_rank",
+    ),
+    headline="trace_tflops",
+    label="FLOPS of matrix products",
+    higher_is_better=True,
+    parameters={PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS"},
+)
+def trace_tflops(view: View) -> Result:
     """FLOPs of all products over the measured time of all ranks."""
     products = {rank.label: _products_of(view, rank) for rank in view.ranks}
-    told = {label: one for label, one in products.items() if one is not None and one.window_ns}
-    if not told:
+    measured = {label: one for label, one in products.items() if one is not None and one.window_ns}
+    if not measured:
         raise refuse(
             "not_applicable",
             "no matrix product with shapes in the measured time: neither record_shapes=True nor "
             "an execution trace tells what was computed",
         )
-    idle = [_only_issued(rank, told[rank.label]) for rank in view.ranks if rank.label in told]
+    idle = [
+        _only_issued(rank, measured[rank.label]) for rank in view.ranks if rank.label in measured
+    ]
     captured = {reason.rank: reason for reason in idle if reason is not None}
-    known = {label: one for label, one in told.items() if label not in captured}
+    known = {label: one for label, one in measured.items() if label not in captured}
     if not known:
         raise Refusal(*captured.values())
     total = sum(one.flops for one in known.values())
@@ -97,7 +122,7 @@ def compute(view: View) -> Result:
         "per_rank": {label: ratio(one.flops, one.window_ns * 1000) for label, one in known.items()},
     }
     return answer(
-        METRIC,
+        trace_tflops,
         view,
         details,
         source="cpu_op",
@@ -111,7 +136,7 @@ def compute(view: View) -> Result:
             *(
                 Reason("not_applicable", f"rank {label} tells no shapes", rank=label)
                 for label in products
-                if label not in told
+                if label not in measured
             ),
             *captured.values(),
             *_lower_bound(convolutions),
@@ -121,9 +146,9 @@ def compute(view: View) -> Result:
 
 
 def _only_issued(rank: RankView, products: Products) -> Reason | None:
-    """Why the products of a rank were not computed: each takes a kernel of its own or more.
+    """Reason why the products of a rank were not computed: each takes at least one kernel.
 
-    A trace may have lost some of its kernels, as down-sampled ones have, but not most of them.
+    A trace may lack some of its kernels, as down-sampled ones do, but not most of them.
     """
     if not rank.facts.has_kernels:
         return None
@@ -199,9 +224,9 @@ def _text(rank: RankView, pair: int) -> str:
 
 
 def _in_steps(rank: RankView, rows: I64) -> Bool:
-    """Which operators of the selection ran inside a marker: others' work is not measured.
+    """Mask of the operators of the selection that ran inside a marker; others are not measured.
 
-    Of any marker: a window may begin in the middle of a step, which is measured from there on.
+    Any marker counts: a window may begin in the middle of a step, which is measured from there on.
     """
     starts = rank.trace.group("cpu_ops").start_ns[rows]
     inside = np.zeros(len(rows), np.bool_)
@@ -240,7 +265,7 @@ def _executed(rank: RankView, execution: ExecutionTrace) -> Made | None:
 
 
 def _made(execution: ExecutionTrace, steps: set[int] | None) -> Made:
-    """Operators are numbered when they begin: those of a step follow its marker."""
+    """Products by step: operators are numbered by start, so those of a step follow its marker."""
     begins = np.array([step.record_id for step in execution.steps], np.int64)
     found: Made = Counter()
     for one in execution.products:
@@ -260,7 +285,7 @@ def _shapes(text: str) -> list[Any]:
 
 
 def _peak(view: View) -> float | None:
-    """Peak of a device, None where nothing tells it. Refuses an override that is none."""
+    """Peak of a device, None where unknown; an invalid override is refused."""
     given = positive_number(view, PEAK_OVERRIDE)
     try:
         return peak_of(view).tflops if given is None else given
@@ -276,30 +301,4 @@ def _rows(known: dict[str, Products], calls: Counter[str], total: int) -> list[d
     ]
 
 
-METRIC = Metric(
-    name="trace_tflops",
-    unit="TFLOPS",
-    definition=(
-        "FLOPs of the matrix products that operators issued, by the shapes of their inputs, over "
-        "the measured time of the ranks: what one device really computed, recomputation included."
-    ),
-    needs=("operators with shapes (record_shapes=True), or an execution trace",),
-    keys=(
-        "trace_tflops",
-        "total_flops",
-        "of_peak_pct",
-        "peak_tflops_per_gpu",
-        "by_operator",
-        "num_products",
-        "num_without_flops",
-        "num_convolutions",
-        "per_rank",
-    ),
-    headline="trace_tflops",
-    compute=compute,
-    label="FLOPS of matrix products",
-    higher_is_better=True,
-    category="throughput",
-    parameters={PEAK_OVERRIDE: "dense peak of one device in the model's precision, TFLOPS"},
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = trace_tflops.document_of

@@ -1,4 +1,4 @@
-"""What a step's length is made of: the chain of work, over all ranks, that decided its end."""
+"""Share of communication on the critical path of a step, over all ranks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
 from ccltui.metrics.device.path_walk import PARTS, WORK, Pieces, Walk, Windows
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.kernel_names import bare_name
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -27,7 +26,31 @@ if TYPE_CHECKING:
 _SHOWN: Final = 20
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of communication in the chain of work that determined when a step ended, "
+        "followed backwards over all ranks; at a collective the chain continues on the rank "
+        "that arrived last."
+    ),
+    needs=("GPU kernels", "launch records and several ranks to tell more"),
+    keys=(
+        "comm_on_path_ratio",
+        "path_ms",
+        *(f"{part}_ms" for part in PARTS),
+        "by_rank",
+        "work",
+        "num_steps",
+        "num_pieces",
+        "num_crossings",
+        "per_step",
+    ),
+    headline="comm_on_path_ratio",
+    label="communication on critical path",
+    higher_is_better=False,
+    category="stragglers",
+)
+def critical_path(view: View) -> Result:
     """Walk back through every step, or through the trace where no steps are measured."""
     ranks = device_ranks(view)
     walk = Walk(view)
@@ -53,7 +76,7 @@ def compute(view: View) -> Result:
         "per_step": _per_step(steps, table),
     }
     return answer(
-        METRIC,
+        critical_path,
         view,
         details,
         source="kernel",
@@ -118,7 +141,7 @@ def _per_step(steps: list[int], table: I64) -> dict[str, dict[str, float]]:
 
 
 def _work(pieces: list[Pieces], traces: dict[str, RankTrace], length: int) -> list[dict[str, Any]]:
-    """What takes most of the way, by bare names."""
+    """Work with the most time on the path, by bare names."""
     found: defaultdict[tuple[str, str], int] = defaultdict(int)
     for one in pieces:
         trace = traces[one.label]
@@ -141,7 +164,7 @@ def _work(pieces: list[Pieces], traces: dict[str, RankTrace], length: int) -> li
 
 
 def _reasons(view: View, walk: Walk) -> list[Reason]:
-    """Why the way may have missed a rank."""
+    """Reasons why the path may have missed a rank."""
     world = view.world_size
     if len(walk.lanes) == 1 and world is not None and world > 1:
         text = f"1 of {world} ranks found: waiting for the others counts as communication"
@@ -152,29 +175,4 @@ def _reasons(view: View, walk: Walk) -> list[Reason]:
     return []
 
 
-METRIC = Metric(
-    name="critical_path",
-    unit="ratio",
-    definition=(
-        "Share of communication in the chain of work that decided when a step ended, followed "
-        "backwards over all ranks: through a collective it leads to the rank that came last."
-    ),
-    needs=("GPU kernels", "launch records and several ranks to tell more"),
-    keys=(
-        "comm_on_path_ratio",
-        "path_ms",
-        *(f"{part}_ms" for part in PARTS),
-        "by_rank",
-        "work",
-        "num_steps",
-        "num_pieces",
-        "num_crossings",
-        "per_step",
-    ),
-    headline="comm_on_path_ratio",
-    compute=compute,
-    label="communication on path",
-    higher_is_better=False,
-    category="stragglers",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = critical_path.document_of

@@ -1,4 +1,4 @@
-"""How much of the time the device runs anything, and anything but communication."""
+"""Share of time in which the device is busy, with and without communication."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Busy:
-    """Sums in ns: any work, work other than collectives, and the time looked at."""
+    """Sums in ns: any work, work other than collectives, and the measured time."""
 
     busy: int = 0
     useful: int = 0
     window: int = 0
 
     def add(self, busy: int, useful: int, window: int) -> None:
-        """Take one more window."""
+        """Add one more window."""
         self.busy += busy
         self.useful += useful
         self.window += window
@@ -40,8 +39,28 @@ class Busy:
         }
 
 
-def compute(view: View) -> Result:
-    """Busy time over windows, in all and step by step."""
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the measured time in which the device runs a kernel or a copy, including "
+        "collectives that wait for other ranks."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "gpu_busy_ratio",
+        "useful_busy_ratio",
+        "busy_ms",
+        "useful_busy_ms",
+        "window_ms",
+        "per_step",
+        "per_rank",
+    ),
+    headline="gpu_busy_ratio",
+    label="GPU busy",
+    higher_is_better=True,
+)
+def gpu_busy(view: View) -> Result:
+    """Busy time over windows, in total and step by step."""
     ranks = device_ranks(view)
     per_rank: dict[str, Busy] = {rank.label: Busy() for rank in ranks}
     per_step: defaultdict[int, Busy] = defaultdict(Busy)
@@ -64,7 +83,7 @@ def compute(view: View) -> Result:
         "per_rank": {label: part.shares for label, part in per_rank.items()},
     }
     return answer(
-        METRIC,
+        gpu_busy,
         view,
         details,
         source="kernel",
@@ -76,27 +95,4 @@ def compute(view: View) -> Result:
     )
 
 
-METRIC = Metric(
-    name="gpu_busy",
-    unit="ratio",
-    definition=(
-        "Share of the measured time in which the device runs a kernel or a copy, "
-        "collectives that wait for other ranks included."
-    ),
-    needs=("GPU kernels",),
-    keys=(
-        "gpu_busy_ratio",
-        "useful_busy_ratio",
-        "busy_ms",
-        "useful_busy_ms",
-        "window_ms",
-        "per_step",
-        "per_rank",
-    ),
-    headline="gpu_busy_ratio",
-    compute=compute,
-    label="GPU busy",
-    higher_is_better=True,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = gpu_busy.document_of

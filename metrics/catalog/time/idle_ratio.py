@@ -1,4 +1,4 @@
-"""How empty the device is."""
+"""Share of time in which the device is idle."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.device.device_time import device_ranks, without_device
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 
@@ -16,7 +15,28 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the measured time in which the device runs neither a kernel nor a copy, such "
+        "as while it waits for the host; waiting inside a collective is not idle, because its "
+        "kernel runs."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "idle_ratio",
+        "idle_ms",
+        "window_ms",
+        "span_idle_ratio",
+        "num_gaps",
+        "longest_gap_ms",
+        "per_rank",
+    ),
+    headline="idle_ratio",
+    label="GPU idle",
+    higher_is_better=False,
+)
+def idle_ratio(view: View) -> Result:
     """Idle time of every rank over its windows."""
     ranks = device_ranks(view)
     gaps = {rank.label: rank.windows - rank.facts.device_work for rank in ranks}
@@ -35,7 +55,7 @@ def compute(view: View) -> Result:
         "per_rank": {rank.label: _row(rank, idle[rank.label]) for rank in ranks},
     }
     return answer(
-        METRIC,
+        idle_ratio,
         view,
         details,
         source="kernel",
@@ -52,27 +72,4 @@ def _row(rank: RankView, idle: int) -> dict[str, Any]:
     }
 
 
-METRIC = Metric(
-    name="idle_ratio",
-    unit="ratio",
-    definition=(
-        "Share of the measured time in which the device runs no kernel and no copy: waiting for "
-        "the host, not waiting inside a collective, which is a running kernel."
-    ),
-    needs=("GPU kernels",),
-    keys=(
-        "idle_ratio",
-        "idle_ms",
-        "window_ms",
-        "span_idle_ratio",
-        "num_gaps",
-        "longest_gap_ms",
-        "per_rank",
-    ),
-    headline="idle_ratio",
-    compute=compute,
-    label="GPU idle",
-    higher_is_better=False,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = idle_ratio.document_of

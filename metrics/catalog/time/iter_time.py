@@ -1,9 +1,8 @@
-"""How long one step takes: the marker's length, the slowest rank of each step."""
+"""Step time: the duration of the step marker, the slowest rank of each step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +14,11 @@ from ccltui.metrics.arrays.statistics import (
     over_ranks,
     sample_std,
 )
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.rank_steps import Step
-from ccltui.metrics.registry import Metric
-from ccltui.metrics.result import Reason, Result
-from ccltui.metrics.unavailable import refuse
+from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.workload.job_steps import StepTimes, step_times
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -29,49 +27,36 @@ if TYPE_CHECKING:
 _UNSTEADY = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class StepTimes:
-    """Steps that every marking rank has, in order; ``slowest_ns`` is the maximum over ranks."""
-
-    ids: tuple[int, ...]
-    slowest_ns: tuple[int, ...]
-    per_rank: Mapping[str, Mapping[int, Step]]
-    reasons: tuple[Reason, ...]
-
-
-def step_times(view: View) -> StepTimes:
-    """Marker times of the selected steps. Refuses where no rank marks any."""
-    marked = {rank.label: {s.id: s for s in rank.steps} for rank in view.ranks if rank.steps}
-    if not marked:
-        known = sum(len(rank.facts.marked_steps[0]) for rank in view.ranks)
-        if known:
-            raise refuse("window_empty", f"none of the {known} step markers starts in the window")
-        raise refuse("no_step_markers", "no ProfilerStep or other step marker on any rank")
-    ids = set.intersection(*(set(steps) for steps in marked.values()))
-    if not ids:
-        raise refuse("no_step_markers", "no step is marked on all ranks")
-    order = tuple(sorted(ids))
-    slowest = tuple(max(steps[i].dur_ns for steps in marked.values()) for i in order)
-    return StepTimes(order, slowest, marked, tuple(_gaps(view, marked, ids)))
-
-
-def _gaps(view: View, marked: Mapping[str, Mapping[int, Step]], common: set[int]) -> list[Reason]:
-    """Which ranks mark no step, or steps that others do not."""
-    reasons = [
-        Reason("no_step_markers", f"rank {rank.label} marks no step", rank=rank.label)
-        for rank in view.ranks
-        if rank.label not in marked
-    ]
-    for label, steps in marked.items():
-        extra = sorted(set(steps) - common)
-        if extra:
-            named = ", ".join(str(i) for i in extra)
-            text = f"step {named} of rank {label} is not on every rank and is left out"
-            reasons.append(Reason("no_step_markers", text, rank=label))
-    return reasons
-
-
-def compute(view: View) -> Result:
+@metric(
+    unit="ms",
+    definition=(
+        "Mean step time in ms: the mean over steps of the duration of the step marker on the "
+        "CPU, the maximum over ranks of each step."
+    ),
+    needs=("step markers",),
+    keys=(
+        "avg_iter_time_ms",
+        "min_iter_time_ms",
+        "max_iter_time_ms",
+        "std_iter_time_ms",
+        "p50_iter_time_ms",
+        "p95_iter_time_ms",
+        "num_iterations",
+        "iter_times_ms",
+        "std_kind",
+        "cv",
+        "per_rank",
+        "across_ranks",
+        "gpu_span_ms",
+        "period_ms",
+        "periods_ms",
+    ),
+    headline="avg_iter_time_ms",
+    aliases=("iter_time_16",),
+    label="step time",
+    higher_is_better=False,
+)
+def iter_time(view: View) -> Result:
     """Statistics over steps of the slowest rank's marker."""
     times = step_times(view)
     values = times.slowest_ns
@@ -109,7 +94,7 @@ def compute(view: View) -> Result:
         warnings.append(f"step times vary: standard deviation is {cv:.0%} of the mean")
     basis = {"duration": "marker", "aggregate": "maximum over ranks of each step"}
     return answer(
-        METRIC,
+        iter_time,
         view,
         details,
         source="annotation",
@@ -145,7 +130,10 @@ def _gpu_span_ns(ranks: Sequence[RankView], ids: Sequence[int]) -> float | None:
 
 
 def _periods_ns(times: StepTimes) -> list[int]:
-    """Start to start of consecutive steps, the longest of any rank: the true cadence."""
+    """Time from start to start of consecutive steps, the longest of any rank, in ns.
+
+    Unlike the duration of the marker it includes the time between steps.
+    """
     return [
         max(s[b].start_ns - s[a].start_ns for s in times.per_rank.values())
         for a, b in pairwise(times.ids)
@@ -153,36 +141,4 @@ def _periods_ns(times: StepTimes) -> list[int]:
     ]
 
 
-METRIC = Metric(
-    name="iter_time",
-    unit="ms",
-    definition=(
-        "Mean over steps of the step time: the length of the step marker on the CPU, "
-        "the maximum over ranks of each step."
-    ),
-    needs=("step markers",),
-    keys=(
-        "avg_iter_time_ms",
-        "min_iter_time_ms",
-        "max_iter_time_ms",
-        "std_iter_time_ms",
-        "p50_iter_time_ms",
-        "p95_iter_time_ms",
-        "num_iterations",
-        "iter_times_ms",
-        "std_kind",
-        "cv",
-        "per_rank",
-        "across_ranks",
-        "gpu_span_ms",
-        "period_ms",
-        "periods_ms",
-    ),
-    headline="avg_iter_time_ms",
-    compute=compute,
-    aliases=("iter_time_16",),
-    label="step time",
-    higher_is_better=False,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = iter_time.document_of

@@ -1,4 +1,4 @@
-"""Whether the host is the limit: gaps that end with a kernel launched too late."""
+"""Idle gaps of the device that end with a kernel launched too late by the host."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from ccltui.metrics.arrays.statistics import microseconds, milliseconds, ratio
 from ccltui.metrics.collectives.matching.end_deviation import middle_and_rank
 from ccltui.metrics.device.device_time import device_ranks, without_device
 from ccltui.metrics.device.idle_gaps import Gaps, idle_gaps, require_launches
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
@@ -22,7 +21,29 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the idle gaps of the device that end with work launched after the gap began, "
+        "out of the gaps whose end has a launch record."
+    ),
+    needs=("GPU kernels", "launch records (correlation ids)"),
+    keys=(
+        "launch_bound_ratio",
+        "launch_bound_time_ratio",
+        "launch_bound_ms",
+        "num_gaps",
+        "num_gaps_unknown",
+        "launch_delay_p50_us",
+        "launch_delay_p95_us",
+        "num_launches",
+        "per_rank",
+    ),
+    headline="launch_bound_ratio",
+    label="launch-bound gaps",
+    higher_is_better=False,
+)
+def launch_bound(view: View) -> Result:
     """Share of gaps, and of idle time, whose end was launched after the gap began."""
     ranks = device_ranks(view)
     require_launches(ranks)
@@ -47,7 +68,7 @@ def compute(view: View) -> Result:
         "per_rank": {label: _row(gap) for label, gap in gaps.items()},
     }
     return answer(
-        METRIC,
+        launch_bound,
         view,
         details,
         source="kernel",
@@ -65,7 +86,7 @@ def _time(gaps: Any, *, late: bool) -> int:
 
 
 def _delays(rank: RankView) -> I64:
-    """From launch to start of all work in the windows, ns; clocks that disagree give 0."""
+    """Delay from launch to start of all work in the windows, ns; 0 where clocks disagree."""
     gpu, launched = rank.trace.group("gpu"), rank.facts.launched_ns
     rows = (rank.facts.launch_row >= 0) & rank.starts_inside
     return np.asarray(np.maximum(gpu.start_ns[rows] - launched[rows], 0))
@@ -79,29 +100,4 @@ def _row(gap: Gaps) -> dict[str, Any]:
     }
 
 
-METRIC = Metric(
-    name="launch_bound",
-    unit="ratio",
-    definition=(
-        "Share of the idle gaps of the device that end with work launched only after the gap "
-        "began, of all gaps whose end has a launch record."
-    ),
-    needs=("GPU kernels", "launch records (correlation ids)"),
-    keys=(
-        "launch_bound_ratio",
-        "launch_bound_time_ratio",
-        "launch_bound_ms",
-        "num_gaps",
-        "num_gaps_unknown",
-        "launch_delay_p50_us",
-        "launch_delay_p95_us",
-        "num_launches",
-        "per_rank",
-    ),
-    headline="launch_bound_ratio",
-    compute=compute,
-    label="gaps by late launch",
-    higher_is_better=False,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = launch_bound.document_of

@@ -1,7 +1,7 @@
-"""What share of a step a pipeline stage spends without useful work because of the pipeline.
+"""Share of a step that a pipeline stage spends without useful work because of the pipeline.
 
-A stage that waits for its neighbour sits inside a receive kernel, so the device looks busy:
-idle time alone is not the bubble.
+A stage that waits for its neighbour runs a receive kernel, so the device looks busy: idle time
+alone is not the bubble.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.card.effective_config import PIPELINE
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
+from ccltui.metrics.metric import metric
 from ccltui.metrics.model.call_families import runs_on_gloo
-from ccltui.metrics.registry import Metric
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.config_conflicts import run_conflicts
@@ -31,7 +30,42 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 
-def compute(view: View) -> Result:
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the step windows in which pipeline stages are idle or wait inside transfers "
+        "between stages for longer than the data takes to move, summed over stages."
+    ),
+    needs=(
+        "GPU kernels",
+        "pipeline degree, groups or point-to-point metadata",
+        "step markers, or the whole trace is one",
+    ),
+    keys=(
+        "bubble_ratio",
+        "bubble_time_ms",
+        "total_time_ms",
+        "method",
+        "num_ranks",
+        "warning",
+        "stages",
+        "theoretical_ratio",
+        "schedule",
+        "microbatches",
+        "pp",
+        "idle_ratio",
+    ),
+    headline="bubble_ratio",
+    parameters={
+        "p2p_bandwidth_gbps": "of transfers whose other side is not recorded, decimal GB/s",
+        "pp_schedule": "name of the schedule; of zero-bubble ones no theory is given",
+        "pp_virtual_stages": "chunks of the model on each stage; 1 unless given",
+    },
+    aliases=("pipeline_bubble_16",),
+    label="pipeline bubble",
+    higher_is_better=False,
+)
+def pipeline_bubble(view: View) -> Result:
     """Idle time plus waiting inside pipeline transfers, over the windows of all stages."""
     ranks = _measurable(view)
     degree, disagreeing = _degree(view)
@@ -64,7 +98,7 @@ def compute(view: View) -> Result:
         "idle_ratio": sum(part.idle for part in parts) / window,
     }
     return answer(
-        METRIC,
+        pipeline_bubble,
         view,
         details,
         source="kernel" if method != "cpu_only" else ranks[0].calls.source,
@@ -75,7 +109,7 @@ def compute(view: View) -> Result:
 
 
 def _measurable(view: View) -> list[RankView]:
-    """Ranks with kernels; where none has any, those that gloo connects."""
+    """Ranks with kernels; where no rank has any, the ranks that use gloo."""
     ranks = [rank for rank in view.ranks if rank.facts.has_kernels]
     if ranks:
         return ranks
@@ -86,7 +120,7 @@ def _measurable(view: View) -> list[RankView]:
 
 
 def _degree(view: View) -> tuple[int | None, list[Reason]]:
-    """Number of stages and who contradicts it; the trace's groups win over the card."""
+    """Number of stages, and conflicts of the sources; groups in the trace override the card."""
     stated, shown = view.degrees.pp, group_degree(view)
     if shown is not None and stated is not None and stated != shown:
         text = f"the card says pp = {stated}, the pipeline groups have {shown} ranks"
@@ -107,7 +141,7 @@ def _bandwidth(view: View) -> float | None:
 def _method(
     ranks: list[RankView], parts: list[StageTime], degree: int | None
 ) -> tuple[str, list[Reason]]:
-    """How the number came about, and what it does not cover."""
+    """The method that gives the number, and the reasons for what it does not cover."""
     if not any(part.num_transfers for part in parts):
         if not ranks[0].facts.has_kernels:
             raise refuse("no_gpu_events", "CPU-only trace without pipeline transfers")
@@ -132,8 +166,8 @@ def _method(
 
 
 def _is_assumed(view: View, rank: RankView) -> bool:
-    told, assumed = (pipeline_rows(view, rank.calls, assume=a).sum() for a in (False, True))
-    return bool(assumed > told)
+    stated, assumed = (pipeline_rows(view, rank.calls, assume=a).sum() for a in (False, True))
+    return bool(assumed > stated)
 
 
 def _stage_row(stage: int | None, members: list[StageTime]) -> dict[str, Any]:
@@ -164,7 +198,7 @@ def _stage_row(stage: int | None, members: list[StageTime]) -> dict[str, Any]:
 
 
 def _theory(view: View, degree: int | None) -> float | None:
-    """Fill and drain of GPipe, 1F1B or interleaved 1F1B; None for others or unknown numbers."""
+    """Theoretical bubble of GPipe, 1F1B or interleaved 1F1B; None for others or unknown inputs."""
     micro_batches = view.card.count("pp_microbatches")
     chunks = view.card.count("pp_virtual_stages") or 1
     schedule = view.card.text("pp_schedule").lower()
@@ -186,42 +220,4 @@ def _basis(method: str) -> dict[str, str]:
     }
 
 
-METRIC = Metric(
-    name="pipeline_bubble",
-    unit="ratio",
-    definition=(
-        "Share of the step windows that pipeline stages spend idle or waiting inside transfers "
-        "between stages, beyond the time the data itself takes; summed over stages."
-    ),
-    needs=(
-        "GPU kernels",
-        "pipeline degree, groups or point-to-point metadata",
-        "step markers, or the whole trace is one",
-    ),
-    keys=(
-        "bubble_ratio",
-        "bubble_time_ms",
-        "total_time_ms",
-        "method",
-        "num_ranks",
-        "warning",
-        "stages",
-        "theoretical_ratio",
-        "schedule",
-        "microbatches",
-        "pp",
-        "idle_ratio",
-    ),
-    headline="bubble_ratio",
-    compute=compute,
-    parameters={
-        "p2p_bandwidth_gbps": "of transfers whose other side is not recorded, decimal GB/s",
-        "pp_schedule": "name of the schedule; of zero-bubble ones no theory is given",
-        "pp_virtual_stages": "chunks of the model on each stage; 1 unless given",
-    },
-    aliases=("pipeline_bubble_16",),
-    label="pipeline bubble",
-    higher_is_better=False,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = pipeline_bubble.document_of

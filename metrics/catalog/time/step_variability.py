@@ -1,4 +1,4 @@
-"""Whether the run is stable: how much its steps differ."""
+"""Variation of the step time over the steps of a run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from ccltui.metrics.arrays.statistics import (
     ratio,
     sample_std,
 )
-from ccltui.metrics.catalog.time.iter_time import StepTimes, step_times
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
+from ccltui.metrics.workload.job_steps import StepTimes, step_times
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -30,8 +29,28 @@ _MAD_TO_STD: Final = 1.4826
 _MEAN_AD_TO_STD: Final = 1.2533  # where more than half of the steps take equally long
 
 
-def compute(view: View) -> Result:
-    """Spread of the step times, each the slowest rank's."""
+@metric(
+    unit="ratio",
+    definition=(
+        "Coefficient of variation of the step time: sample standard deviation divided by mean, "
+        "of the slowest rank's marker in each step; the details list outliers."
+    ),
+    needs=("step markers of 3 steps",),
+    keys=(
+        "cv",
+        "p95_over_p50",
+        "p50_iter_time_ms",
+        "mad_ms",
+        "slowest_step",
+        "outliers",
+        "num_iterations",
+    ),
+    headline="cv",
+    label="step time variation",
+    higher_is_better=False,
+)
+def step_variability(view: View) -> Result:
+    """Spread of the step times, each that of the slowest rank."""
     times = step_times(view)
     if len(times.ids) < MIN_STEPS:
         count = "1 step is" if len(times.ids) == 1 else f"{len(times.ids)} steps are"
@@ -50,7 +69,7 @@ def compute(view: View) -> Result:
         "num_iterations": len(values),
     }
     return answer(
-        METRIC,
+        step_variability,
         view,
         details,
         source="annotation",
@@ -77,34 +96,11 @@ def _outliers(
 
 
 def _step(times: StepTimes, index: int) -> dict[str, Any]:
-    """A step and the rank whose marker is longest in it, the lowest of equal ones."""
+    """A step and the rank with the longest marker in it, the lowest rank among equals."""
     step = times.ids[index]
     in_order = sorted(times.per_rank, key=lambda label: (len(label), label))
     rank = max(in_order, key=lambda label: times.per_rank[label][step].dur_ns)
     return {"step": step, "iter_time_ms": milliseconds(times.slowest_ns[index]), "rank": rank}
 
 
-METRIC = Metric(
-    name="step_variability",
-    unit="ratio",
-    definition=(
-        "Coefficient of variation of the step times: sample standard deviation over mean, of the "
-        "slowest rank's marker of each step; outliers beside it."
-    ),
-    needs=("step markers of 3 steps",),
-    keys=(
-        "cv",
-        "p95_over_p50",
-        "p50_iter_time_ms",
-        "mad_ms",
-        "slowest_step",
-        "outliers",
-        "num_iterations",
-    ),
-    headline="cv",
-    compute=compute,
-    label="step variation",
-    higher_is_better=False,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = step_variability.document_of

@@ -1,4 +1,4 @@
-"""Where the time of the device goes: computing, communicating, both, copying, or nothing."""
+"""Time of the device by activity: computing, communicating, both, copying, or idle."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from ccltui.metrics.device.device_time import (
     total_of,
     without_device,
 )
-from ccltui.metrics.metric_cal import metric_cal as metric_cal_of
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import metric
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.provenance import answer
 
@@ -26,8 +25,28 @@ if TYPE_CHECKING:
 KINDS = ("comp", "comm", "mem", "comp_comm", "comp_mem", "comm_mem", "comp_comm_mem")
 
 
-def compute(view: View) -> Result:
-    """Divide the windows of every rank without rest."""
+@metric(
+    unit="ratio",
+    definition=(
+        "Share of the measured time in which a computing kernel runs; the details divide the "
+        "measured time into idle, computation only, communication only, both at once, and "
+        "copies only."
+    ),
+    needs=("GPU kernels",),
+    keys=(
+        "comp_ratio",
+        "window_ms",
+        *(f"{part}_ms" for part in PARTS),
+        *(f"{part}_ratio" for part in PARTS),
+        "exclusive_ms",
+        "per_rank",
+    ),
+    headline="comp_ratio",
+    label="computation share",
+    higher_is_better=True,
+)
+def temporal_breakdown(view: View) -> Result:
+    """Divide the windows of every rank completely."""
     ranks = device_ranks(view)
     parts = {rank.label: split_time(rank) for rank in ranks}
     total = total_of(parts.values())
@@ -42,7 +61,7 @@ def compute(view: View) -> Result:
         "per_rank": {label: split_row(part) for label, part in parts.items()},
     }
     return answer(
-        METRIC,
+        temporal_breakdown,
         view,
         details,
         source="kernel",
@@ -55,7 +74,7 @@ def compute(view: View) -> Result:
 
 
 def exclusive_ns(rank: RankView) -> dict[str, int]:
-    """Time in exactly these kinds of work and no other, in ns."""
+    """Time in exactly this combination of kinds of work, in ns."""
     comp, comm, mem = rank.comp, rank.comm, rank.mem
     both = comp & comm
     all_three = (both & mem).total_ns
@@ -72,26 +91,4 @@ def exclusive_ns(rank: RankView) -> dict[str, int]:
     }
 
 
-METRIC = Metric(
-    name="temporal_breakdown",
-    unit="ratio",
-    definition=(
-        "Share of the measured time in which a computing kernel runs; beside it the parts that "
-        "make up the whole: idle, computation only, communication only, both at once, copies only."
-    ),
-    needs=("GPU kernels",),
-    keys=(
-        "comp_ratio",
-        "window_ms",
-        *(f"{part}_ms" for part in PARTS),
-        *(f"{part}_ratio" for part in PARTS),
-        "exclusive_ms",
-        "per_rank",
-    ),
-    headline="comp_ratio",
-    compute=compute,
-    label="time computing",
-    higher_is_better=True,
-    category="time",
-)
-metric_cal = metric_cal_of(METRIC.name)
+metric_cal = temporal_breakdown.document_of

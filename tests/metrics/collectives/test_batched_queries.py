@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from ccltui.demo import Spec, Straggler, write_job
-from ccltui.metrics.catalog.stragglers.blame_chain import METRIC as BLAME_CHAIN
-from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC as STRAGGLER_CAUSE
+from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
+from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.collectives.causes import batched_queries, kernel_counts
 from ccltui.metrics.collectives.causes.batched_queries import Search, run_searches
 from ccltui.metrics.collectives.causes.cause_search import Causes
 from ccltui.metrics.collectives.causes.verdict_request import VerdictRequest
 from ccltui.metrics.collectives.causes.verdicts import Verdicts
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import Metric
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.job import open_job
 
@@ -110,9 +110,9 @@ def test_the_worst_are_judged_by_name_however_many_are_late(
         view = View(open_job(tmp_path))
         for metric in before:
             metric.run(view)
-        return [row["cause"] for row in STRAGGLER_CAUSE.run(view).details["worst"]]
+        return [row["cause"] for row in straggler_cause.run(view).details["worst"]]
 
     alone = causes_of_worst()
     assert "more_kernels" in alone
     assert "compute" not in alone
-    assert causes_of_worst(BLAME_CHAIN) == alone
+    assert causes_of_worst(blame_chain) == alone

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, rank_trace, world
 
-from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC
+from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.collectives.causes.cause_text import duration
 from ccltui.metrics.collectives.causes.verdicts import CAUSES, MEANINGS
 from ccltui.metrics.collectives.reports.instance_report import Instance, describe
 from ccltui.metrics.collectives.reports.late_arrivals import NOBODY_LATE
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import Metric
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace
 
@@ -252,7 +252,7 @@ def test_an_instance_that_does_not_exist() -> None:
 def test_the_metric_adds_up() -> None:
     late = rank(2, [kernel("gemm", t, 600) for t in (100, 700, 1300)], 1900)
 
-    result = METRIC.run(view_of(late))
+    result = straggler_cause.run(view_of(late))
 
     details = result.details
     assert (result.status, result.value) == ("ok", 1.0)
@@ -278,7 +278,7 @@ def test_a_rank_that_is_not_selected_is_not_blamed() -> None:
     late = rank(2, [kernel("gemm", t, 600) for t in (100, 700, 1300)], 1900)
     view = view_of(late).with_options(ranks=frozenset({0, 1}))
 
-    result = METRIC.run(view)
+    result = straggler_cause.run(view)
 
     assert (result.details["num_blamed"], result.details["explained_ratio"]) == (0, None)
     assert NOBODY_LATE in result.warnings
@@ -303,7 +303,7 @@ def test_durations_in_words(ns: float, text: str) -> None:
 
 
 def test_the_metric_is_registered() -> None:
-    assert isinstance(METRIC, Metric)
+    assert isinstance(straggler_cause, Metric)
     assert np.isfinite(
-        METRIC.run(View(job(usual(0), usual(1)), ViewOptions())).details["num_blamed"]
+        straggler_cause.run(View(job(usual(0), usual(1)), ViewOptions())).details["num_blamed"]
     )

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, launch, rank_trace, step, world
 
-from ccltui.metrics.catalog.stragglers.what_if_no_straggler import METRIC, _per_step, _saved
+from ccltui.metrics.catalog.stragglers.what_if_no_straggler import (
+    _per_step,
+    _saved,
+    what_if_no_straggler,
+)
 from ccltui.metrics.collectives.replay.rank_timeline import MARK, POST, WAIT, rank_timeline
 from ccltui.metrics.collectives.replay.what_if import StepEnds, WhatIf
 from ccltui.metrics.result import Result
@@ -87,7 +91,7 @@ def test_without_the_other_rank_nothing_is_saved() -> None:
 
 
 def test_the_metric() -> None:
-    result = METRIC.run(two())
+    result = what_if_no_straggler.run(two())
 
     assert (result.status, result.unit) == ("ok", "ratio")
     assert result.value == pytest.approx(3200 / 2700)
@@ -144,7 +148,7 @@ def prefetching(posted_us: Sequence[Sequence[float]], late_us: float = 0) -> Vie
 
 def test_a_step_that_is_longer_without_stragglers_is_refused_with_the_figures() -> None:
     # the middle of each of three stretches is 100 us, but no rank has more than 240 us of them
-    result = METRIC.run(prefetching(POSTED_US))
+    result = what_if_no_straggler.run(prefetching(POSTED_US))
 
     assert (result.status, result.value, result.reason) == ("unavailable", None, "not_physical")
     assert "takes 1.06 ms, 0.06 ms (6.00%) longer than as it was, 1 ms" in result.reasons[0].message
@@ -153,7 +157,7 @@ def test_a_step_that_is_longer_without_stragglers_is_refused_with_the_figures() 
 
 def test_a_rank_that_would_make_the_step_longer_has_no_value() -> None:
     # rank 3 is 50 us late once; the middle of the three others is 60 us longer than its own step
-    result = METRIC.run(prefetching((*POSTED_US, POSTED_US[0]), late_us=50))
+    result = what_if_no_straggler.run(prefetching((*POSTED_US, POSTED_US[0]), late_us=50))
 
     assert result.status == "ok"
     assert result.value == pytest.approx(2000 / 1950)
@@ -209,7 +213,7 @@ def test_a_call_behind_another_was_posted_when_its_work_was_done() -> None:
 
 
 def refused(*ranks: RankTrace) -> Result:
-    result = METRIC.run(View(job(*ranks)))
+    result = what_if_no_straggler.run(View(job(*ranks)))
     assert (result.status, result.value) == ("unavailable", None)
     return result
 

@@ -9,7 +9,7 @@ import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 
 from ccltui.demo import LateStart, Spec, Straggler, write_job
-from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC
+from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.collectives.causes.truncated_starts import starts_recording
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.columns import ProcessGroup, RankTrace
@@ -55,7 +55,7 @@ def test_a_collective_of_another_group_before_it_is_a_common_point() -> None:
 
 def test_the_rank_with_most_lag_is_from_recorded_common_points() -> None:
     # 7.8 ms of the first collective belong to the recording, 0.6 ms of each of the others do not
-    details = METRIC.run(View(job(rank(0), rank(1, late_us=600)))).details
+    details = straggler_cause.run(View(job(rank(0), rank(1, late_us=600)))).details
 
     assert (details["main_rank"], details["main_cause"]) == ("1", "compute")
     assert [(row["index"], row["lag_us"]) for row in details["worst"]] == [
@@ -68,7 +68,7 @@ def test_the_rank_with_most_lag_is_from_recorded_common_points() -> None:
 
 
 def test_where_nothing_else_is_late_the_first_one_is_reported() -> None:
-    details = METRIC.run(View(job(rank(0), rank(1)))).details
+    details = straggler_cause.run(View(job(rank(0), rank(1)))).details
 
     assert (details["main_rank"], details["main_cause"]) == ("1", "unknown")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from ccltui.metrics.registry import Metric
+from ccltui.metrics.metric import Metric
 from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import answer
 

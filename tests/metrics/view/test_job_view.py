@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from factories import Coll, allreduce, card, job, kernel, rank_trace, step, world
 
-from ccltui.metrics.catalog.communication.coll_call_num import METRIC as COUNT
+from ccltui.metrics.catalog.communication.coll_call_num import coll_call_num
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.window import Window
@@ -41,7 +41,7 @@ def test_a_window_is_on_the_corrected_clock() -> None:
 
     assert view.offsets_ns == {"0": 0, "1": 5_000_000}
     assert [rank.selected_calls.seq.tolist() for rank in view.ranks] == [[2, 3, 4, 5]] * 2
-    assert "corrected clocks" in COUNT.run(view).basis["clipped"]
+    assert "corrected clocks" in coll_call_num.run(view).basis["clipped"]
 
 
 def test_a_window_on_raw_clocks_is_as_recorded() -> None:
@@ -49,7 +49,7 @@ def test_a_window_on_raw_clocks_is_as_recorded() -> None:
     view = View(job(*ranks_on_two_clocks()), options)
 
     assert [rank.selected_calls.seq.tolist() for rank in view.ranks] == [[2, 3, 4, 5], []]
-    assert "raw clocks" in COUNT.run(view).basis["clipped"]
+    assert "raw clocks" in coll_call_num.run(view).basis["clipped"]
 
 
 def test_intervals_are_clipped_and_add_up() -> None:

@@ -9,7 +9,8 @@ from typing import NoReturn
 import pytest
 from factories import Event, FakeJob, allreduce, job, kernel, rank_trace, step
 
-from ccltui.metrics.registry import Metric, metrics
+from ccltui.metrics.metric import Metric
+from ccltui.metrics.registry import metrics
 from ccltui.metrics.result import Reason, Result
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.job_view import View, ViewOptions

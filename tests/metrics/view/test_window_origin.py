@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ccltui.demo import Spec, write_job
-from ccltui.metrics.catalog.communication.comm_comp_overlap import METRIC
+from ccltui.metrics.catalog.communication.comm_comp_overlap import comm_comp_overlap
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.job import open_job
 from ccltui.parsers.window import parse_window
@@ -20,7 +20,7 @@ def hidden(directory: Path, offset_ns: int, *, raw_clocks: bool = False) -> list
     write_job(directory, spec)
     options = ViewOptions(window=parse_window("2ms/60ms"), raw_clocks=raw_clocks)
     view = View(open_job(directory), options)
-    return [METRIC.run(view).details[key] for key in ("comm_time_ms", "comp_time_ms")]
+    return [comm_comp_overlap.run(view).details[key] for key in ("comm_time_ms", "comp_time_ms")]
 
 
 @pytest.mark.parametrize("offset_ns", [3_000_000_000, -3_000_000_000])

@@ -10,7 +10,7 @@ import pytest
 from explorers import Settle, Start
 from fakes import Plan, full_job, literal_analyst, literal_metrics
 
-from ccltui.metrics.catalog.communication.coll_call_num import METRIC as CALLS
+from ccltui.metrics.catalog.communication.coll_call_num import coll_call_num
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.messages import Fact, FindingsReady
 from ccltui.tui.options import ExplorerOptions
@@ -24,7 +24,7 @@ LOADED = LOADING.with_job(WHOLE, "rank1.json").finished(stopped=False)
 
 
 def analyst() -> Analyst:
-    return Analyst(literal_metrics, first=lambda: CALLS)
+    return Analyst(literal_metrics, first=lambda: coll_call_num)
 
 
 def posted(

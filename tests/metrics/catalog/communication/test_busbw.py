@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from factories import Coll, Event, job, rank_trace, world
 
-from ccltui.metrics.catalog.communication.busbw import METRIC
+from ccltui.metrics.catalog.communication.busbw import busbw
 from ccltui.metrics.collectives.reports.instance_report import describe
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -45,7 +45,7 @@ def ranks(durations_ms: tuple[float, ...], *calls: tuple[str, int, int], **more:
 
 
 def measured(traces: list[RankTrace], **options: Any) -> Result:
-    return METRIC.run(View(job(*traces), ViewOptions(**options)))
+    return busbw.run(View(job(*traces), ViewOptions(**options)))
 
 
 def test_worked_example_of_an_allreduce() -> None:
@@ -165,6 +165,6 @@ def test_of_a_job_without_groups_one_collective_has_the_bandwidth_of_the_metric(
 
     shown = describe(view, 0, 0)
 
-    assert METRIC.run(view).value == pytest.approx(15.0, rel=1e-9)
+    assert busbw.run(view).value == pytest.approx(15.0, rel=1e-9)
     assert shown.algbw_gbps == pytest.approx(10.0, rel=1e-9)
     assert shown.busbw_gbps == pytest.approx(15.0, rel=1e-9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
 
-from ccltui.metrics.catalog.communication.coll_call_num import METRIC
+from ccltui.metrics.catalog.communication.coll_call_num import coll_call_num
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import ProcessGroup, RankTrace
@@ -15,7 +15,7 @@ SENDRECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 
 
 def run(*ranks: RankTrace, **options: object) -> Result:
-    return METRIC.run(View(job(*ranks), ViewOptions(**options)))  # type: ignore[arg-type]
+    return coll_call_num.run(View(job(*ranks), ViewOptions(**options)))  # type: ignore[arg-type]
 
 
 def collective(start: float, op: str = "allreduce", group: int = 0, **fields: object) -> Event:
@@ -103,7 +103,7 @@ def test_counts_by_rank_type_step_and_group() -> None:
     assert details["api_calls"] == 2
     assert details["num_without_metadata"] == 2
     assert details["rank_mismatch"] == []
-    assert set(details) == set(METRIC.keys)
+    assert set(details) == set(coll_call_num.keys)
 
 
 def test_kernels_without_any_collective_are_a_real_zero() -> None:
@@ -121,7 +121,7 @@ def test_a_cpu_only_trace_without_collectives_is_refused() -> None:
     result = run(rank_trace(0, cpu_ops=[Event("aten::mm", 0, 1, 1)]))
 
     assert (result.status, result.value, result.reason) == ("unavailable", None, "no_gpu_events")
-    assert result.details == dict.fromkeys(METRIC.keys)
+    assert result.details == dict.fromkeys(coll_call_num.keys)
 
 
 def test_a_cpu_only_trace_counts_one_family_and_says_which() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from factories import Coll, Event, allreduce, copy, job, kernel, launch, rank_trace, step, world
 
-from ccltui.metrics.catalog.communication.comm_comp_overlap import METRIC
+from ccltui.metrics.catalog.communication.comm_comp_overlap import comm_comp_overlap
 from ccltui.metrics.result import Result
 from ccltui.metrics.view import job_facts
 from ccltui.metrics.view.job_view import View, ViewOptions
@@ -16,7 +16,7 @@ TP = ProcessGroup("1", "mesh_tp", (0, 1), 2)
 
 
 def run(*ranks: RankTrace, **options: object) -> Result:
-    return METRIC.run(View(job(*ranks), ViewOptions(**options)))  # type: ignore[arg-type]
+    return comm_comp_overlap.run(View(job(*ranks), ViewOptions(**options)))  # type: ignore[arg-type]
 
 
 def worked_example() -> RankTrace:
@@ -48,7 +48,7 @@ def test_worked_example() -> None:
     assert details["overlap_ratio_of_comm"] == result.value == 0.5
     assert details["overlap_ratio_of_comp"] == 0.4
     assert details["exposed_comm_pct_of_step"] == 20.0
-    assert set(details) == set(METRIC.keys)
+    assert set(details) == set(comm_comp_overlap.keys)
 
 
 def test_two_streams_count_once_in_the_union_and_twice_in_the_sum() -> None:
@@ -195,10 +195,10 @@ def test_a_large_job_is_measured_rank_by_rank(monkeypatch: pytest.MonkeyPatch) -
             for rank in (0, 1)
         )
 
-    usual = METRIC.run(View(job(*ranks())))
+    usual = comm_comp_overlap.run(View(job(*ranks())))
     monkeypatch.setattr(job_facts, "_MANY_ROWS", 5)
     view = View(job(*ranks()))
-    large = METRIC.run(view)
+    large = comm_comp_overlap.run(view)
 
     assert large == usual
     assert usual.status == "ok"

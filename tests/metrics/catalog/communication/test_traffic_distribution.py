@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from factories import Coll, Event, allreduce, card, job, kernel, rank_trace, world
 
-from ccltui.metrics.catalog.communication.traffic_distribution import METRIC
+from ccltui.metrics.catalog.communication.traffic_distribution import traffic_distribution
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.card.card_values import Card
@@ -25,7 +25,7 @@ GROUPS = [
 
 def run(*ranks: RankTrace, stated: Card | None = None, **options: object) -> Result:
     view = View(job(*ranks, card=stated), ViewOptions(**options))  # type: ignore[arg-type]
-    return METRIC.run(view)
+    return traffic_distribution.run(view)
 
 
 def collective(start: float, op: str, in_elems: int, out_elems: int, group: int) -> Event:
@@ -71,7 +71,7 @@ def test_worked_example() -> None:
     assert details["mode"] == "process_group"
     assert (details["total_comm_calls"], details["bytes_coverage"]) == (4, 1.0)
     assert details["bytes_basis"] == "message"
-    assert set(details) == set(METRIC.keys)
+    assert set(details) == set(traffic_distribution.keys)
 
 
 def test_bytes_of_all_ranks_add_up() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from factories import Coll, allreduce, job, rank_trace, step, world
 
-from ccltui.metrics.catalog.communication.wait_vs_transfer import METRIC
+from ccltui.metrics.catalog.communication.wait_vs_transfer import wait_vs_transfer
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace
@@ -26,7 +26,7 @@ def late_rank(rank: int, late_us: float, **more: Any) -> RankTrace:
 
 
 def measured(*ranks: RankTrace, **options: Any) -> Result:
-    return METRIC.run(View(job(*ranks), ViewOptions(**options)))
+    return wait_vs_transfer.run(View(job(*ranks), ViewOptions(**options)))
 
 
 def three() -> list[RankTrace]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, world
 
-from ccltui.metrics.catalog.stragglers import straggler_cause
-from ccltui.metrics.catalog.stragglers.blame_chain import METRIC
-from ccltui.metrics.catalog.stragglers.straggler_cause import METRIC as CAUSE
+from ccltui.metrics.catalog.stragglers import straggler_cause as straggler_cause_module
+from ccltui.metrics.catalog.stragglers.blame_chain import blame_chain
+from ccltui.metrics.catalog.stragglers.straggler_cause import straggler_cause
 from ccltui.metrics.collectives.causes import chain
 from ccltui.metrics.collectives.causes.chain import chain_of
 from ccltui.metrics.collectives.causes.root_rule import Root, Roots, choose_root, roots_of
@@ -59,7 +59,7 @@ def view(slow_us: float = 300) -> View:
 
 
 def asked(**options: Any) -> Result:
-    return METRIC.run(View(view().job, ViewOptions(**options)))
+    return blame_chain.run(View(view().job, ViewOptions(**options)))
 
 
 def place(found: View, label: str) -> int:
@@ -243,7 +243,7 @@ def test_what_is_said_of_a_chain_is_no_surer_than_its_root(
 
 
 def test_causes_name_the_rank_with_most_lag_and_why() -> None:
-    details = CAUSE.run(view()).details
+    details = straggler_cause.run(view()).details
 
     named = [details[f"main_{key}"] for key in ("rank", "cause", "confidence", "why")]
     assert named[:3] == ["1", "compute", "high"]
@@ -259,8 +259,8 @@ def test_causes_name_no_rank_with_little_lag_while_most_is_unknown(
         asked.append((share, unknown_share))
         return False
 
-    monkeypatch.setattr(straggler_cause, "may_name", never)
-    details = CAUSE.run(view()).details
+    monkeypatch.setattr(straggler_cause_module, "may_name", never)
+    details = straggler_cause.run(view()).details
 
     # rank 1 has 600 of 900 us, and the cause of all is known
     assert asked == [(2 / 3, 0)]
@@ -273,13 +273,13 @@ def test_causes_name_no_rank_with_little_lag_while_most_is_unknown(
 
 
 def test_causes_of_a_quiet_job_name_nobody() -> None:
-    details = CAUSE.run(view(0)).details
+    details = straggler_cause.run(view(0)).details
 
     assert [details[f"main_{key}"] for key in ("rank", "cause", "why")] == [None] * 3
 
 
 def test_a_quiet_job_has_no_chain() -> None:
-    result = METRIC.run(view(0))
+    result = blame_chain.run(view(0))
 
     assert (result.status, result.value) == ("ok", None)
     assert (result.details["num_blamed"], result.details["roots"]) == (0, [])
@@ -288,4 +288,4 @@ def test_a_quiet_job_has_no_chain() -> None:
 
 
 def test_one_rank_alone() -> None:
-    assert METRIC.run(View(job(rank(0)))).reason == "single_rank"
+    assert blame_chain.run(View(job(rank(0)))).reason == "single_rank"

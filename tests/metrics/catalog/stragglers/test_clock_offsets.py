@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from factories import Coll, allreduce, job, rank_trace, world
 
-from ccltui.metrics.catalog.stragglers.clock_offsets import METRIC
+from ccltui.metrics.catalog.stragglers.clock_offsets import clock_offsets
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import ProcessGroup, RankTrace
@@ -28,7 +28,7 @@ def rank(number: int, shift_us: float = 0, **more: Any) -> RankTrace:
 
 
 def measured(*ranks: RankTrace, **options: Any) -> Result:
-    return METRIC.run(View(job(*ranks), ViewOptions(**options)))
+    return clock_offsets.run(View(job(*ranks), ViewOptions(**options)))
 
 
 def test_the_offset_of_a_host_and_its_error_bar() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from factories import Coll, Event, allreduce, job, rank_trace, world
 
-from ccltui.metrics.catalog.stragglers.collective_mismatches import METRIC
+from ccltui.metrics.catalog.stragglers.collective_mismatches import collective_mismatches
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace
@@ -23,7 +23,7 @@ def rank(number: int, seqs: Sequence[int], odd: dict[int, Coll] | None = None) -
 
 
 def found(*ranks: RankTrace, **options: Any) -> Result:
-    return METRIC.run(View(job(*ranks), ViewOptions(**options)))
+    return collective_mismatches.run(View(job(*ranks), ViewOptions(**options)))
 
 
 EIGHT = range(8)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from factories import Coll, allreduce, job, rank_trace, step, world
 
-from ccltui.metrics.catalog.stragglers.straggler_lag import METRIC
+from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
 from ccltui.metrics.view.job_view import View
 
 NUM_STEPS = 8
@@ -35,7 +35,7 @@ def patterns(late_us: Mapping[int, Mapping[int, float]], *, marked: bool = True)
         )
         for rank in range(3)
     ]
-    return METRIC.run(View(job(*traces))).details["patterns"]
+    return straggler_lag.run(View(job(*traces))).details["patterns"]
 
 
 @pytest.mark.parametrize("marked", [True, False])

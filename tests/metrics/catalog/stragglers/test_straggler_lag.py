@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from factories import Coll, Event, allreduce, job, kernel, rank_trace, step, world
 
-from ccltui.metrics.catalog.stragglers.straggler_lag import METRIC
+from ccltui.metrics.catalog.stragglers.straggler_lag import straggler_lag
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import ProcessGroup, RankTrace
@@ -43,7 +43,7 @@ def late_rank(
 
 
 def lag(*ranks: RankTrace, **options: Any) -> Result:
-    return METRIC.run(View(job(*ranks), ViewOptions(**options)))
+    return straggler_lag.run(View(job(*ranks), ViewOptions(**options)))
 
 
 def three(**more: Any) -> list[RankTrace]:
@@ -117,7 +117,7 @@ def test_a_clock_5_ms_off_changes_nothing_but_its_offset() -> None:
     moved = lag(late_rank(0, 0), late_rank(1, 20, shift_us=5000), late_rank(2, 80)).details
 
     assert moved["clock"]["1"]["offset_us"] == 5000.0
-    same = [key for key in METRIC.keys if key not in ("clock", "lag_aligned", "per_step")]
+    same = [key for key in straggler_lag.keys if key not in ("clock", "lag_aligned", "per_step")]
     assert {key: moved[key] for key in same} == {key: still[key] for key in same}
     assert moved["lag_aligned"] == still["lag_aligned"]
 
@@ -238,7 +238,7 @@ def test_a_single_rank_is_refused() -> None:
     assert (
         result.reasons[0].message == "1 of 3 ranks found; lag needs at least 2 ranks of one group"
     )
-    assert all(result.details[key] is None for key in METRIC.keys)
+    assert all(result.details[key] is None for key in straggler_lag.keys)
 
 
 def test_files_without_a_rank_are_named_in_the_refusal() -> None:
@@ -384,5 +384,5 @@ def test_other_cpu_only_traces_are_refused() -> None:
 def test_details_are_the_documented_keys_and_plain_json() -> None:
     result = lag(*three())
 
-    assert set(result.details) == set(METRIC.keys)
+    assert set(result.details) == set(straggler_lag.keys)
     assert json.loads(json.dumps(result.to_document(), allow_nan=False)) == result.to_document()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from factories import card, job, kernel, rank_trace, step
 
-from ccltui.metrics.catalog.throughput.throughput_tokens import METRIC
+from ccltui.metrics.catalog.throughput.throughput_tokens import throughput_tokens
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.card.card_values import Card
@@ -32,7 +32,7 @@ def run(
         for rank in range(world)
     ]
     options = ViewOptions(overrides=overrides or {})
-    return METRIC.run(View(job(*ranks, card=stated, card_problem=problem), options))
+    return throughput_tokens.run(View(job(*ranks, card=stated, card_problem=problem), options))
 
 
 def test_worked_example() -> None:
@@ -61,7 +61,7 @@ def test_worked_example() -> None:
         "dp_shard": "card",
         "step_time_s": "trace",
     }
-    assert set(details) == set(METRIC.keys)
+    assert set(details) == set(throughput_tokens.keys)
 
 
 def test_a_global_batch_is_used_as_it_stands() -> None:
@@ -169,7 +169,7 @@ def test_steps_are_needed() -> None:
         )
     )
 
-    assert METRIC.run(view).reason == "no_step_markers"
+    assert throughput_tokens.run(view).reason == "no_step_markers"
 
 
 def test_the_median_over_steps_of_the_slowest_rank_divides() -> None:
@@ -187,7 +187,7 @@ def test_the_median_over_steps_of_the_slowest_rank_divides() -> None:
     ]
     view = View(job(*ranks, card=card(batch_size=1, seq_len=100, batch_size_scope="global")))
 
-    details = METRIC.run(view).details
+    details = throughput_tokens.run(view).details
 
     assert details["step_time_s"] == 0.2  # of 0.1, 0.3, 0.2
     assert details["throughput_tokens_per_s"] == 500.0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worked import cpu_only, measure
 
-from ccltui.metrics.catalog.time.idle_causes import CAUSES
+from ccltui.metrics.device.idle_split import CAUSES
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.window import Window
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from factories import Event, job, kernel, launch, rank_trace, step
 
-from ccltui.metrics.catalog.time.iter_time import METRIC
+from ccltui.metrics.catalog.time.iter_time import iter_time
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.columns import RankTrace
@@ -13,7 +13,7 @@ from ccltui.parsers.window import Window
 
 
 def run(*ranks: RankTrace, **options: object) -> Result:
-    return METRIC.run(View(job(*ranks), ViewOptions(**options)))  # type: ignore[arg-type]
+    return iter_time.run(View(job(*ranks), ViewOptions(**options)))  # type: ignore[arg-type]
 
 
 def test_the_maximum_over_ranks_of_each_step_counts() -> None:
@@ -38,7 +38,7 @@ def test_the_maximum_over_ranks_of_each_step_counts() -> None:
     assert details["gpu_span_ms"] is None
     assert result.basis["duration"] == "marker"
     assert result.basis["step_marker"] == "ProfilerStep"
-    assert set(details) == set(METRIC.keys)
+    assert set(details) == set(iter_time.keys)
 
 
 def test_one_step_has_no_deviation_and_says_so() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from factories import Coll, Event, allreduce, card, job, kernel, rank_trace, step, world
 
-from ccltui.metrics.catalog.time.pipeline_bubble import METRIC
+from ccltui.metrics.catalog.time.pipeline_bubble import pipeline_bubble
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.card.card_values import Card
@@ -18,7 +18,7 @@ STAGES = ProcessGroup("1", "mesh_pp", (0, 1), 2)
 
 def run(*ranks: RankTrace, stated: Card | None = None, **options: object) -> Result:
     view = View(job(*ranks, card=stated), ViewOptions(**options))  # type: ignore[arg-type]
-    return METRIC.run(view)
+    return pipeline_bubble.run(view)
 
 
 def transfer(op: str, start_ms: float, dur_ms: float, **peer: int) -> Event:
@@ -73,7 +73,7 @@ def test_worked_example() -> None:
     assert details["bubble_ratio"] == result.value == 0.23
     assert details["idle_ratio"] == 0.05  # what would be said by idle time alone
     assert (details["num_ranks"], details["pp"], details["warning"]) == (2, 2, None)
-    assert set(details) == set(METRIC.keys)
+    assert set(details) == set(pipeline_bubble.keys)
 
 
 def test_without_the_other_side_it_is_an_upper_bound() -> None:

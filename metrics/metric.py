@@ -1,0 +1,235 @@
+"""The type of a metric, and the decorator that defines one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ccltui.metrics.rank_coverage import covered
+from ccltui.metrics.result import Reason, Result
+from ccltui.metrics.unavailable import Refusal
+from ccltui.metrics.view.data_quality import refusal_reasons
+from ccltui.metrics.view.provenance import inputs_of, require_traces
+from ccltui.parsers.errors import internal_error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ccltui.metrics.view.job_view import View
+    from ccltui.metrics.view.view_options import Span
+    from ccltui.parsers.job import ProfileMode
+    from ccltui.parsers.window import Window
+
+_CATALOG = "ccltui.metrics.catalog."
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A named quantity and the function that computes it from a view of a job.
+
+    Attributes:
+        name: The name on the command line and in documents.
+        unit: Unit of the value.
+        definition: One sentence: the quantity, its unit and its denominator.
+        needs: Required input in plain words: "GPU kernels", "step markers", "workload card".
+        keys: Top-level keys of the details; all are null when the metric is unavailable.
+        headline: The key whose value is the value of the result.
+        compute: The function. It raises Refusal where the metric is unavailable.
+        aliases: Further names that `registry.find` accepts.
+        label: Short title for tables; derived from the name where empty.
+        higher_is_better: None where neither direction is better.
+        category: Heading in a table of many metrics: "time", "communication", …
+        needs_traces: False where side files alone can answer.
+        parameters: Overrides that the metric accepts, with their meanings.
+        lists_measured: False where the table ``per_rank`` may omit ranks that were measured.
+    """
+
+    name: str
+    unit: str
+    definition: str
+    needs: tuple[str, ...]
+    keys: tuple[str, ...]
+    headline: str
+    compute: Callable[[View], Result]
+    aliases: tuple[str, ...] = ()
+    label: str = ""
+    higher_is_better: bool | None = None
+    category: str = ""
+    needs_traces: bool = True
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    lists_measured: bool = True
+
+    @property
+    def title(self) -> str:
+        """Title of the metric on a screen."""
+        return self.label or self.name.replace("_", " ")
+
+    @property
+    def display(self) -> Mapping[str, str | bool | None]:
+        """Label, unit, direction and category for a table of many metrics."""
+        return {
+            "label": self.title,
+            "unit": self.unit,
+            "higher_is_better": self.higher_is_better,
+            "category": self.category,
+        }
+
+    def run(self, view: View) -> Result:
+        """Compute the metric; a refusal or a failure becomes a result with its reason."""
+        try:
+            if self.needs_traces:
+                require_traces(view)
+            result = self.compute(view)
+            return covered(result, view, lists_measured=self.lists_measured)
+        except Refusal as refusal:
+            return self._unavailable(view, refusal_reasons(view, refusal.reasons))
+        except Exception as error:
+            reason = Reason("internal_error", internal_error(error))
+            return self.unavailable(reason, inputs=_inputs(view))
+
+    def unavailable(self, *reasons: Reason, inputs: Mapping[str, Any] | None = None) -> Result:
+        """Return the result with status ``unavailable``: the reasons, and every key null."""
+        return Result(
+            metric=self.name,
+            unit=self.unit,
+            definition=self.definition,
+            status="unavailable",
+            value=None,
+            details=dict.fromkeys(self.keys),
+            reasons=reasons,
+            inputs=inputs or {},
+        )
+
+    def _unavailable(self, view: View, reasons: Iterable[Reason]) -> Result:
+        return self.unavailable(*reasons, inputs=inputs_of(view))
+
+    def document_of(
+        self,
+        directory: str | Path,
+        profile_mode: ProfileMode = "auto",
+        *,
+        window: Window | None = None,
+        steps: tuple[int, int] | None = None,
+        ranks: frozenset[int] | None = None,
+        group: str | None = None,
+        span: Span = "steps",
+        raw_clocks: bool = False,
+        overrides: Mapping[str, object] | None = None,
+        rank_map: Mapping[str, int] | None = None,
+        iteration: int | None = None,
+        capture: str | None = None,
+        cache_dir: Path | None = None,
+        jobs: int | None = None,
+    ) -> dict[str, Any]:
+        """Compute the metric of a trace directory.
+
+        Every module of the catalog exports this method as ``metric_cal``, the calling convention
+        of the original metric collection.
+
+        Args:
+            directory: The trace directory.
+            profile_mode: Files to read: those of torch, those of nsys, or what is found.
+            window: See `ViewOptions`, as for steps, ranks, group, span, raw_clocks, overrides.
+            steps: See `ViewOptions`.
+            ranks: See `ViewOptions`.
+            group: See `ViewOptions`.
+            span: See `ViewOptions`.
+            raw_clocks: See `ViewOptions`.
+            overrides: See `ViewOptions`.
+            rank_map: See `open_job`, as for iteration, capture, cache_dir, jobs.
+            iteration: See `open_job`.
+            capture: See `open_job`.
+            cache_dir: See `open_job`.
+            jobs: See `open_job`.
+
+        Returns:
+            The document of the result as a flat dictionary. A directory that can be read but not
+            answered gives a document with ``status`` unavailable and reasons.
+
+        Raises:
+            NotFoundError: The directory does not exist.
+            ValueError: The profile mode does not exist.
+        """
+        if profile_mode not in ("auto", "torch", "nsys"):
+            raise ValueError(f"profile_mode is auto, torch or nsys, not {profile_mode!r}")
+        # Imported in the call: listing metrics must not load the readers.
+        from ccltui.metrics.view.job_view import View, ViewOptions  # noqa: PLC0415
+        from ccltui.parsers.job import open_job  # noqa: PLC0415
+
+        job = open_job(
+            directory,
+            rank_map=rank_map,
+            iteration=iteration,
+            capture=capture,
+            cache_dir=cache_dir,
+            jobs=jobs,
+            profile_mode=profile_mode,
+        )
+        options = ViewOptions(
+            window=window,
+            steps=steps,
+            ranks=ranks,
+            group=group,
+            profile_mode=profile_mode,
+            raw_clocks=raw_clocks,
+            overrides=overrides or {},
+            span=span,
+        )
+        return self.run(View(job, options)).to_document()
+
+
+def _inputs(view: View) -> Mapping[str, Any]:
+    """The inputs of a view that may be broken; {} where they cannot be computed."""
+    try:
+        return inputs_of(view)
+    except Exception:
+        return {}
+
+
+def metric(
+    *,
+    unit: str,
+    definition: str,
+    needs: tuple[str, ...],
+    keys: tuple[str, ...],
+    headline: str,
+    name: str = "",
+    aliases: tuple[str, ...] = (),
+    label: str = "",
+    higher_is_better: bool | None = None,
+    category: str = "",
+    needs_traces: bool = True,
+    parameters: Mapping[str, str] | None = None,
+    lists_measured: bool = True,
+) -> Callable[[Callable[[View], Result]], Metric]:
+    """Make a `Metric` of the function below.
+
+    The arguments are the attributes of `Metric`. The name is that of the function, and the
+    category that of the folder in the catalog, unless given.
+    """
+
+    def define(compute: Callable[[View], Result]) -> Metric:
+        return Metric(
+            name=name or compute.__name__,
+            unit=unit,
+            definition=definition,
+            needs=needs,
+            keys=keys,
+            headline=headline,
+            compute=compute,
+            aliases=aliases,
+            label=label,
+            higher_is_better=higher_is_better,
+            category=category or _folder_of(compute.__module__),
+            needs_traces=needs_traces,
+            parameters=parameters or {},
+            lists_measured=lists_measured,
+        )
+
+    return define
+
+
+def _folder_of(module: str) -> str:
+    """The folder of a module of the catalog, empty for a module of another package."""
+    return module.removeprefix(_CATALOG).partition(".")[0] if module.startswith(_CATALOG) else ""
