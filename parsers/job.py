@@ -15,7 +15,7 @@ from ccltui.parsers.card.workload_card import Card, card_file, read_card
 from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, later
 from ccltui.parsers.discovery.discover import Capture, Discovery, discover
 from ccltui.parsers.errors import NotFoundError, TraceError, contained
-from ccltui.parsers.found_files import Source
+from ccltui.parsers.format import Source
 from ccltui.parsers.ingest.damaged_traces import damaged_traces
 from ccltui.parsers.ingest.load import Failed, Glimpsed, Loaded, LoadEvent, load, never
 from ccltui.parsers.runs.run_settings import RunSource, run_sources

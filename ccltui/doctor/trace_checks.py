@@ -27,7 +27,6 @@ from ccltui.report.text_layout import count_text, duration_text
 
 State = Literal["ok", "warning", "problem", "unknown"]
 
-_NSYS_KINDS = ("nsys_sqlite", "nsys_tables", "nsys_report", "nsys_text")
 _METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 
@@ -126,7 +125,7 @@ def execution_traces(job: Job) -> Finding:
     found = {
         file.rank
         for file in job.discovery.files
-        if file.kind == "execution_trace" and file.problem is None and file.rank is not None
+        if file.format.completes is not None and file.problem is None and file.rank is not None
     }
     ranks = {trace.rank for trace in job.ranks if trace.rank is not None}
     if not found:
@@ -230,9 +229,10 @@ def workload_card(job: Job) -> Finding:
 
 def profilers(job: Job) -> Finding:
     """Two profilers in one process: the second to ask for CUPTI gets no GPU events."""
-    kinds = {str(found.kind) for found in job.discovery.files}
-    nsys = sorted(kinds.intersection(_NSYS_KINDS))
-    if not nsys or not job.ranks or "kineto" not in kinds:
+    files = job.discovery.files
+    nsys = sorted({found.kind for found in files if found.format.profiler == "nsys"})
+    kineto = any(found.format.profiler == "torch" for found in files)
+    if not nsys or not job.ranks or not kineto:
         return Finding("profilers", "ok", "one kind of trace")
     if job.capture.source == "nsys":
         return Finding("profilers", "ok", f"Kineto beside {listed(nsys)}; nsys is used")
@@ -300,8 +300,8 @@ def check(job: Job) -> tuple[Finding, ...]:
             "let training reach the first window of its profiler, behind the steps that it waits "
             "and warms up, and look into the log"
         )
-        others = {file.kind for file in job.discovery.files} & _ANSWER_WITHOUT_TRACES
-        state: State = "warning" if others else "problem"
+        answering = any(file.format.has_own_metrics for file in job.discovery.files)
+        state: State = "warning" if answering else "problem"
         return (Finding("files", state, "no trace that can be opened", fix),)
     return tuple(run_check(one, job) for one in CHECKS)
 
@@ -313,14 +313,6 @@ def run_check(check: Check, job: Job) -> Finding:
     except Exception as error:
         name = check.__name__.replace("_", " ")
         return Finding(name, "problem", internal_error(error), is_internal=True)
-
-
-_ANSWER_WITHOUT_TRACES: Final = frozenset(
-    {
-        *("serving_results", "expert_stats", "training_metrics", "training_log", "step_log"),
-        *("cluster_benchmark", "nccl_tests", "nccl_log", "timing_stats", "nsys_text"),
-    }
-)
 
 
 def _span(time_ns: int) -> str:

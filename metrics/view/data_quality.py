@@ -165,7 +165,7 @@ def failures(view: View) -> list[Reason]:
 def duplicates_of(view: View) -> list[str]:
     """Paths of files that repeat another."""
     files = view.job.discovery.files
-    return [f.path for f in files if f.kind == "kineto" and f.duplicate_of is not None]
+    return [f.path for f in files if f.format.has_one_rank and f.duplicate_of is not None]
 
 
 def _copies(view: View) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ccltui.parsers.card import WORKLOAD_CARD
 from ccltui.parsers.errors import CardError
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
 from ccltui.parsers.names import listed, shown
@@ -27,7 +28,7 @@ def card_file(discovery: Discovery, capture: Capture | None = None) -> FoundFile
     cards = [
         file
         for file in discovery.files
-        if file.kind == "workload_card" and file.problem is None and file.duplicate_of is None
+        if file.format is WORKLOAD_CARD and file.problem is None and file.duplicate_of is None
     ]
     folders = [] if capture is None else [_folders(file) for file in capture.files]
     shared = min(folders, default=[], key=len)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ccltui.parsers.discovery.sniff.run_text_kinds import ANSI
 from ccltui.parsers.errors import TraceError
 from ccltui.parsers.names import shown as printable
 from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import ANSI
 
 LINKS: Final = ("X", "SYS", "NODE", "PHB", "PXB", "PIX")
 """Kinds of connection beside NV#, the worst first."""

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from ccltui.parsers.columns import Note
-from ccltui.parsers.discovery.sniff.run_text_kinds import ANSI
 from ccltui.parsers.names import shown as printable
 from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import ANSI
 
 _LINE: Final = re.compile(
     r"(?:(?P<host>[\w.\-]{1,253}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10})\s+)?"

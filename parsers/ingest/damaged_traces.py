@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from ccltui.parsers.format import UNKNOWN
 from ccltui.parsers.found_files import Capture, Discovery
 from ccltui.parsers.ingest.load_events import Failed
 
@@ -27,7 +28,7 @@ def damaged_traces(discovery: Discovery, capture: Capture) -> tuple[Failed, ...]
     return tuple(
         Failed(found.path, f"{found.path}: {found.problem}")
         for found in discovery.files
-        if found.kind == "unknown"
+        if found.format is UNKNOWN
         and found.problem is not None
         and found.duplicate_of is None
         and _belongs(found.path, alike)

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ccltui.parsers.errors import CancelledError, TraceError, contained
-from ccltui.parsers.formats import in_memory, read_file, version_of
+from ccltui.parsers.formats import in_memory, read_file
 from ccltui.parsers.ingest.load_events import Failed, Glimpsed, Loaded, LoadEvent, Progress, loaded
-from ccltui.parsers.nsys.sqlite.journal_files import unfinished
 from ccltui.parsers.store.column_store import Store, default_cache_dir
 from ccltui.parsers.system.machine_limits import workers_for
 
@@ -93,9 +92,10 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
     path = Path(found.real_path)
     try:
         with contained(found.path):
-            if found.kind == "nsys_sqlite" and unfinished(found.real_path) is not None:
-                return []  # columns of the file alone are older: its reader says so
-            traces = store.load_parts(store.key(path, version_of(found.kind), _beside(found)))
+            unfinished = found.format.unfinished
+            if unfinished is not None and unfinished(found.real_path) is not None:
+                return []  # columns of the file alone are out of date: its reader reports that
+            traces = store.load_parts(store.key(path, found.format.version, _companion(found)))
             seconds = time.perf_counter() - started
             return loaded(found, traces or (), cached=True, seconds=seconds)
     except TraceError as error:
@@ -112,15 +112,15 @@ def _glanced(pending: Sequence[FoundFile]) -> list[FoundFile]:
 def _is_long(found: FoundFile) -> bool:
     """Whether a file takes so long that its beginning is worth a look before."""
     least = _LONG_BYTES if found.compression == "none" else _LONG_PACKED_BYTES
-    return found.kind == "kineto" and found.size_bytes >= least
+    return found.format.preview is not None and found.size_bytes >= least
 
 
 def _form(found: FoundFile) -> str:
-    return "export" if found.kind == "nsys_sqlite" else found.compression
+    return found.format.memory_form or found.compression
 
 
-def _beside(found: FoundFile) -> Path | None:
-    return None if found.beside is None else Path(found.beside.real_path)
+def _companion(found: FoundFile) -> Path | None:
+    return None if found.companion is None else Path(found.companion.real_path)
 
 
 def _inline(
@@ -150,11 +150,11 @@ def _read_here(
         path,
         found.kind,
         shown=found.path,
-        beside=found.beside,
+        companion=found.companion,
         scratch=(store.directory,),
         cancelled=cancelled,
     )
     with contextlib.suppress(OSError):
-        store.save_parts(store.key(path, version_of(found.kind), _beside(found)), traces)
+        store.save_parts(store.key(path, found.format.version, _companion(found)), traces)
     traces = [in_memory(trace) for trace in traces]
     return loaded(found, traces, cached=False, seconds=time.perf_counter() - started)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ccltui.parsers.found_files import Beside, Kind
+    from ccltui.parsers.format import Companion
 
 _REPORT_S = 0.05
 
@@ -75,18 +75,19 @@ def ready() -> None:
     import ccltui.parsers.store.column_store  # noqa: F401, PLC0415
 
 
-def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
+def read_preview(real_path: str, shown: str, kind: str, directory: Path) -> Outcome:
     """Leave the beginning of one Kineto file in a directory that is nobody's cache.
 
     An outcome with an error where there is nothing to show before all is read.
     """
     from ccltui.parsers.errors import TraceError, contained  # noqa: PLC0415
-    from ccltui.parsers.kineto.preview import first_look  # noqa: PLC0415
+    from ccltui.parsers.formats import format_of  # noqa: PLC0415
     from ccltui.parsers.store.column_store import Store  # noqa: PLC0415
 
     try:
         with contained(shown):
-            trace = first_look(Path(real_path), shown=shown)
+            preview = format_of(kind).preview
+            trace = None if preview is None else preview(Path(real_path), shown=shown)
     except TraceError as error:  # told when the whole file is read
         return Outcome(error=str(error))
     key = uuid.uuid4().hex
@@ -98,13 +99,13 @@ def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
 def read_one(
     real_path: str,
     shown: str,
-    kind: Kind,
+    kind: str,
     directories: tuple[Path, ...],
-    beside: Beside | None = None,
+    companion: Companion | None = None,
 ) -> Outcome:
     """Read one file and store its columns in the first of ``directories`` that takes them."""
     from ccltui.parsers.errors import TraceError, contained, defect_of, is_of_machine  # noqa: PLC0415
-    from ccltui.parsers.formats import read_file, version_of  # noqa: PLC0415
+    from ccltui.parsers.formats import format_of, read_file  # noqa: PLC0415
     from ccltui.parsers.store.column_store import Store  # noqa: PLC0415
 
     started = time.perf_counter()
@@ -120,13 +121,13 @@ def read_one(
     path = Path(real_path)
     try:
         with contained(shown):
-            other = None if beside is None else Path(beside.real_path)
-            key = Store(directories[0]).key(path, version_of(kind), other)
+            other = None if companion is None else Path(companion.real_path)
+            key = Store(directories[0]).key(path, format_of(kind).version, other)
             traces = read_file(
                 path,
                 kind,
                 shown=shown,
-                beside=beside,
+                companion=companion,
                 scratch=directories,
                 progress=progress,
                 cancelled=_Worker.stop.is_set,

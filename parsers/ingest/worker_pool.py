@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ccltui.parsers.errors import InternalError, defect_of, internal_error
-from ccltui.parsers.ingest.rank_worker import Outcome, glance_at, read_one, ready, start_worker
+from ccltui.parsers.ingest.rank_worker import Outcome, read_one, read_preview, ready, start_worker
 from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus
 
 if TYPE_CHECKING:
@@ -161,11 +161,13 @@ class _Task:
 
 
 def _glance(found: FoundFile, beginnings: Path) -> _Task:
-    return _Task(found, glance_at, (found.real_path, found.path, beginnings), is_glance=True)
+    return _Task(
+        found, read_preview, (found.real_path, found.path, found.kind, beginnings), is_glance=True
+    )
 
 
 def _reading(found: FoundFile, directories: tuple[Path, ...]) -> _Task:
-    arguments = (found.real_path, found.path, found.kind, directories, found.beside)
+    arguments = (found.real_path, found.path, found.kind, directories, found.companion)
     return _Task(found, read_one, arguments, is_glance=False)
 
 

@@ -20,9 +20,6 @@ from ccltui.parsers.nsys.sqlite.spill import Scratch
 from ccltui.parsers.nsys.sqlite.table_rows import TableRows, read_table
 from ccltui.parsers.system.machine_limits import allowed_cpus
 
-NSYS_VERSION = 3
-"""Raised whenever the same bytes would give other columns: stored columns become invalid."""
-
 _MOST_THREADS = 4  # tables of any size are three or four
 _EVENTS = (
     export_schema.KERNELS,

@@ -1,4 +1,4 @@
-"""Which folders are runs, and which files belong to each."""
+"""Find the folders of training runs and the files of each."""
 
 from __future__ import annotations
 
@@ -8,36 +8,44 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from ccltui.parsers.found_files import Discovery, FoundFile, Kind
-
-ANCHORS: Final[frozenset[Kind]] = frozenset(
-    {"training_metrics", "step_log", "launcher_metadata", "run_complete"}
+from ccltui.parsers.cluster import (
+    CLUSTER_BENCHMARK,
+    GPU_TOPOLOGY,
+    IB_STATUS,
+    NCCL_LOG,
+    NCCL_TESTS,
+    NCCL_TOPOLOGY,
 )
-"""A folder that holds one of these is a run."""
-
-CLUSTER_KINDS: Final[frozenset[Kind]] = frozenset(
-    {
-        "cluster_benchmark",
-        "nccl_tests",
-        "nccl_log",
-        "nccl_topology",
-        "gpu_topology",
-        "ib_status",
-    }
+from ccltui.parsers.format import UNKNOWN, Format
+from ccltui.parsers.found_files import Discovery, FoundFile
+from ccltui.parsers.runs import (
+    LAUNCHER_METADATA,
+    PROFILE_SUMMARY,
+    RUN_COMPLETE,
+    STEP_LOG,
+    TRAINING_LOG,
+    TRAINING_METRICS,
 )
-"""Files about machines, wherever they lie."""
 
-_NAMES: Final[dict[str, Kind]] = {
-    "training_metrics.json": "training_metrics",
-    "training_steps.jsonl": "step_log",
-    "launcher_metadata.json": "launcher_metadata",
-    "run_complete.txt": "run_complete",
-    "profile_summary.json": "profile_summary",
-    "nccl_topo.xml": "nccl_topology",
-    "ibstat.txt": "ib_status",
-    "topo.txt": "gpu_topology",
+ANCHORS: Final = frozenset({TRAINING_METRICS, STEP_LOG, LAUNCHER_METADATA, RUN_COMPLETE})
+"""A folder that holds a file of one of these is a run."""
+
+CLUSTER_FORMATS: Final = frozenset(
+    {CLUSTER_BENCHMARK, NCCL_TESTS, NCCL_LOG, NCCL_TOPOLOGY, GPU_TOPOLOGY, IB_STATUS}
+)
+"""Files about machines, in any folder."""
+
+_NAMES: Final[dict[str, Format]] = {
+    "training_metrics.json": TRAINING_METRICS,
+    "training_steps.jsonl": STEP_LOG,
+    "launcher_metadata.json": LAUNCHER_METADATA,
+    "run_complete.txt": RUN_COMPLETE,
+    "profile_summary.json": PROFILE_SUMMARY,
+    "nccl_topo.xml": NCCL_TOPOLOGY,
+    "ibstat.txt": IB_STATUS,
+    "topo.txt": GPU_TOPOLOGY,
 }
-"""What a file was to be whose content says nothing: empty, cut off, or garbage."""
+"""Format by file name, for files that are empty, cut off or not recognised."""
 
 
 @dataclass(frozen=True)
@@ -47,44 +55,44 @@ class RunFolder:
     name: str
     files: tuple[FoundFile, ...]
 
-    def of(self, *kinds: Kind) -> tuple[FoundFile, ...]:
-        """Its files of some kinds, also those that only their name tells."""
-        return tuple(file for file in self.files if kind_meant(file) in kinds)
+    def of(self, *formats: Format) -> tuple[FoundFile, ...]:
+        """Return its files of some formats, also those recognised by name only."""
+        return tuple(file for file in self.files if format_meant(file) in formats)
 
 
-def kind_meant(file: FoundFile) -> Kind:
-    """What a file is by its content; of one that is nothing known, what its name promises."""
-    if file.kind != "unknown":
-        return file.kind
-    return _NAMES.get(PurePosixPath(file.path).name.lower(), "unknown")
+def format_meant(file: FoundFile) -> Format:
+    """Return the format of a file by its content, by its name where that is not recognised."""
+    if file.format is not UNKNOWN:
+        return file.format
+    return _NAMES.get(PurePosixPath(file.path).name.lower(), UNKNOWN)
 
 
 def has_runs(files: Iterable[FoundFile]) -> bool:
     """Whether any file is of a run."""
-    wanted = {*ANCHORS, "training_log"}
-    return any(kind_meant(file) in wanted for file in files)
+    wanted = {*ANCHORS, TRAINING_LOG}
+    return any(format_meant(file) in wanted for file in files)
 
 
 def has_cluster(files: Iterable[FoundFile]) -> bool:
-    """Whether any file tells of machines."""
-    return any(kind_meant(file) in CLUSTER_KINDS for file in files)
+    """Whether any file describes machines."""
+    return any(format_meant(file) in CLUSTER_FORMATS for file in files)
 
 
 def run_folders(discovery: Discovery) -> tuple[RunFolder, ...]:
-    """All runs below what was opened, in the natural order of their names.
+    """Return all runs below what was opened, in the natural order of their names.
 
     A folder with an anchor takes everything below it up to the next such folder. A training log
     outside of any is a run of its own.
     """
     files = [file for file in discovery.files if file.duplicate_of is None]
-    homes = {_folder(file) for file in files if kind_meant(file) in ANCHORS}
+    homes = {_folder(file) for file in files if format_meant(file) in ANCHORS}
     held: dict[str, list[FoundFile]] = defaultdict(list)
     alone: list[FoundFile] = []
     for file in files:
         home = _home(_folder(file), homes)
         if home is not None:
             held[home].append(file)
-        elif file.kind == "training_log":
+        elif file.format is TRAINING_LOG:
             alone.append(file)
     runs = [RunFolder(name, tuple(held[name])) for name in held]
     runs += _logs(alone, files)
@@ -93,15 +101,15 @@ def run_folders(discovery: Discovery) -> tuple[RunFolder, ...]:
 
 
 def _logs(alone: Sequence[FoundFile], files: Sequence[FoundFile]) -> list[RunFolder]:
-    """Training logs as runs: named by their folder where that holds no other."""
+    """Return training logs as runs, named by their folder where that holds no other."""
     by_folder: dict[str, list[FoundFile]] = defaultdict(list)
     for file in alone:
         by_folder[_folder(file)].append(file)
     runs = []
     for folder, logs in by_folder.items():
         if len(logs) == 1:
-            beside = [file for file in files if _folder(file) == folder]
-            runs.append(RunFolder(folder, tuple(beside)))
+            neighbours = [file for file in files if _folder(file) == folder]
+            runs.append(RunFolder(folder, tuple(neighbours)))
         else:
             runs += [RunFolder(log.path, (log,)) for log in logs]
     return runs
@@ -112,7 +120,7 @@ def _folder(file: FoundFile) -> str:
 
 
 def _home(folder: str, homes: set[str]) -> str | None:
-    """The nearest folder above that is a run."""
+    """Return the nearest folder above that is a run."""
     while True:
         if folder in homes:
             return folder

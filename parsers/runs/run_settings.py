@@ -13,7 +13,10 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.format import Format
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
+from ccltui.parsers.runs import LAUNCHER_METADATA, RUN_COMPLETE, TRAINING_LOG, TRAINING_METRICS
+from ccltui.parsers.side.unread_files import LOG
 from ccltui.parsers.text.file_heads import read_head
 
 Standing = Literal["program", "arguments", "config"]
@@ -78,13 +81,13 @@ class RunSource:
 def run_sources(discovery: Discovery, capture: Capture) -> tuple[RunSource, ...]:
     """Sources of the run that left ``capture``, those that say what ran before the others."""
     files = _files_above(discovery, capture)
-    logs = [file for file in files if file.kind in ("training_log", "log")]
+    logs = [file for file in files if file.format in (TRAINING_LOG, LOG)]
     own = f"_{capture.source}.log"  # a job may run once under each profiler
-    logs.sort(key=lambda file: (file.kind != "training_log", not file.path.endswith(own)))
+    logs.sort(key=lambda file: (file.format is not TRAINING_LOG, not file.path.endswith(own)))
     nearest = (
-        *((_metrics, file) for file in _nearest(files, "training_metrics")),
-        *((_completion, file) for file in _nearest(files, "run_complete")),
-        *((_launch, file) for file in _nearest(files, "launcher_metadata")),
+        *((_metrics, file) for file in _nearest(files, TRAINING_METRICS)),
+        *((_completion, file) for file in _nearest(files, RUN_COMPLETE)),
+        *((_launch, file) for file in _nearest(files, LAUNCHER_METADATA)),
     )
     found = [source for file in _in_one_folder(logs)[:_MOST_LOGS] for source in _log(file)]
     found += [source for read, file in nearest for source in _sources(read, file)]
@@ -127,8 +130,8 @@ def _is_above(folder: Sequence[str], other: Sequence[str]) -> bool:
     return tuple(other[: len(folder)]) == tuple(folder)
 
 
-def _nearest(files: Sequence[FoundFile], kind: str) -> list[FoundFile]:
-    return [file for file in files if file.kind == kind][:1]
+def _nearest(files: Sequence[FoundFile], wanted: Format) -> list[FoundFile]:
+    return [file for file in files if file.format is wanted][:1]
 
 
 def _in_one_folder(logs: Sequence[FoundFile]) -> list[FoundFile]:
@@ -241,7 +244,7 @@ def _log(file: FoundFile) -> list[RunSource]:
         file.path,
         file.real_path,
         _agreed(said),
-        is_log=file.kind == "training_log",
+        is_log=file.format is TRAINING_LOG,
     )
     commands = [
         line

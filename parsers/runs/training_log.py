@@ -18,9 +18,9 @@ import numpy as np
 
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import Note
-from ccltui.parsers.discovery.sniff.run_text_kinds import ANSI
 from ccltui.parsers.runs.run_end import RunEnd, run_end
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
+from ccltui.parsers.text.file_sample import ANSI
 
 Dialect = Literal["torchtitan", "megatron", "plain", "none"]
 

@@ -135,7 +135,9 @@ class Session:
             phase="loading",
             has_runs=has_runs(found),
             has_cluster=has_cluster(found),
-            has_reports=any(file.kind in ("nsys_text", "nsys_sqlite") for file in found),
+            has_reports=any(
+                file.format.reports and file.format.to_sqlite is None for file in found
+            ),
         )
 
     def progressed(self, done_bytes: Mapping[str, int]) -> Session:
