@@ -10,17 +10,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ccltui.parsers.array_types import F32, F64, I8, I32, I64, U64, Bool
-
-if TYPE_CHECKING:
-    from ccltui.parsers.store.layout import Place
-
+from ccltui.parsers.column_file import ColumnFile
 
 MISSING = -1
 """In every integer column: the file does not say."""
@@ -354,7 +351,9 @@ class RankTrace:
     truncated: bool = False
     samples: Samples = field(default_factory=Samples.empty)
     label: str = ""  # "3"; the file name where no rank is known; "3 (b.json)" in a conflict
-    place: Place | None = field(default=None, compare=False)  # the file that is mapped, if one is
+    place: ColumnFile | None = field(
+        default=None, compare=False
+    )  # the file that is mapped, if one is
     added_ns: int = 0  # what every start has beyond that file
     read_share: float = 1.0  # of the file; below 1 while only its beginning is read
 

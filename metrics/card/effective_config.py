@@ -13,8 +13,8 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.model.dimensions import Degrees
+from ccltui.parsers.discovery.run_settings import DEGREES, RunSource
 from ccltui.parsers.names import shown
-from ccltui.parsers.runs.run_settings import DEGREES, RunSource
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.card_values import Card

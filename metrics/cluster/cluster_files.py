@@ -17,10 +17,10 @@ from ccltui.parsers.cluster import (
     NCCL_TESTS,
     NCCL_TOPOLOGY,
 )
+from ccltui.parsers.discovery.run_directories import CLUSTER_FORMATS, format_meant
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.format import Format
 from ccltui.parsers.found_files import Discovery, FoundFile
-from ccltui.parsers.runs.run_directories import CLUSTER_FORMATS, format_meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ccltui.parsers.cluster import NCCL_LOG
 from ccltui.parsers.columns import Note
+from ccltui.parsers.discovery.run_directories import RunFolder, run_folders
 from ccltui.parsers.errors import TraceError, contained
 from ccltui.parsers.format import Format
 from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT
@@ -21,7 +22,6 @@ from ccltui.parsers.runs import (
     TRAINING_LOG,
     TRAINING_METRICS,
 )
-from ccltui.parsers.runs.run_directories import RunFolder, run_folders
 from ccltui.parsers.side.unread_files import LOG
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 
 from ccltui.parsers.card.card_keys import COUNTS, FIELDS, PERSONAL, is_known, is_section
-from ccltui.parsers.card.card_search import card_file, find_card
 from ccltui.parsers.card.card_values import Card, Place, as_count, as_text
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import CardError
@@ -18,7 +17,7 @@ from ccltui.parsers.names import listed, shown
 from ccltui.parsers.text import yaml_tree
 from ccltui.parsers.text.yaml_tree import Node, Pair, load_yaml, read_bytes
 
-__all__ = ["Card", "card_file", "find_card", "read_card"]
+__all__ = ["Card", "read_card"]
 
 _SECTIONS = frozenset({"workload", "metric_source", "model_executor"})
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ccltui.parsers.ingest.load_events import Failed, Glimpsed, LoadEvent, Progress, loaded, shown
-from ccltui.parsers.ingest.rank_transfer import held_open
-from ccltui.parsers.ingest.unnamed_file import Pile
+from ccltui.parsers.ingest.load_events import Failed, LoadEvent, Previewed, Progress, loaded, shown
+from ccltui.parsers.ingest.rank_transfer import keep_open
+from ccltui.parsers.ingest.unnamed_file import SharedColumnFile
 from ccltui.parsers.ingest.worker_pool import Read, Seen, WorkerPool
 from ccltui.parsers.store.column_store import DamagedEntryError, Store
 
@@ -27,27 +27,27 @@ class Reading:
         workers: int,
         cancelled: Callable[[], bool],
         *,
-        for_others: bool = True,
+        for_other_processes: bool = True,
     ) -> None:
         """Columns go to the first of ``directories`` that takes them; the last is nobody's cache.
 
-        ``for_others``: other processes map its columns too, after its files have gone.
+        ``for_other_processes``: other processes map its columns too, after its files have gone.
         """
         self._directories = directories
         self._workers = workers
         self._cancelled = cancelled
         self._scratch = directories[-1] if len(directories) > 1 else None
-        self._pile = Pile(directories[-1]) if for_others else None
+        self._pile = SharedColumnFile(directories[-1]) if for_other_processes else None
         self._unmapped: list[FoundFile] = []
 
     def run(
         self,
         pending: Sequence[FoundFile],
         pool: WorkerPool | None,
-        glanced: Sequence[FoundFile] = (),
+        previewed: Sequence[FoundFile] = (),
     ) -> Iterator[LoadEvent]:
-        """Read ``pending`` in ``pool``, or in one of its own; ``glanced`` are looked at first."""
-        suspects = yield from self._round(pending, self._workers, pool, glanced)
+        """Read ``pending`` in ``pool``, or in one of its own; ``previewed`` are looked at first."""
+        suspects = yield from self._round(pending, self._workers, pool, previewed)
         for found in suspects:
             # The pool broke while these were in flight: alone, the culprit shows itself.
             broken = yield from self._round([found], 1)
@@ -66,14 +66,14 @@ class Reading:
         pending: Sequence[FoundFile],
         workers: int,
         pool: WorkerPool | None = None,
-        glanced: Sequence[FoundFile] = (),
+        previewed: Sequence[FoundFile] = (),
     ) -> Generator[LoadEvent, None, list[FoundFile]]:
         """Read ``pending``; the files whose worker died are returned."""
         sizes = {found.path: found.size_bytes for found in pending}
         died: list[FoundFile] = []
         with pool or WorkerPool(workers) as readers:
             for event in readers.run(
-                pending, self._directories, workers, self._cancelled, glances=glanced
+                pending, self._directories, workers, self._cancelled, previews=previewed
             ):
                 if isinstance(event, Seen):
                     yield from _beginning(event.found, event.outcome)
@@ -116,6 +116,6 @@ def _beginning(found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
     trace = store.load(outcome.key)
     if trace is None:
         return []
-    kept = held_open(trace)
+    kept = keep_open(trace)
     shutil.rmtree(store.directory / outcome.key, ignore_errors=True)
-    return [Glimpsed(found.path, shown(kept, found))]
+    return [Previewed(found.path, shown(kept, found))]

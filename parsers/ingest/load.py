@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ccltui.parsers.errors import CancelledError, TraceError, contained
 from ccltui.parsers.formats import in_memory, read_file
-from ccltui.parsers.ingest.load_events import Failed, Glimpsed, Loaded, LoadEvent, Progress, loaded
+from ccltui.parsers.ingest.load_events import Failed, Loaded, LoadEvent, Previewed, Progress, loaded
 from ccltui.parsers.store.column_store import Store, default_cache_dir
 from ccltui.parsers.system.machine_limits import workers_for
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import Capture, FoundFile
     from ccltui.parsers.ingest.worker_pool import WorkerPool
 
-__all__ = ["Failed", "Glimpsed", "LoadEvent", "Loaded", "Progress", "load", "never"]
+__all__ = ["Failed", "LoadEvent", "Loaded", "Previewed", "Progress", "load", "not_cancelled"]
 
 _LONG_BYTES = 48 << 20
 _LONG_PACKED_BYTES = 5 << 20  # traces shrink to a tenth
-_MOST_GLANCES = 64  # each delays the reading by a thirtieth of a second, and is an open file
+_MOST_PREVIEWS = 64  # each delays the reading by a thirtieth of a second, and is an open file
 _INLINE_BYTES = 8 << 20  # below this, starting a worker costs more than it saves
 
 
-def never() -> bool:
-    """Not cancelled."""
+def not_cancelled() -> bool:
+    """Return False: the loading goes on."""
     return False
 
 
@@ -42,10 +42,10 @@ def load(
     cache_dir: Path | None = None,
     jobs: int | None = None,
     inline: bool = False,
-    cancelled: Callable[[], bool] = never,
+    cancelled: Callable[[], bool] = not_cancelled,
     pool: WorkerPool | None = None,
-    glimpses: bool = False,
-    for_others: bool = True,
+    previews: bool = False,
+    for_other_processes: bool = True,
 ) -> Iterator[LoadEvent]:
     """Load every file of ``capture``, yielding progress and results as they come.
 
@@ -54,8 +54,8 @@ def load(
     captures to be read in this process (never for a process with a screen). ``pool`` is one
     that is awake already; it is used for whatever is not in the store, then closed. After
     ``cancelled`` turns true no further result comes; what was yielded stays valid. Failures
-    are events, not exceptions. With ``glimpses`` the beginnings of large files come first.
-    Without ``for_others`` no other process can map columns that the cache did not take.
+    are events, not exceptions. With ``previews`` the beginnings of large files come first.
+    Without ``for_other_processes`` no other process can map columns that the cache did not take.
     """
     store = Store(default_cache_dir() if cache_dir is None else cache_dir)
     pending: list[FoundFile] = []
@@ -81,9 +81,11 @@ def load(
         # Where the cache cannot take the columns they go here; mapped files outlive it.
         with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
             directories = store.directory, Path(scratch)
-            glanced = _glanced(pending) if glimpses else []
-            reading = Reading(directories, workers, cancelled, for_others=for_others)
-            yield from reading.run(pending, pool, glanced)
+            previewed = _with_preview(pending) if previews else []
+            reading = Reading(
+                directories, workers, cancelled, for_other_processes=for_other_processes
+            )
+            yield from reading.run(pending, pool, previewed)
     store.trim()
 
 
@@ -102,11 +104,11 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
         return [Failed.of(found.path, error)]
 
 
-def _glanced(pending: Sequence[FoundFile]) -> list[FoundFile]:
+def _with_preview(pending: Sequence[FoundFile]) -> list[FoundFile]:
     """Files whose beginning is looked at: ranks that stand together, so that calls match."""
     long = [found for found in pending if _is_long(found)]
     long.sort(key=lambda found: (found.rank is None, found.rank or 0, found.path))
-    return long[:_MOST_GLANCES]
+    return long[:_MOST_PREVIEWS]
 
 
 def _is_long(found: FoundFile) -> bool:

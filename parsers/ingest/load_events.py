@@ -36,7 +36,7 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Glimpsed:
+class Previewed:
     """The beginning of a rank (``trace.read_share`` of its file), until all of it is there.
 
     It is in no cache, and nothing but a screen should show it.
@@ -66,7 +66,7 @@ class Failed:
         return cls(path, str(error), is_of_machine(error), defect_of(error))
 
 
-LoadEvent = Progress | Loaded | Glimpsed | Failed
+LoadEvent = Progress | Loaded | Previewed | Failed
 
 
 def loaded(

@@ -9,29 +9,30 @@ import contextlib
 import dataclasses
 from dataclasses import dataclass
 
+from ccltui.parsers.column_file import ColumnFile, OpenFile
 from ccltui.parsers.columns import CollectiveArgs, RankTrace, Samples, Strings, later
-from ccltui.parsers.store.layout import KeptFile, Place, StoredColumns, columns_of
+from ccltui.parsers.store.layout import StoredColumns, columns_of
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class TransferredRank:
     """``facts`` is the rank without its columns; ``place`` says where they are."""
 
     facts: RankTrace
-    place: Place
+    place: ColumnFile
 
 
-def held_open(trace: RankTrace) -> RankTrace:
+def keep_open(trace: RankTrace) -> RankTrace:
     """The same rank, its file kept open: it is about to be removed. Unchanged where it is gone."""
     if trace.place is None:
         return trace
     with contextlib.suppress(OSError):
-        kept = KeptFile.opened(trace.place.path)
+        kept = OpenFile.opened(trace.place.path)
         return dataclasses.replace(trace, place=dataclasses.replace(trace.place, kept=kept))
     return trace
 
 
-def hand_over(trace: RankTrace) -> Handed | None:
+def detach_columns(trace: RankTrace) -> TransferredRank | None:
     """The rank for another process, None where its columns are in no file.
 
     A file that is kept open has to be handed over beside it.
@@ -40,10 +41,10 @@ def hand_over(trace: RankTrace) -> Handed | None:
         return None
     none = StoredColumns(Strings.of(()), {}, CollectiveArgs.empty(), Samples.empty())
     facts = dataclasses.replace(trace, **columns_of(none), place=None)
-    return Handed(facts, dataclasses.replace(trace.place, kept=None))
+    return TransferredRank(facts, dataclasses.replace(trace.place, kept=None))
 
 
-def take_over(handed: Handed, columns: StoredColumns) -> RankTrace:
+def attach_columns(handed: TransferredRank, columns: StoredColumns) -> RankTrace:
     """The rank as it was handed over, with the mapped ``columns`` of its place."""
     found = columns_of(columns)
     if handed.facts.added_ns:

@@ -48,13 +48,13 @@ class _Worker:
 def start_worker(reports: Any, stop: Any) -> None:
     """Prepare this process: where to report, when to stop."""
     _Worker.reports, _Worker.stop = reports, stop
-    deaf_to_interrupts()
+    ignore_sigint()
     with contextlib.suppress(OSError):
         os.nice(5)  # a login node is shared
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def deaf_to_interrupts() -> None:
+def ignore_sigint() -> None:
     """Leave ctrl+c, which reaches the whole process group, to the process that started this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by `pool.starting`

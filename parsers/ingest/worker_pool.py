@@ -111,17 +111,17 @@ class WorkerPool:
         limit: int,
         cancelled: Callable[[], bool],
         *,
-        glances: Sequence[FoundFile] = (),
+        previews: Sequence[FoundFile] = (),
     ) -> Iterator[Done | Read | Seen]:
         """Read ``files`` in order, at most ``limit`` at once, into the first store that takes it.
 
-        Before that the beginnings of ``glances`` go to the last of ``directories``. Ends early
+        Before that the beginnings of ``previews`` go to the last of ``directories``. Ends early
         when ``cancelled`` turns true. A process that dies breaks the pool: the files that were
         being read, and those that were not begun, come back without outcome.
         """
         waiting: dict[Future[Outcome], _Task] = {}
-        queued = deque(_glance(found, directories[-1]) for found in glances)
-        queued.extend(_reading(found, directories) for found in files)
+        queued = deque(_preview_task(found, directories[-1]) for found in previews)
+        queued.extend(_read_task(found, directories) for found in files)
         while queued or waiting:
             if cancelled():
                 return
@@ -130,14 +130,14 @@ class WorkerPool:
                 future = self._submit(task)
                 if future is not None:
                     waiting[future] = task
-                elif not task.is_glance:
+                elif not task.is_preview:
                     yield Done(task.found, None)
             done, _ = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             yield Read(_drained(self._reports))
             for future in done:
                 task = waiting.pop(future)
                 outcome = _outcome(future, task.found.path)
-                if not task.is_glance:
+                if not task.is_preview:
                     yield Done(task.found, outcome)
                 elif outcome is not None and outcome.error is None:
                     yield Seen(task.found, outcome)
@@ -157,18 +157,18 @@ class _Task:
     found: FoundFile
     work: Callable[..., Outcome]
     arguments: tuple[Any, ...]
-    is_glance: bool
+    is_preview: bool
 
 
-def _glance(found: FoundFile, beginnings: Path) -> _Task:
+def _preview_task(found: FoundFile, beginnings: Path) -> _Task:
     return _Task(
-        found, read_preview, (found.real_path, found.path, found.kind, beginnings), is_glance=True
+        found, read_preview, (found.real_path, found.path, found.kind, beginnings), is_preview=True
     )
 
 
-def _reading(found: FoundFile, directories: tuple[Path, ...]) -> _Task:
+def _read_task(found: FoundFile, directories: tuple[Path, ...]) -> _Task:
     arguments = (found.real_path, found.path, found.kind, directories, found.companion)
-    return _Task(found, read_one, arguments, is_glance=False)
+    return _Task(found, read_one, arguments, is_preview=False)
 
 
 def _outcome(future: Future[Outcome], path: str) -> Outcome | None:
@@ -190,7 +190,7 @@ def _of_error(path: str, error: Exception) -> Outcome:
 def starting() -> Iterator[None]:
     """Processes started here import no main module of the caller's, and hear of no ctrl+c.
 
-    Until they can ignore it themselves, in `deaf_to_interrupts`, they would end with a traceback;
+    Until they can ignore it themselves, in `ignore_sigint`, they would end with a traceback;
     what it means the caller decides. Nor do they import anything from the working directory.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it

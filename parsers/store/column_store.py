@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ccltui.parsers.column_file import ColumnFile, StoredColumn
 from ccltui.parsers.columns import (
     CollectiveArgs,
     Device,
@@ -39,7 +40,7 @@ from ccltui.parsers.columns import (
     Track,
 )
 from ccltui.parsers.store.file_mapping import FileMapping, mapping_of
-from ccltui.parsers.store.layout import Place, StoredColumn, columns_of, map_columns
+from ccltui.parsers.store.layout import columns_of, map_columns
 from ccltui.parsers.store.packing import PACKED_ROWS, PackedEvents, write_packed
 from ccltui.parsers.store.store_entry import flush, freshen, put_in_place
 
@@ -342,6 +343,6 @@ def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
     """Columns as views of one mapping; raises ValueError when the file does not fit."""
     if manifest.version != STORE_VERSION:
         raise ValueError(path)
-    place = Place(path, manifest.columns, manifest.total_bytes)
+    place = ColumnFile(path, manifest.columns, manifest.total_bytes)
     facts = {name: getattr(manifest, name) for name in _FACTS}
     return RankTrace(**columns_of(map_columns(place)), place=place, **facts)

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from ccltui.parsers.errors import internal_error
-from ccltui.parsers.ingest.rank_worker import deaf_to_interrupts
+from ccltui.parsers.ingest.rank_worker import ignore_sigint
 from ccltui.tui.engine.transport import Channel
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def serve(connection: socket.socket, options: ExplorerOptions) -> None:
 
 def _keep_quiet() -> None:
     """Leave the terminal and its signals to the explorer."""
-    deaf_to_interrupts()
+    ignore_sigint()
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
@@ -211,7 +211,7 @@ class _Server:
         signal.pthread_kill(self._main, signal.SIGUSR1)
 
     def _add(self, new: server_messages.NewRank, descriptor: int | None) -> None:
-        from ccltui.parsers.ingest.rank_transfer import take_over  # noqa: PLC0415
+        from ccltui.parsers.ingest.rank_transfer import attach_columns  # noqa: PLC0415
         from ccltui.parsers.store.layout import columns_of, map_columns  # noqa: PLC0415
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
 
@@ -227,7 +227,7 @@ class _Server:
         except (OSError, ValueError, KeyError):
             self._send(server_messages.Lost(new.number))
             return
-        self._ranks[new.number] = take_over(handed, columns)
+        self._ranks[new.number] = attach_columns(handed, columns)
 
     def _expect(self, generation: int) -> None:
         with self._news:

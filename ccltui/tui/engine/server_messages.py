@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.registry import Metric
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.ingest.rank_transfer import Handed
+    from ccltui.parsers.ingest.rank_transfer import TransferredRank
     from ccltui.parsers.job import Job
 
 
@@ -23,7 +23,7 @@ class NewRank:
     """A rank, known by ``number`` from here on; the file of its columns may come beside it."""
 
     number: int
-    handed: Handed
+    handed: TransferredRank
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,9 @@ class Child:
         self.tell(server_messages.NewJob(replace(job, ranks=()), numbers))
 
     def _show(self, trace: RankTrace) -> tuple[int, RankTrace]:
-        from ccltui.parsers.ingest.rank_transfer import hand_over  # noqa: PLC0415  (the screen paints before)
+        from ccltui.parsers.ingest.rank_transfer import detach_columns  # noqa: PLC0415  (the screen paints before)
 
-        handed, number = hand_over(trace), self.number()
+        handed, number = detach_columns(trace), self.number()
         if handed is None or trace.place is None:
             raise LostError
         kept = trace.place.kept

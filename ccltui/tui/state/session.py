@@ -125,7 +125,7 @@ class Session:
             for found in job.capture.files
         }
         # It reads with numpy, which is there by now.
-        from ccltui.parsers.runs.run_directories import has_cluster, has_runs  # noqa: PLC0415
+        from ccltui.parsers.discovery.run_directories import has_cluster, has_runs  # noqa: PLC0415
 
         found = job.discovery.files
         return replace(

@@ -18,7 +18,7 @@ from ccltui.metrics.view.data_quality import common_reasons, common_warnings
 from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.hardware import device_names, device_of, positive_number
 from ccltui.metrics.workload.inference_steps import Batch, iterations_of
-from ccltui.parsers.runs.run_settings import CONFIG_NAME
+from ccltui.parsers.discovery.run_settings import CONFIG_NAME
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
