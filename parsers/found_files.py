@@ -11,7 +11,7 @@ from ccltui.parsers.columns import Note, RankSource
 from ccltui.parsers.errors import NotFoundError
 from ccltui.parsers.format import SOURCES, Companion, Format, Source
 from ccltui.parsers.formats import format_of
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 from ccltui.parsers.text.compression import Compression
 
 
@@ -101,7 +101,7 @@ class Discovery(msgspec.Struct, frozen=True):
         ]
         fitting = [found for found in fitting if found.source == SOURCES[0]] or fitting
         if not fitting:
-            raise NotFoundError(self._nothing_fits(iteration, capture), path=shown(self.root))
+            raise NotFoundError(self._nothing_fits(iteration, capture), path=printable(self.root))
         return max(
             enumerate(fitting),
             key=lambda item: (item[1].complete, 0 if item[1].complete else _size(item[1]), item[0]),

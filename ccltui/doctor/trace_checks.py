@@ -21,7 +21,7 @@ from ccltui.parsers.columns import Group
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job
 from ccltui.parsers.kineto.scanner import accelerator
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 from ccltui.parsers.system.acceleration import wanted
 from ccltui.report.text_layout import count_text, duration_text
 
@@ -109,7 +109,7 @@ def gpu_events(job: Job) -> Finding:
         fix = "nothing, if the job was meant to run on CPUs: metrics of devices stay unavailable"
         return Finding("GPU events", "warning", f"{message}; the backend is gloo", fix)
     if words:
-        message += f", and yet the backend is {listed(sorted(map(shown, backends)))}"
+        message += f", and yet the backend is {listed(sorted(map(printable, backends)))}"
     return Finding("GPU events", "problem", message, _RECORD_DEVICE)
 
 

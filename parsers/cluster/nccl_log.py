@@ -1,4 +1,4 @@
-"""NCCL's own log: version, networks, channels, the transport of every link, and warnings.
+"""Log of NCCL: version, networks, channels, the transport of every link, and warnings.
 
 One file may hold many processes, several communicators and a whole job's other output.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ccltui.parsers.columns import Note
-from ccltui.parsers.names import shown as printable
+from ccltui.parsers.names import printable
 from ccltui.parsers.text.bounded_text import read_bounded
 from ccltui.parsers.text.file_sample import ANSI
 
@@ -49,7 +49,7 @@ _END_BYTES: Final = 8_000_000  # of the beginning, where all is set up, and of t
 
 @dataclass(frozen=True)
 class Warn:
-    """A warning, its numbers aside, with how often it came and from where first."""
+    """A warning without its numbers, how often it occurred and where first."""
 
     text: str
     count: int

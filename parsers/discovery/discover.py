@@ -25,7 +25,7 @@ from ccltui.parsers.discovery.walk import Entry, Walk, entry_of, walk
 from ccltui.parsers.errors import NotFoundError, TraceError
 from ccltui.parsers.format import SOURCES, RankInfo, Source
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
-from ccltui.parsers.names import listed, natural_key, shown
+from ccltui.parsers.names import listed, natural_key, printable
 from ccltui.parsers.text.file_heads import content_digest
 
 __all__ = ["Capture", "Discovery", "FoundFile", "discover", "parse_rank_map"]
@@ -122,7 +122,7 @@ def _base(path: str | Path) -> str:
 
 
 def _look(path: str | Path, max_depth: int) -> Walk:
-    where = shown(str(path))
+    where = printable(str(path))
     try:
         if Path(path).is_dir():
             return walk(str(path), max_depth)
@@ -168,7 +168,7 @@ def _follow_stored_links(candidates: list[_Candidate], base: str, *, single: boo
             candidate.entry = entry
             candidate.sniffed = sniff(target, Path(target).name, entry.size_bytes)
         elif candidate.sniffed.kind == "unknown" and candidate.path.endswith(_TRACE_SUFFIXES):
-            link = shown(candidate.sniffed.link or "")
+            link = printable(candidate.sniffed.link or "")
             why = f"a symlink stored as text; {link} is not among the files here"
             candidate.sniffed = replace(candidate.sniffed, problem=why)
 
@@ -228,14 +228,14 @@ def _found_files(
     rank, source, info = _identity(candidate, ranks, notes)
     same_as = candidate.repeats
     main = FoundFile(
-        shown(entry.path),
+        printable(entry.path),
         entry.real_path,
         sniffed.kind,
         entry.size_bytes,
         sniffed.compression,
         rank,
         source,
-        duplicate_of=None if same_as is None else shown(same_as.path),
+        duplicate_of=None if same_as is None else printable(same_as.path),
         problem=sniffed.problem,
         world_size=info.world_size,
     )
@@ -247,7 +247,7 @@ def _found_files(
 
 def _alias(alias: Entry, main: FoundFile, repeated: str) -> FoundFile:
     return FoundFile(
-        shown(alias.path),
+        printable(alias.path),
         main.real_path,
         main.kind,
         main.size_bytes,
@@ -275,7 +275,7 @@ def _identity(
         info = late if late.rank is not None else info
     rank, source = rank_of(info.rank, mapped, path, aliases, info.world_size)
     if source == "distributedInfo":
-        notes += _contradictions(shown(path), rank, mapped, rank_in_name(path))
+        notes += _contradictions(printable(path), rank, mapped, rank_in_name(path))
     return rank, source, info
 
 

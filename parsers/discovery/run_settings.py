@@ -1,7 +1,7 @@
-"""What the files beside the traces state of a run's configuration, each file by itself.
+"""Read what files of a run state of its configuration, each file by itself.
 
 Only files in the folders above the capture count: those of the run that left it. A file that
-cannot be read states nothing here; the commands that read it for its own sake say so.
+cannot be read states nothing here; the commands that report on it name the failure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ccltui.parsers.side.unread_files import LOG
 from ccltui.parsers.text.file_heads import read_head
 
 Standing = Literal["program", "arguments", "config"]
-"""Who states a value: the program while it ran, its arguments, or its configuration file."""
+"""Origin of a value: the program while it ran, its arguments, or its configuration file."""
 
 CONFIG_NAME: Final = "train_config.toml"
 DEGREES: Final = ("dp_replicate", "dp_shard", "tp", "pp", "cp", "ep")
@@ -42,7 +42,7 @@ KEYS: Final[Mapping[str, str]] = {
 _OPEN: Final = -1
 _MODE: Final = "activation_checkpoint.mode"
 _MOST_LOGS: Final = 8
-_LOG_BYTES: Final = 1 << 20  # where a program says what it was asked for
+_LOG_BYTES: Final = 1 << 20  # where a program logs its options
 _DOCUMENT_BYTES: Final = 1 << 20
 
 _ARGUMENT: Final = re.compile(
@@ -65,8 +65,8 @@ _MESH_DEGREE: Final = re.compile(r"\b(dp_replicate|dp_shard|tp|pp|cp|ep)=(\d{1,9
 class RunSource:
     """One file: ``values`` by field, those in ``implied`` by leaving the key out.
 
-    ``checkpointing`` is how activations are kept, "" where it does not say. ``is_log``: the steps
-    of the run are told in it, whether or not it states a value.
+    ``checkpointing`` is how activations are kept, "" where it does not say. ``is_log``: it holds
+    the steps of the run, whether or not it states a value.
     """
 
     standing: Standing
@@ -79,7 +79,7 @@ class RunSource:
 
 
 def run_sources(discovery: Discovery, capture: Capture) -> tuple[RunSource, ...]:
-    """Sources of the run that left ``capture``, those that say what ran before the others."""
+    """Return the sources of the run that wrote ``capture``, records of what ran before requests."""
     files = _files_above(discovery, capture)
     logs = [file for file in files if file.format in (TRAINING_LOG, LOG)]
     own = f"_{capture.source}.log"  # a job may run once under each profiler
@@ -97,7 +97,7 @@ def run_sources(discovery: Discovery, capture: Capture) -> tuple[RunSource, ...]
 
 
 def argument_values(words: Iterable[str]) -> dict[str, int]:
-    """Fields that arguments of a training program state; the last word on one counts."""
+    """Fields that arguments of a training program state; the last value counts."""
     return _arguments_in(" ".join(words))
 
 
@@ -232,7 +232,7 @@ def _with_defaults(stated: Mapping[str, int], values: Mapping[str, object]) -> d
 
 
 def _log(file: FoundFile) -> list[RunSource]:
-    """What the program says of itself, and the command that the launcher wrote above it."""
+    """Return what the program logs of itself, and the command that the launcher wrote above it."""
     try:
         text = read_head(file.real_path, _LOG_BYTES).data.decode("utf-8", "replace")
     except OSError:
@@ -265,7 +265,7 @@ def _checkpointing(command: str) -> str:
 
 
 def _agreed(said: Iterable[Mapping[str, str | int]]) -> dict[str, int]:
-    """Values that are the same wherever they are told: a log may hold several runs."""
+    """Values that are the same wherever they occur: a log may hold several runs."""
     found: dict[str, set[int]] = {}
     for values in said:
         for name, value in values.items():

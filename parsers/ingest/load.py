@@ -49,13 +49,19 @@ def load(
 ) -> Iterator[LoadEvent]:
     """Load every file of ``capture``, yielding progress and results as they come.
 
-    ``cache_dir`` None means the user's cache directory. ``jobs`` None means one worker a
-    CPU allowed, at most 8, and no more than the free memory holds. ``inline`` allows small
-    captures to be read in this process (never for a process with a screen). ``pool`` is one
-    that is awake already; it is used for whatever is not in the store, then closed. After
-    ``cancelled`` turns true no further result comes; what was yielded stays valid. Failures
-    are events, not exceptions. With ``previews`` the beginnings of large files come first.
-    Without ``for_other_processes`` no other process can map columns that the cache did not take.
+    Failures are events, not exceptions.
+
+    Args:
+        capture: The files to load.
+        cache_dir: Where columns are stored; None for the user's cache directory.
+        jobs: Worker processes; None for one a CPU allowed, at most 8, and no more than the free
+            memory holds.
+        inline: Whether small captures are read in this process (not in one with a screen).
+        cancelled: After it returns true no further result comes; what was yielded stays valid.
+        pool: Worker processes that run already; used for what is not in the store, then closed.
+        previews: Whether the beginnings of large files come first.
+        for_other_processes: Whether other processes can map columns that the cache had no room
+            for.
     """
     store = Store(default_cache_dir() if cache_dir is None else cache_dir)
     pending: list[FoundFile] = []
@@ -78,7 +84,7 @@ def load(
         from ccltui.parsers.ingest.file_tasks import Reading  # noqa: PLC0415  (what is stored needs no workers)
 
         workers = workers_for([(f.size_bytes, _form(f)) for f in pending], jobs)
-        # Where the cache cannot take the columns they go here; mapped files outlive it.
+        # Columns go here where the cache has no room; mapped files outlive it.
         with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
             directories = store.directory, Path(scratch)
             previewed = _with_preview(pending) if previews else []
@@ -105,14 +111,14 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
 
 
 def _with_preview(pending: Sequence[FoundFile]) -> list[FoundFile]:
-    """Files whose beginning is looked at: ranks that stand together, so that calls match."""
+    """Return files to preview: consecutive ranks, so that calls match."""
     long = [found for found in pending if _is_long(found)]
     long.sort(key=lambda found: (found.rank is None, found.rank or 0, found.path))
     return long[:_MOST_PREVIEWS]
 
 
 def _is_long(found: FoundFile) -> bool:
-    """Whether a file takes so long that its beginning is worth a look before."""
+    """Whether reading a file takes so long that a preview is worth its cost."""
     least = _LONG_BYTES if found.compression == "none" else _LONG_PACKED_BYTES
     return found.format.preview is not None and found.size_bytes >= least
 

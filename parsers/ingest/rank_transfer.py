@@ -1,4 +1,4 @@
-"""A rank for another process: what is said about it, and where its columns are.
+"""Send a rank to another process: its facts without columns, and the file to map.
 
 The other process maps the same file. Nothing is read again, and no column is copied.
 """
@@ -16,14 +16,14 @@ from ccltui.parsers.store.layout import StoredColumns, columns_of
 
 @dataclass(frozen=True, slots=True)
 class TransferredRank:
-    """``facts`` is the rank without its columns; ``place`` says where they are."""
+    """``facts`` is the rank without its columns; ``place`` is the file that holds them."""
 
     facts: RankTrace
     place: ColumnFile
 
 
 def keep_open(trace: RankTrace) -> RankTrace:
-    """The same rank, its file kept open: it is about to be removed. Unchanged where it is gone."""
+    """Return the rank with its file kept open for when its name is removed, if it still exists."""
     if trace.place is None:
         return trace
     with contextlib.suppress(OSError):
@@ -33,9 +33,9 @@ def keep_open(trace: RankTrace) -> RankTrace:
 
 
 def detach_columns(trace: RankTrace) -> TransferredRank | None:
-    """The rank for another process, None where its columns are in no file.
+    """Return the rank for another process, None where its columns are in no file.
 
-    A file that is kept open has to be handed over beside it.
+    The descriptor of a file that is kept open has to be sent along.
     """
     if trace.place is None:
         return None
@@ -45,7 +45,7 @@ def detach_columns(trace: RankTrace) -> TransferredRank | None:
 
 
 def attach_columns(handed: TransferredRank, columns: StoredColumns) -> RankTrace:
-    """The rank as it was handed over, with the mapped ``columns`` of its place."""
+    """Return a received rank with the mapped ``columns`` of its file."""
     found = columns_of(columns)
     if handed.facts.added_ns:
         found["events"] = later(columns.events, handed.facts.added_ns)

@@ -1,7 +1,7 @@
-"""The other side of ingest: what runs in a worker process.
+"""Functions that run in a worker process.
 
-Also the module that a worker starts with, so it imports nothing of the caller's. The readers
-are imported in the worker only: its caller needs none of them.
+This is also the main module of a worker, so it imports nothing of the caller. The readers are
+imported in the worker only: its caller needs none of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REPORT_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a worker sends back: small, because the columns travel through the store.
+    """Result of a worker: small, because the columns are in the store.
 
     ``is_lost`` as of :class:`ccltui.parsers.ingest.load_events.Failed`.
     """
@@ -35,7 +35,7 @@ class Outcome:
     seconds: float = 0.0
     error: str | None = None
     is_lost: bool = False
-    defect: str = ""  # traceback, where the reader is to blame and not the file
+    defect: str = ""  # traceback, where the reader failed and not the file
 
 
 class _Worker:
@@ -46,7 +46,7 @@ class _Worker:
 
 
 def start_worker(reports: Any, stop: Any) -> None:
-    """Prepare this process: where to report, when to stop."""
+    """Prepare this process: set the queue of reports and the event that stops it."""
     _Worker.reports, _Worker.stop = reports, stop
     ignore_sigint()
     with contextlib.suppress(OSError):
@@ -55,13 +55,13 @@ def start_worker(reports: Any, stop: Any) -> None:
 
 
 def ignore_sigint() -> None:
-    """Leave ctrl+c, which reaches the whole process group, to the process that started this one."""
+    """Ignore SIGINT, which reaches the whole process group: the parent process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by `pool.starting`
 
 
 def _end_with_parent() -> None:
-    """A worker must not outlive a killed explorer."""
+    """End this process when its parent has ended, also where that was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -69,16 +69,16 @@ def _end_with_parent() -> None:
 
 
 def ready() -> None:
-    """Import what reading will need; the task of a worker that is woken early."""
+    """Import what reading needs; the first task of a worker that is started ahead."""
     import ccltui.parsers.formats  # noqa: PLC0415
     import ccltui.parsers.kineto.preview  # noqa: PLC0415
     import ccltui.parsers.store.column_store  # noqa: F401, PLC0415
 
 
 def read_preview(real_path: str, shown: str, kind: str, directory: Path) -> Outcome:
-    """Leave the beginning of one Kineto file in a directory that is nobody's cache.
+    """Store the beginning of one file in a temporary directory.
 
-    An outcome with an error where there is nothing to show before all is read.
+    The outcome has an error where there is nothing to show before all is read.
     """
     from ccltui.parsers.errors import TraceError, contained  # noqa: PLC0415
     from ccltui.parsers.formats import format_of  # noqa: PLC0415
@@ -88,7 +88,7 @@ def read_preview(real_path: str, shown: str, kind: str, directory: Path) -> Outc
         with contained(shown):
             preview = format_of(kind).preview
             trace = None if preview is None else preview(Path(real_path), shown=shown)
-    except TraceError as error:  # told when the whole file is read
+    except TraceError as error:  # reported when the whole file is read
         return Outcome(error=str(error))
     key = uuid.uuid4().hex
     if trace is None or not Store(directory, lasts=False).save(key, trace):
@@ -103,7 +103,7 @@ def read_one(
     directories: tuple[Path, ...],
     companion: Companion | None = None,
 ) -> Outcome:
-    """Read one file and store its columns in the first of ``directories`` that takes them."""
+    """Read one file and store its columns in the first of ``directories`` with room."""
     from ccltui.parsers.errors import TraceError, contained, defect_of, is_of_machine  # noqa: PLC0415
     from ccltui.parsers.formats import format_of, read_file  # noqa: PLC0415
     from ccltui.parsers.store.column_store import Store  # noqa: PLC0415

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from ccltui.parsers.format import Format, Match, Priority, Rule
 from ccltui.parsers.format_rules import binary_suffix
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
@@ -105,7 +105,7 @@ def archive_problem(path: str) -> str:
             ) as archive,
         ):
             # extend() keeps what it got before an error ends the archive
-            names.extend(shown(entry.name[:120]) for entry in archive if entry.isfile())
+            names.extend(printable(entry.name[:120]) for entry in archive if entry.isfile())
     except _LISTING_ERRORS:
         complete = False
     count = f"{len(names)}" if complete else f"at least {len(names)}"

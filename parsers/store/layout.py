@@ -19,7 +19,7 @@ from ccltui.parsers.store.packing import Packed, PackedEvents
 
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """What of a trace is in columns."""
+    """The parts of a trace that are stored as columns."""
 
     strings: Strings
     events: dict[Group, Events]
@@ -28,12 +28,12 @@ class StoredColumns:
 
 
 def columns_of(source: RankTrace | StoredColumns) -> dict[str, Any]:
-    """What of a trace is in columns, by the names of its fields."""
+    """Return the parts of a trace that are columns, by the names of its fields."""
     return {one.name: getattr(source, one.name) for one in dataclasses.fields(StoredColumns)}
 
 
 def map_columns(place: ColumnFile, descriptor: int | None = None) -> StoredColumns:
-    """Columns as views of one mapping of the file, or of an open ``descriptor`` of it.
+    """Return columns as views of one mapping of the file, or of an open ``descriptor`` of it.
 
     Raises OSError where it cannot be opened, ValueError and KeyError where it does not fit.
     """

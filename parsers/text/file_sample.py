@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import shown
+from ccltui.parsers.names import printable
 from ccltui.parsers.text.file_heads import LONG_HEAD_BYTES, Head, read_head
 from ccltui.parsers.text.json_shape import Shape, object_shape, skip_blank
 
@@ -170,7 +170,7 @@ def _tables(path: str) -> frozenset[str]:
         why = "an SQLite file that cannot be read: names in it are not UTF-8"
         raise TraceError(why) from error
     except (sqlite3.Error, sqlite3.Warning, MemoryError, AttributeError) as error:
-        why = f"an SQLite file that cannot be read: {shown(str(error)[:200])}"
+        why = f"an SQLite file that cannot be read: {printable(str(error)[:200])}"
         raise TraceError(why) from error
 
 

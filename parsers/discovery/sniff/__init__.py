@@ -10,7 +10,7 @@ from ccltui.parsers import formats
 from ccltui.parsers.discovery.sniff.unknown_files import foreign_problem, unknown_problem
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo
-from ccltui.parsers.names import shown
+from ccltui.parsers.names import printable
 from ccltui.parsers.side.unread_files import LOG
 from ccltui.parsers.text.compression import Compression
 from ccltui.parsers.text.file_heads import Head, read_head, read_tail
@@ -58,14 +58,14 @@ def sniff(path: str, name: str, size_bytes: int) -> Sniffed:
     try:
         head = read_head(path)
         if not head.data:
-            return Sniffed("unknown", shown(head.error or "no text at all"), head.compression)
+            return Sniffed("unknown", printable(head.error or "no text at all"), head.compression)
         return _classify(path, name, head)
     except OSError as error:
         return Sniffed("unknown", f"cannot be read: {error.strerror or error}")
     except MemoryError:
         return Sniffed("unknown", "cannot be read: not enough memory")
     except Exception as error:  # one file must not hide the others
-        return Sniffed("unknown", shown(internal_error(error)))
+        return Sniffed("unknown", printable(internal_error(error)))
 
 
 def late_info(path: str, sniffed: Sniffed, size_bytes: int) -> RankInfo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 from ccltui.parsers.nsys.sniff_nsys import PARQUET
 from ccltui.parsers.nsys.sqlite.journal_files import unfinished
 from ccltui.parsers.text.file_sample import FileSample, JsonHead, useless_text
@@ -67,5 +67,5 @@ def _json_problem(document: JsonHead) -> str:
         return "its traceEvents is not a list"
     if document.shape.state == "broken":
         return f"not valid JSON: it breaks at byte {document.shape.end:,}"
-    names = listed([shown(member.key[:40]) for member in document.shape.members], 6) or "none"
+    names = listed([printable(member.key[:40]) for member in document.shape.members], 6) or "none"
     return f"JSON, but nothing known here; its keys: {names}"
