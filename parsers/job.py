@@ -32,7 +32,7 @@ ProfileMode = Literal["auto", "torch", "nsys"]
 class Job:
     """Ranks in order of (rank, path) with unique labels, the card, and files that failed.
 
-    ``run_sources`` are the files beside the traces that state how the job was configured.
+    ``run_sources`` are the files near the traces that state how the job was configured.
     """
 
     path: str

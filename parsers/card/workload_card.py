@@ -58,7 +58,7 @@ class _Reading:
         self.notes: list[Note] = []
 
     def walk(self, mapping: yaml_tree.Mapping, prefix: str, written_prefix: str) -> None:
-        """Take every leaf below ``mapping``; ``written_prefix`` is where it stands in the file."""
+        """Take every leaf below ``mapping``; ``written_prefix`` is its path in the file."""
         for pair in mapping.pairs:
             # Names of environment variables stay as they are.
             key = pair.key if prefix.endswith(".env.") else _normalised(pair.key)

@@ -88,7 +88,7 @@ def mapped_ranks(rank_map: Mapping[str, int], paths: Mapping[str, str]) -> Mappi
     """Relative path -> rank for every trace that ``rank_map`` names.
 
     ``paths``: relative path -> absolute path of each trace. A key may be a relative path, an
-    absolute one, or a bare file name, which then stands for every trace of that name. Raises
+    absolute one, or a bare file name, which then means every trace of that name. Raises
     GrammarError for a key that names none, with near names.
     """
     ranks: dict[str, int] = {}

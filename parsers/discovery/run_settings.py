@@ -37,7 +37,7 @@ KEYS: Final[Mapping[str, str]] = {
     "parallelism.context_parallel_degree": "cp",
     "parallelism.expert_parallel_degree": "ep",
 }
-"""Key of torchtitan -> field here; -1 stands for «automatic»."""
+"""Key of torchtitan -> field here; -1 means automatic."""
 
 _OPEN: Final = -1
 _MODE: Final = "activation_checkpoint.mode"

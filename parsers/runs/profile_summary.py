@@ -1,4 +1,4 @@
-"""``profile_summary.json``: the largest ranges of a capture, where the whole text is not kept."""
+"""``profile_summary.json``: the largest ranges of a capture, where the whole text was not saved."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class TrainConfig:
         )
 
     def count(self, key: str) -> int | None:
-        """A whole number above 0, None where absent or otherwise (-1 stands for «automatic»)."""
+        """A whole number above 0, None where absent or otherwise (-1 means automatic)."""
         number = self.integer(key)
         return number if number is not None and number > 0 else None
 
@@ -54,7 +54,7 @@ class TrainConfig:
 
 
 def read_train_config(path: Path) -> TrainConfig:
-    """Read one file. Raises ConfigError with the file, and the line where TOML knows it."""
+    """Read one file. Raises ConfigError with the file, and the line where TOML gives it."""
     where = printable(str(path))
     try:
         with path.open("rb") as file:

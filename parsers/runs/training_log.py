@@ -147,7 +147,7 @@ def _megatron_lines(text: str) -> Iterator[_Line]:
 
 
 def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
-    """What stands before and after a match in its line."""
+    """Return the text before and after a match in its line."""
     first = max(match.start() - _LONGEST_HEAD, 0)
     begin = max(text.rfind("\n", first, match.start()) + 1, first)
     last = min(match.end() + _LONGEST_REST, len(text))

@@ -57,7 +57,7 @@ class Experiment:
 
 
 def read_serving(path: Path, *, shown: str) -> tuple[Experiment, ...]:
-    """All experiments of a result file; () where it knows no latency to the first token.
+    """All experiments of a result file; () where it has no latency to the first token.
 
     Raises TraceError for a file that is no JSON.
     """

@@ -113,14 +113,14 @@ class Store:
         self.limit_bytes = limit_bytes
         self.lasts = lasts
 
-    def key(self, path: Path, parser_version: int, beside: Path | None = None) -> str:
+    def key(self, path: Path, parser_version: int, companion: Path | None = None) -> str:
         """Name of the entry: real path, size, time, first and last bytes, versions.
 
-        The same of the file ``beside`` it, which adds to its columns.
+        The same of a ``companion`` file, which adds to its columns.
         """
         digest = hashlib.blake2b(digest_size=20)
         digest.update(repr((parser_version, STORE_VERSION, sys.byteorder)).encode())
-        for one in (path,) if beside is None else (path, beside):
+        for one in (path,) if companion is None else (path, companion):
             status = one.stat()
             facts = (os.fsencode(one.resolve()), status.st_size, status.st_mtime_ns)
             digest.update(repr(facts).encode())
@@ -195,7 +195,7 @@ class Store:
         return True
 
     def write_parts(self, key: str, parts: Sequence[RankTrace]) -> None:
-        """Write every rank of one file, the first one last: it stands for all. Raises OSError."""
+        """Write every rank of a file, the first one last as it marks the end. Raises OSError."""
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (only writers need it)
 
         def write(number: int) -> None:
@@ -284,7 +284,7 @@ def _write(folder: Path, trace: RankTrace) -> None:
             file.write(bytes(-file.tell() % _ALIGNMENT))
         total_bytes = file.tell()
     facts = {name: getattr(trace, name) for name in _FACTS}
-    # Paths may be no text at all, and the reader of the entry knows by which it came.
+    # Paths may be no text at all, and whoever opens the entry has the path.
     facts["source"] = msgspec.structs.replace(trace.source, path="", real_path="")
     manifest = _Manifest(
         version=STORE_VERSION,

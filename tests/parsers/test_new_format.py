@@ -151,7 +151,7 @@ def test_the_package_offers_what_opens_a_job() -> None:
     assert parsers.Job is Job
     assert parsers.RankTrace is RankTrace
     with pytest.raises(AttributeError, match="open_jobs"):
-        _ = parsers.open_jobs  # type: ignore[attr-defined]
+        _ = parsers.open_jobs
     done = subprocess.run(
         [sys.executable, "-c", "import sys, ccltui.parsers; print('numpy' in sys.modules)"],
         capture_output=True,
