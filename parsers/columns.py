@@ -1,8 +1,8 @@
-"""The columnar model: what every reader fills and every metric asks.
+"""The columnar data model that every reader fills and every metric uses.
 
 Times are int64 nanoseconds since the Unix epoch (or since the file's own zero
 where the file states no base), exact to the text of the file. Arrays may be
-read-only views of memory-mapped files: never write to them.
+read-only views of memory-mapped files: do not write to them.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ccltui.parsers.array_types import F32, F64, I8, I32, I64, U64, Bool
-
-if TYPE_CHECKING:
-    from ccltui.parsers.store.layout import Place
-
+from ccltui.parsers.column_file import ColumnFile
 
 MISSING = -1
-"""In every integer column: the file does not say."""
+"""Value of every integer column where the file does not state one."""
 
 Group = Literal[
     "gpu", "gpu_annotations", "gpu_sync", "runtime", "cpu_ops", "annotations", "python", "other"
@@ -56,7 +53,7 @@ class Strings(Sequence[str]):
     """The interned strings of one rank, decoded one by one from a byte blob.
 
     ``blob`` is uint8, ``offsets`` int64 of length ``len + 1``. Event names are data:
-    they may hold markup or escapes and must be cleaned by whoever prints them.
+    they may hold markup or escapes and must be escaped before they are printed.
     """
 
     __slots__ = ("_blob", "_index", "_offsets")
@@ -188,7 +185,7 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveArgs:
-    """What the profiler wrote about a collective, one row a distinct event that carried it.
+    """Metadata that the profiler wrote about collectives, one row for each distinct event.
 
     Events refer to rows by ``Events.args``. Sizes are numbers of elements. ``group`` is an
     index into ``RankTrace.process_groups``. Texts are ids into the rank's strings.
@@ -266,7 +263,7 @@ class Track(msgspec.Struct, frozen=True):
 
 
 class ProcessGroup(msgspec.Struct, frozen=True):
-    """A communicator as this rank knows it. ``ranks`` is empty when the file does not say."""
+    """A communicator as this rank states it. ``ranks`` is empty when the file does not say."""
 
     name: str
     description: str = ""
@@ -298,7 +295,7 @@ class Note(msgspec.Struct, frozen=True):
 
 RankSource = Literal[
     "distributedInfo",
-    "NCCL payload",  # nsys: what NCCL wrote beside the creation of its communicators
+    "NCCL payload",  # nsys: what NCCL wrote with the creation of its communicators
     "environment",  # nsys: the launched process's RANK and the like
     "MPI",
     "rank map",
@@ -320,11 +317,11 @@ class SourceFile(msgspec.Struct, frozen=True):
     format: str = "kineto"
     part: int = 0  # one file may hold several ranks
     parts: int = 1
-    part_name: str = ""  # "GPU 1": what tells the part from the others of its file
+    part_name: str = ""  # "GPU 1": name of the part within its file
 
 
 def later(events: Mapping[Group, Events], by_ns: int) -> dict[Group, Events]:
-    """The same events, every start ``by_ns`` later; all of their columns are in memory."""
+    """Return the events, every start ``by_ns`` later; all of their columns are in memory."""
     return {
         group: dataclasses.replace(rows, start_ns=rows.start_ns + by_ns)
         for group, rows in events.items()
@@ -354,8 +351,10 @@ class RankTrace:
     truncated: bool = False
     samples: Samples = field(default_factory=Samples.empty)
     label: str = ""  # "3"; the file name where no rank is known; "3 (b.json)" in a conflict
-    place: Place | None = field(default=None, compare=False)  # the file that is mapped, if one is
-    added_ns: int = 0  # what every start has beyond that file
+    place: ColumnFile | None = field(
+        default=None, compare=False
+    )  # the file that is mapped, if one is
+    added_ns: int = 0  # added to every start of that file
     read_share: float = 1.0  # of the file; below 1 while only its beginning is read
 
     def group(self, name: Group) -> Events:

@@ -38,7 +38,7 @@ class TraceError(ValueError):
 
 
 def is_of_machine(error: BaseException) -> bool:
-    """Whether the system refused an operation, rather than a file hold what cannot be used."""
+    """Whether the system refused an operation, rather than the content of a file being unusable."""
     return isinstance(error, OSError) or isinstance(error.__cause__, OSError | MemoryError)
 
 
@@ -57,19 +57,19 @@ class CardError(TraceError):
 
 
 class CancelledError(TraceError):
-    """The user stopped the work; what was finished before is kept."""
+    """The user stopped the work; finished results stay."""
 
 
 class InternalError(TraceError):
-    """A reader failed on a file in a way that nobody foresaw: a defect of the reader."""
+    """A reader failed on a file in an unforeseen way: a defect of the reader."""
 
 
 @contextlib.contextmanager
 def contained(path: Path | str | None) -> Iterator[None]:
     """Turn every failure to read a file into a TraceError of one line about it.
 
-    One file must not take a job of many with it, whatever it does to its reader. What the system
-    refuses is named as such; everything that no reader foresaw is an InternalError.
+    One file must not fail a job of many, whatever its reader raises. Errors of the system keep
+    their reason; every unforeseen exception becomes an InternalError.
     """
     try:
         yield
@@ -84,7 +84,7 @@ def contained(path: Path | str | None) -> Iterator[None]:
 
 
 def defect_of(error: TraceError) -> str:
-    """Traceback of an InternalError for who mends it; "" where it is the file that is wrong."""
+    """Traceback of an InternalError for a bug report; "" where the file is at fault."""
     return "".join(traceback.format_exception(error)) if isinstance(error, InternalError) else ""
 
 
@@ -92,7 +92,7 @@ _LONGEST_REASON = 200
 
 
 def internal_error(error: BaseException) -> str:
-    """One line about an error that nobody foresaw."""
+    """Return one line about an unforeseen error."""
     why = " ".join(str(error).split())[:_LONGEST_REASON]
     text = f"{type(error).__name__}: {why}" if why else type(error).__name__
     return f"internal error: {text}; please report it"

@@ -1,4 +1,4 @@
-"""The order in which events of a group stand in the columns."""
+"""Sort order of the events of a group."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ccltui.parsers.array_types import I64, SortOrder
 
 
 def by_start(start_ns: I64, dur_ns: I64) -> SortOrder | None:
-    """Rows by (start, longer first, place), None where they stand like that already.
+    """Rows by (start, longer first, place), None where they are sorted already.
 
     Files have their rows nearly in order, which a stable sort makes quick. Only rows that start
-    together are sorted by their duration: sorting all of them by it costs more than all else.
+    together are sorted by their duration: sorting all of them by it would dominate the cost.
     """
     kind: type[np.signedinteger] = np.int32 if len(start_ns) < 1 << 31 else np.int64
     order: SortOrder | None = None

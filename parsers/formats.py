@@ -1,112 +1,127 @@
-"""Which reader a file is for. One that is not needed is not imported."""
+"""All formats: the list, look-up by kind, and reading a file of any of them."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ccltui.parsers.columns import Events, Note, RankTrace
-from ccltui.parsers.errors import TraceError, contained
-from ccltui.parsers.found_files import Beside, Kind
-from ccltui.parsers.kineto import PARSER_VERSION
+from ccltui.parsers.card import WORKLOAD_CARD
+from ccltui.parsers.cluster import (
+    CLUSTER_BENCHMARK,
+    GPU_TOPOLOGY,
+    IB_STATUS,
+    NCCL_LOG,
+    NCCL_TESTS,
+    NCCL_TOPOLOGY,
+)
+from ccltui.parsers.errors import contained
+from ccltui.parsers.execution import EXECUTION_TRACE
+from ccltui.parsers.format import UNKNOWN, Companion, Format, Report
+from ccltui.parsers.kineto import KINETO, TPU_TRACE
+from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TABLES, NSYS_TEXT
+from ccltui.parsers.runs import (
+    LAUNCHER_METADATA,
+    PROFILE_SUMMARY,
+    RUN_COMPLETE,
+    RUN_METADATA,
+    STEP_LOG,
+    TRAINING_LOG,
+    TRAINING_METRICS,
+)
+from ccltui.parsers.side import EXPERT_STATS, SERVING_RESULTS, TIMING_STATS
+from ccltui.parsers.side.unread_files import ARCHIVE, LOG, MEMORY_SNAPSHOT
 
-Report = Callable[[int], None]
+if TYPE_CHECKING:
+    from ccltui.parsers.columns import RankTrace
+
+FORMATS: tuple[Format, ...] = (
+    TPU_TRACE,  # before Kineto, whose rules match its JSON too
+    KINETO,
+    NSYS_SQLITE,
+    NSYS_TABLES,
+    NSYS_REPORT,
+    NSYS_TEXT,
+    EXECUTION_TRACE,
+    WORKLOAD_CARD,
+    CLUSTER_BENCHMARK,
+    SERVING_RESULTS,
+    PROFILE_SUMMARY,
+    EXPERT_STATS,
+    TIMING_STATS,
+    TRAINING_METRICS,
+    STEP_LOG,
+    LAUNCHER_METADATA,
+    RUN_METADATA,
+    RUN_COMPLETE,
+    NCCL_TOPOLOGY,
+    IB_STATUS,
+    NCCL_TESTS,
+    GPU_TOPOLOGY,
+    TRAINING_LOG,
+    NCCL_LOG,
+    ARCHIVE,
+    MEMORY_SNAPSHOT,
+    LOG,
+)
+"""Every format that files are recognised as; of rules with equal priority the first matches."""
 
 
-def version_of(kind: Kind) -> int:
-    """Version of the columns that a file of this kind gives."""
-    if kind in ("kineto", "tpu_trace"):
-        return PARSER_VERSION
-    from ccltui.parsers.nsys.nsys_reader import NSYS_VERSION  # noqa: PLC0415
+def format_of(kind: str) -> Format:
+    """Return the format of a kind, `UNKNOWN` where none is listed."""
+    return next((one for one in FORMATS if one.kind == kind), UNKNOWN)
 
-    return NSYS_VERSION
+
+def format_of_trace(trace: RankTrace) -> Format:
+    """Return the first format whose reader gives columns as those of a trace."""
+    family = trace.source.format
+    return next((one for one in FORMATS if one.family == family), UNKNOWN)
 
 
 def read_file(
     path: Path,
-    kind: Kind,
+    kind: str,
     *,
     shown: str,
-    beside: Beside | None = None,
+    companion: Companion | None = None,
     scratch: Sequence[Path] = (),
     progress: Report | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Sequence[RankTrace]:
-    """Columns of one file, one trace a rank; a Kineto file holds one.
+    """Return the columns of one file, one trace for each rank in it.
 
-    ``beside`` adds what a Kineto file lacks. Columns of nsys stay on disk, each read whenever it
-    is asked for: see `in_memory`. ``scratch`` are directories to try in turn for what must be
-    converted first. Raises TraceError where the file gives nothing, for
-    whatever reason, and CancelledError.
+    Columns of nsys stay on disk and are read on each access: see `in_memory`.
+
+    Args:
+        path: The file to open.
+        kind: Its kind, that of a format with a reader.
+        shown: Its path in messages.
+        companion: A file that adds what this one lacks.
+        scratch: Directories to try in turn for what must be converted first.
+        progress: Called with the bytes read so far.
+        cancelled: Asked from time to time; true ends the reading.
+
+    Raises:
+        TraceError: The file gives nothing, for whatever reason.
+        CancelledError: ``cancelled`` returned true.
     """
+    found = format_of(kind)
+    if found.read is None:
+        raise ValueError(f"no reader for {kind}")
     with contained(shown):
-        return _read(
-            path,
-            kind,
-            shown=shown,
-            beside=beside,
-            scratch=scratch,
-            progress=progress,
-            cancelled=cancelled,
-        )
-
-
-def _read(
-    path: Path,
-    kind: Kind,
-    *,
-    shown: str,
-    beside: Beside | None,
-    scratch: Sequence[Path],
-    progress: Report | None,
-    cancelled: Callable[[], bool] | None,
-) -> Sequence[RankTrace]:
-    if kind == "kineto":
-        from ccltui.parsers.kineto.kineto_reader import read_kineto  # noqa: PLC0415
-
-        trace = read_kineto(path, shown=shown, progress=progress, cancelled=cancelled)
-        return (trace if beside is None else _described(trace, beside),)
-    if kind == "tpu_trace":
-        from ccltui.parsers.kineto.xla_profile import read_xla  # noqa: PLC0415
-
-        return read_xla(path, shown=shown, progress=progress, cancelled=cancelled)
-    if kind == "nsys_report":
-        from ccltui.parsers.nsys.report_export import read_report  # noqa: PLC0415
-
-        return read_report(
+        traces = found.read(
             path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
         )
-    if kind == "nsys_tables":
-        from ccltui.parsers.nsys.arrow_export import read_tables  # noqa: PLC0415
-
-        return read_tables(
-            path, shown=shown, scratch=scratch, progress=progress, cancelled=cancelled
-        )
-    from ccltui.parsers.nsys.nsys_reader import read_nsys  # noqa: PLC0415
-
-    directory = next((one for one in scratch if os.access(one, os.W_OK)), None)
-    return read_nsys(path, shown=shown, progress=progress, cancelled=cancelled, scratch=directory)
-
-
-def _described(trace: RankTrace, beside: Beside) -> RankTrace:
-    """The rank with what its execution trace adds, where it lacks something of its collectives."""
-    from ccltui.parsers.execution.collective_join import joined, lacks_metadata  # noqa: PLC0415
-    from ccltui.parsers.execution.execution_reader import read_execution_trace  # noqa: PLC0415
-
-    if not lacks_metadata(trace):
-        return trace
-    try:
-        with contained(beside.path):
-            return joined(trace, read_execution_trace(Path(beside.real_path), shown=beside.path))
-    except TraceError as error:
-        note = Note("execution_trace_unread", str(error))
-        return dataclasses.replace(trace, notes=(*trace.notes, note))
+        if companion is None or found.add_companion is None:
+            return traces
+        return tuple(found.add_companion(trace, companion) for trace in traces)
 
 
 def in_memory(trace: RankTrace) -> RankTrace:
-    """The same rank with all of its columns read."""
+    """Return the same rank with all of its columns read."""
+    from ccltui.parsers.columns import Events  # noqa: PLC0415  (formats are needed before numpy)
+
     names = [name for name, _ in (*Events.COLUMNS, *Events.SPARSE)]
     events = {
         group: Events(**{name: getattr(rows, name) for name in names})

@@ -1,71 +1,31 @@
-"""What discovery returns: files with kind and rank, and the captures they form."""
+"""Result of discovery: files with their format and rank, and the captures they form."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
 from ccltui.parsers.columns import Note, RankSource
 from ccltui.parsers.errors import NotFoundError
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.format import SOURCES, Companion, Format, Source
+from ccltui.parsers.formats import format_of
+from ccltui.parsers.names import listed, printable
 from ccltui.parsers.text.compression import Compression
-
-Kind = Literal[
-    "kineto",  # a Chrome trace of PyTorch: object with traceEvents, or a bare list of events
-    "execution_trace",  # schema and nodes: shapes and dependencies, no times
-    "nsys_sqlite",
-    "nsys_tables",  # Parquet or Arrow tables of an export; one file stands for all
-    "nsys_report",  # .nsys-rep, .qdrep: only nsys itself reads it
-    "nsys_text",  # output of nsys stats in any of its formats
-    "workload_card",
-    "cluster_benchmark",
-    "training_metrics",
-    "training_log",  # step lines of a training program
-    "step_log",  # one JSON object a step
-    "launcher_metadata",
-    "run_complete",  # the mark that a run ended by itself
-    "nccl_log",
-    "nccl_tests",  # what nccl-tests print
-    "nccl_topology",  # XML
-    "gpu_topology",  # nvidia-smi topo -m
-    "ib_status",  # ibstat
-    "run_metadata",  # manifests, counts of devices, tokens a step
-    "profile_summary",
-    "serving_results",
-    "expert_stats",
-    "timing_stats",
-    "log",
-    "archive",
-    "memory_snapshot",  # a pickle: never loaded
-    "tpu_trace",
-    "unknown",
-]
-
-
-Source = Literal["torch", "nsys"]
-"""Which profiler recorded a capture."""
-
-
-class Beside(msgspec.Struct, frozen=True):
-    """A file that adds to what another says: an execution trace of the same rank."""
-
-    path: str
-    real_path: str
 
 
 class FoundFile(msgspec.Struct, frozen=True):
     """One file below the directory that was opened.
 
     ``path`` is relative and safe to print; open ``real_path``. ``rank`` is provisional: it comes
-    from the head or tail of the file, and the reader of the whole file has the last word.
+    from the head or tail of the file, and the rank that the reader of the whole file finds
+    replaces it.
     """
 
     path: str
     real_path: str
-    kind: Kind
+    kind: str  # of its format
     size_bytes: int
     compression: Compression = "none"
     rank: int | None = None
@@ -74,16 +34,20 @@ class FoundFile(msgspec.Struct, frozen=True):
     duplicate_of: str | None = None  # path of the file it repeats: link, or equal content
     problem: str | None = None  # why it is not used, one sentence
     world_size: int | None = None
-    beside: Beside | None = None
+    companion: Companion | None = None  # the execution trace of the same rank
+
+    @property
+    def format(self) -> Format:
+        """The format of its kind."""
+        return format_of(self.kind)
 
 
 class Capture(msgspec.Struct, frozen=True):
     """Traces that were recorded together: one timeline, one file a rank.
 
-    ``files`` are Kineto traces, or files of nsys, sorted by rank, then path, without
-    repetitions; a file that states no rank stands last. ``complete``: every rank of
-    ``world_size`` is there, or, where no file states the world size, as many files as in the
-    fullest capture of the directory.
+    ``files`` are traces of one source, sorted by rank, then path, without repetitions; files that
+    state no rank come last. ``complete``: every rank of ``world_size`` is there, or, where no
+    file states the world size, as many files as in the fullest capture of the directory.
     """
 
     name: str  # "" when the directory is one capture, else "iteration_5" or a folder
@@ -97,12 +61,17 @@ class Capture(msgspec.Struct, frozen=True):
 
 
 class Discovery(msgspec.Struct, frozen=True):
-    """Everything that was found, in natural order of paths."""
+    """All files that were found, in natural order of paths, and the captures they form."""
 
     root: str
     files: tuple[FoundFile, ...]
     captures: tuple[Capture, ...]
     notes: tuple[Note, ...] = ()
+
+    def files_of(self, *formats: Format) -> tuple[FoundFile, ...]:
+        """Return the files of some formats without those that repeat another file."""
+        kinds = {one.kind for one in formats}
+        return tuple(f for f in self.files if f.kind in kinds and f.duplicate_of is None)
 
     def choose(
         self,
@@ -111,11 +80,17 @@ class Discovery(msgspec.Struct, frozen=True):
         capture: str | None = None,
         source: Source | None = None,
     ) -> Capture:
-        """The last complete capture that fits, or the fullest one when none is complete.
+        """Return the last complete capture that fits, or the fullest one when none is complete.
 
-        ``capture`` is a name, or the unambiguous end of one. Kineto traces come before files of
-        nsys unless ``source`` is given. Raises NotFoundError, which lists what exists, when
-        nothing fits.
+        Kineto traces come before files of nsys unless ``source`` is given.
+
+        Args:
+            iteration: Number of its folder ``iteration_N``.
+            capture: Its name, or the unambiguous end of it.
+            source: Profiler whose files it is of.
+
+        Raises:
+            NotFoundError: Nothing fits; the message lists what exists.
         """
         fitting = [
             found
@@ -124,9 +99,9 @@ class Discovery(msgspec.Struct, frozen=True):
             and (capture is None or found.name in self._names_meant(capture))
             and (source is None or found.source == source)
         ]
-        fitting = [found for found in fitting if found.source == "torch"] or fitting
+        fitting = [found for found in fitting if found.source == SOURCES[0]] or fitting
         if not fitting:
-            raise NotFoundError(self._nothing_fits(iteration, capture), path=shown(self.root))
+            raise NotFoundError(self._nothing_fits(iteration, capture), path=printable(self.root))
         return max(
             enumerate(fitting),
             key=lambda item: (item[1].complete, 0 if item[1].complete else _size(item[1]), item[0]),
@@ -150,7 +125,7 @@ class Discovery(msgspec.Struct, frozen=True):
 
 
 def found_instead(files: Sequence[FoundFile]) -> str:
-    """What a directory holds where no trace in it can be opened."""
+    """Describe what a directory holds where no trace in it can be opened."""
     if not files:
         return "no file at all"
     if len(files) == 1:

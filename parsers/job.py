@@ -1,4 +1,4 @@
-"""A job: the ranks of one capture with everything known beside them. The one door in."""
+"""A job: the ranks of one capture, its card and the files of its run; how to open one."""
 
 from __future__ import annotations
 
@@ -7,27 +7,32 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from ccltui.parsers.card.workload_card import Card, card_file, read_card
-from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, later
+from ccltui.parsers.card.workload_card import Card, read_card
+from ccltui.parsers.columns import Note, RankTrace
+from ccltui.parsers.discovery.card_search import card_file
 from ccltui.parsers.discovery.discover import Capture, Discovery, discover
+from ccltui.parsers.discovery.run_settings import RunSource, run_sources
 from ccltui.parsers.errors import NotFoundError, TraceError, contained
-from ccltui.parsers.found_files import Source
+from ccltui.parsers.format import Source
 from ccltui.parsers.ingest.damaged_traces import damaged_traces
-from ccltui.parsers.ingest.load import Failed, Glimpsed, Loaded, LoadEvent, load, never
-from ccltui.parsers.runs.run_settings import RunSource, run_sources
+from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, load, not_cancelled
+from ccltui.parsers.job_ranks import identified, labelled, ordered_ranks, place_of
+
+if TYPE_CHECKING:
+    from ccltui.parsers.ingest.worker_pool import WorkerPool
 
 ProfileMode = Literal["auto", "torch", "nsys"]
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Ranks in order of (rank, path) with unique labels, the card, and what went wrong.
+    """Ranks in order of (rank, path) with unique labels, the card, and files that failed.
 
-    ``run_sources`` are the files beside the traces that state how the job was configured.
+    ``run_sources`` are the files near the traces that state how the job was configured.
     """
 
     path: str
@@ -37,7 +42,7 @@ class Job:
     failures: tuple[Failed, ...] = ()
     card: Card | None = None
     card_problem: str | None = None
-    profile_mode: ProfileMode = "auto"  # as asked for; the capture's source is what answers
+    profile_mode: ProfileMode = "auto"  # as requested; that used is the capture's source
     run_sources: tuple[RunSource, ...] = ()
 
     @property
@@ -66,9 +71,9 @@ class Job:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the directory, the capture and the set of ranks have to say.
+        """Notes on the directory, the capture and the set of ranks.
 
-        Discovery guesses at conflicts from names; the files' own word replaces that.
+        Discovery guesses conflicts of ranks from names; what loaded files state replaces that.
         """
         found = (*self.discovery.notes, *self.capture.notes)
         if self.ranks:
@@ -76,7 +81,7 @@ class Job:
         return (*found, *self._source_notes(), *self._conflict_notes())
 
     def _source_notes(self) -> tuple[Note, ...]:
-        """Where two profilers recorded: which one answers."""
+        """Return a note on which profiler is used, where two recorded."""
         if len({capture.source for capture in self.discovery.captures}) < 2:
             return ()
         answers, other = ("the Kineto traces answer", "nsys")
@@ -90,28 +95,27 @@ class Job:
     def _conflict_notes(self) -> tuple[Note, ...]:
         notes = []
         for rank in self.conflicting_ranks:
-            files = ", ".join(_place(t.source) for t in self.ranks if t.rank == rank)
+            files = ", ".join(place_of(t.source) for t in self.ranks if t.rank == rank)
             message = f"rank {rank} is claimed by {files}: neither takes part in matching"
             notes.append(Note(code="rank_conflict", message=message))
         return tuple(notes)
 
     def with_rank(self, trace: RankTrace) -> Job:
-        """This job with one more loaded trace; ranks are ordered and labelled anew."""
-        identified = _identified(trace, self.capture)
+        """Return this job with one more loaded trace; ranks are ordered and labelled anew."""
+        named = identified(trace, self.capture)
         place = (trace.source.path, trace.source.part)
         others = tuple(t for t in self.ranks if (t.source.path, t.source.part) != place)
-        every = _guessed(_rebased((*others, identified)))
-        return dataclasses.replace(self, ranks=_labelled(every))
+        return dataclasses.replace(self, ranks=ordered_ranks((*others, named)))
 
     def with_failure(self, failure: Failed) -> Job:
-        """This job with one more file that gave nothing, whatever its beginning promised."""
+        """Return this job with one more failed file; its preview is removed."""
         left = tuple(t for t in self.ranks if t.read_share == 1 or t.source.path != failure.path)
-        ranks = self.ranks if len(left) == len(self.ranks) else _labelled(left)
+        ranks = self.ranks if len(left) == len(self.ranks) else labelled(left)
         return dataclasses.replace(self, ranks=ranks, failures=(*self.failures, failure))
 
     def with_event(self, event: LoadEvent) -> Job:
-        """This job after one event of :func:`ccltui.parsers.ingest.load.load`."""
-        if isinstance(event, Loaded | Glimpsed):
+        """Return this job after one event of :func:`ccltui.parsers.ingest.load.load`."""
+        if isinstance(event, Loaded | Previewed):
             return self.with_rank(event.trace)
         if isinstance(event, Failed):
             return self.with_failure(event)
@@ -126,10 +130,10 @@ def start_job(
     capture: str | None = None,
     profile_mode: ProfileMode = "auto",
 ) -> Job:
-    """Look at a directory (or one file): what there is, which capture, the card. No rank yet.
+    """Find the files of a directory (or one file), choose the capture and read the card.
 
-    ``profile_mode`` says whose files: torch (Kineto), nsys, or Kineto's where there are any.
-    Raises :class:`NotFoundError` where the path or the capture does not exist.
+    No rank is loaded. ``profile_mode`` selects whose files: torch (Kineto), nsys, or Kineto's
+    where there are any. Raises :class:`NotFoundError` where the path or the capture does not exist.
     """
     discovery = discover(path, rank_map=rank_map)
     chosen = _chosen(discovery, iteration, capture, _SOURCES[profile_mode])
@@ -159,10 +163,10 @@ def has_device_work(job: Job) -> bool:
 
 
 def fallback_of(job: Job) -> Job | None:
-    """The job of the nsys files beside Kineto traces without device work, None elsewhere.
+    """Return the job of nsys files next to Kineto traces without device work, else None.
 
-    Two profilers cannot record the device at once: whichever came second has only the host.
-    Nothing of it is loaded yet.
+    Two profilers cannot record the device at once: the one that started second has only the
+    host. Nothing of the fallback is loaded yet.
     """
     if job.profile_mode != "auto" or job.capture.source != "torch" or has_device_work(job):
         return None
@@ -171,6 +175,81 @@ def fallback_of(job: Job) -> Job | None:
     chosen = job.discovery.choose(source="nsys")
     failures = damaged_traces(job.discovery, chosen)
     return dataclasses.replace(job, capture=chosen, ranks=(), failures=failures)
+
+
+class LoadObserver(Protocol):
+    """Follows the loading of a job, and of its fallback after it."""
+
+    def started(self, job: Job) -> object:
+        """Begin a capture; nothing of it is loaded yet."""
+
+    def happened(self, job: Job, event: LoadEvent) -> object:
+        """Take one event; ``job`` is the job after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSettings:
+    """How captures are loaded; the fields are those of :func:`ccltui.parsers.ingest.load.load`."""
+
+    cache_dir: Path | None = None
+    jobs: int | None = None
+    inline: bool = False
+    previews: bool = False
+    for_other_processes: bool = True
+
+
+def load_job(
+    job: Job,
+    settings: LoadSettings,
+    *,
+    observer: LoadObserver | None = None,
+    cancelled: Callable[[], bool] = not_cancelled,
+    pool: WorkerPool | None = None,
+) -> Job:
+    """Load every rank of a job, and its fallback where no rank has device work.
+
+    Args:
+        job: As :func:`start_job` returns it.
+        settings: Cache, worker processes and previews; the fallback has no previews.
+        observer: Called for each capture and event.
+        cancelled: Ends the loading where it returns true; what was loaded stays.
+        pool: Worker processes that run already, for the first capture; closed in the end.
+
+    Returns:
+        The loaded fallback where it has device work, else ``job`` with its ranks.
+    """
+    loaded = _load(job, settings, observer, cancelled, pool)
+    fallback = None if cancelled() else fallback_of(loaded)
+    if fallback is None:
+        return loaded
+    second = dataclasses.replace(settings, previews=False)
+    other = _load(fallback, second, observer, cancelled, None)
+    return other if has_device_work(other) else loaded
+
+
+def _load(
+    job: Job,
+    settings: LoadSettings,
+    observer: LoadObserver | None,
+    cancelled: Callable[[], bool],
+    pool: WorkerPool | None,
+) -> Job:
+    if observer is not None:
+        observer.started(job)
+    for event in load(
+        job.capture,
+        cache_dir=settings.cache_dir,
+        jobs=settings.jobs,
+        inline=settings.inline,
+        cancelled=cancelled,
+        pool=pool,
+        previews=settings.previews,
+        for_other_processes=settings.for_other_processes,
+    ):
+        job = job.with_event(event)
+        if observer is not None:
+            observer.happened(job, event)
+    return job
 
 
 def open_job(
@@ -183,43 +262,48 @@ def open_job(
     profile_mode: ProfileMode = "auto",
     jobs: int | None = None,
     on_event: Callable[[LoadEvent], None] | None = None,
-    cancelled: Callable[[], bool] = never,
+    cancelled: Callable[[], bool] = not_cancelled,
 ) -> Job:
-    """:func:`start_job`, then load every rank; small captures are read in this process.
+    """Find the files of a directory (or one file) and load every rank.
 
-    Files that give nothing are in ``failures``; the rest is kept, also when cancelled. Where
-    Kineto traces hold no device work and nsys recorded some, its files are the job.
+    Small captures are read in this process. Where Kineto traces hold no device work and nsys
+    recorded some, the files of nsys are the job.
+
+    Args:
+        path: A directory, or one file.
+        rank_map: Ranks of files by path or name, where no file states them.
+        iteration: The capture ``iteration_N``; None for the last complete one.
+        capture: Name of the capture, or the unambiguous end of it.
+        cache_dir: Where columns are stored; None for the user's cache directory.
+        profile_mode: Whose files: torch (Kineto), nsys, or Kineto's where there are any.
+        jobs: Worker processes; None for one a CPU allowed, at most 8.
+        on_event: Called with each event of the loading.
+        cancelled: Ends the loading where it returns true.
+
+    Returns:
+        The job. Files that give nothing are in ``failures``; the rest is in ``ranks``, also when
+        the loading was cancelled.
+
+    Raises:
+        NotFoundError: The path or the capture does not exist.
     """
-
-    def loaded(job: Job) -> Job:
-        events = load(
-            job.capture,
-            cache_dir=cache_dir,
-            jobs=jobs,
-            inline=True,
-            cancelled=cancelled,
-            for_others=False,
-        )
-        for event in events:
-            job = job.with_event(event)
-            if on_event is not None:
-                on_event(event)
-        return job
-
-    job = loaded(
-        start_job(
-            path,
-            rank_map=rank_map,
-            iteration=iteration,
-            capture=capture,
-            profile_mode=profile_mode,
-        )
+    job = start_job(
+        path, rank_map=rank_map, iteration=iteration, capture=capture, profile_mode=profile_mode
     )
-    fallback = None if cancelled() else fallback_of(job)
-    if fallback is None:
-        return job
-    other = loaded(fallback)
-    return other if has_device_work(other) else job
+    settings = LoadSettings(cache_dir, jobs, inline=True, for_other_processes=False)
+    observer = None if on_event is None else _EventObserver(on_event)
+    return load_job(job, settings, observer=observer, cancelled=cancelled)
+
+
+@dataclass(frozen=True, slots=True)
+class _EventObserver:
+    on_event: Callable[[LoadEvent], None]
+
+    def started(self, job: Job) -> None:
+        pass
+
+    def happened(self, job: Job, event: LoadEvent) -> None:
+        self.on_event(event)
 
 
 _SOURCES: Mapping[ProfileMode, Source | None] = {"auto": None, "torch": "torch", "nsys": "nsys"}
@@ -235,94 +319,14 @@ def _chosen(
     return discovery.choose(iteration=iteration, capture=capture, source=source)
 
 
-def _identified(trace: RankTrace, capture: Capture) -> RankTrace:
-    """The file's own word on its rank first, then what discovery was told or read from names.
-
-    Neither can tell the ranks of one file apart.
-    """
-    if trace.rank is not None or trace.source.parts > 1:
-        return trace
-    for found in capture.files:
-        if found.path == trace.source.path and found.rank is not None:
-            source = found.rank_source
-            return dataclasses.replace(trace, rank=found.rank, rank_source=source)
-    return trace
-
-
-def _guessed(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
-    """Number the devices of a file of nsys where it is all there is and names no rank.
-
-    A guess, so that collectives can be matched; it is taken back when another file comes.
-    """
-    alone = len({trace.source.path for trace in traces}) == 1 and len(traces) > 1
-    unknown = all(t.rank is None or t.rank_source == _GUESS for t in traces)
-    guessed = []
-    for trace in traces:
-        rank = trace.source.part if alone and unknown else None
-        if trace.rank is None or trace.rank_source == _GUESS:
-            source: RankSource = "none" if rank is None else _GUESS
-            guessed.append(dataclasses.replace(trace, rank=rank, rank_source=source))
-        else:
-            guessed.append(trace)
-    return tuple(guessed)
-
-
-_GUESS: Final = "order of devices"
-
-
-def _rebased(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
-    """Give a truncated file that lost its base time that of the others, and say so.
-
-    Some releases write ``baseTimeNanoseconds`` behind the events, and all ranks of a job
-    write the same one.
-    """
-    bases = {trace.base_ns for trace in traces if trace.base_ns}
-    if len(bases) != 1:
-        return traces
-    base_ns = bases.pop()
-    return tuple(_with_base(t, base_ns) if _lost_its_base(t) else t for t in traces)
-
-
-def _lost_its_base(trace: RankTrace) -> bool:
-    first = trace.first_ns
-    cut = trace.truncated or trace.read_share < 1
-    return cut and not trace.base_ns and first is not None and first < _EPOCH_TIMES_NS
-
-
-_EPOCH_TIMES_NS = 10**18
-"""Times above this (2001) are since the epoch: such a file never had a base."""
-
-
-def _with_base(trace: RankTrace, base_ns: int) -> RankTrace:
-    events = later(trace.events, base_ns)
-    message = "the base time was cut off: that of the other ranks is taken"
-    notes = (*trace.notes, Note(code="assumed_base", message=message))
-    added_ns = trace.added_ns + base_ns
-    return dataclasses.replace(
-        trace, events=events, base_ns=base_ns, notes=notes, added_ns=added_ns
-    )
-
-
-def _labelled(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
-    """Sorted by (rank, path, part); those without a rank come last under their file's name."""
-    ordered = sorted(
-        traces, key=lambda t: (t.rank is None, t.rank or 0, t.source.path, t.source.part)
-    )
-    claims = Counter(t.rank for t in ordered)
-    labelled = []
-    for trace in ordered:
-        if trace.rank is None:
-            label = _place(trace.source)
-        elif claims[trace.rank] > 1:
-            label = f"{trace.rank} ({_place(trace.source)})"
-        else:
-            label = str(trace.rank)
-        labelled.append(trace if trace.label == label else dataclasses.replace(trace, label=label))
-    return tuple(labelled)
-
-
-def _place(source: SourceFile) -> str:
-    return f"{source.path} {source.part_name}" if source.part_name else source.path
-
-
-__all__ = ["Job", "NotFoundError", "fallback_of", "has_device_work", "open_job", "start_job"]
+__all__ = [
+    "Job",
+    "LoadObserver",
+    "LoadSettings",
+    "NotFoundError",
+    "fallback_of",
+    "has_device_work",
+    "load_job",
+    "open_job",
+    "start_job",
+]

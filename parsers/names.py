@@ -1,4 +1,4 @@
-"""Names of files as data: how they are shown, and the order in which they are listed."""
+"""File names for messages: escape them, sort them naturally and list them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _DIGITS = re.compile(r"([0-9]+)")
 NaturalKey = tuple[tuple[tuple[tuple[str, int, str], ...], ...], str]
 
 
-def shown(text: str) -> str:
-    r"""``text`` as safe text in which two different names never look the same.
+def printable(text: str) -> str:
+    r"""Return ``text`` as safe text in which two different names always differ.
 
-    The backslash is doubled, so that no name looks like the escapes of another, and spaces that
+    The backslash is doubled, so that no name equals the escaped form of another, and spaces that
     are not the ASCII one are escaped as well.
     """
     safe = safe_text(text.replace("\\", "\\\\"))
@@ -24,7 +24,7 @@ def shown(text: str) -> str:
 
 
 def natural_key(path: str) -> NaturalKey:
-    """Sort key that puts ``iteration_5`` before ``iteration_10``, folder by folder."""
+    """Return a sort key that puts ``iteration_5`` before ``iteration_10``, folder by folder."""
     return tuple(_component_key(component) for component in path.split("/")), path
 
 
@@ -36,7 +36,7 @@ def _component_key(component: str) -> tuple[tuple[str, int, str], ...]:
 
 
 def listed(names: list[str] | tuple[str, ...], limit: int = 8) -> str:
-    """``a, b, c and 5 more``: names in a sentence, never an endless one."""
+    """``a, b, c and 5 more``: names in a sentence, the rest as a number."""
     if len(names) <= limit:
         return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
     return f"{', '.join(names[:limit])} and {len(names) - limit} more"

@@ -1,4 +1,4 @@
-"""Names from files as text that no terminal, spreadsheet or reader is steered by."""
+"""Escape text from files that could control a terminal or spreadsheet, or mislead a reader."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from ccltui.commands.measure import (
 from ccltui.commands.print_metrics import gate_status, judged, print_gates
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.names import shown
+from ccltui.parsers.names import printable
 from ccltui.report.gates import Verdict
 from ccltui.report.json_document import Entry, Report
 from ccltui.report.output import print_message, write_file, write_report
@@ -127,10 +127,12 @@ def _tasks(paths: Sequence[str], base: Path | None) -> list[Task]:
     ]
     for target, count in Counter(task.target.resolve() for task in tasks).items():
         if count > 1:
-            raise GrammarError(f"{count} directories would be written to {shown(str(target))}")
+            raise GrammarError(f"{count} directories would be written to {printable(str(target))}")
     for task in tasks:
         if base is None and Path(task.path).is_file():
-            raise GrammarError(f"{shown(task.path)} is a file: give its directory, or --output-dir")
+            raise GrammarError(
+                f"{printable(task.path)} is a file: give its directory, or --output-dir"
+            )
         for name in NAMES:
             _check_ours(task.target / name)
     return tasks
@@ -143,7 +145,9 @@ def _check_ours(path: Path) -> None:
     except FileNotFoundError:
         return
     if head and not _OURS[path.name].match(head):
-        message = f"{shown(str(path))} is not by ccltui and is not overwritten; give --output-dir"
+        message = (
+            f"{printable(str(path))} is not by ccltui and is not overwritten; give --output-dir"
+        )
         raise GrammarError(message)
 
 
@@ -162,5 +166,5 @@ def _write(
 def _row(task: Task, measured: Measured, *, written: bool) -> tuple[str, ...]:
     statuses = Counter(result.status for _, result in measured.results)
     counts = (str(statuses[status]) for status in ("ok", "partial", "unavailable"))
-    where = shown(str(task.target / NAMES[0])) if written else "nothing"
-    return (shown(task.path), str(measured.trace.ranks), *counts, where)
+    where = printable(str(task.target / NAMES[0])) if written else "nothing"
+    return (printable(task.path), str(measured.trace.ranks), *counts, where)

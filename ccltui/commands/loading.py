@@ -95,60 +95,48 @@ def load_job(options: LoadOptions) -> LoadedJob:
     Kineto traces without device work are replaced by files of nsys beside them. Raises TraceError
     if there is nothing to open.
     """
-    from ccltui.parsers.job import fallback_of, has_device_work  # noqa: PLC0415
+    from ccltui.parsers.job import LoadSettings  # noqa: PLC0415
+    from ccltui.parsers.job import load_job as load  # noqa: PLC0415
 
     job = discover_job(options)
     watched = sys.stderr is not None and sys.stderr.isatty()
     with cache_directory(options) as cache_dir, _stoppable(active=watched) as stopped:
-        loaded = _load(job, cache_dir, options.jobs, watched, stopped)
-        fallback = fallback_of(loaded.job) if loaded.complete else None
-        if fallback is None:
-            return loaded
-        other = _load(fallback, cache_dir, options.jobs, watched, stopped)
-        return other if has_device_work(other.job) else loaded
+        settings = LoadSettings(cache_dir, options.jobs, inline=True, for_other_processes=False)
+        with contextlib.closing(_MeterObserver(watched=watched)) as observer:
+            loaded = load(job, settings, observer=observer, cancelled=stopped)
+    done = {trace.source.path for trace in loaded.ranks} | {one.path for one in loaded.failures}
+    complete = all(found.path in done for found in loaded.capture.files)
+    return LoadedJob(loaded, complete)
 
 
-def _load(
-    job: Job, cache_dir: Path | None, jobs: int | None, watched: bool, stopped: Callable[[], bool]
-) -> LoadedJob:
-    from ccltui.report.progress import ProgressLine, Silent  # noqa: PLC0415
+class _MeterObserver:
+    """Shows the progress of each capture on a terminal."""
 
-    sizes = {found.path: found.size_bytes for found in job.capture.files}
-    meter: Meter = ProgressLine(sys.stderr, sizes) if watched else Silent()
-    try:
-        return _read(job, cache_dir, jobs, meter, stopped)
-    finally:
-        meter.close()
+    def __init__(self, *, watched: bool) -> None:
+        self._watched = watched
+        self._meter: Meter | None = None
 
+    def started(self, job: Job) -> None:
+        from ccltui.report.progress import ProgressLine, Silent  # noqa: PLC0415
 
-def _read(
-    job: Job, cache_dir: Path | None, jobs: int | None, meter: Meter, stopped: Callable[[], bool]
-) -> LoadedJob:
-    from ccltui.parsers.ingest.load import load  # noqa: PLC0415
+        self.close()
+        sizes = {found.path: found.size_bytes for found in job.capture.files}
+        self._meter = ProgressLine(sys.stderr, sizes) if self._watched else Silent()
 
-    capture = job.capture
-    events = load(
-        capture,
-        cache_dir=cache_dir,
-        jobs=jobs,
-        inline=True,
-        cancelled=stopped,
-        for_others=False,
-    )
-    for event in events:
-        job = job.with_event(event)
-        _show(meter, event)
-    done = {trace.source.path for trace in job.ranks} | {one.path for one in job.failures}
-    return LoadedJob(job, complete=all(found.path in done for found in capture.files))
+    def happened(self, _job: Job, event: LoadEvent) -> None:
+        from ccltui.parsers.ingest.load import Progress  # noqa: PLC0415
 
+        if self._meter is None:
+            return
+        if isinstance(event, Progress):
+            self._meter.update(event.path, event.done_bytes)
+        else:
+            self._meter.finish(event.path)
 
-def _show(meter: Meter, event: LoadEvent) -> None:
-    from ccltui.parsers.ingest.load import Progress  # noqa: PLC0415
-
-    if isinstance(event, Progress):
-        meter.update(event.path, event.done_bytes)
-    else:
-        meter.finish(event.path)
+    def close(self) -> None:
+        if self._meter is not None:
+            self._meter.close()
+            self._meter = None
 
 
 @contextlib.contextmanager

@@ -17,9 +17,9 @@ from ccltui.metrics.nsys_reports.from_traces import tables_of_traces
 from ccltui.metrics.nsys_reports.row_filter import EVERYTHING, Filter, RangeFilter, filter_of_range
 from ccltui.parsers.discovery.sniff import sniff
 from ccltui.parsers.errors import GrammarError, NotFoundError, TraceError, contained
-from ccltui.parsers.found_files import FoundFile, Kind
+from ccltui.parsers.format import UNKNOWN, Format
+from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.names import listed
-from ccltui.parsers.nsys.report_export import export_report
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.report_tables import Part, ReportTables
 from ccltui.parsers.nsys.text_reports.report_names import report_name, report_title
@@ -33,7 +33,6 @@ DEFAULT_SET = (
 )
 """Reports that are printed by default: those of nsys that ccltui computes."""
 
-_CAPTURES: Final[frozenset[Kind]] = frozenset({"nsys_sqlite", "nsys_tables", "nsys_report"})
 _NOTHING_READABLE: Final = "none of its captures can be read"
 _NEVER_NAMES = frozenset({"gpu_kern_summary", "gpu_kernel_summary", "kernel_sum"})
 _KERNEL_NAMES = {"": "demangledName", "base": "shortName", "mangled": "mangledName"}
@@ -83,13 +82,13 @@ def reports_of(loading: LoadOptions, choice: Choice) -> list[Printed]:
     path = Path(loading.path)
     if not path.exists():
         raise NotFoundError("no such file or directory", path=loading.path)
-    kind: Kind = (
-        "kineto" if path.is_dir() else sniff(str(path), path.name, path.stat().st_size).kind
-    )
-    if kind == "nsys_text":
+    known = UNKNOWN
+    if not path.is_dir():
+        known = sniff(str(path), path.name, path.stat().st_size).format
+    if known.reports == "text":
         return [Printed("", _of_text(path, choice))]
-    if kind in _CAPTURES:
-        return [Printed("", _of_capture(path, kind, loading, choice))]
+    if known.reports == "rows":
+        return [Printed("", _of_capture(path, known, loading, choice))]
     return _of_directory(loading, choice)
 
 
@@ -110,9 +109,9 @@ def _spelling(written: str) -> str:
     return written.strip().lower().replace("-", "_").replace(" ", "_")
 
 
-def _of_capture(path: Path, kind: Kind, loading: LoadOptions, choice: Choice) -> list[Report]:
+def _of_capture(path: Path, known: Format, loading: LoadOptions, choice: Choice) -> list[Report]:
     """Reports of one export, or of a report file that nsys exports first."""
-    with _opened(path, kind, loading, choice, shown=str(path)) as capture:
+    with _opened(path, known, loading, choice, shown=str(path)) as capture:
         return _computed(choice, capture.tables)
 
 
@@ -120,27 +119,22 @@ def _found(
     found: FoundFile, loading: LoadOptions, choice: Choice
 ) -> contextlib.AbstractContextManager[_Export]:
     """Open one of the captures of a directory."""
-    return _opened(Path(found.real_path), found.kind, loading, choice, shown=found.path)
+    return _opened(Path(found.real_path), found.format, loading, choice, shown=found.path)
 
 
 @contextlib.contextmanager
 def _opened(
-    path: Path, kind: Kind, loading: LoadOptions, choice: Choice, *, shown: str
+    path: Path, known: Format, loading: LoadOptions, choice: Choice, *, shown: str
 ) -> Iterator[_Export]:
     """Open a capture as an sqlite export, converting it first if necessary. Raises TraceError."""
     slow_path.warn()
-    if kind == "nsys_sqlite":
+    if known.to_sqlite is None:
         yield _Export(path, choice, shown)
         return
     set_nsys_path(loading)
     with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
         target = Path(scratch) / "export.sqlite"
-        if kind == "nsys_tables":
-            from ccltui.parsers.nsys.arrow_export import sqlite_of  # noqa: PLC0415  (imports pyarrow)
-
-            yield _Export(sqlite_of(path, target, shown=shown), choice, shown)
-        else:
-            yield _Export(export_report(path, target, shown=shown), choice, shown)
+        yield _Export(known.to_sqlite(path, target, shown=shown), choice, shown)
 
 
 class _Export:
@@ -170,15 +164,15 @@ def _of_directory(loading: LoadOptions, choice: Choice) -> list[Printed]:
     """Reports of all ranks of a job, or of the files of nsys in a directory."""
     job = discover_job(loading)
     files = job.capture.files
-    of_nsys = [found for found in files if found.kind in _CAPTURES]
+    of_nsys = [found for found in files if found.format.reports == "rows"]
     if len(of_nsys) == 1:
         one = of_nsys[0]
-        return [Printed("", _of_capture(Path(one.real_path), one.kind, loading, choice))]
+        return [Printed("", _of_capture(Path(one.real_path), one.format, loading, choice))]
     if of_nsys and choice.each:
         return _of_each(of_nsys, loading, choice)
     if of_nsys:
         return [Printed("", _of_all(of_nsys, loading, choice))]
-    texts = [found for found in job.discovery.files if found.kind == "nsys_text"]
+    texts = [found for found in job.discovery.files if found.format.reports == "text"]
     if texts and not files:
         return _of_texts([found for found in texts if found.duplicate_of is None], choice)
     return [Printed("", _of_traces(loading, choice))]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from ccltui.metrics.card.card_check import contradictions
 from ccltui.metrics.card.card_config import check_config
 from ccltui.parsers.card.card_keys import known_keys
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.workload_card import Card
@@ -64,7 +64,7 @@ def _unknown(card: Card) -> Iterator[Complaint]:
     for key in card.unknown_keys:
         near = difflib.get_close_matches(key, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        yield Complaint("warning", card.line(key), f"{shown(key)} is not a known key{hint}")
+        yield Complaint("warning", card.line(key), f"{printable(key)} is not a known key{hint}")
 
 
 def _lacking(card: Card) -> Iterator[Complaint]:

@@ -21,13 +21,12 @@ from ccltui.parsers.columns import Group
 from ccltui.parsers.errors import internal_error
 from ccltui.parsers.job import Job
 from ccltui.parsers.kineto.scanner import accelerator
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 from ccltui.parsers.system.acceleration import wanted
 from ccltui.report.text_layout import count_text, duration_text
 
 State = Literal["ok", "warning", "problem", "unknown"]
 
-_NSYS_KINDS = ("nsys_sqlite", "nsys_tables", "nsys_report", "nsys_text")
 _METADATA = (("op", "operation"), ("in_elems", "size"), ("group", "group"))
 
 
@@ -110,7 +109,7 @@ def gpu_events(job: Job) -> Finding:
         fix = "nothing, if the job was meant to run on CPUs: metrics of devices stay unavailable"
         return Finding("GPU events", "warning", f"{message}; the backend is gloo", fix)
     if words:
-        message += f", and yet the backend is {listed(sorted(map(shown, backends)))}"
+        message += f", and yet the backend is {listed(sorted(map(printable, backends)))}"
     return Finding("GPU events", "problem", message, _RECORD_DEVICE)
 
 
@@ -126,7 +125,7 @@ def execution_traces(job: Job) -> Finding:
     found = {
         file.rank
         for file in job.discovery.files
-        if file.kind == "execution_trace" and file.problem is None and file.rank is not None
+        if file.format.completes is not None and file.problem is None and file.rank is not None
     }
     ranks = {trace.rank for trace in job.ranks if trace.rank is not None}
     if not found:
@@ -233,9 +232,10 @@ def workload_card(job: Job) -> Finding:
 
 def profilers(job: Job) -> Finding:
     """Check for two profilers in one process: the second one to use CUPTI gets no GPU events."""
-    kinds = {str(found.kind) for found in job.discovery.files}
-    nsys = sorted(kinds.intersection(_NSYS_KINDS))
-    if not nsys or not job.ranks or "kineto" not in kinds:
+    files = job.discovery.files
+    nsys = sorted({found.kind for found in files if found.format.profiler == "nsys"})
+    kineto = any(found.format.profiler == "torch" for found in files)
+    if not nsys or not job.ranks or not kineto:
         return Finding("profilers", "ok", "one kind of trace")
     if job.capture.source == "nsys":
         return Finding("profilers", "ok", f"Kineto beside {listed(nsys)}; nsys is used")
@@ -303,8 +303,8 @@ def check(job: Job) -> tuple[Finding, ...]:
             "let training reach the first window of its profiler, after the wait and warm-up "
             "steps, and check the log"
         )
-        others = {file.kind for file in job.discovery.files} & _ANSWER_WITHOUT_TRACES
-        state: State = "warning" if others else "problem"
+        answering = any(file.format.has_own_metrics for file in job.discovery.files)
+        state: State = "warning" if answering else "problem"
         return (Finding("files", state, "no trace that can be opened", fix),)
     return tuple(run_check(one, job) for one in CHECKS)
 
@@ -316,14 +316,6 @@ def run_check(check: Check, job: Job) -> Finding:
     except Exception as error:
         name = check.__name__.replace("_", " ")
         return Finding(name, "problem", internal_error(error), is_internal=True)
-
-
-_ANSWER_WITHOUT_TRACES: Final = frozenset(
-    {
-        *("serving_results", "expert_stats", "training_metrics", "training_log", "step_log"),
-        *("cluster_benchmark", "nccl_tests", "nccl_log", "timing_stats", "nsys_text"),
-    }
-)
 
 
 def _span(time_ns: int) -> str:

@@ -88,13 +88,14 @@ def studies_of(path: str | Path, *, largest_bytes: int = sys.maxsize) -> Studies
     for found in discovery.files:
         try:
             with contained(found.path):
-                if found.kind == "nsys_text":
+                is_export = found.format.reports == "rows" and found.format.to_sqlite is None
+                if found.format.reports == "text":
                     texts += _tables_of(found)
-                elif found.kind == "nsys_sqlite" and found.size_bytes > largest_bytes:
+                elif is_export and found.size_bytes > largest_bytes:
                     problems.append(
                         f"{found.path}: a large export: ccltui stats --alltoall reads it"
                     )
-                elif found.kind == "nsys_sqlite":
+                elif is_export:
                     nodes += _of_export(found)
         except TraceError as error:
             problems.append(str(error))

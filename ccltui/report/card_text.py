@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from ccltui.parsers.names import shown
+from ccltui.parsers.names import printable
 from ccltui.parsers.safe_text import safe_text
 
 if TYPE_CHECKING:
@@ -187,4 +187,4 @@ def _yaml(value: Value) -> str:
         return f"[{', '.join(map(_yaml, value))}]"
     plain = _PLAIN.fullmatch(value) and isinstance(yaml.safe_load(value), str)
     # Without unprintable characters a quoted JSON string is valid YAML.
-    return value if plain else json.dumps(shown(value), ensure_ascii=False)
+    return value if plain else json.dumps(printable(value), ensure_ascii=False)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Final, TypeVar, cast
 
-from ccltui.parsers.ingest.rank_worker import deaf_to_interrupts
+from ccltui.parsers.ingest.rank_worker import ignore_sigint
 from ccltui.parsers.ingest.worker_pool import starting
 from ccltui.tui.terminal import compat
 
@@ -50,7 +50,7 @@ def run_in_process(make: Callable[[], T], cancelled: Callable[[], bool]) -> T | 
 
 
 def _make(make: Callable[[], object], sender: Connection) -> None:
-    deaf_to_interrupts()
+    ignore_sigint()
     try:
         sender.send(make())
     except Exception as error:  # raised again in the explorer, which has the screen

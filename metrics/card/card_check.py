@@ -15,7 +15,7 @@ from ccltui.metrics.model.classify import distinct
 from ccltui.metrics.model.rank_steps import steps_of
 from ccltui.parsers.card.workload_card import Card
 from ccltui.parsers.columns import Group, RankTrace
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
@@ -57,7 +57,7 @@ def contradictions(
 
 
 def _statement(card: Card, field: str, value: object) -> str:
-    return f"the card says {shown(str(value))} ({card.provenance(field)})"
+    return f"the card says {printable(str(value))} ({card.provenance(field)})"
 
 
 def _degrees_and_count(card: Card) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _library(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
     backends = {trace.backend for trace in ranks} - _NAMES_NO_LIBRARY
     words = {word for backend in backends for word in re.split(r"[^a-z]+", backend.lower())}
     if named in _NCCL_LIKE and backends and not words & _NCCL_LIKE:
-        found = listed(sorted(map(shown, backends)))
+        found = listed(sorted(map(printable, backends)))
         yield f"{_statement(card, 'communication_library', named)}, the trace's backend is {found}"
 
 
@@ -114,7 +114,7 @@ def _library_version(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
     others = [text for text in sorted(versions) if not _agree(claimed, _version(text))]
     if others:
         says = _statement(card, "communication_library_version", card.communication_library_version)
-        yield f"{says}, the trace was taken with NCCL {listed(list(map(shown, others)))}"
+        yield f"{says}, the trace was taken with NCCL {listed(list(map(printable, others)))}"
 
 
 def _version(text: str | None) -> tuple[int, ...]:
@@ -133,7 +133,7 @@ def _device(card: Card, ranks: Iterable[RankTrace]) -> Iterator[str]:
         return
     others = [name for name in sorted(names) if _differ(claimed, name)]
     if others:
-        found = listed([shown(name) for name in others])
+        found = listed([printable(name) for name in others])
         yield f"{_statement(card, 'gpu_model', claimed)}, the trace's devices are {found}"
 
 

@@ -12,7 +12,7 @@ from math import prod
 from typing import Final
 
 from ccltui.parsers.card.workload_card import Card
-from ccltui.parsers.names import shown
+from ccltui.parsers.names import printable
 from ccltui.parsers.runs.train_config import TrainConfig
 
 SHARD: Final = "parallelism.data_parallel_shard_degree"
@@ -118,7 +118,7 @@ def _dataset(card: Card, config: TrainConfig) -> Iterator[str]:
     stated, expected = card.dataset, config.text("training.dataset")
     if stated and expected and _plain(stated) != _plain(expected):
         says = _statement(card, "dataset", stated)
-        yield f"{says}, the configuration trains on {shown(expected)}"
+        yield f"{says}, the configuration trains on {printable(expected)}"
 
 
 def _precision(card: Card, config: TrainConfig) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _precision(card: Card, config: TrainConfig) -> Iterator[str]:
         return
     if _short(card.precision) != expected:
         says = _statement(card, "precision", card.precision)
-        yield f"{says}, the configuration computes in {shown(expected)}"
+        yield f"{says}, the configuration computes in {printable(expected)}"
 
 
 def _model(card: Card, config: TrainConfig) -> Iterator[str]:
@@ -137,11 +137,11 @@ def _model(card: Card, config: TrainConfig) -> Iterator[str]:
     words = re.findall(r"[a-z]+", (name or "").lower())
     if card.model_family and words and words[0] not in card.model_family.lower():
         says = _statement(card, "model_family", card.model_family)
-        yield f"{says}, the configuration trains {shown(name or '')}"
+        yield f"{says}, the configuration trains {printable(name or '')}"
 
 
 def _statement(card: Card, field: str, value: object) -> str:
-    return f"the card says {shown(str(value))} ({card.provenance(field)})"
+    return f"the card says {printable(str(value))} ({card.provenance(field)})"
 
 
 def _short(precision: str) -> str:

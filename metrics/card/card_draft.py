@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 Value = str | int | bool | tuple[str, ...]
 
 _LIBRARIES: Final = {"nccl": "NCCL", "rccl": "RCCL", "gloo": "gloo", "mpi": "MPI", "xccl": "xCCL"}
-_TRACE_KINDS: Final = {
-    "kineto": "kineto_trace",
-    "execution_trace": "torch_et",
-    "nsys_sqlite": "nsys",
-    "nsys_report": "nsys",
-}
 _OF_MEGATRON: Final = {
     "tensor_model_parallel_group": "tp",
     "pipeline_model_parallel_group": "pp",
@@ -186,8 +180,8 @@ def _phase(job: Job) -> tuple[Value | None, str]:
 
 
 def _kinds(job: Job) -> tuple[str, ...]:
-    kinds = [_TRACE_KINDS.get(file.kind) for file in job.discovery.files]
-    return tuple(sorted({kind for kind in kinds if kind is not None}))
+    kinds = {file.format.card_name for file in job.discovery.files}
+    return tuple(sorted(kinds - {""}))
 
 
 def _slug(name: str) -> str:

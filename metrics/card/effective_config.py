@@ -13,8 +13,8 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ccltui.metrics.model.dimensions import Degrees
-from ccltui.parsers.names import shown
-from ccltui.parsers.runs.run_settings import DEGREES, RunSource
+from ccltui.parsers.discovery.run_settings import DEGREES, RunSource
+from ccltui.parsers.names import printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.card.card_values import Card
@@ -78,7 +78,7 @@ def origin_of(source: RunSource) -> str:
 
 
 def _statement(source: RunSource, name: str, value: int) -> str:
-    source_text = f"{_SOURCE_NAMES[source.standing]} ({shown(source.path)})"
+    source_text = f"{_SOURCE_NAMES[source.standing]} ({printable(source.path)})"
     if name in source.implied:
         return f"{source_text} leaves {name} at {value}"
     return f"{source_text} says {_SHOWN.get(name, name)} {value}"
@@ -193,7 +193,9 @@ class _Merging:
         stale = [name for name in MESH if name not in stated and (degrees[name] or 1) > 1]
         if not stale:
             factors = " · ".join(f"{name} {degrees[name] or 1}" for name in MESH)
-            text = f"the degrees that ran multiply to {product} ({factors}; {shown(source.path)})"
+            text = (
+                f"the degrees that ran multiply to {product} ({factors}; {printable(source.path)})"
+            )
             if product > self.world or all(degrees[name] for name in MESH):
                 self._conflict(WORLD, f"{text}, the world has {self.world} ranks")
             return
@@ -267,7 +269,7 @@ class _Merging:
 
     def _card_statement(self, name: str, value: object) -> str:
         place = name if self.card is None else self.card.provenance(name)
-        return f"the card says {name} {shown(str(value))} ({place})"
+        return f"the card says {name} {printable(str(value))} ({place})"
 
     def _conflict(self, name: str, message: str) -> None:
         self.conflicts.append(Conflict(name, message))

@@ -9,9 +9,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ccltui.parsers.cluster import (
+    CLUSTER_BENCHMARK,
+    GPU_TOPOLOGY,
+    IB_STATUS,
+    NCCL_LOG,
+    NCCL_TESTS,
+    NCCL_TOPOLOGY,
+)
+from ccltui.parsers.discovery.run_directories import CLUSTER_FORMATS, format_meant
 from ccltui.parsers.errors import TraceError, contained
-from ccltui.parsers.found_files import Discovery, FoundFile, Kind
-from ccltui.parsers.runs.run_directories import CLUSTER_KINDS, kind_meant
+from ccltui.parsers.format import Format
+from ccltui.parsers.found_files import Discovery, FoundFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +78,7 @@ class ClusterFiles:
 def read_cluster(discovery: Discovery) -> ClusterFiles:
     """Read every file about machines below a directory."""
     files = [file for file in discovery.files if file.duplicate_of is None]
-    chosen = tuple(file for file in files if kind_meant(file) in CLUSTER_KINDS)
+    chosen = tuple(file for file in files if format_meant(file) in CLUSTER_FORMATS)
     return _read(chosen) if chosen else ClusterFiles()
 
 
@@ -87,23 +96,23 @@ def _read(files: tuple[FoundFile, ...]) -> ClusterFiles:
         return read_cluster_benchmark(path, shown_path=shown)
 
     problems: list[str] = []
-    logs = _of(files, "nccl_log")
+    logs = _of(files, NCCL_LOG)
     return ClusterFiles(
         benchmarks=tuple(
-            one for _, one in _all(_of(files, "cluster_benchmark"), benchmark, problems)
+            one for _, one in _all(_of(files, CLUSTER_BENCHMARK), benchmark, problems)
         ),
-        tests=_flat(_all(_of(files, "nccl_tests"), read_nccl_tests, problems)),
+        tests=_flat(_all(_of(files, NCCL_TESTS), read_nccl_tests, problems)),
         logs=tuple(_all(logs[:MOST_LOGS], read_nccl_log, problems)),
-        topologies=tuple(_all(_of(files, "nccl_topology"), read_nccl_topology, problems)),
-        matrices=tuple(_all(_of(files, "gpu_topology"), read_gpu_topology, problems)),
-        ports=_flat(_all(_of(files, "ib_status"), read_ib_status, problems)),
+        topologies=tuple(_all(_of(files, NCCL_TOPOLOGY), read_nccl_topology, problems)),
+        matrices=tuple(_all(_of(files, GPU_TOPOLOGY), read_gpu_topology, problems)),
+        ports=_flat(_all(_of(files, IB_STATUS), read_ib_status, problems)),
         logs_left_out=max(len(logs) - MOST_LOGS, 0),
         problems=tuple(problems),
     )
 
 
-def _of(files: Sequence[FoundFile], kind: Kind) -> list[FoundFile]:
-    return [file for file in files if kind_meant(file) == kind]
+def _of(files: Sequence[FoundFile], wanted: Format) -> list[FoundFile]:
+    return [file for file in files if format_meant(file) is wanted]
 
 
 def _all(files: Sequence[FoundFile], read: Callable[..., T], problems: list[str]) -> list[Named[T]]:

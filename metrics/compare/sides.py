@@ -13,7 +13,7 @@ from ccltui.metrics.compare.compare_runs import Comparison, compare
 from ccltui.metrics.runs.run_files import Run, read_runs
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import NotFoundError
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 
 if TYPE_CHECKING:
     from ccltui.parsers.cluster.benchmark_yaml import ClusterBenchmark
@@ -37,7 +37,7 @@ def side(path: str | Path) -> Side:
     Raises:
         NotFoundError: there is no run and no benchmark, or there are several that differ.
     """
-    where = shown(str(path))
+    where = printable(str(path))
     discovery = discover(path)
     runs = read_runs(discovery)
     if not runs:
@@ -74,5 +74,5 @@ def compare_sides(a: Side, b: Side, *, noise_pct: float) -> Comparison:
         return compare(a.runs, b.runs, noise_pct=noise_pct)
     if a.benchmark is None or b.benchmark is None:
         lacking, other = (a, "B") if not a.runs else (b, "A")
-        raise NotFoundError(f"no run here, and {other} is one", path=shown(lacking.path))
+        raise NotFoundError(f"no run here, and {other} is one", path=printable(lacking.path))
     return compare_benchmarks(a.benchmark, b.benchmark, noise_pct=noise_pct)

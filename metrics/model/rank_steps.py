@@ -16,6 +16,7 @@ import numpy as np
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Events, Group, RankTrace
+from ccltui.parsers.formats import format_of_trace
 
 OUTSIDE: Final = MISSING
 """Step of an event that no marker covers."""
@@ -53,7 +54,7 @@ class Marker:
     number: Callable[[re.Match[str]], int | None]
     at_least: int = 1
     among_operators: bool = False
-    only_in: str = ""
+    convention: str = ""  # `Format.step_marks` of the files where the name marks a step
 
 
 def _number_in_name(match: re.Match[str]) -> int | None:
@@ -80,10 +81,10 @@ MARKERS: Final = (
         "NVTX step",
         re.compile(f"{_NVTX_STEP}[ _#:=-]*([0-9]{{1,9}})"),
         _number_in_name,
-        only_in="nsys",
+        convention="nvtx",
     ),
-    Marker("NVTX step", re.compile(_NVTX_STEP + "()"), _no_number, at_least=2, only_in="nsys"),
-    Marker("XLA step", re.compile(r"(\d{1,18})"), _number_in_name, only_in="xla"),
+    Marker("NVTX step", re.compile(_NVTX_STEP + "()"), _no_number, at_least=2, convention="nvtx"),
+    Marker("XLA step", re.compile(r"(\d{1,18})"), _number_in_name, convention="xla"),
 )
 
 
@@ -95,8 +96,9 @@ def steps_of(trace: RankTrace) -> tuple[tuple[Step, ...], str | None]:
     threads.
     """
     names: dict[Group, dict[int, str]] = {}
+    convention = format_of_trace(trace).step_marks
     for marker in MARKERS:
-        if marker.only_in not in ("", trace.source.format):
+        if marker.convention not in ("", convention):
             continue
         for group in _GROUPS if marker.among_operators else _GROUPS[:1]:
             events = trace.group(group)

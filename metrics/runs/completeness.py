@@ -7,36 +7,47 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ccltui.metrics.runs.run_files import Run
-from ccltui.parsers.found_files import Kind
+from ccltui.parsers.cluster import GPU_TOPOLOGY, IB_STATUS, NCCL_LOG, NCCL_TOPOLOGY
+from ccltui.parsers.format import Format
+from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT
+from ccltui.parsers.runs import (
+    LAUNCHER_METADATA,
+    PROFILE_SUMMARY,
+    RUN_COMPLETE,
+    STEP_LOG,
+    TRAINING_LOG,
+    TRAINING_METRICS,
+)
+from ccltui.parsers.side.unread_files import LOG
 
 State = Literal["complete", "unmarked", "incomplete"]
 """Complete: it has a mark of completion. Unmarked: it has results, but no such mark."""
 
 _GPUS_IN_NAME: Final = re.compile(r"(?:^|[/_])(\d{1,6})gpu(?:_|/|$)")
 
-_Expected = tuple[str, tuple[Kind, ...]]
+_Expected = tuple[str, tuple[Format, ...]]
 _ALWAYS: Final[tuple[_Expected, ...]] = (
-    ("launcher_metadata.json", ("launcher_metadata",)),
-    ("train.log", ("training_log", "log")),
-    ("training_metrics.json", ("training_metrics",)),
-    ("RUN_COMPLETE.txt", ("run_complete",)),
+    ("launcher_metadata.json", (LAUNCHER_METADATA,)),
+    ("train.log", (TRAINING_LOG, LOG)),
+    ("training_metrics.json", (TRAINING_METRICS,)),
+    ("RUN_COMPLETE.txt", (RUN_COMPLETE,)),
 )
 _BY_SWITCH: Final[tuple[tuple[str, tuple[_Expected, ...]], ...]] = (
     (
         "NCCL_LOGS",
         (
-            ("nccl_rank_*.log", ("nccl_log",)),
-            ("nccl_topo.xml", ("nccl_topology",)),
-            ("ibstat.txt", ("ib_status",)),
-            ("topo.txt", ("gpu_topology",)),
+            ("nccl_rank_*.log", (NCCL_LOG,)),
+            ("nccl_topo.xml", (NCCL_TOPOLOGY,)),
+            ("ibstat.txt", (IB_STATUS,)),
+            ("topo.txt", (GPU_TOPOLOGY,)),
         ),
     ),
     (
         "NSYS",
         (
-            ("nsys_*.nsys-rep or .sqlite", ("nsys_report", "nsys_sqlite")),
-            ("nsys_stats_*.txt", ("nsys_text",)),
-            ("profile_summary.json", ("profile_summary",)),
+            ("nsys_*.nsys-rep or .sqlite", (NSYS_REPORT, NSYS_SQLITE)),
+            ("nsys_stats_*.txt", (NSYS_TEXT,)),
+            ("profile_summary.json", (PROFILE_SUMMARY,)),
         ),
     ),
 )
@@ -79,11 +90,11 @@ class Completeness:
 
 def completeness(run: Run) -> Completeness:
     """Determine the state of a run. A run with nothing but a log is judged by that log alone."""
-    anchored = run.folder.of("training_metrics", "step_log", "launcher_metadata", "run_complete")
+    anchored = run.folder.of(TRAINING_METRICS, STEP_LOG, LAUNCHER_METADATA, RUN_COMPLETE)
     expected = _expected(run) if anchored else ()
     held = [
-        (name, bool(run.folder.of(*kinds)) and not _is_broken(run, kinds))
-        for name, kinds in expected
+        (name, bool(run.folder.of(*formats)) and not _is_broken(run, formats))
+        for name, formats in expected
     ]
     end = "" if run.log is None else run.log.end.text
     last, total = _last_step(run)
@@ -115,14 +126,14 @@ def _expected(run: Run) -> tuple[_Expected, ...]:
     return tuple(expected)
 
 
-def _is_broken(run: Run, kinds: tuple[Kind, ...]) -> bool:
-    """Whether a file of these kinds exists and could not be read."""
+def _is_broken(run: Run, formats: tuple[Format, ...]) -> bool:
+    """Whether a file of these formats exists and could not be read."""
     parts = {
-        "training_metrics": run.metrics,
-        "launcher_metadata": run.launch,
-        "run_complete": run.completion,
+        TRAINING_METRICS: run.metrics,
+        LAUNCHER_METADATA: run.launch,
+        RUN_COMPLETE: run.completion,
     }
-    return len(kinds) == 1 and kinds[0] in parts and parts[kinds[0]] is None
+    return len(formats) == 1 and formats[0] in parts and parts[formats[0]] is None
 
 
 def _state(run: Run, last: int | None, total: int | None) -> State:
@@ -165,7 +176,7 @@ def _faults(run: Run, *, log_only: bool) -> list[str]:
     if run.metrics is None:
         found.append("missing_metrics")
     elif run.metrics.generation == "2.0":
-        if not run.folder.of("training_log", "log"):
+        if not run.folder.of(TRAINING_LOG, LOG):
             found.append("missing_log")
         if run.metrics.missing:
             found.append(f"invalid_schema: without {', '.join(run.metrics.missing)}")

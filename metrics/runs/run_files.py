@@ -8,10 +8,21 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from ccltui.parsers.cluster import NCCL_LOG
 from ccltui.parsers.columns import Note
+from ccltui.parsers.discovery.run_directories import RunFolder, run_folders
 from ccltui.parsers.errors import TraceError, contained
-from ccltui.parsers.found_files import Kind
-from ccltui.parsers.runs.run_directories import RunFolder, run_folders
+from ccltui.parsers.format import Format
+from ccltui.parsers.nsys import NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT
+from ccltui.parsers.runs import (
+    LAUNCHER_METADATA,
+    PROFILE_SUMMARY,
+    RUN_COMPLETE,
+    STEP_LOG,
+    TRAINING_LOG,
+    TRAINING_METRICS,
+)
+from ccltui.parsers.side.unread_files import LOG
 
 if TYPE_CHECKING:
     from ccltui.parsers.found_files import Discovery, FoundFile
@@ -76,7 +87,7 @@ class Run:
         stated = None if self.launch is None else self.launch.is_on("NSYS")
         if stated is not None:
             return stated
-        if self.folder.of("nsys_report", "nsys_sqlite", "nsys_text", "profile_summary"):
+        if self.folder.of(NSYS_REPORT, NSYS_SQLITE, NSYS_TEXT, PROFILE_SUMMARY):
             return True
         return False if self.metrics is not None and self.metrics.generation == "2.0" else None
 
@@ -105,12 +116,12 @@ class _RunReader:
         from ccltui.parsers.runs.step_log import read_step_log  # noqa: PLC0415
         from ccltui.parsers.runs.training_metrics import read_training_metrics  # noqa: PLC0415
 
-        metrics = self._first("training_metrics", read_training_metrics)
-        steps = self._first("step_log", read_step_log)
-        launch = self._first("launcher_metadata", read_launch)
-        completion = self._first("run_complete", read_completion)
-        stats = [self._one(file, read_stats_text) for file in self.folder.of("nsys_text")]
-        summary = self._first("profile_summary", read_profile_summary)
+        metrics = self._first(TRAINING_METRICS, read_training_metrics)
+        steps = self._first(STEP_LOG, read_step_log)
+        launch = self._first(LAUNCHER_METADATA, read_launch)
+        completion = self._first(RUN_COMPLETE, read_completion)
+        stats = [self._one(file, read_stats_text) for file in self.folder.of(NSYS_TEXT)]
+        summary = self._first(PROFILE_SUMMARY, read_profile_summary)
         log = self._log()
         for part in (metrics, steps, launch, log, summary):
             if part is not None:
@@ -129,9 +140,9 @@ class _RunReader:
             notes=tuple(self.notes),
         )
 
-    def _first(self, kind: Kind, read: Callable[..., T]) -> T | None:
-        """Read the first readable file of a kind, files nearest to the folder of the run first."""
-        found = sorted(self.folder.of(kind), key=lambda file: file.path.count("/"))
+    def _first(self, wanted: Format, read: Callable[..., T]) -> T | None:
+        """Read the first readable file of a format, files nearest to the run's folder first."""
+        found = sorted(self.folder.of(wanted), key=lambda file: file.path.count("/"))
         for file in found:
             value = self._one(file, read)
             if value is not None:
@@ -153,7 +164,7 @@ class _RunReader:
         """Return the log with most steps, else one that states how the run ended."""
         from ccltui.parsers.runs.training_log import read_training_log  # noqa: PLC0415
 
-        candidates = sorted(self.folder.of("training_log", "log", "nccl_log"), key=_log_order)
+        candidates = sorted(self.folder.of(TRAINING_LOG, LOG, NCCL_LOG), key=_log_order)
         logs = [self._one(file, read_training_log) for file in candidates[:_MOST_LOGS]]
         read = [log for log in logs if log is not None]
         return max(read, key=lambda log: (len(log), bool(log.end.kind)), default=None)
@@ -164,4 +175,4 @@ class _RunReader:
 
 def _log_order(file: FoundFile) -> tuple[object, ...]:
     name = PurePosixPath(file.path).name.lower()
-    return (file.kind != "training_log", "nccl" in name, "train" not in name, file.path)
+    return (file.format is not TRAINING_LOG, "nccl" in name, "train" not in name, file.path)

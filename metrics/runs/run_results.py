@@ -10,6 +10,14 @@ from ccltui.metrics.runs.run_files import Run, read_runs
 from ccltui.metrics.unavailable import Refusal, refuse
 from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
+from ccltui.parsers.nsys import NSYS_TEXT
+from ccltui.parsers.runs import (
+    LAUNCHER_METADATA,
+    RUN_COMPLETE,
+    STEP_LOG,
+    TRAINING_LOG,
+    TRAINING_METRICS,
+)
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric_definition import MetricDefinition
@@ -75,7 +83,7 @@ def run_answer(
     if len(runs) > 1:
         more = f"{len(runs)} runs, which are never averaged: the value is that of {leading.name}; "
         warnings = (*warnings, f"{more}{RUN_OVERRIDE} chooses another")
-    files = [file.path for run, _ in runs for file in run.folder.files if file.kind in _READ]
+    files = [file.path for run, _ in runs for file in run.folder.files if file.format in _READ]
     return side_answer(
         metric,
         view,
@@ -88,10 +96,10 @@ def run_answer(
 
 
 _READ: Final = (
-    "training_metrics",
-    "step_log",
-    "launcher_metadata",
-    "run_complete",
-    "training_log",
-    "nsys_text",
+    TRAINING_METRICS,
+    STEP_LOG,
+    LAUNCHER_METADATA,
+    RUN_COMPLETE,
+    TRAINING_LOG,
+    NSYS_TEXT,
 )

@@ -11,7 +11,7 @@ import numpy as np
 from ccltui.metrics.card.effective_config import PARALLEL
 from ccltui.metrics.result import Reason
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -74,8 +74,8 @@ def rate_conflict(view: View, tokens_per_s: float | None) -> list[Reason]:
         return []
     word = "less" if rate < tokens_per_s else "more"
     text = (
-        f"{shown(path)} tells {rate:,.4g} tokens/s ({how}), {factor:,.3g} times {word} than the "
-        f"{tokens_per_s:,.4g} here, beyond the {RATE_FACTOR:g} that steps may differ by: batch "
+        f"{printable(path)} tells {rate:,.4g} tokens/s ({how}), {factor:,.3g} times {word} than "
+        f"the {tokens_per_s:,.4g} here, beyond the {RATE_FACTOR:g} that steps may differ by: batch "
         "size or sequence length may be of another run, or the recorded steps are unlike the others"
     )
     return [Reason("card_conflict", text, file=path)]

@@ -168,7 +168,7 @@ def failures(view: View) -> list[Reason]:
 def duplicates_of(view: View) -> list[str]:
     """Return the paths of trace files whose content repeats another file."""
     files = view.job.discovery.files
-    return [f.path for f in files if f.kind == "kineto" and f.duplicate_of is not None]
+    return [f.path for f in files if f.format.has_one_rank and f.duplicate_of is not None]
 
 
 def _copied_paths(view: View) -> list[str]:

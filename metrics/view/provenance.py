@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.model.communicator_groups import format_ranks
 from ccltui.metrics.result import Reason, Result
@@ -18,6 +18,7 @@ from ccltui.metrics.view.data_quality import (
     missing_ranks,
     some_of,
 )
+from ccltui.parsers.formats import format_of_trace
 from ccltui.parsers.found_files import found_instead
 from ccltui.parsers.window import format_steps
 
@@ -67,7 +68,8 @@ def answer(
 
 def profiler_of(view: View) -> str:
     """Return the profiler whose files are read: torch or nsys."""
-    return "nsys" if any(r.trace.source.format == "nsys" for r in view.ranks) else "torch"
+    profilers = {format_of_trace(rank.trace).profiler for rank in view.ranks}
+    return "nsys" if "nsys" in profilers else "torch"
 
 
 def _named_source(view: View, source: str | None) -> str | None:
@@ -96,22 +98,21 @@ def require_traces(view: View) -> None:
         Refusal: no file fits the profile mode, nothing is selected, or an option is invalid.
     """
     mode = view.options.profile_mode
-    formats = {trace.source.format for trace in view.job.ranks}
-    if mode != "auto" and formats and _FORMATS[mode] not in formats:
+    profilers = {format_of_trace(trace).profiler for trace in view.job.ranks}
+    if mode != "auto" and profilers and mode not in profilers:
         raise refuse(
             "mode_mismatch", f"profile mode {mode} was asked for, and {_files_of_other_mode(view)}"
         )
     if not view.job.ranks:
         if view.job.failures:
             raise Refusal(*failures(view))
-        if any(f.kind in _TRACE_KINDS for f in view.job.discovery.files):
+        if any(f.format.profiler is not None for f in view.job.discovery.files):
             asked = "" if mode == "auto" else f"profile mode {mode} was asked for, and "
             raise refuse("mode_mismatch", f"{asked}{_files_of_other_mode(view)}")
-        profiles = [f.path for f in view.job.discovery.files if f.kind == "tpu_trace"]
-        if profiles:
-            text = (
-                f"profiles of TPUs ({some_of(profiles)}) without a trace.json.gz that is readable"
-            )
+        unreadable = [f for f in view.job.discovery.files if f.format.when_unreadable]
+        if unreadable:
+            paths = some_of([file.path for file in unreadable])
+            text = unreadable[0].format.when_unreadable.replace("{files}", paths)
             raise refuse("mode_mismatch", text)
         found = found_instead(view.job.discovery.files)
         raise refuse("no_trace", f"no Kineto trace in {view.job.path}; found {found}")
@@ -125,17 +126,11 @@ def require_traces(view: View) -> None:
     view.require_group()
 
 
-_FORMATS: Final = {"torch": "kineto", "nsys": "nsys"}
-_TRACE_KINDS: Final = ("kineto", "nsys_sqlite", "nsys_tables", "nsys_report", "nsys_text")
-
-
 def _files_of_other_mode(view: View) -> str:
     """Describe the trace files of the directory, none of which fits the profile mode."""
-    files = [
-        f for f in view.job.discovery.files if f.kind in _TRACE_KINDS and f.duplicate_of is None
-    ]
-    kineto = [f.path for f in files if f.kind == "kineto"]
-    nsys = [f.path for f in files if f.kind != "kineto"]
+    files = [file for file in view.job.discovery.files if file.duplicate_of is None]
+    kineto = [file.path for file in files if file.format.profiler == "torch"]
+    nsys = [file.path for file in files if file.format.profiler == "nsys"]
     parts = [f"Kineto traces: {some_of(kineto)}"] if kineto else []
     parts += [f"nsys files: {some_of(nsys)}"] if nsys else []
     return f"here are {' and '.join(parts)}" if parts else "here is nothing of it"

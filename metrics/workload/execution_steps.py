@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ccltui.metrics.result import Reason
 from ccltui.metrics.unavailable import refuse
 from ccltui.parsers.errors import TraceError, contained
+from ccltui.parsers.execution import EXECUTION_TRACE
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -39,9 +40,7 @@ class ExecutionTimes:
 
 def has_only_execution_traces(view: View) -> bool:
     """Return whether the job has execution traces and no trace with times."""
-    return not view.job.ranks and any(
-        file.kind == "execution_trace" for file in view.job.discovery.files
-    )
+    return not view.job.ranks and bool(view.job.discovery.files_of(EXECUTION_TRACE))
 
 
 def execution_times(view: View) -> ExecutionTimes:
@@ -74,9 +73,7 @@ def _read(view: View) -> tuple[list[ExecutionTrace], list[Reason]]:
     from ccltui.parsers.execution.execution_reader import read_execution_trace  # noqa: PLC0415 - few have any
 
     traces, reasons = [], []
-    for file in view.job.discovery.files:
-        if file.kind != "execution_trace" or file.duplicate_of is not None:
-            continue
+    for file in view.job.discovery.files_of(EXECUTION_TRACE):
         try:
             with contained(file.path):
                 traces.append(read_execution_trace(Path(file.real_path), shown=file.path))

@@ -12,6 +12,7 @@ from ccltui.metrics.unavailable import refuse
 from ccltui.metrics.view.provenance import require_traces
 from ccltui.metrics.view.side_results import side_answer
 from ccltui.parsers.errors import TraceError, contained
+from ccltui.parsers.side import SERVING_RESULTS
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric_definition import MetricDefinition
@@ -100,9 +101,7 @@ def _runs(view: View) -> tuple[list[Run], list[Reason]]:
 
     runs: list[Run] = []
     reasons: list[Reason] = []
-    for file in view.job.discovery.files:
-        if file.kind != "serving_results" or file.duplicate_of is not None:
-            continue
+    for file in view.job.discovery.files_of(SERVING_RESULTS):
         try:
             with contained(file.path):
                 experiments = read_serving(Path(file.real_path), shown=file.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ccltui.metrics.unavailable import refuse
-from ccltui.metrics.view.instances import Instances
+from ccltui.metrics.view.instances import Instances, instances_of
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

@@ -1,4 +1,4 @@
-"""The keys of workload cards: which are known, and which accessor reads which."""
+"""Known keys of workload cards, and the keys that each accessor reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workload card in memory: normalised values, typed accessors, and where each value stands."""
+"""A workload card in memory: normalised values, typed accessors, and the line of each value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ccltui.parsers.columns import Note
 Phase = Literal["training", "inference", "serving"]
 
 Place = tuple[str, int, str]
-"""Where a value stands: normalised path as in the file, line, text as written."""
+"""Position of a value: normalised path as in the file, line, text as written."""
 
 _PHASES: Mapping[str, Phase] = {
     "training": "training",
@@ -61,7 +61,7 @@ class Card:
         return next((key for key in keys if self.values.get(key) is not None), keys[0])
 
     def count(self, field: str) -> int | None:
-        """The value of a field of COUNTS, None when absent or not a positive whole number."""
+        """Value of a field of COUNTS, None when absent or not a positive whole number."""
         return as_count(self.values.get(self.key_of(field)))
 
     def _text(self, field: str) -> str | None:
@@ -139,7 +139,7 @@ class Card:
 
     @property
     def batch_size_scope(self) -> str | None:
-        """``global`` for a batch size of the whole job, None when the card is silent."""
+        """``global`` for a batch size of the whole job, None where the card does not say."""
         text = self._text("batch_size_scope")
         return None if text is None else text.lower()
 
@@ -245,7 +245,7 @@ class Card:
 
     @property
     def traces(self) -> tuple[str, ...]:
-        """Kinds of trace that the card announces, in today's names."""
+        """Kinds of trace that the card lists, by their current names."""
         listed_traces = self.values.get("metric_source.traces")
         if not isinstance(listed_traces, tuple):
             listed_traces = (listed_traces,)

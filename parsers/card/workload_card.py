@@ -1,7 +1,7 @@
-"""The workload card: what the people who ran the job say about it.
+"""Read a workload card, the description of a job by the people who ran it.
 
-Cards of all generations are brought to one set of keys. Who contributed a card and how to reach
-them is personal: those values are dropped while reading, before anything else sees them.
+Cards of all generations are converted to one set of keys. Who contributed a card and how to
+reach them is personal: those values are dropped while reading.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ import re
 from pathlib import Path
 
 from ccltui.parsers.card.card_keys import COUNTS, FIELDS, PERSONAL, is_known, is_section
-from ccltui.parsers.card.card_search import card_file, find_card
 from ccltui.parsers.card.card_values import Card, Place, as_count, as_text
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import CardError
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 from ccltui.parsers.text import yaml_tree
 from ccltui.parsers.text.yaml_tree import Node, Pair, load_yaml, read_bytes
 
-__all__ = ["Card", "card_file", "find_card", "read_card"]
+__all__ = ["Card", "read_card"]
 
 _SECTIONS = frozenset({"workload", "metric_source", "model_executor"})
 
 
 def read_card(path: Path, *, shown_path: str | None = None) -> Card:
     """Read one card; CardError with file, line and column when it is no valid card."""
-    where = shown_path or shown(str(path))
+    where = shown_path or printable(str(path))
     root = load_yaml(read_bytes(path, where), where)
     if not isinstance(root, yaml_tree.Mapping):
         raise CardError("not a workload card: it has no keys", path=where, line=1, column=1)
@@ -59,9 +58,9 @@ class _Reading:
         self.notes: list[Note] = []
 
     def walk(self, mapping: yaml_tree.Mapping, prefix: str, written_prefix: str) -> None:
-        """Take every leaf below ``mapping``; ``written_prefix`` is where it stands in the file."""
+        """Take every leaf below ``mapping``; ``written_prefix`` is its path in the file."""
         for pair in mapping.pairs:
-            # Names of environment variables are not ours to change.
+            # Names of environment variables stay as they are.
             key = pair.key if prefix.endswith(".env.") else _normalised(pair.key)
             if key in PERSONAL:
                 continue
@@ -71,7 +70,7 @@ class _Reading:
             if isinstance(pair.node, yaml_tree.Mapping) and pair.node.pairs:
                 self.walk(pair.node, f"{name}.", f"{written}.")
             elif name in _SECTIONS and not _is_empty(pair.node):
-                self._fail(f"`{shown(pair.key)}:` holds no keys", pair)
+                self._fail(f"`{printable(pair.key)}:` holds no keys", pair)
             elif not (_is_empty(pair.node) and is_section(name)):
                 self._put(name, written, pair)
 
@@ -79,9 +78,9 @@ class _Reading:
         value = _plain(pair.node)
         if name in self.values and self.values[name] != value:
             line = self.places[name][1]
-            self._fail(f"{shown(name)} contradicts the value in line {line}", pair)
+            self._fail(f"{printable(name)} contradicts the value in line {line}", pair)
         if name in self.values:
-            self.notes.append(Note("card_repeated", f"{shown(name)} is given twice, equally"))
+            self.notes.append(Note("card_repeated", f"{printable(name)} is given twice, equally"))
             return
         text = pair.node.text if isinstance(pair.node, yaml_tree.Scalar) else ""
         self.values[name] = value
@@ -134,6 +133,6 @@ def _unusable(card: Card) -> list[Note]:
 def _unknown(card: Card) -> list[Note]:
     if not card.unknown_keys:
         return []
-    keys = [shown(key) for key in card.unknown_keys]
+    keys = [printable(key) for key in card.unknown_keys]
     verb = "is" if len(keys) == 1 else "are"
     return [Note("card_unknown_keys", f"{listed(keys)} {verb} not known here", count=len(keys))]

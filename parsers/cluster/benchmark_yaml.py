@@ -10,7 +10,7 @@ from typing import Final
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import CardError
-from ccltui.parsers.names import shown
+from ccltui.parsers.names import printable
 from ccltui.parsers.text import yaml_tree
 from ccltui.parsers.text.json_fields import finite
 from ccltui.parsers.text.yaml_tree import (
@@ -68,7 +68,7 @@ class Measurement:
     """One value of a benchmark; ``value`` None where it was not measured, ``reason`` says why.
 
     ``unit_bytes``: bytes that one of the unit counts, None for units that count none.
-    ``line`` is where it stands, 1-based.
+    ``line`` is 1-based.
     """
 
     id: str  # "" for a test that is not known
@@ -133,7 +133,7 @@ def read_cluster_benchmark(path: Path, *, shown_path: str) -> ClusterBenchmark:
         total_time_s=_seconds(_text(root, "total_time")),
     )
     found = _with_block(benchmark, root, notes)
-    # What is printed beside a versioned block is for people only.
+    # Values printed next to a versioned block are for people only.
     return replace(found, notes=tuple(notes if found.versioned else [*of_results, *notes]))
 
 
@@ -141,7 +141,7 @@ def _listed(results: yaml_tree.Mapping, notes: list[Note]) -> Iterator[Measureme
     """What `results:` prints: "number unit" by category and test."""
     for category in results.pairs:
         if not isinstance(category.node, yaml_tree.Mapping):
-            message = f"line {category.mark.line}: {shown(category.key[:60])} holds no tests"
+            message = f"line {category.mark.line}: {printable(category.key[:60])} holds no tests"
             notes.append(Note("bad_value", message))
             continue
         for test in category.node.pairs:
@@ -158,8 +158,10 @@ def _measurement(category: str, test: Pair, notes: list[Note]) -> Measurement:
     unit = "" if match is None or match[2] is None else match[2]
     reason = text.removeprefix(_NOT_MEASURED)
     if value is None and name and reason == text:
-        where = f"line {test.mark.line}: {shown(test.key[:60])}"
-        notes.append(Note("bad_value", f"{where} is {shown(text[:40])!r}, not a number and a unit"))
+        where = f"line {test.mark.line}: {printable(test.key[:60])}"
+        notes.append(
+            Note("bad_value", f"{where} is {printable(text[:40])!r}, not a number and a unit")
+        )
     return Measurement(
         id=name,
         category=category,

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ccltui.parsers.discovery.sniff.run_text_kinds import ANSI
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import shown as printable
+from ccltui.parsers.names import printable
 from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import ANSI
 
 LINKS: Final = ("X", "SYS", "NODE", "PHB", "PXB", "PIX")
-"""Kinds of connection beside NV#, the worst first."""
+"""Kinds of connection besides NV#, the worst first."""
 
 _BYTES: Final = 1 << 22
 _NODE: Final = re.compile(r"GPU\d+|NIC\d+|(?:mlx|bnxt|hfi|efa|irdma|cxi)\w*|mlx\d+_\d+")

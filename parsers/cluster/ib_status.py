@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import shown as printable
+from ccltui.parsers.names import printable
 from ccltui.parsers.text.bounded_text import read_bounded
 from ccltui.parsers.text.json_fields import finite
 

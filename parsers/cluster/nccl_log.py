@@ -1,4 +1,4 @@
-"""NCCL's own log: version, networks, channels, the transport of every link, and warnings.
+"""Log of NCCL: version, networks, channels, the transport of every link, and warnings.
 
 One file may hold many processes, several communicators and a whole job's other output.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from ccltui.parsers.columns import Note
-from ccltui.parsers.discovery.sniff.run_text_kinds import ANSI
-from ccltui.parsers.names import shown as printable
+from ccltui.parsers.names import printable
 from ccltui.parsers.text.bounded_text import read_bounded
+from ccltui.parsers.text.file_sample import ANSI
 
 _LINE: Final = re.compile(
     r"(?:(?P<host>[\w.\-]{1,253}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10})\s+)?"
@@ -49,7 +49,7 @@ _END_BYTES: Final = 8_000_000  # of the beginning, where all is set up, and of t
 
 @dataclass(frozen=True)
 class Warn:
-    """A warning, its numbers aside, with how often it came and from where first."""
+    """A warning without its numbers, how often it occurred and where first."""
 
     text: str
     count: int

@@ -1,4 +1,4 @@
-"""What nccl-tests print: a table of sizes, times and bandwidths, out of place and in place."""
+"""Output of nccl-tests: a table of sizes, times and bandwidths, out of place and in place."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class NcclTest:
 
 @dataclass(slots=True)
 class _Open:
-    """A test whose end has not come."""
+    """A test whose last row has not been read."""
 
     collective: str = ""
     version: str = ""
@@ -73,7 +73,7 @@ class _Open:
 
 
 def read_nccl_tests(path: Path, *, shown: str) -> tuple[NcclTest, ...]:
-    """Every test in a file, between whatever else was printed.
+    """Every test in a file, among other output.
 
     Raises TraceError for a file that cannot be read or holds none.
     """

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 from xml.parsers import expat
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import shown as printable
+from ccltui.parsers.names import printable
 from ccltui.parsers.text.json_fields import finite
 
 MAX_BYTES: Final = 1 << 24
@@ -47,7 +47,7 @@ class Nic:
 
 @dataclass(frozen=True)
 class NcclTopology:
-    """The host as NCCL saw it."""
+    """The host as NCCL detected it."""
 
     version: str
     cpus: int

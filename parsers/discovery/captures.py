@@ -11,7 +11,8 @@ import msgspec
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.discovery.rank_identity import is_rank_folder
-from ccltui.parsers.found_files import Capture, FoundFile, Source
+from ccltui.parsers.format import Source
+from ccltui.parsers.found_files import Capture, FoundFile
 from ccltui.parsers.names import listed, natural_key
 
 _ITERATION = re.compile(r"iteration[_-]?([0-9]{1,12})", re.IGNORECASE)
@@ -20,7 +21,7 @@ Folder = tuple[str, ...]
 
 
 def iteration_of(path: str) -> int | None:
-    """Number of the nearest folder ``iteration_N`` above a file."""
+    """Return the number of the nearest folder ``iteration_N`` above a file."""
     for folder in reversed(path.split("/")[:-1]):
         match = _ITERATION.fullmatch(folder)
         if match:
@@ -29,13 +30,12 @@ def iteration_of(path: str) -> int | None:
 
 
 def captures_of(traces: Sequence[FoundFile], source: Source = "torch") -> tuple[Capture, ...]:
-    """The captures that ``traces`` of one profiler form.
+    """Return the captures of ``traces`` of one profiler.
 
-    They come in order of iteration, then in natural order of names.
-
-    Every ``iteration_N`` is a capture of its own; all other traces are one. Where two folders
-    claim one rank, or state different world sizes, they are different jobs: each is a capture.
-    Folders named after a rank are never separated.
+    They are sorted by iteration, then in natural order of names. Every ``iteration_N`` is a
+    capture of its own; all other traces are one. Where two folders claim one rank, or state
+    different world sizes, they are different jobs: each is a capture. Folders named after a rank
+    are not separated.
     """
     by_iteration: dict[int | None, list[FoundFile]] = defaultdict(list)
     for trace in traces:
@@ -145,8 +145,8 @@ def _world_size_conflict(files: Iterable[FoundFile]) -> list[Note]:
 
 
 def _without_rank(files: Iterable[FoundFile]) -> list[Note]:
-    # An export of nsys may hold several ranks, and only its reader can name them.
-    paths = [file.path for file in files if file.rank is None and file.kind == "kineto"]
+    # The ranks of a file that may hold several are only known to its reader.
+    paths = [file.path for file in files if file.rank is None and file.format.has_one_rank]
     if not paths:
         return []
     verb = "states" if len(paths) == 1 else "state"

@@ -1,4 +1,4 @@
-"""What is in this directory: every file with its kind, and the captures the traces form."""
+"""Find every file below a directory, its format and rank, and the captures the traces form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from ccltui.parsers.columns import Note, RankSource
 from ccltui.parsers.discovery.captures import captures_of, iteration_of
-from ccltui.parsers.discovery.pairing import with_execution_traces
+from ccltui.parsers.discovery.pairing import with_companions
 from ccltui.parsers.discovery.rank_identity import (
     mapped_ranks,
     parse_rank_map,
@@ -21,27 +21,22 @@ from ccltui.parsers.discovery.rank_identity import (
     rank_of,
 )
 from ccltui.parsers.discovery.sniff import Sniffed, late_info, sniff
-from ccltui.parsers.discovery.sniff.json_kinds import DistributedInfo
 from ccltui.parsers.discovery.walk import Entry, Walk, entry_of, walk
 from ccltui.parsers.errors import NotFoundError, TraceError
-from ccltui.parsers.found_files import Capture, Discovery, FoundFile, Kind
-from ccltui.parsers.names import listed, natural_key, shown
+from ccltui.parsers.format import SOURCES, RankInfo, Source
+from ccltui.parsers.found_files import Capture, Discovery, FoundFile
+from ccltui.parsers.names import listed, natural_key, printable
 from ccltui.parsers.text.file_heads import content_digest
 
-__all__ = ["Capture", "Discovery", "FoundFile", "Kind", "discover", "parse_rank_map"]
+__all__ = ["Capture", "Discovery", "FoundFile", "discover", "parse_rank_map"]
 
 _JUST_WRITTEN_NS = 120 * 10**9
-_NSYS_KINDS: frozenset[Kind] = frozenset({"nsys_sqlite", "nsys_tables", "nsys_report"})
-_TRACES: frozenset[Kind] = frozenset({"kineto", "tpu_trace"})
 _TRACE_SUFFIXES = (".json", ".gz", ".zst")
-_NAMED_BY_RANK: frozenset[Kind] = frozenset(
-    {"kineto", "execution_trace", "nsys_sqlite", "nsys_report", "memory_snapshot", "expert_stats"}
-)
 
 
 @dataclass(slots=True)
 class _Candidate:
-    """One real file with all its names, until it becomes a FoundFile."""
+    """One real file with all of its names, before it becomes a FoundFile."""
 
     entry: Entry
     sniffed: Sniffed
@@ -54,35 +49,45 @@ class _Candidate:
 
     @property
     def is_trace(self) -> bool:
-        return self.sniffed.kind in _TRACES and self.sniffed.problem is None
+        return self.sniffed.format.is_trace and self.sniffed.problem is None
+
+    @property
+    def is_opened(self) -> bool:
+        return self.is_trace or (self.sniffed.format.is_trace and self.sniffed.format.reads_damaged)
 
 
 def discover(
     path: str | Path, *, rank_map: Mapping[str, int] | None = None, max_depth: int = 6
 ) -> Discovery:
-    """Everything below ``path`` (a directory, or a single file as a directory of one).
+    """Return all files below ``path`` (a directory, or a single file as a directory of one).
 
-    The result does not depend on the order of directory listings. Raises NotFoundError when
-    ``path`` is absent, TraceError when it cannot be listed, GrammarError when ``rank_map`` names
-    a file that is no trace here.
+    The result does not depend on the order of directory listings.
+
+    Raises:
+        NotFoundError: ``path`` is absent.
+        TraceError: ``path`` cannot be listed.
+        GrammarError: ``rank_map`` names a file that is no trace here.
     """
     found = _look(path, max_depth)
     candidates = _real_files(found.entries)
     _follow_stored_links(candidates, _base(path), single=len(found.entries) == 1)
-    traces = [candidate for candidate in candidates if candidate.is_trace]
-    _mark_equal_content(traces)
-    of_nsys = [c for c in candidates if c.sniffed.kind in _NSYS_KINDS]
-    ranks = _mapped(rank_map or {}, [*traces, *of_nsys])
+    _mark_equal_content(
+        [one for one in candidates if one.is_trace and one.sniffed.format.compares_content]
+    )
+    opened = [one for one in candidates if one.is_opened]
+    opened.sort(key=lambda one: SOURCES.index(one.sniffed.format.source or SOURCES[-1]))
+    ranks = _mapped(rank_map or {}, opened)
     files: list[FoundFile] = []
     notes = list(found.notes)
     for candidate in candidates:
         files += _found_files(candidate, ranks, notes)
     files = _without_exported(files)
-    captures = (
-        *captures_of([file for file in files if _is_used(file)]),
-        *captures_of([file for file in files if _is_used_of_nsys(file)], "nsys"),
+    captures = tuple(
+        capture
+        for source in SOURCES
+        for capture in captures_of([file for file in files if _is_used(file, source)], source)
     )
-    captures = with_execution_traces(captures, files)
+    captures = with_companions(captures, files)
     in_capture = {file.path: file for capture in captures for file in capture.files}
     files = [in_capture.get(file.path, file) for file in files]
     files.sort(key=lambda file: natural_key(file.path))
@@ -90,29 +95,22 @@ def discover(
     return Discovery(str(path), tuple(files), captures, tuple(notes))
 
 
-def _is_used(file: FoundFile) -> bool:
-    return file.kind in _TRACES and file.problem is None and file.duplicate_of is None
-
-
-def _is_used_of_nsys(file: FoundFile) -> bool:
-    """Exports, and reports: what stands against a report is that nsys itself must export it.
-
-    An export of which a part is elsewhere is refused when it is read: left out here, its ranks
-    would be missing without a word.
-    """
-    return file.kind in _NSYS_KINDS and file.duplicate_of is None
+def _is_used(file: FoundFile, source: Source) -> bool:
+    if file.format.source != source or file.duplicate_of is not None:
+        return False
+    return file.problem is None or file.format.reads_damaged
 
 
 def _without_exported(files: list[FoundFile]) -> list[FoundFile]:
-    """Reports beside their own export repeat it."""
-    exported = {
-        file.path.rpartition(".")[0]: file.path
+    """Mark reports next to their own export as repetitions of it."""
+    exports = {
+        (file.kind, file.path.rpartition(".")[0]): file.path
         for file in files
-        if file.kind == "nsys_sqlite" and file.problem is None and file.duplicate_of is None
+        if file.problem is None and file.duplicate_of is None
     }
     return [
-        msgspec.structs.replace(file, duplicate_of=exported[stem])
-        if file.kind == "nsys_report" and (stem := file.path.rpartition(".")[0]) in exported
+        msgspec.structs.replace(file, duplicate_of=export)
+        if (export := exports.get((file.format.exported_as, file.path.rpartition(".")[0])))
         else file
         for file in files
     ]
@@ -124,7 +122,7 @@ def _base(path: str | Path) -> str:
 
 
 def _look(path: str | Path, max_depth: int) -> Walk:
-    where = shown(str(path))
+    where = printable(str(path))
     try:
         if Path(path).is_dir():
             return walk(str(path), max_depth)
@@ -138,7 +136,7 @@ def _look(path: str | Path, max_depth: int) -> Walk:
 
 
 def _real_files(entries: Iterable[Entry]) -> list[_Candidate]:
-    """One candidate a real file; names that are links to it become its aliases."""
+    """Return one candidate for each real file; names that are links to it become its aliases."""
     candidates: list[_Candidate] = []
     by_identity: dict[object, _Candidate] = {}
     for entry in sorted(entries, key=lambda entry: (entry.linked, natural_key(entry.path))):
@@ -157,7 +155,7 @@ def _real_files(entries: Iterable[Entry]) -> list[_Candidate]:
 
 
 def _follow_stored_links(candidates: list[_Candidate], base: str, *, single: bool) -> None:
-    """Give every symlink that was stored as text the file it means, where that is here."""
+    """Resolve symlinks that were stored as text, where the files that they name are here."""
     by_real_path = {candidate.entry.real_path: candidate for candidate in candidates}
     for candidate in [candidate for candidate in candidates if candidate.sniffed.link is not None]:
         target = _stored_target(candidate, by_real_path)
@@ -170,13 +168,13 @@ def _follow_stored_links(candidates: list[_Candidate], base: str, *, single: boo
             candidate.entry = entry
             candidate.sniffed = sniff(target, Path(target).name, entry.size_bytes)
         elif candidate.sniffed.kind == "unknown" and candidate.path.endswith(_TRACE_SUFFIXES):
-            link = shown(candidate.sniffed.link or "")
+            link = printable(candidate.sniffed.link or "")
             why = f"a symlink stored as text; {link} is not among the files here"
             candidate.sniffed = replace(candidate.sniffed, problem=why)
 
 
 def _stored_target(candidate: _Candidate, by_real_path: Mapping[str, _Candidate]) -> str:
-    """Where a stored link leads, through further ones; a circle ends where it began."""
+    """Return the target of a stored link, through further ones; a circle ends where it began."""
     target = candidate.entry.real_path
     seen: set[str] = set()
     while target not in seen and (link := by_real_path.get(target)) and link.sniffed.link:
@@ -186,7 +184,7 @@ def _stored_target(candidate: _Candidate, by_real_path: Mapping[str, _Candidate]
 
 
 def _mark_equal_content(traces: list[_Candidate]) -> None:
-    """Of traces with equal decompressed content keep one: in an iteration, plain, shallow."""
+    """Keep one of traces with equal decompressed content: in an iteration, plain, shallow."""
     collisions: dict[bytes, list[_Candidate]] = defaultdict(list)
     for trace in traces:
         collisions[trace.sniffed.head_digest].append(trace)
@@ -196,7 +194,7 @@ def _mark_equal_content(traces: list[_Candidate]) -> None:
         sizes = Counter(_plain_size(trace) for trace in same_head)
         first_of: dict[object, _Candidate] = {}
         for trace in sorted(same_head, key=_preference):
-            # Plain files of different sizes differ: most collisions end here without a reading.
+            # Plain files of different sizes differ: most collisions end here without reading.
             alone = sizes[None] == 0 and sizes[_plain_size(trace)] == 1
             digest = None if alone else content_digest(trace.entry.real_path)
             first = first_of.setdefault(digest or trace.path, trace)
@@ -225,19 +223,19 @@ def _mapped(rank_map: Mapping[str, int], traces: list[_Candidate]) -> Mapping[st
 def _found_files(
     candidate: _Candidate, ranks: Mapping[str, int], notes: list[Note]
 ) -> list[FoundFile]:
-    """The candidate and its aliases; what is odd about them goes to ``notes``."""
+    """Return the candidate and its aliases; irregularities are appended to ``notes``."""
     entry, sniffed = candidate.entry, candidate.sniffed
     rank, source, info = _identity(candidate, ranks, notes)
     same_as = candidate.repeats
     main = FoundFile(
-        shown(entry.path),
+        printable(entry.path),
         entry.real_path,
         sniffed.kind,
         entry.size_bytes,
         sniffed.compression,
         rank,
         source,
-        duplicate_of=None if same_as is None else shown(same_as.path),
+        duplicate_of=None if same_as is None else printable(same_as.path),
         problem=sniffed.problem,
         world_size=info.world_size,
     )
@@ -249,7 +247,7 @@ def _found_files(
 
 def _alias(alias: Entry, main: FoundFile, repeated: str) -> FoundFile:
     return FoundFile(
-        shown(alias.path),
+        printable(alias.path),
         main.real_path,
         main.kind,
         main.size_bytes,
@@ -264,20 +262,20 @@ def _alias(alias: Entry, main: FoundFile, repeated: str) -> FoundFile:
 
 def _identity(
     candidate: _Candidate, ranks: Mapping[str, int], notes: list[Note]
-) -> tuple[int | None, RankSource, DistributedInfo]:
+) -> tuple[int | None, RankSource, RankInfo]:
     sniffed, path = candidate.sniffed, candidate.path
     info = sniffed.info
-    if sniffed.kind not in _NAMED_BY_RANK:
+    if not sniffed.format.rank_in_name:
         return None, "none", info
     aliases = [alias.path for alias in candidate.aliases]
     names = [path, *aliases]
     mapped = next((ranks[name] for name in names if name in ranks), None)
     if candidate.is_trace and info.rank is None and _must_read_end(candidate, mapped):
-        late = late_info(candidate.entry.real_path, sniffed.compression, candidate.entry.size_bytes)
+        late = late_info(candidate.entry.real_path, sniffed, candidate.entry.size_bytes)
         info = late if late.rank is not None else info
     rank, source = rank_of(info.rank, mapped, path, aliases, info.world_size)
     if source == "distributedInfo":
-        notes += _contradictions(shown(path), rank, mapped, rank_in_name(path))
+        notes += _contradictions(printable(path), rank, mapped, rank_in_name(path))
     return rank, source, info
 
 
@@ -300,7 +298,9 @@ def _contradictions(
 
 
 def _duplicates(files: list[FoundFile]) -> list[Note]:
-    repeated = [file for file in files if file.duplicate_of is not None and file.kind == "kineto"]
+    repeated = [
+        file for file in files if file.duplicate_of is not None and file.format.has_one_rank
+    ]
     if not repeated:
         return []
     pairs = [f"{file.path} is {file.duplicate_of}" for file in repeated]
@@ -310,7 +310,7 @@ def _duplicates(files: list[FoundFile]) -> list[Note]:
 
 def _several(captures: tuple[Capture, ...]) -> list[Note]:
     notes = []
-    for source in ("torch", "nsys"):
+    for source in SOURCES:
         names = [capture.name for capture in captures if capture.source == source]
         if len(names) > 1:
             message = f"{len(names)} captures: {listed(names, 20)}"

@@ -1,4 +1,4 @@
-"""Which execution trace belongs to which Kineto trace of a directory."""
+"""Pair companion files, such as execution traces, with the trace of the same rank."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ccltui.parsers.found_files import Beside, Capture, FoundFile
+from ccltui.parsers.format import Companion
+from ccltui.parsers.found_files import Capture, FoundFile
 
 
-def with_execution_traces(
-    captures: Sequence[Capture], files: Sequence[FoundFile]
-) -> tuple[Capture, ...]:
-    """The captures, each Kineto trace with the execution trace of its rank, where that is one.
+def with_companions(captures: Sequence[Capture], files: Sequence[FoundFile]) -> tuple[Capture, ...]:
+    """Return the captures, each trace with the companion file of its rank where there is one.
 
-    The one in the same folder; else the only one of the rank, where there is one capture. That
-    its operators are the same is for the reader to see.
+    That is the one in the same folder; else the only one of the rank, where there is one capture
+    of the source. Whether both recorded the same operators is checked when they are read.
     """
     known = [
         file
         for file in files
-        if file.kind == "execution_trace"
+        if file.format.completes is not None
         and file.rank is not None
         and file.problem is None
         and file.duplicate_of is None
     ]
-    alone = sum(capture.source == "torch" for capture in captures) == 1
-    return tuple(
-        msgspec.structs.replace(
-            capture, files=tuple(_paired(file, known, alone=alone) for file in capture.files)
-        )
-        if capture.source == "torch" and known
-        else capture
-        for capture in captures
-    )
+    return tuple(_completed(capture, captures, known) for capture in captures)
+
+
+def _completed(
+    capture: Capture, captures: Sequence[Capture], known: Sequence[FoundFile]
+) -> Capture:
+    fitting = [file for file in known if file.format.completes == capture.source]
+    if not fitting:
+        return capture
+    alone = sum(one.source == capture.source for one in captures) == 1
+    paired = tuple(_paired(file, fitting, alone=alone) for file in capture.files)
+    return msgspec.structs.replace(capture, files=paired)
 
 
 def _paired(file: FoundFile, known: Sequence[FoundFile], *, alone: bool) -> FoundFile:
@@ -42,8 +44,8 @@ def _paired(file: FoundFile, known: Sequence[FoundFile], *, alone: bool) -> Foun
     chosen = here or (of_rank if alone else [])
     if len(chosen) != 1:
         return file
-    beside = Beside(chosen[0].path, chosen[0].real_path)
-    return msgspec.structs.replace(file, beside=beside)
+    companion = Companion(chosen[0].path, chosen[0].real_path)
+    return msgspec.structs.replace(file, companion=companion)
 
 
 def _folder(file: FoundFile) -> str:

@@ -1,4 +1,4 @@
-"""Which rank a file belongs to: what it states, then the user's map, then its name."""
+"""Find the rank of a file: what it states, then the user's map, then its name."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ccltui.parsers.columns import RankSource
 from ccltui.parsers.errors import GrammarError
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 
 MAX_RANK = 999_999
 
 _RANK = re.compile(r"(?<![a-z])rank[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
-# local_rank0, tp_rank1 and node_rank2 number something smaller than the job.
+# local_rank0, tp_rank1 and node_rank2 number ranks within a part of the job.
 _PART_OF_JOB = re.compile(r"(?:^|[^a-z])(?:local|node|[cdemtp]p)[-_]?$", re.IGNORECASE)
 _KINETO_TRACE = re.compile(r"kineto_trace_(\d{1,6})(?!\d)", re.IGNORECASE)
 _BEFORE_SUFFIX = re.compile(r"_(\d{1,6})\.json", re.IGNORECASE)
@@ -88,7 +88,7 @@ def mapped_ranks(rank_map: Mapping[str, int], paths: Mapping[str, str]) -> Mappi
     """Relative path -> rank for every trace that ``rank_map`` names.
 
     ``paths``: relative path -> absolute path of each trace. A key may be a relative path, an
-    absolute one, or a bare file name, which then stands for every trace of that name. Raises
+    absolute one, or a bare file name, which then means every trace of that name. Raises
     GrammarError for a key that names none, with near names.
     """
     ranks: dict[str, int] = {}
@@ -108,9 +108,9 @@ def _is_meant(key: str, path: str, real_path: str) -> bool:
 
 def _nothing_named(key: str, paths: Sequence[str]) -> str:
     names = sorted({path.rpartition("/")[2] for path in paths} | set(paths))
-    near = [shown(name) for name in difflib.get_close_matches(key, names, 3, 0.5)]
+    near = [printable(name) for name in difflib.get_close_matches(key, names, 3, 0.5)]
     hint = f"; did you mean {listed(near)}?" if near else ""
-    return f"the rank map names {shown(key)}, which is no trace here{hint}"
+    return f"the rank map names {printable(key)}, which is no trace here{hint}"
 
 
 def rank_of(
@@ -120,7 +120,7 @@ def rank_of(
     aliases: Sequence[str],
     world_size: int | None,
 ) -> tuple[int | None, RankSource]:
-    """Rank of a trace and where it is from; (None, "none") when nothing tells.
+    """Rank of a trace and where it is from; (None, "none") where it is unknown.
 
     ``aliases`` are further names of the same file. A number in a name that cannot be a rank of
     ``world_size`` is no rank.

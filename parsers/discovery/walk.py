@@ -1,4 +1,4 @@
-"""Walk a directory of users' files: every real file once, whatever links and names it holds."""
+"""Walk a directory of users' files: every real file once, also with links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ccltui.parsers.columns import Note
-from ccltui.parsers.names import natural_key, shown
+from ccltui.parsers.names import natural_key, printable
 
 MAX_FILES = 200_000
 
@@ -29,7 +29,7 @@ _TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A name that is no folder. ``path`` is relative, as the system spells it."""
+    """A directory entry that is no folder. ``path`` is relative, as the system spells it."""
 
     path: str
     real_path: str
@@ -106,7 +106,7 @@ class _Walker:
                 with os.scandir(folder.real_path) as listing:
                     entries = sorted(listing, key=lambda entry: natural_key(entry.name))
             except OSError as error:
-                where = shown(folder.path)
+                where = printable(folder.path)
                 self._note("unreadable_folder", f"{where}: cannot be listed: {error.strerror}")
                 continue
             for entry in entries:
@@ -133,13 +133,13 @@ class _Walker:
 
     def _folder(self, path: str, real_path: str, depth: int, *, linked: bool) -> _Folder | None:
         if path.rpartition("/")[2].startswith("."):
-            self._note("hidden_folder", f"{shown(path)}: a hidden folder, not searched")
+            self._note("hidden_folder", f"{printable(path)}: a hidden folder, not searched")
         elif depth > self.max_depth:
             levels = f"{self.max_depth} level{'' if self.max_depth == 1 else 's'}"
-            self._note("depth_limit", f"{shown(path)}: more than {levels} down, not searched")
+            self._note("depth_limit", f"{printable(path)}: more than {levels} down, not searched")
         elif real_path in self.entered:
-            same = shown(self.entered[real_path]) or "the directory itself"
-            self._note("linked_folder", f"{shown(path)}: the same folder as {same}")
+            same = printable(self.entered[real_path]) or "the directory itself"
+            self._note("linked_folder", f"{printable(path)}: the same folder as {same}")
         else:
             return _Folder(path, real_path, depth, linked)
         return None
@@ -156,7 +156,9 @@ class _Walker:
             hidden = "a hidden file: not read" if name.startswith(".") else None
             self._add(_file_entry(path, real_path, linked=True, problem=hidden))
         elif (folder.real_path + "/").startswith(real_path.rstrip("/") + "/"):
-            self._note("symlink_loop", f"{shown(path)}: a link to a folder above it, not followed")
+            self._note(
+                "symlink_loop", f"{printable(path)}: a link to a folder above it, not followed"
+            )
         else:
             below = self._folder(path, real_path, folder.depth + 1, linked=True)
             if below is not None:
@@ -169,7 +171,7 @@ class _Walker:
 def _broken_link(link: str, error: OSError) -> str:
     text = _LINK_ERRORS.get(error.errno or 0, "a link that cannot be followed: {why}")
     try:
-        target = shown(str(Path(link).readlink()))
+        target = printable(str(Path(link).readlink()))
     except OSError:
         target = "its target"
     return text.format(target=target, why=error.strerror)

@@ -1,4 +1,4 @@
-"""What an execution trace knows of a rank's collectives, put beside what its Kineto trace says.
+"""Add the metadata of collectives in an execution trace to those of a Kineto trace.
 
 Nodes and events are joined by the number of the operator, which both files state, or by two
 numbers that differ by one constant; names must agree. Only what is missing is filled in.
@@ -29,7 +29,7 @@ from ccltui.parsers.execution.node_calls import Call
 
 _HOST: Final[tuple[Group, ...]] = ("cpu_ops", "annotations")
 _AGREEMENT: Final = 0.95
-"""Share of joined events whose names must agree; where fewer do, it is another run's file."""
+"""Share of joined events whose names must agree; where fewer do, the runs differ."""
 _LOOKED_AT: Final = 2000
 
 
@@ -40,9 +40,9 @@ def lacks_metadata(trace: RankTrace) -> bool:
 
 
 def joined(trace: RankTrace, execution: ExecutionTrace) -> RankTrace:
-    """The rank with what ``execution`` adds, and a note that says how many calls it described.
+    """Return the rank with what ``execution`` adds, and a note of how many calls it described.
 
-    The rank itself, with a note, where the two do not belong together.
+    Where the two do not belong together only a note is added.
     """
     found = _calls_of_rows(trace, execution)
     if found is None:
@@ -123,11 +123,11 @@ def _offset(trace: RankTrace, events: Events, rows: I64, names: Mapping[int, str
 
 
 _RARE: Final = 400
-"""Names of more operators than that say little of how two counts differ."""
+"""Names of more operators than that do not show how two counts differ."""
 
 
 def _described(trace: RankTrace, found: Mapping[int, Call]) -> tuple[RankTrace, int]:
-    """The rank with what the calls say, and how many rows now say more."""
+    """Return the rank with the metadata of the calls, and the number of rows completed."""
     args = trace.collective_args
     columns: dict[str, Any] = {
         name: np.array(getattr(args, name)) for name, _ in CollectiveArgs.COLUMNS
@@ -179,7 +179,7 @@ class _Groups:
     """Process groups of the rank; a group that execution traces number gets its ranks if it can.
 
     Such a number is of one process alone. A group as large as the world holds all ranks; if
-    there are several of that size nothing tells which of another rank is the same.
+    there are several of that size it is unknown which of another rank is the same.
     """
 
     def __init__(self, trace: RankTrace) -> None:

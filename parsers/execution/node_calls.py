@@ -21,7 +21,7 @@ _TENSOR = 6
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one node says of a collective; -1, "" and None where it does not."""
+    """Metadata of a collective in one node; -1, "" and None where absent."""
 
     record_id: int
     node: str
@@ -56,7 +56,7 @@ def calls_of(nodes: Sequence[Node], table: Sequence[ProcessGroup]) -> tuple[Call
 
 
 def _share_groups(found: dict[int, Call], parents: Mapping[int, int]) -> None:
-    """Groups go from the outer node to the inner and back, where only one of them knows it."""
+    """Groups go from the outer node to the inner and back, where only one of them states it."""
     pairs = [(node, parent) for node, parent in parents.items() if parent in found]
     for _ in range(3):  # a recorded call lies at most three deep: functional, c10d, recorded
         for inner, outer in pairs:

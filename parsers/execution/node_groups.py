@@ -1,4 +1,4 @@
-"""Process groups of an execution trace: a list that one node holds, and what calls say."""
+"""Process groups of an execution trace: a list in one node, and those that calls state."""
 
 from __future__ import annotations
 

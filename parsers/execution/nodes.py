@@ -1,4 +1,4 @@
-"""The two forms of a node of an execution trace, made one.
+"""Read the nodes of an execution trace, which have two forms.
 
 Schema 1.0.1 writes a node flat; from 1.0.2-chakra on inputs and outputs are objects and the
 rest is a list of attributes. A version that is not known is read by the form of its nodes.

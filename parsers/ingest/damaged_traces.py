@@ -1,4 +1,4 @@
-"""Files that are named like the traces of a capture but hold nothing that tells what they are."""
+"""Find files that are named like the traces of a capture but have no recognisable content."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from ccltui.parsers.format import UNKNOWN
 from ccltui.parsers.found_files import Capture, Discovery
 from ccltui.parsers.ingest.load_events import Failed
 
@@ -14,11 +15,11 @@ _NUMBER: Final = re.compile(r"(\d+)")
 
 
 def damaged_traces(discovery: Discovery, capture: Capture) -> tuple[Failed, ...]:
-    """What failed unread: files of no known kind that are named as the traces but for a number.
+    """Return a failure for each unrecognised file that is named as the traces but for a number.
 
-    A rank that was killed while it wrote leaves an empty file, or the first bytes of one: nothing
-    in it says that it is a trace, but its name does. Numbers that all traces of the capture have
-    in common, as that of an iteration, it must have too; beside a single trace all but the last.
+    A rank that was killed while it wrote leaves an empty file, or the first bytes of one: only
+    its name shows that it is a trace. It must have the numbers that all traces of the capture
+    have in common, as that of an iteration; where there is one trace, all but the last.
     """
     alike: dict[str, list[list[str]]] = {}
     for found in capture.files:
@@ -27,7 +28,7 @@ def damaged_traces(discovery: Discovery, capture: Capture) -> tuple[Failed, ...]
     return tuple(
         Failed(found.path, f"{found.path}: {found.problem}")
         for found in discovery.files
-        if found.kind == "unknown"
+        if found.format is UNKNOWN
         and found.problem is not None
         and found.duplicate_of is None
         and _belongs(found.path, alike)
@@ -35,7 +36,7 @@ def damaged_traces(discovery: Discovery, capture: Capture) -> tuple[Failed, ...]
 
 
 def _taken_apart(path: str) -> tuple[str, list[str]]:
-    """A path without its numbers, and these."""
+    """Return a path without its numbers, and the numbers."""
     parts = _NUMBER.split(_COMPRESSED.sub("", path))
     return "#".join(parts[::2]), parts[1::2]
 

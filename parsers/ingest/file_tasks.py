@@ -1,4 +1,4 @@
-"""Files on their way through worker processes, which leave columns in a store."""
+"""Read files in worker processes, which store the columns, and handle workers that die."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ccltui.parsers.ingest.load_events import Failed, Glimpsed, LoadEvent, Progress, loaded, shown
-from ccltui.parsers.ingest.rank_transfer import held_open
-from ccltui.parsers.ingest.unnamed_file import Pile
+from ccltui.parsers.ingest.load_events import Failed, LoadEvent, Previewed, Progress, loaded, shown
+from ccltui.parsers.ingest.rank_transfer import keep_open
+from ccltui.parsers.ingest.unnamed_file import SharedColumnFile
 from ccltui.parsers.ingest.worker_pool import Read, Seen, WorkerPool
 from ccltui.parsers.store.column_store import DamagedEntryError, Store
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Reading:
-    """Files on their way through a pool; a worker that dies takes only its own file with it."""
+    """Reads files in a pool; a worker that dies costs only the file that it was reading."""
 
     def __init__(
         self,
@@ -27,34 +27,34 @@ class Reading:
         workers: int,
         cancelled: Callable[[], bool],
         *,
-        for_others: bool = True,
+        for_other_processes: bool = True,
     ) -> None:
-        """Columns go to the first of ``directories`` that takes them; the last is nobody's cache.
+        """Store columns in the first of ``directories`` that has room; the last is temporary.
 
-        ``for_others``: other processes map its columns too, after its files have gone.
+        ``for_other_processes``: other processes map its columns too, after its files are removed.
         """
         self._directories = directories
         self._workers = workers
         self._cancelled = cancelled
         self._scratch = directories[-1] if len(directories) > 1 else None
-        self._pile = Pile(directories[-1]) if for_others else None
+        self._shared = SharedColumnFile(directories[-1]) if for_other_processes else None
         self._unmapped: list[FoundFile] = []
 
     def run(
         self,
         pending: Sequence[FoundFile],
         pool: WorkerPool | None,
-        glanced: Sequence[FoundFile] = (),
+        previewed: Sequence[FoundFile] = (),
     ) -> Iterator[LoadEvent]:
-        """Read ``pending`` in ``pool``, or in one of its own; ``glanced`` are looked at first."""
-        suspects = yield from self._round(pending, self._workers, pool, glanced)
+        """Read ``pending`` in ``pool``, or a pool of its own; ``previewed`` get a preview first."""
+        suspects = yield from self._round(pending, self._workers, pool, previewed)
         for found in suspects:
-            # The pool broke while these were in flight: alone, the culprit shows itself.
+            # The pool broke while these were being read: read alone, the file at fault shows.
             broken = yield from self._round([found], 1)
             for culprit in broken:
                 reason = "the reading process was killed (out of memory?)"
                 yield Failed(culprit.path, f"{culprit.path}: {reason}", is_lost=True)
-        if self._unmapped:  # somebody else removes entries from the store, or spoils them
+        if self._unmapped:  # another process removes or damages entries of the store
             self._directories = self._directories[-1:]
             died = yield from self._round(self._unmapped, self._workers)
             for found in died:
@@ -66,17 +66,17 @@ class Reading:
         pending: Sequence[FoundFile],
         workers: int,
         pool: WorkerPool | None = None,
-        glanced: Sequence[FoundFile] = (),
+        previewed: Sequence[FoundFile] = (),
     ) -> Generator[LoadEvent, None, list[FoundFile]]:
-        """Read ``pending``; the files whose worker died are returned."""
+        """Read ``pending``; return the files whose worker died."""
         sizes = {found.path: found.size_bytes for found in pending}
         died: list[FoundFile] = []
         with pool or WorkerPool(workers) as readers:
             for event in readers.run(
-                pending, self._directories, workers, self._cancelled, glances=glanced
+                pending, self._directories, workers, self._cancelled, previews=previewed
             ):
                 if isinstance(event, Seen):
-                    yield from _beginning(event.found, event.outcome)
+                    yield from _preview(event.found, event.outcome)
                 elif isinstance(event, Read):
                     for path, done in event.done_bytes.items():
                         yield Progress(path, min(done, sizes[path]), sizes[path])
@@ -93,14 +93,14 @@ class Reading:
             traces = Store(outcome.directory).open_parts(outcome.key)
         except (OSError, DamagedEntryError) as error:
             return self._lost(found, outcome.directory, error)
-        if outcome.directory == self._scratch and self._pile is not None:
-            traces = tuple(self._pile.taken(trace) for trace in traces)
+        if outcome.directory == self._scratch and self._shared is not None:
+            traces = tuple(self._shared.add(trace) for trace in traces)
         return loaded(found, traces, cached=False, seconds=outcome.seconds)
 
     def _lost(
         self, found: FoundFile, directory: Path, error: OSError | DamagedEntryError
     ) -> list[LoadEvent]:
-        """Why columns that were written cannot be mapped; nothing if they are to be read again."""
+        """Return why written columns cannot be mapped; no event if the file is read again."""
         is_gone = isinstance(error, FileNotFoundError | DamagedEntryError)
         if is_gone and directory != self._directories[-1]:
             self._unmapped.append(found)
@@ -110,12 +110,12 @@ class Reading:
         return [Failed(found.path, text, is_lost=True)]
 
 
-def _beginning(found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
-    """The beginning of a rank, mapped from a file whose name goes at once."""
+def _preview(found: FoundFile, outcome: Outcome) -> list[LoadEvent]:
+    """Return the preview of a rank, mapped from a file whose name is removed at once."""
     store = Store(outcome.directory)
     trace = store.load(outcome.key)
     if trace is None:
         return []
-    kept = held_open(trace)
+    opened = keep_open(trace)
     shutil.rmtree(store.directory / outcome.key, ignore_errors=True)
-    return [Glimpsed(found.path, shown(kept, found))]
+    return [Previewed(found.path, shown(opened, found))]

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ccltui.parsers.errors import CancelledError, TraceError, contained
-from ccltui.parsers.formats import in_memory, read_file, version_of
-from ccltui.parsers.ingest.load_events import Failed, Glimpsed, Loaded, LoadEvent, Progress, loaded
-from ccltui.parsers.nsys.sqlite.journal_files import unfinished
+from ccltui.parsers.formats import in_memory, read_file
+from ccltui.parsers.ingest.load_events import Failed, Loaded, LoadEvent, Previewed, Progress, loaded
 from ccltui.parsers.store.column_store import Store, default_cache_dir
 from ccltui.parsers.system.machine_limits import workers_for
 
@@ -24,16 +23,16 @@ if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import Capture, FoundFile
     from ccltui.parsers.ingest.worker_pool import WorkerPool
 
-__all__ = ["Failed", "Glimpsed", "LoadEvent", "Loaded", "Progress", "load", "never"]
+__all__ = ["Failed", "LoadEvent", "Loaded", "Previewed", "Progress", "load", "not_cancelled"]
 
 _LONG_BYTES = 48 << 20
 _LONG_PACKED_BYTES = 5 << 20  # traces shrink to a tenth
-_MOST_GLANCES = 64  # each delays the reading by a thirtieth of a second, and is an open file
+_MOST_PREVIEWS = 64  # each delays the reading by a thirtieth of a second, and is an open file
 _INLINE_BYTES = 8 << 20  # below this, starting a worker costs more than it saves
 
 
-def never() -> bool:
-    """Not cancelled."""
+def not_cancelled() -> bool:
+    """Return False: the loading goes on."""
     return False
 
 
@@ -43,20 +42,26 @@ def load(
     cache_dir: Path | None = None,
     jobs: int | None = None,
     inline: bool = False,
-    cancelled: Callable[[], bool] = never,
+    cancelled: Callable[[], bool] = not_cancelled,
     pool: WorkerPool | None = None,
-    glimpses: bool = False,
-    for_others: bool = True,
+    previews: bool = False,
+    for_other_processes: bool = True,
 ) -> Iterator[LoadEvent]:
     """Load every file of ``capture``, yielding progress and results as they come.
 
-    ``cache_dir`` None means the user's cache directory. ``jobs`` None means one worker a
-    CPU allowed, at most 8, and no more than the free memory holds. ``inline`` allows small
-    captures to be read in this process (never for a process with a screen). ``pool`` is one
-    that is awake already; it is used for whatever is not in the store, then closed. After
-    ``cancelled`` turns true no further result comes; what was yielded stays valid. Failures
-    are events, not exceptions. With ``glimpses`` the beginnings of large files come first.
-    Without ``for_others`` no other process can map columns that the cache did not take.
+    Failures are events, not exceptions.
+
+    Args:
+        capture: The files to load.
+        cache_dir: Where columns are stored; None for the user's cache directory.
+        jobs: Worker processes; None for one a CPU allowed, at most 8, and no more than the free
+            memory holds.
+        inline: Whether small captures are read in this process (not in one with a screen).
+        cancelled: After it returns true no further result comes; what was yielded stays valid.
+        pool: Worker processes that run already; used for what is not in the store, then closed.
+        previews: Whether the beginnings of large files come first.
+        for_other_processes: Whether other processes can map columns that the cache had no room
+            for.
     """
     store = Store(default_cache_dir() if cache_dir is None else cache_dir)
     pending: list[FoundFile] = []
@@ -79,12 +84,14 @@ def load(
         from ccltui.parsers.ingest.file_tasks import Reading  # noqa: PLC0415  (what is stored needs no workers)
 
         workers = workers_for([(f.size_bytes, _form(f)) for f in pending], jobs)
-        # Where the cache cannot take the columns they go here; mapped files outlive it.
+        # Columns go here where the cache has no room; mapped files outlive it.
         with tempfile.TemporaryDirectory(prefix="ccltui-") as scratch:
             directories = store.directory, Path(scratch)
-            glanced = _glanced(pending) if glimpses else []
-            reading = Reading(directories, workers, cancelled, for_others=for_others)
-            yield from reading.run(pending, pool, glanced)
+            previewed = _with_preview(pending) if previews else []
+            reading = Reading(
+                directories, workers, cancelled, for_other_processes=for_other_processes
+            )
+            yield from reading.run(pending, pool, previewed)
     store.trim()
 
 
@@ -93,34 +100,35 @@ def _from_store(store: Store, found: FoundFile) -> list[LoadEvent]:
     path = Path(found.real_path)
     try:
         with contained(found.path):
-            if found.kind == "nsys_sqlite" and unfinished(found.real_path) is not None:
-                return []  # columns of the file alone are older: its reader says so
-            traces = store.load_parts(store.key(path, version_of(found.kind), _beside(found)))
+            unfinished = found.format.unfinished
+            if unfinished is not None and unfinished(found.real_path) is not None:
+                return []  # columns of the file alone are out of date: its reader reports that
+            traces = store.load_parts(store.key(path, found.format.version, _companion(found)))
             seconds = time.perf_counter() - started
             return loaded(found, traces or (), cached=True, seconds=seconds)
     except TraceError as error:
         return [Failed.of(found.path, error)]
 
 
-def _glanced(pending: Sequence[FoundFile]) -> list[FoundFile]:
-    """Files whose beginning is looked at: ranks that stand together, so that calls match."""
+def _with_preview(pending: Sequence[FoundFile]) -> list[FoundFile]:
+    """Return files to preview: consecutive ranks, so that calls match."""
     long = [found for found in pending if _is_long(found)]
     long.sort(key=lambda found: (found.rank is None, found.rank or 0, found.path))
-    return long[:_MOST_GLANCES]
+    return long[:_MOST_PREVIEWS]
 
 
 def _is_long(found: FoundFile) -> bool:
-    """Whether a file takes so long that its beginning is worth a look before."""
+    """Whether reading a file takes so long that a preview is worth its cost."""
     least = _LONG_BYTES if found.compression == "none" else _LONG_PACKED_BYTES
-    return found.kind == "kineto" and found.size_bytes >= least
+    return found.format.preview is not None and found.size_bytes >= least
 
 
 def _form(found: FoundFile) -> str:
-    return "export" if found.kind == "nsys_sqlite" else found.compression
+    return found.format.memory_form or found.compression
 
 
-def _beside(found: FoundFile) -> Path | None:
-    return None if found.beside is None else Path(found.beside.real_path)
+def _companion(found: FoundFile) -> Path | None:
+    return None if found.companion is None else Path(found.companion.real_path)
 
 
 def _inline(
@@ -150,11 +158,11 @@ def _read_here(
         path,
         found.kind,
         shown=found.path,
-        beside=found.beside,
+        companion=found.companion,
         scratch=(store.directory,),
         cancelled=cancelled,
     )
     with contextlib.suppress(OSError):
-        store.save_parts(store.key(path, version_of(found.kind), _beside(found)), traces)
+        store.save_parts(store.key(path, found.format.version, _companion(found)), traces)
     traces = [in_memory(trace) for trace in traces]
     return loaded(found, traces, cached=False, seconds=time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""What a load tells while it goes on: bytes read, ranks that are there, files that gave nothing."""
+"""Events of a load: bytes read, ranks loaded, files that failed."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Glimpsed:
-    """The beginning of a rank (``trace.read_share`` of its file), until all of it is there.
+class Previewed:
+    """The beginning of a rank (``trace.read_share`` of its file), until all of it is loaded.
 
-    It is in no cache, and nothing but a screen should show it.
+    It is in no cache, and only a screen should show it.
     """
 
     path: str
@@ -50,9 +50,9 @@ class Glimpsed:
 class Failed:
     """One file gave nothing; ``error`` is one line with the file and the reason.
 
-    ``is_lost``: nothing is known to be wrong with what the file holds. It could not be opened, or
-    its columns not be kept: no room, no descriptor, no memory. ``defect``: traceback, where the
-    reader is to blame and not the file.
+    ``is_lost``: the content of the file is not known to be wrong. It could not be opened, or its
+    columns not be stored: no room, no descriptor, no memory. ``defect``: traceback, where the
+    reader failed and not the file.
     """
 
     path: str
@@ -62,21 +62,21 @@ class Failed:
 
     @classmethod
     def of(cls, path: str, error: TraceError) -> Failed:
-        """The failure of a file whose reader raised ``error``."""
+        """Return the failure of a file whose reader raised ``error``."""
         return cls(path, str(error), is_of_machine(error), defect_of(error))
 
 
-LoadEvent = Progress | Loaded | Glimpsed | Failed
+LoadEvent = Progress | Loaded | Previewed | Failed
 
 
 def loaded(
     found: FoundFile, traces: Sequence[RankTrace], *, cached: bool, seconds: float
 ) -> list[LoadEvent]:
-    """One event a rank of a file."""
+    """Return one event for each rank of a file."""
     return [Loaded(found.path, shown(t, found), cached=cached, seconds=seconds) for t in traces]
 
 
 def shown(trace: RankTrace, found: FoundFile) -> RankTrace:
-    """Stored columns do not know by which name the file was reached this time."""
+    """Return the trace with the path by which its file was found this time; none is stored."""
     source = msgspec.structs.replace(trace.source, path=found.path, real_path=found.real_path)
     return dataclasses.replace(trace, source=source)

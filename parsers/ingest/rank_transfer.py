@@ -1,4 +1,4 @@
-"""A rank for another process: what is said about it, and where its columns are.
+"""Send a rank to another process: its facts without columns, and the file to map.
 
 The other process maps the same file. Nothing is read again, and no column is copied.
 """
@@ -9,42 +9,43 @@ import contextlib
 import dataclasses
 from dataclasses import dataclass
 
+from ccltui.parsers.column_file import ColumnFile, OpenFile
 from ccltui.parsers.columns import CollectiveArgs, RankTrace, Samples, Strings, later
-from ccltui.parsers.store.layout import KeptFile, Place, StoredColumns, columns_of
+from ccltui.parsers.store.layout import StoredColumns, columns_of
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
-    """``facts`` is the rank without its columns; ``place`` says where they are."""
+class TransferredRank:
+    """``facts`` is the rank without its columns; ``place`` is the file that holds them."""
 
     facts: RankTrace
-    place: Place
+    place: ColumnFile
 
 
-def held_open(trace: RankTrace) -> RankTrace:
-    """The same rank, its file kept open: it is about to be removed. Unchanged where it is gone."""
+def keep_open(trace: RankTrace) -> RankTrace:
+    """Return the rank with its file kept open for when its name is removed, if it still exists."""
     if trace.place is None:
         return trace
     with contextlib.suppress(OSError):
-        kept = KeptFile.opened(trace.place.path)
+        kept = OpenFile.opened(trace.place.path)
         return dataclasses.replace(trace, place=dataclasses.replace(trace.place, kept=kept))
     return trace
 
 
-def hand_over(trace: RankTrace) -> Handed | None:
-    """The rank for another process, None where its columns are in no file.
+def detach_columns(trace: RankTrace) -> TransferredRank | None:
+    """Return the rank for another process, None where its columns are in no file.
 
-    A file that is kept open has to be handed over beside it.
+    The descriptor of a file that is kept open has to be sent along.
     """
     if trace.place is None:
         return None
     none = StoredColumns(Strings.of(()), {}, CollectiveArgs.empty(), Samples.empty())
     facts = dataclasses.replace(trace, **columns_of(none), place=None)
-    return Handed(facts, dataclasses.replace(trace.place, kept=None))
+    return TransferredRank(facts, dataclasses.replace(trace.place, kept=None))
 
 
-def take_over(handed: Handed, columns: StoredColumns) -> RankTrace:
-    """The rank as it was handed over, with the mapped ``columns`` of its place."""
+def attach_columns(handed: TransferredRank, columns: StoredColumns) -> RankTrace:
+    """Return a received rank with the mapped ``columns`` of its file."""
     found = columns_of(columns)
     if handed.facts.added_ns:
         found["events"] = later(columns.events, handed.facts.added_ns)

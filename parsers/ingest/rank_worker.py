@@ -1,7 +1,7 @@
-"""The other side of ingest: what runs in a worker process.
+"""Functions that run in a worker process.
 
-Also the module that a worker starts with, so it imports nothing of the caller's. The readers
-are imported in the worker only: its caller needs none of them.
+This is also the main module of a worker, so it imports nothing of the caller. The readers are
+imported in the worker only: its caller needs none of them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ccltui.parsers.found_files import Beside, Kind
+    from ccltui.parsers.format import Companion
 
 _REPORT_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a worker sends back: small, because the columns travel through the store.
+    """Result of a worker: small, because the columns are in the store.
 
     ``is_lost`` as of :class:`ccltui.parsers.ingest.load_events.Failed`.
     """
@@ -35,7 +35,7 @@ class Outcome:
     seconds: float = 0.0
     error: str | None = None
     is_lost: bool = False
-    defect: str = ""  # traceback, where the reader is to blame and not the file
+    defect: str = ""  # traceback, where the reader failed and not the file
 
 
 class _Worker:
@@ -46,22 +46,22 @@ class _Worker:
 
 
 def start_worker(reports: Any, stop: Any) -> None:
-    """Prepare this process: where to report, when to stop."""
+    """Prepare this process: set the queue of reports and the event that stops it."""
     _Worker.reports, _Worker.stop = reports, stop
-    deaf_to_interrupts()
+    ignore_sigint()
     with contextlib.suppress(OSError):
         os.nice(5)  # a login node is shared
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def deaf_to_interrupts() -> None:
-    """Leave ctrl+c, which reaches the whole process group, to the process that started this one."""
+def ignore_sigint() -> None:
+    """Ignore SIGINT, which reaches the whole process group: the parent process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by `pool.starting`
 
 
 def _end_with_parent() -> None:
-    """A worker must not outlive a killed explorer."""
+    """End this process when its parent has ended, also where that was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -69,25 +69,26 @@ def _end_with_parent() -> None:
 
 
 def ready() -> None:
-    """Import what reading will need; the task of a worker that is woken early."""
+    """Import what reading needs; the first task of a worker that is started ahead."""
     import ccltui.parsers.formats  # noqa: PLC0415
     import ccltui.parsers.kineto.preview  # noqa: PLC0415
     import ccltui.parsers.store.column_store  # noqa: F401, PLC0415
 
 
-def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
-    """Leave the beginning of one Kineto file in a directory that is nobody's cache.
+def read_preview(real_path: str, shown: str, kind: str, directory: Path) -> Outcome:
+    """Store the beginning of one file in a temporary directory.
 
-    An outcome with an error where there is nothing to show before all is read.
+    The outcome has an error where there is nothing to show before all is read.
     """
     from ccltui.parsers.errors import TraceError, contained  # noqa: PLC0415
-    from ccltui.parsers.kineto.preview import read_preview  # noqa: PLC0415
+    from ccltui.parsers.formats import format_of  # noqa: PLC0415
     from ccltui.parsers.store.column_store import Store  # noqa: PLC0415
 
     try:
         with contained(shown):
-            trace = read_preview(Path(real_path), shown=shown)
-    except TraceError as error:  # told when the whole file is read
+            preview = format_of(kind).preview
+            trace = None if preview is None else preview(Path(real_path), shown=shown)
+    except TraceError as error:  # reported when the whole file is read
         return Outcome(error=str(error))
     key = uuid.uuid4().hex
     if trace is None or not Store(directory, lasts=False).save(key, trace):
@@ -98,13 +99,13 @@ def glance_at(real_path: str, shown: str, directory: Path) -> Outcome:
 def read_one(
     real_path: str,
     shown: str,
-    kind: Kind,
+    kind: str,
     directories: tuple[Path, ...],
-    beside: Beside | None = None,
+    companion: Companion | None = None,
 ) -> Outcome:
-    """Read one file and store its columns in the first of ``directories`` that takes them."""
+    """Read one file and store its columns in the first of ``directories`` with room."""
     from ccltui.parsers.errors import TraceError, contained, defect_of, is_of_machine  # noqa: PLC0415
-    from ccltui.parsers.formats import read_file, version_of  # noqa: PLC0415
+    from ccltui.parsers.formats import format_of, read_file  # noqa: PLC0415
     from ccltui.parsers.store.column_store import Store  # noqa: PLC0415
 
     started = time.perf_counter()
@@ -120,13 +121,13 @@ def read_one(
     path = Path(real_path)
     try:
         with contained(shown):
-            other = None if beside is None else Path(beside.real_path)
-            key = Store(directories[0]).key(path, version_of(kind), other)
+            other = None if companion is None else Path(companion.real_path)
+            key = Store(directories[0]).key(path, format_of(kind).version, other)
             traces = read_file(
                 path,
                 kind,
                 shown=shown,
-                beside=beside,
+                companion=companion,
                 scratch=directories,
                 progress=progress,
                 cancelled=_Worker.stop.is_set,

@@ -1,6 +1,6 @@
-"""Columns of many ranks in one file without a name, for ranks that no cache could take.
+"""Columns of many ranks in one file without a name, for ranks that no cache had room for.
 
-Other processes map them by its descriptor. One file a rank, kept open, would need as many
+Other processes map them by its descriptor. One open file for each rank would need as many
 descriptors as there are ranks, and a folder of files would stay behind when the process is killed.
 """
 
@@ -13,39 +13,40 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from ccltui.parsers.column_file import ColumnFile, OpenFile
 from ccltui.parsers.columns import RankTrace
-from ccltui.parsers.ingest.rank_transfer import held_open
+from ccltui.parsers.ingest.rank_transfer import keep_open
 from ccltui.parsers.store.file_mapping import PAGE
-from ccltui.parsers.store.layout import KeptFile, Place, columns_of, map_columns
+from ccltui.parsers.store.layout import columns_of, map_columns
 
 _PIECE = 4 << 20
 
 
-class Pile:
-    """The file; it goes with the last rank that is mapped from it."""
+class SharedColumnFile:
+    """The file; it is freed with the last rank that is mapped from it."""
 
     def __init__(self, directory: Path) -> None:
-        """``directory`` is where it takes room, under no name."""
+        """Create the file in ``directory`` on first use."""
         self._directory = directory
-        self._kept: KeptFile | None = None
+        self._kept: OpenFile | None = None
 
-    def taken(self, trace: RankTrace) -> RankTrace:
-        """The same rank mapped from this file, its own removed.
+    def add(self, trace: RankTrace) -> RankTrace:
+        """Return the rank mapped from this file; its own file is removed.
 
         Where there is no room its own file is kept open instead.
         """
         if trace.place is None:
             return trace
         try:
-            place = self._copied(trace.place)
+            place = self._append(trace.place)
             columns = map_columns(place, self._file().descriptor)
         except OSError:
-            return held_open(trace)
+            return keep_open(trace)
         shutil.rmtree(trace.place.path.parent, ignore_errors=True)
         return dataclasses.replace(trace, **columns_of(columns), place=place)
 
-    def _copied(self, place: Place) -> Place:
-        """Write the columns at the end. Raises OSError, and then leaves the file as it was."""
+    def _append(self, place: ColumnFile) -> ColumnFile:
+        """Write the columns at the end. Raises OSError and then restores the old length."""
         kept = self._file()
         end = os.fstat(kept.descriptor).st_size
         begin = -(-end // PAGE) * PAGE
@@ -63,8 +64,8 @@ class Pile:
             raise
         return dataclasses.replace(place, kept=kept, begin=begin)
 
-    def _file(self) -> KeptFile:
+    def _file(self) -> OpenFile:
         if self._kept is None:
             with tempfile.TemporaryFile(dir=self._directory, buffering=0) as file:
-                self._kept = KeptFile(os.dup(file.fileno()))
+                self._kept = OpenFile(os.dup(file.fileno()))
         return self._kept

@@ -1,8 +1,7 @@
-"""Processes that may be started before it is known what they will read.
+"""Worker processes that may be started before it is known what they will read.
 
-Starting one takes longer than finding out what a directory holds, so whoever knows that
-reading will come wakes a pool first. This module imports no reader: a caller that only wakes
-a pool pays for none.
+Starting one takes longer than discovery of a directory, so callers start a pool first. This
+module imports no reader: a caller that only starts a pool does not pay for readers.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ccltui.parsers.errors import InternalError, defect_of, internal_error
-from ccltui.parsers.ingest.rank_worker import Outcome, glance_at, read_one, ready, start_worker
+from ccltui.parsers.ingest.rank_worker import Outcome, read_one, read_preview, ready, start_worker
 from ccltui.parsers.system.machine_limits import MAX_WORKERS, allowed_cpus
 
 if TYPE_CHECKING:
@@ -33,12 +32,12 @@ if TYPE_CHECKING:
 _POLL_S = 0.05
 _SAFE_PATH = "PYTHONSAFEPATH"
 _WOKEN = 2
-"""Processes started ahead where there are CPUs for them and for those that woke them."""
+"""Processes started ahead, where there are CPUs for them and for their parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A file's worker has ended: with an outcome, or by dying (None)."""
+    """A file is finished; ``outcome`` is None where its worker died."""
 
     found: FoundFile
     outcome: Outcome | None
@@ -46,7 +45,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The beginning of a file is there, while the rest is still to be read."""
+    """The preview of a file is stored; the rest is still to be read."""
 
     found: FoundFile
     outcome: Outcome
@@ -54,7 +53,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Bytes read so far of the files that reported since the last look, by path."""
+    """Bytes read so far of the files that reported since the last poll, by path."""
 
     done_bytes: dict[str, int] = field(default_factory=dict)
 
@@ -85,7 +84,7 @@ class WorkerPool:
         return pool
 
     def __enter__(self) -> Self:
-        """Close it in the end."""
+        """Return the pool, which is closed in the end."""
         return self
 
     def __exit__(
@@ -111,17 +110,17 @@ class WorkerPool:
         limit: int,
         cancelled: Callable[[], bool],
         *,
-        glances: Sequence[FoundFile] = (),
+        previews: Sequence[FoundFile] = (),
     ) -> Iterator[Done | Read | Seen]:
-        """Read ``files`` in order, at most ``limit`` at once, into the first store that takes it.
+        """Read ``files`` in order, at most ``limit`` at once, into the first store with room.
 
-        Before that the beginnings of ``glances`` go to the last of ``directories``. Ends early
-        when ``cancelled`` turns true. A process that dies breaks the pool: the files that were
-        being read, and those that were not begun, come back without outcome.
+        Previews of the files in ``previews`` go to the last of ``directories`` before that. Ends
+        early when ``cancelled`` returns true. A process that dies breaks the pool: the files that
+        were being read, and those not begun, are yielded without outcome.
         """
         waiting: dict[Future[Outcome], _Task] = {}
-        queued = deque(_glance(found, directories[-1]) for found in glances)
-        queued.extend(_reading(found, directories) for found in files)
+        queued = deque(_preview_task(found, directories[-1]) for found in previews)
+        queued.extend(_read_task(found, directories) for found in files)
         while queued or waiting:
             if cancelled():
                 return
@@ -130,14 +129,14 @@ class WorkerPool:
                 future = self._submit(task)
                 if future is not None:
                     waiting[future] = task
-                elif not task.is_glance:
+                elif not task.is_preview:
                     yield Done(task.found, None)
             done, _ = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             yield Read(_drained(self._reports))
             for future in done:
                 task = waiting.pop(future)
                 outcome = _outcome(future, task.found.path)
-                if not task.is_glance:
+                if not task.is_preview:
                     yield Done(task.found, outcome)
                 elif outcome is not None and outcome.error is None:
                     yield Seen(task.found, outcome)
@@ -152,21 +151,23 @@ class WorkerPool:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A file, what a process does with it, and whether that is only a look at its beginning."""
+    """A file, the function that a process runs on it, and whether that makes a preview."""
 
     found: FoundFile
     work: Callable[..., Outcome]
     arguments: tuple[Any, ...]
-    is_glance: bool
+    is_preview: bool
 
 
-def _glance(found: FoundFile, beginnings: Path) -> _Task:
-    return _Task(found, glance_at, (found.real_path, found.path, beginnings), is_glance=True)
+def _preview_task(found: FoundFile, beginnings: Path) -> _Task:
+    return _Task(
+        found, read_preview, (found.real_path, found.path, found.kind, beginnings), is_preview=True
+    )
 
 
-def _reading(found: FoundFile, directories: tuple[Path, ...]) -> _Task:
-    arguments = (found.real_path, found.path, found.kind, directories, found.beside)
-    return _Task(found, read_one, arguments, is_glance=False)
+def _read_task(found: FoundFile, directories: tuple[Path, ...]) -> _Task:
+    arguments = (found.real_path, found.path, found.kind, directories, found.companion)
+    return _Task(found, read_one, arguments, is_preview=False)
 
 
 def _outcome(future: Future[Outcome], path: str) -> Outcome | None:
@@ -174,7 +175,7 @@ def _outcome(future: Future[Outcome], path: str) -> Outcome | None:
         return future.result()
     except BrokenProcessPool:
         return None
-    except Exception as error:  # what a worker raises belongs to its own file
+    except Exception as error:  # an error in a worker is a failure of its own file
         return _of_error(path, error)
 
 
@@ -186,10 +187,10 @@ def _of_error(path: str, error: Exception) -> Outcome:
 
 @contextlib.contextmanager
 def starting() -> Iterator[None]:
-    """Processes started here import no main module of the caller's, and hear of no ctrl+c.
+    """Start processes without the caller's main module and with SIGINT blocked.
 
-    Until they can ignore it themselves, in `deaf_to_interrupts`, they would end with a traceback;
-    what it means the caller decides. Nor do they import anything from the working directory.
+    Until they ignore the signal themselves, in `ignore_sigint`, they would end with a traceback;
+    the caller handles it. They import nothing from the working directory either.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it
     try:
@@ -204,7 +205,7 @@ def _safe_path() -> Iterator[None]:
     """Keep the working directory off the module search path of processes started here.
 
     It is often a directory of traces, and multiprocessing starts by ``python -c``, which looks
-    there first. The commands set the variable for good; other callers get their own back.
+    there first. The commands set the variable for good; for other callers it is restored.
     """
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
@@ -234,7 +235,7 @@ def _own_main_module() -> Iterator[None]:
 
 
 def _drained(reports: Any) -> dict[str, int]:
-    """Latest bytes of every file that reported since the last look."""
+    """Return the latest bytes of every file that reported since the last poll."""
     latest: dict[str, int] = {}
     while True:
         try:

@@ -20,9 +20,6 @@ from ccltui.parsers.nsys.sqlite.spill import Scratch
 from ccltui.parsers.nsys.sqlite.table_rows import TableRows, read_table
 from ccltui.parsers.system.machine_limits import allowed_cpus
 
-NSYS_VERSION = 3
-"""Increase it when the same bytes give other columns; stored columns then become invalid."""
-
 _MOST_THREADS = 4  # three or four tables of a file are large
 _EVENTS = (
     export_schema.KERNELS,

@@ -14,7 +14,7 @@ from typing import Final
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import CancelledError, TraceError
-from ccltui.parsers.names import shown as printable
+from ccltui.parsers.names import printable
 from ccltui.parsers.nsys.nsys_reader import read_nsys
 from ccltui.parsers.store.column_store import EXPORT_NAME, SCRATCH_PREFIX
 

@@ -1,1 +1,78 @@
 """Files of training runs: configuration, epochs, steps, logs, and how a run ended."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ccltui.parsers.format import Format, Priority
+from ccltui.parsers.format_rules import json_keys, json_name, text_search, text_start, text_stem
+
+_RUN_COMPLETE = re.compile(
+    r"(?:\[Rank \d+\] )?RUN_COMPLETE [^\n]*\bworld_size="
+    r"|world_size=\d+.*\b(?:tokens_per_sec|total_wall_time_sec)=",
+    re.DOTALL,
+)
+_STEP_LINE = re.compile(
+    r"""
+      \bstep:\s*\d+\s+loss:                          # torchtitan
+    | \biteration\s+\d+\s*/\s*\d+\s*\|               # Megatron
+    | \[titan\]
+    | \bEpoch\s\d+\sfinished\.\sAvg\sLoss:
+    """,
+    re.VERBOSE,
+)
+
+PROFILE_SUMMARY: Final = Format(
+    kind="profile_summary",
+    description="a summary of a profile that a script of the run wrote",
+    sniff=(json_keys("likely_bottleneck"), json_keys("nvtx_top5")),
+)
+TRAINING_METRICS: Final = Format(
+    kind="training_metrics",
+    description="epochs of a training run",
+    sniff=(
+        json_keys("schema_version", "epochs"),
+        json_keys("train_time_per_epoch"),
+        json_name("training_metrics"),
+    ),
+    has_own_metrics=True,
+)
+STEP_LOG: Final = Format(
+    kind="step_log",
+    description="one JSON object for each step",
+    sniff=(json_keys("step", "step_time_sec"), json_name("training_steps")),
+    has_own_metrics=True,
+    read_by_line=True,
+)
+LAUNCHER_METADATA: Final = Format(
+    kind="launcher_metadata",
+    description="switches and environment with which a run was started",
+    sniff=(
+        json_keys("rank0_host"),
+        json_keys("nccl_env"),
+        json_name("launcher_metadata"),
+    ),
+)
+RUN_METADATA: Final = Format(
+    kind="run_metadata",
+    description="manifests, counts of devices, tokens a step",
+    sniff=(
+        json_keys("tokens_per_step"),
+        json_name("run_metadata", "upload_manifest"),
+        text_stem("gpu_count"),
+    ),
+)
+RUN_COMPLETE: Final = Format(
+    kind="run_complete",
+    description="the mark that a run ended by itself",
+    # At the start only: a log of the run may end with the same line.
+    sniff=(text_start(_RUN_COMPLETE, 4096), text_stem("run_complete")),
+)
+TRAINING_LOG: Final = Format(
+    kind="training_log",
+    description="step lines of a training program",
+    sniff=(text_search(_STEP_LINE, Priority.TEXT_LINES),),
+    has_own_metrics=True,
+    read_by_line=True,
+)

@@ -1,4 +1,4 @@
-"""``profile_summary.json``: the largest ranges of a capture, where the whole text is not kept."""
+"""``profile_summary.json``: the largest ranges of a capture, where the whole text was not saved."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TIME: Final = re.compile(r"(\d{1,24}) ?ns")
 
 @dataclass(frozen=True, slots=True)
 class SummaryRange:
-    """One range; ``instances`` as its printed row says, None where that cannot be told."""
+    """One range; ``instances`` as its printed row says, None where that is unknown."""
 
     name: str
     time_pct: float | None

@@ -1,4 +1,4 @@
-"""How a run ended, by the last words of its log: the first kind of words that is there."""
+"""Find how a run ended from the end of its log: the first pattern that occurs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ccltui.parsers.names import shown
+from ccltui.parsers.names import printable
 
 _TAIL_CHARACTERS: Final = 400_000
 _LONGEST: Final = 160
@@ -41,7 +41,7 @@ _COMPLETED: Final = re.compile(
 
 
 def run_end(text: str) -> RunEnd:
-    """The end that the last part of a log tells of."""
+    """Return the end of the run by the last part of its log."""
     tail = text[-_TAIL_CHARACTERS:]
     ends = list(_COMPLETED.finditer(tail))
     done = ends[-1] if ends else None
@@ -60,4 +60,4 @@ def _line(text: str, match: re.Match[str]) -> str:
     end = text.find("\n", match.end())
     line = text[start : len(text) if end < 0 else end].strip()
     at = max(match.start() - start - 20, 0) if len(line) > _LONGEST else 0
-    return shown(line[at : at + _LONGEST])
+    return printable(line[at : at + _LONGEST])

@@ -1,4 +1,4 @@
-"""``launcher_metadata.json`` and ``RUN_COMPLETE.txt``: how a run began, and that it ended."""
+"""``launcher_metadata.json`` and ``RUN_COMPLETE.txt``: how a run started and ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAIR: Final = re.compile(r"(?:^|(?<=\s))([A-Za-z_]\w{0,60})=(\S*)")
 class Launch:
     """How a run was started; ``switches`` are the variables of the job as they took effect.
 
-    ``arguments`` are the words that the training program was given beside its configuration file,
+    ``arguments`` are those of the training program besides its configuration file,
     ``configuration`` the values that file and arguments make, by dotted key.
     """
 
@@ -43,7 +43,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a run wrote last; None where the mark does not say."""
+    """Mark that a run writes at its end; None where it does not state a value."""
 
     world_size: int | None = None
     tokens_per_s: float | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import shown
+from ccltui.parsers.names import printable
 
 MAX_BYTES: Final = 1 << 20
 
@@ -36,10 +36,12 @@ class TrainConfig:
         value = self.values.get(key)
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
-        raise ConfigError(f"{shown(key)} is {_quoted(value)}, not a whole number", path=self.path)
+        raise ConfigError(
+            f"{printable(key)} is {_quoted(value)}, not a whole number", path=self.path
+        )
 
     def count(self, key: str) -> int | None:
-        """A whole number above 0, None where absent or otherwise (-1 stands for «automatic»)."""
+        """A whole number above 0, None where absent or otherwise (-1 means automatic)."""
         number = self.integer(key)
         return number if number is not None and number > 0 else None
 
@@ -48,12 +50,12 @@ class TrainConfig:
         value = self.values.get(key)
         if value is None or isinstance(value, str):
             return value or None
-        raise ConfigError(f"{shown(key)} is {_quoted(value)}, not a text", path=self.path)
+        raise ConfigError(f"{printable(key)} is {_quoted(value)}, not a text", path=self.path)
 
 
 def read_train_config(path: Path) -> TrainConfig:
-    """Read one file. Raises ConfigError with the file, and the line where TOML knows it."""
-    where = shown(str(path))
+    """Read one file. Raises ConfigError with the file, and the line where TOML gives it."""
+    where = printable(str(path))
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -66,7 +68,7 @@ def read_train_config(path: Path) -> TrainConfig:
     except UnicodeDecodeError as error:
         raise ConfigError("not valid UTF-8", path=where, offset=error.start) from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"not valid TOML: {shown(str(error))}", path=where) from None
+        raise ConfigError(f"not valid TOML: {printable(str(error))}", path=where) from None
     except (RecursionError, ValueError):
         raise ConfigError("not valid TOML", path=where) from None
     return TrainConfig(where, dict(_flat(document, "")))
@@ -82,4 +84,4 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Value]]:
 
 
 def _quoted(value: Value) -> str:
-    return shown(repr(value)[:60])
+    return printable(repr(value)[:60])

@@ -1,7 +1,7 @@
 """Training logs: the step lines of torchtitan, of Megatron, and of plain programs.
 
-A log in which every rank speaks is read as its first rank tells it; where a job went back to an
-earlier step, the later word on a step counts.
+Of a log that every rank writes, the lines of the first rank are used; where a job went back to an
+earlier step, the later line of a step counts.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 
 from ccltui.parsers.array_types import F64, I64
 from ccltui.parsers.columns import Note
-from ccltui.parsers.discovery.sniff.run_text_kinds import ANSI
 from ccltui.parsers.runs.run_end import RunEnd, run_end
 from ccltui.parsers.text.bounded_text import BoundedText, read_bounded
+from ccltui.parsers.text.file_sample import ANSI
 
 Dialect = Literal["torchtitan", "megatron", "plain", "none"]
 
@@ -30,7 +30,7 @@ _TITAN: Final = re.compile(rf"step:\s*(?P<step>\d{{1,12}})\s+loss:\s*(?P<loss>{_
 _MEGATRON: Final = re.compile(
     r"iteration\s+(?P<step>\d{1,12})\s*/\s*(?P<total>\d{1,12}|infinity)\s*\|"
 )
-_BEGIN: Final = 2_000_000  # where a program says what it was asked for
+_BEGIN: Final = 2_000_000  # where a program logs its options
 _LONGEST_HEAD: Final = 400
 _LONGEST_REST: Final = 2000
 _EPOCH: Final = re.compile(
@@ -63,10 +63,10 @@ _Values = dict[str, float]
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """What a log says of steps (or epochs, in the plain dialect), ascending.
+    """Steps of a log (or epochs, in the plain dialect), ascending.
 
-    ``step`` int64; float64 with NaN where not told: ``loss``, ``time_s`` of one step,
-    ``tokens_per_s`` of the job where the log says it, ``tokens_per_s_per_device``,
+    ``step`` int64; float64 with NaN where absent: ``loss``, ``time_s`` of one step,
+    ``tokens_per_s`` of the job where the log states it, ``tokens_per_s_per_device``,
     ``tflops_per_device``, ``memory_gib``, ``global_batch`` (sequences).
     """
 
@@ -97,7 +97,7 @@ def read_training_log(path: Path, *, shown: str) -> TrainingLog:
 
 
 def training_log_of(text: BoundedText) -> TrainingLog:
-    """The same of a text that is read already."""
+    """Return the steps of a text that is read already."""
     parts = [ANSI.sub("", part) if "\x1b" in part else part for part in text.parts]
     dialect, reading = _first_fitting(parts)
     end = run_end(parts[-1]) if parts else RunEnd()
@@ -147,7 +147,7 @@ def _megatron_lines(text: str) -> Iterator[_Line]:
 
 
 def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
-    """What stands before and after a match in its line."""
+    """Return the text before and after a match in its line."""
     first = max(match.start() - _LONGEST_HEAD, 0)
     begin = max(text.rfind("\n", first, match.start()) + 1, first)
     last = min(match.end() + _LONGEST_REST, len(text))
@@ -262,7 +262,7 @@ def _column(lines: list[_Line], name: str) -> F64:
 
 
 def _times(lines: list[_Line]) -> F64:
-    """Seconds of a step: as told, else between the times of two lines over the steps between."""
+    """Seconds of a step: as stated, else between the times of two lines over the steps between."""
     told = _column(lines, "time_ms") / 1e3
     if not len(lines) or np.isfinite(told).any():
         return told

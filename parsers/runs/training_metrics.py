@@ -1,4 +1,4 @@
-"""``training_metrics.json``: what a run was, and what came out of it, epoch by epoch.
+"""``training_metrics.json``: configuration and results of a run, epoch by epoch.
 
 One function a generation of the file; a generation that is not known is read as the newest
 that is, and a note says so.
@@ -44,7 +44,7 @@ _MAX_STEPS: Final = re.compile(r"--max[_-](?:train[_-])?steps[= ]+(\d{1,12})\b")
 class Epoch:
     """One epoch; None where the file does not say. Times are seconds, memory bytes of rank 0.
 
-    ``step_*`` are of ``step_samples`` micro-steps, of which ``step_sampling`` tells the choice;
+    ``step_*`` are of ``step_samples`` micro-steps, chosen as ``step_sampling`` states;
     both may be unstated.
     """
 
@@ -68,7 +68,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What makes runs comparable; "" and None where a file does not say."""
+    """Values by which runs are compared; "" and None where a file does not say."""
 
     world_size: int | None = None
     gpu_name: str = ""
@@ -117,7 +117,7 @@ def read_training_metrics(path: Path, *, shown: str) -> TrainingMetrics:
 
 
 def training_metrics_of(document: Mapping[str, Any]) -> TrainingMetrics:
-    """The same of a document that is read already."""
+    """Return the metrics of a document that is read already."""
     fields = Fields(document)
     schema = fields.text("schema_version")
     if (not schema and "train_time_per_epoch" in document) or "train_throughput" in document:

@@ -1,1 +1,40 @@
-"""Read result files beside the traces: serving benchmarks and expert loads."""
+"""Read result files of runs: serving benchmarks, expert loads and step times."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ccltui.parsers.format import Format
+from ccltui.parsers.format_rules import json_keys, json_name
+
+SERVING_RESULTS: Final = Format(
+    kind="serving_results",
+    description="latencies that a serving benchmark measured",
+    sniff=(
+        json_keys("median_ttft_ms"),
+        json_keys("mean_ttft_ms"),
+        json_keys("ttfts"),  # before the statistics, where samples are kept
+        json_keys("time_to_first_token"),
+        json_keys("experiments", "service_kind"),
+        json_keys("avg_latency", "latencies"),
+        json_name("profile_export"),
+    ),
+    has_own_metrics=True,
+)
+EXPERT_STATS: Final = Format(
+    kind="expert_stats",
+    description="tokens by expert of a mixture-of-experts layer",
+    sniff=(
+        json_keys("expert_loads"),
+        json_keys("rank", "token_counts"),
+        json_name("moe_stats_"),
+    ),
+    rank_in_name=True,
+    has_own_metrics=True,
+)
+TIMING_STATS: Final = Format(
+    kind="timing_stats",
+    description="times of iterations that the program measured",
+    sniff=(json_keys("iteration_times"), json_name("step_times")),
+    has_own_metrics=True,
+)

@@ -1,4 +1,4 @@
-"""Side files that say how many tokens each expert of a mixture got, in the three known shapes.
+"""Read how many tokens each expert of a mixture got, from files of three known shapes.
 
 - gate logs: ``{"expert_loads": [[load of each expert], …]}``, one list a step;
 - statistics: ``{"model.layers.3.mlp": {"expert_counts": […], "expert_active_calls": […]}}``,
@@ -23,12 +23,12 @@ from ccltui.parsers.text.side_json import read_documents
 Shape = Literal["gate_log", "statistics", "assignments"]
 
 SHAPES: Final[tuple[Shape, ...]] = ("statistics", "gate_log", "assignments")
-"""The one that tells most comes first."""
+"""In order of detail, the most detailed first."""
 
 
 @dataclass(frozen=True)
 class ExpertLoad:
-    """What one file tells. Loads are float64 by expert; whole numbers are tokens.
+    """Loads of one file. They are float64 by expert; whole numbers are tokens.
 
     ``steps`` is [steps, experts] of a gate log, ``layers`` the loads by layer name of
     statistics; ``total`` is their sum, or the counts of assignments. ``active_calls`` is in how

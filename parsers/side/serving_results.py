@@ -1,7 +1,7 @@
 """Results of serving benchmarks: vLLM, SGLang, genai-perf and AIPerf, one experiment each.
 
 Per-request samples where the file has them (vLLM ``--save-detailed``, SGLang
-``--output-details``, the raw export of genai-perf); the reported summary beside them.
+``--output-details``, the raw export of genai-perf); the reported summary in any case.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Experiment:
 
 
 def read_serving(path: Path, *, shown: str) -> tuple[Experiment, ...]:
-    """All experiments of a result file; () where it knows no latency to the first token.
+    """All experiments of a result file; () where it has no latency to the first token.
 
     Raises TraceError for a file that is no JSON.
     """
@@ -108,7 +108,7 @@ def _bench(document: Mapping[str, Any], line: int) -> Experiment:
 
 @dataclass(frozen=True)
 class _Samples:
-    """What the arrays of a result file hold; the fields are those of `Experiment`."""
+    """Arrays of a result file; the fields are those of `Experiment`."""
 
     ttft_ms: F64 | None = None
     tpot_ms: F64 | None = None
@@ -177,7 +177,7 @@ def _has_requests(experiment: Any) -> bool:
 def _raw_export(experiment: Mapping[str, Any], line: int) -> Experiment:
     """genai-perf's ``profile_export.json``: when requests left and responses came, in ns.
 
-    A response may hold several tokens, so that gaps between responses tell no TPOT.
+    A response may hold several tokens, so that gaps between responses give no TPOT.
     """
     ttft: list[float] = []
     gaps: list[F64] = []

@@ -1,8 +1,8 @@
-"""The column store: what was read once is mapped the next time.
+"""Store of columns: a file that was read once is mapped the next time.
 
 One folder a trace file: ``columns.bin`` (every column raw, little-endian, 64-byte aligned)
-and ``manifest.json`` (what stands where, and the file's facts). A folder is written under
-a temporary name and renamed, so readers see a whole one or none; a folder that is removed
+and ``manifest.json`` (the position of each column, and the file's facts). A folder is written under
+a temporary name and renamed, so readers see a complete one or none; a folder that is removed
 while it is mapped stays readable. Nothing here is pickled and nothing is executed.
 """
 
@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ccltui.parsers.column_file import ColumnFile, StoredColumn
 from ccltui.parsers.columns import (
     CollectiveArgs,
     Device,
@@ -39,7 +40,7 @@ from ccltui.parsers.columns import (
     Track,
 )
 from ccltui.parsers.store.file_mapping import FileMapping, mapping_of
-from ccltui.parsers.store.layout import Place, StoredColumn, columns_of, map_columns
+from ccltui.parsers.store.layout import columns_of, map_columns
 from ccltui.parsers.store.packing import PACKED_ROWS, PackedEvents, write_packed
 from ccltui.parsers.store.store_entry import flush, freshen, put_in_place
 
@@ -53,7 +54,7 @@ _ABANDONED_S = 3600
 COLUMNS_NAME = "columns.bin"
 MANIFEST_NAME = "manifest.json"
 EXPORT_NAME = "export.sqlite"
-"""What nsys writes into a scratch folder; a killed reader leaves it behind."""
+"""Name of the file that nsys writes into a scratch folder; a killed reader leaves it there."""
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -92,7 +93,7 @@ def default_cache_dir() -> Path:
 
 
 class DamagedEntryError(ValueError):
-    """What lies under a name of the store is no whole entry."""
+    """A folder of the store is not a complete entry."""
 
 
 class Store:
@@ -100,8 +101,9 @@ class Store:
 
     Entries do not name their files: ``source.path`` of a loaded trace is empty.
 
-    ``limit_bytes`` bounds its entries; the least recently used, by day, go first. Nothing else is
-    removed. ``lasts``: entries outlive the process, so they have to be whole after a crash too.
+    ``limit_bytes`` bounds its entries; the least recently used, by day, are removed first.
+    Nothing else is removed. ``lasts``: entries outlive the process, so they have to be complete
+    after a crash too.
     """
 
     def __init__(
@@ -111,14 +113,14 @@ class Store:
         self.limit_bytes = limit_bytes
         self.lasts = lasts
 
-    def key(self, path: Path, parser_version: int, beside: Path | None = None) -> str:
+    def key(self, path: Path, parser_version: int, companion: Path | None = None) -> str:
         """Name of the entry: real path, size, time, first and last bytes, versions.
 
-        The same of the file ``beside`` it, which adds to its columns.
+        The same of a ``companion`` file, which adds to its columns.
         """
         digest = hashlib.blake2b(digest_size=20)
         digest.update(repr((parser_version, STORE_VERSION, sys.byteorder)).encode())
-        for one in (path,) if beside is None else (path, beside):
+        for one in (path,) if companion is None else (path, companion):
             status = one.stat()
             facts = (os.fsencode(one.resolve()), status.st_size, status.st_mtime_ns)
             digest.update(repr(facts).encode())
@@ -193,7 +195,7 @@ class Store:
         return True
 
     def write_parts(self, key: str, parts: Sequence[RankTrace]) -> None:
-        """Write every rank of one file, the first one last: it stands for all. Raises OSError."""
+        """Write every rank of a file, the first one last as it marks the end. Raises OSError."""
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (only writers need it)
 
         def write(number: int) -> None:
@@ -214,7 +216,7 @@ class Store:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _entries(self) -> Iterator[tuple[float, int, Path]]:
-        """(time of last use, bytes, folder) of what a store wrote, whatever lies beside it.
+        """(time of last use, bytes, folder) of what a store wrote, ignoring all other files.
 
         The user may have named a directory that holds other things.
         """
@@ -249,7 +251,7 @@ def _part_key(key: str, part: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _PendingColumn:
     """A column to be written, as pieces; ``packs``: in as few bytes as its numbers need."""
 
     name: str
@@ -258,19 +260,19 @@ class _Told:
     is_sparse: bool = False
 
 
-def _columns(trace: RankTrace) -> Iterator[_Told]:
-    yield _Told("strings/blob", (trace.strings.blob,))
-    yield _Told("strings/offsets", (trace.strings.offsets,))
+def _columns(trace: RankTrace) -> Iterator[_PendingColumn]:
+    yield _PendingColumn("strings/blob", (trace.strings.blob,))
+    yield _PendingColumn("strings/offsets", (trace.strings.offsets,))
     for group, events in trace.events.items():
         packs = events.comes_in_pieces and len(events) >= PACKED_ROWS
         for column, _ in Events.COLUMNS:
-            yield _Told(f"{group}/{column}", events.pieces(column), packs)
+            yield _PendingColumn(f"{group}/{column}", events.pieces(column), packs)
         for column, _ in Events.SPARSE:
-            yield _Told(f"{group}/{column}", events.pieces(column), is_sparse=True)
+            yield _PendingColumn(f"{group}/{column}", events.pieces(column), is_sparse=True)
     for column, _ in CollectiveArgs.COLUMNS:
-        yield _Told(f"collectives/{column}", (getattr(trace.collective_args, column),))
+        yield _PendingColumn(f"collectives/{column}", (getattr(trace.collective_args, column),))
     for column, _ in Samples.COLUMNS:
-        yield _Told(f"samples/{column}", (getattr(trace.samples, column),))
+        yield _PendingColumn(f"samples/{column}", (getattr(trace.samples, column),))
 
 
 def _write(folder: Path, trace: RankTrace) -> None:
@@ -282,7 +284,7 @@ def _write(folder: Path, trace: RankTrace) -> None:
             file.write(bytes(-file.tell() % _ALIGNMENT))
         total_bytes = file.tell()
     facts = {name: getattr(trace, name) for name in _FACTS}
-    # Paths may be no text at all, and the reader of the entry knows by which it came.
+    # Paths may be no text at all, and whoever opens the entry has the path.
     facts["source"] = msgspec.structs.replace(trace.source, path="", real_path="")
     manifest = _Manifest(
         version=STORE_VERSION,
@@ -293,25 +295,25 @@ def _write(folder: Path, trace: RankTrace) -> None:
     (folder / MANIFEST_NAME).write_bytes(msgspec.json.encode(manifest))
 
 
-def _written(file: BinaryIO, told: _Told) -> StoredColumn:
+def _written(file: BinaryIO, column: _PendingColumn) -> StoredColumn:
     """Write a column; of one with a single value that alone, once it is known to be one."""
     offset, length = file.tell(), 0
     value: npt.NDArray[Any] = np.empty(0, np.int64)
-    pieces = iter(told.pieces)
+    pieces = iter(column.pieces)
     for piece in pieces:
         value = value if length else piece[:1].copy()
         if not _holds_only(piece, value):
             every = chain(_repeated(value, length), (piece,), pieces)
-            if told.packs:
-                return _packed(file, told.name, every)
+            if column.packs:
+                return _packed(file, column.name, every)
             length = 0
             for one in every:
                 file.write(np.ascontiguousarray(one).data)
                 length += len(one)
-            return StoredColumn(told.name, value.dtype.str, length, offset)
+            return StoredColumn(column.name, value.dtype.str, length, offset)
         length += len(piece)
     file.write(value.data)
-    return StoredColumn(told.name, value.dtype.str, length, offset, is_same=length > 1)
+    return StoredColumn(column.name, value.dtype.str, length, offset, is_same=length > 1)
 
 
 def _packed(file: BinaryIO, name: str, pieces: Iterable[npt.NDArray[Any]]) -> StoredColumn:
@@ -342,6 +344,6 @@ def _mapped(manifest: _Manifest, path: Path) -> RankTrace:
     """Columns as views of one mapping; raises ValueError when the file does not fit."""
     if manifest.version != STORE_VERSION:
         raise ValueError(path)
-    place = Place(path, manifest.columns, manifest.total_bytes)
+    place = ColumnFile(path, manifest.columns, manifest.total_bytes)
     facts = {name: getattr(manifest, name) for name in _FACTS}
     return RankTrace(**columns_of(map_columns(place)), place=place, **facts)

@@ -1,4 +1,4 @@
-"""Files mapped into memory without a descriptor that stays open.
+"""Map files into memory without a descriptor that stays open.
 
 ``mmap.mmap`` keeps a copy of the descriptor for as long as the mapping lives, so that a job of a
 thousand ranks exceeds the usual limit of 1,024 open files. A mapping needs none: the system calls

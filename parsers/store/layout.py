@@ -1,70 +1,25 @@
-"""Where the columns of a trace are: a file that any process may map."""
+"""Map the columns of a trace from a file, which any process may do."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ccltui.parsers.column_file import ColumnFile, StoredColumn
 from ccltui.parsers.columns import CollectiveArgs, Events, Group, RankTrace, Samples, Strings
 from ccltui.parsers.store.file_mapping import map_file
 from ccltui.parsers.store.packing import Packed, PackedEvents
 
 
-class StoredColumn(msgspec.Struct, frozen=True):
-    """Place of one column: ``name`` is "group/column", ``offset`` in bytes.
-
-    ``is_same``: every row has one value, which alone is in the file. ``packed``: how many pieces
-    it was packed in, 0 for a plain column; ``offset`` is then that of their index.
-    """
-
-    name: str
-    dtype: str
-    length: int
-    offset: int
-    is_same: bool = False
-    packed: int = 0
-
-
-class KeptFile:
-    """A file that is held open, because it has no name, or one that is about to go."""
-
-    def __init__(self, descriptor: int) -> None:
-        """Take over an open descriptor, which is closed with this object."""
-        self.descriptor = descriptor
-
-    @classmethod
-    def opened(cls, path: Path) -> KeptFile:
-        """The file of a name. Raises OSError."""
-        return cls(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A file of columns; ``kept`` where it cannot be opened by name any more.
-
-    ``begin`` is where they begin in a kept file of several ranks, None where it holds them alone.
-    """
-
-    path: Path
-    columns: tuple[StoredColumn, ...]
-    total_bytes: int
-    kept: KeptFile | None = None
-    begin: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class StoredColumns:
-    """What of a trace is in columns."""
+    """The parts of a trace that are stored as columns."""
 
     strings: Strings
     events: dict[Group, Events]
@@ -73,12 +28,12 @@ class StoredColumns:
 
 
 def columns_of(source: RankTrace | StoredColumns) -> dict[str, Any]:
-    """What of a trace is in columns, by the names of its fields."""
+    """Return the parts of a trace that are columns, by the names of its fields."""
     return {one.name: getattr(source, one.name) for one in dataclasses.fields(StoredColumns)}
 
 
-def map_columns(place: Place, descriptor: int | None = None) -> StoredColumns:
-    """Columns as views of one mapping of the file, or of an open ``descriptor`` of it.
+def map_columns(place: ColumnFile, descriptor: int | None = None) -> StoredColumns:
+    """Return columns as views of one mapping of the file, or of an open ``descriptor`` of it.
 
     Raises OSError where it cannot be opened, ValueError and KeyError where it does not fit.
     """
@@ -103,7 +58,7 @@ def map_columns(place: Place, descriptor: int | None = None) -> StoredColumns:
     )
 
 
-def _data(place: Place, descriptor: int | None) -> npt.NDArray[np.uint8]:
+def _data(place: ColumnFile, descriptor: int | None) -> npt.NDArray[np.uint8]:
     """The bytes of the file, mapped."""
     opened = place.path if descriptor is None else descriptor
     with open(opened, "rb", buffering=0, closefd=descriptor is None) as file:

@@ -1,6 +1,6 @@
 """Columns of large files in as few bytes as their numbers need.
 
-To write a gigabyte takes longer than to read the file that it came from, and a cache is small.
+Writing a gigabyte takes longer than reading the file that it came from, and a cache is small.
 A packed column is pieces of numbers less a base, 1 to 8 bytes each, and behind them an index of
 int64: rows, bytes a number, base and offset of each piece.
 """
@@ -25,7 +25,7 @@ _DTYPES: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
 
 
 def narrow(column: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
-    """The same integers less a base, in as few bytes as they need; there is at least one."""
+    """Return the integers less a base, in as few bytes as they need; there is at least one."""
     low, high = int(column.min()), int(column.max())
     for size in (1, 2, 4):
         if high - low < 1 << 8 * size:
@@ -34,7 +34,7 @@ def narrow(column: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
 
 
 def widen(rows: npt.NDArray[Any], base: int, target: npt.NDArray[Any]) -> None:
-    """What `narrow` made less of, written into ``target``."""
+    """Write the integers that `narrow` packed into ``target``."""
     np.copyto(target, rows, casting="unsafe")  # a sum of different dtypes takes longer
     if base:
         target += base
@@ -135,7 +135,7 @@ class PackedEvents(Events):
         return starts.first() if isinstance(starts, Packed) else int(starts[0])
 
     def forget(self) -> npt.NDArray[np.uint8]:
-        """Let go of the columns that were unpacked; the bytes that they came from."""
+        """Free the columns that were unpacked; return the bytes that they came from."""
         for name in self._columns:
             with contextlib.suppress(AttributeError):
                 object.__delattr__(self, name)

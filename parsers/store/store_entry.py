@@ -1,4 +1,4 @@
-"""A finished entry of the store put under its name, and kept from being removed as unused."""
+"""Rename finished entries of the store into place, and mark them as used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def put_in_place(
 def _remove(target: Path, scratch_prefix: str) -> None:
     """Remove what cannot be used; a folder by another name first, as it may be in use."""
     if target.lstat().st_uid != os.geteuid():
-        # To be renamed it need not be ours, to be removed it must: it would stay behind.
+        # Renaming it would succeed and removing it fail, so that it would remain.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
     if not target.is_dir() or target.is_symlink():
         target.unlink()
@@ -53,7 +53,7 @@ def _remove(target: Path, scratch_prefix: str) -> None:
 
 
 def flush(files: Iterable[Path]) -> None:
-    """Wait until the files are on disk: a name must not outlive a crash that its bytes do not.
+    """Wait until the files are on disk: after a crash an entry must not exist without its bytes.
 
     Raises OSError, which network file systems do here first where there is no room.
     """
@@ -66,9 +66,9 @@ def flush(files: Iterable[Path]) -> None:
 
 
 def freshen(files: Iterable[Path]) -> None:
-    """Mark the files as used today, for us and for whoever removes what nobody uses.
+    """Mark the files as used today, for our own clean-up and that of the system.
 
-    Reading alone does not: mapped files keep their times. At most once a day a file.
+    Reading does not: mapped files keep their times. Done at most once a day for a file.
     """
     for path in files:
         with contextlib.suppress(OSError):

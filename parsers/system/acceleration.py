@@ -1,4 +1,4 @@
-"""Whether compiled code is wanted where it was built: ``CCLTUI_ACCEL=0`` turns all of it off."""
+"""Whether compiled code is used where it was built: ``CCLTUI_ACCEL=0`` turns all of it off."""
 
 from __future__ import annotations
 

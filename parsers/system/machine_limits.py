@@ -1,4 +1,4 @@
-"""What this process may use of a shared machine: CPUs and memory, whoever set the limit."""
+"""CPUs and memory that this process may use: limits of Slurm, affinity and control groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 _MEMBERSHIP = Path("/proc/self/cgroup")
 _UNLIMITED = 1 << 60
 _SHARE = 0.6
-"""Of the memory that is free now; the rest is for everybody else."""
+"""Of the memory that is free now; the rest is left to other processes."""
 _WORKER_BYTES = 120 << 20
 _BYTES_PER_TEXT_BYTE = 0.35
 """Peak columns of a worker against the uncompressed text it reads (about 70 B an event)."""

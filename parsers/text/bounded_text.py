@@ -1,4 +1,4 @@
-"""The beginning and the end of a text of any size: a log of a gigabyte costs no more than 64 MB."""
+"""Read the beginning and the end of a text of any size: at most 64 MB of a log of a gigabyte."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BoundedText:
 
     @property
     def end(self) -> str:
-        """What stands last."""
+        """The last part."""
         return self.tail or self.head
 
 

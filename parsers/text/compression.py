@@ -1,4 +1,4 @@
-"""Uncompressed text of a file, chunk by chunk, whatever its suffix says.
+"""Yield the uncompressed text of a file in chunks, whatever its suffix.
 
 The first bytes decide: gzip (any number of members, through isal), zstd, or plain text.
 Damage does not raise: what could be decoded is yielded, then a note says where it ended.
@@ -90,7 +90,7 @@ class TextChunks:
         return block
 
     def _plain(self, file: io.RawIOBase, head: bytes) -> Iterator[bytes]:
-        # Whole chunks, the first one too, so that nobody has to join and cut them.
+        # Whole chunks, the first one too, so that callers need not join and cut them.
         block = self._read(file, head + _read_full(file, self._chunk_bytes - len(head)))
         while block:
             yield block
@@ -107,7 +107,7 @@ class TextChunks:
                 return
             block = member.unconsumed_tail or (member.unused_data if member.eof else b"")
             if member.eof:
-                while not (block := block.lstrip(b"\0")):  # tapes and disks pad with zeros
+                while not (block := block.lstrip(b"\0")):  # some media pad files with zeros
                     block = self._read(file)
                     if not block:
                         return
@@ -126,7 +126,7 @@ class TextChunks:
         frame = decompressor.decompressobj()
         block = self._read(file, head)
         while block:
-            # Output cannot be limited, so a hostile frame is held down by small inputs.
+            # Output cannot be limited, so small inputs limit what a hostile frame can yield.
             for start in range(0, len(block), _ZSTD_SLICE_BYTES):
                 try:
                     yield frame.decompress(block[start : start + _ZSTD_SLICE_BYTES])

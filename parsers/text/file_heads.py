@@ -1,4 +1,4 @@
-"""The first and last bytes of a file's text; nothing here ever waits on a device."""
+"""The first and last bytes of a file's text; nothing here blocks on a device."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def open_regular(path: str) -> BinaryIO:
 def read_head(path: str, limit: int = HEAD_BYTES) -> Head:
     """The first ``limit`` bytes of text; OSError when the file cannot be read."""
     with open_regular(path) as handle:
-        handle.read(1)  # what would block or fail does so here, where it cannot wait
+        handle.read(1)  # what would block or fail does so here, where it cannot block
     chunks = TextChunks(Path(path), limit + 1)
     with closing(_pieces(chunks)) as pieces:
         data = next(pieces, b"")
@@ -97,7 +97,7 @@ def _pieces(chunks: TextChunks) -> Generator[bytes]:
 
 
 def _whole_text(path: str) -> Generator[bytes]:
-    """The text in parts; ValueError when it is damaged, or grows beyond honest compression."""
+    """The text in parts; ValueError when it is damaged, or grows beyond what its size allows."""
     allowed = Path(path).stat().st_size * _HIGHEST_RATIO + _STEP
     chunks = TextChunks(Path(path), _STEP)
     for part in chunks:

@@ -1,4 +1,4 @@
-"""Values of a JSON document of unknown origin by path; what has the wrong type is told."""
+"""Values of a JSON document of unknown origin by path; wrong types are noted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.names import shown
+from ccltui.parsers.names import printable
 from ccltui.parsers.text.side_json import read_documents
 
 MAX_DOCUMENT_BYTES: Final = 1 << 26
@@ -106,11 +106,11 @@ class Fields:
         return [math.nan if item is None else item for item in found]
 
     def note(self, message: str) -> None:
-        """Tell something about the document."""
+        """Add a note about the document."""
         self.notes.append(Note("run_file", message))
 
     def _refuse(self, path: str, value: Any, wanted: str) -> None:
-        self.note(f"{self._prefix}{path} is {shown(repr(value)[:40])}, not {wanted}")
+        self.note(f"{self._prefix}{path} is {printable(repr(value)[:40])}, not {wanted}")
 
 
 _FLAGS: Final = {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False}

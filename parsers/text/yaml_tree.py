@@ -1,4 +1,8 @@
-"""YAML of unknown origin as a tree with places: no tags, no duplicate keys, no alias bombs."""
+"""Read YAML of unknown origin as a tree with positions: no tags, duplicates or alias bombs.
+
+The tree is built from parser events. ``yaml.compose`` is not used: it drops the position of
+aliases, which error messages give, and its C version crashes on 200,000 open brackets.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import Any, NoReturn
 import yaml
 
 from ccltui.parsers.errors import CardError
-from ccltui.parsers.names import shown
+from ccltui.parsers.names import printable
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 20_000
@@ -127,7 +131,7 @@ def _decode(data: bytes, path: str, limits: Limits) -> str:
     bad = _FORBIDDEN.search(text)
     if bad:
         line, column = _place(text[: bad.start()])
-        what = f"the character {shown(bad.group())} is not allowed in YAML"
+        what = f"the character {printable(bad.group())} is not allowed in YAML"
         raise CardError(what, path=path, line=line, column=column)
     return text
 
@@ -137,7 +141,7 @@ def _place(before: str) -> tuple[int, int]:
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, path: str) -> CardError:
-    # Only the parser's own words: its context would quote the file, contact details and all.
+    # Only the parser's own message: its context would quote the file, with contact details.
     problem = error.problem or error.context or "not valid YAML"
     if "mapping values are not allowed" in problem:
         problem += " (put text that holds a colon in quotes)"
@@ -149,7 +153,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, path: str) -> CardError:
 
 @dataclass(slots=True)
 class _Open:
-    """A collection whose end has not been met."""
+    """A collection whose end event has not come."""
 
     is_mapping: bool
     mark: Mark
@@ -249,7 +253,7 @@ class _Builder:
         first = frame.lines_of_keys.get(node.text)
         if first is not None:
             self._fail(
-                f"duplicate key {shown(node.text[:60])!r}, first given in line {first}", mark
+                f"duplicate key {printable(node.text[:60])!r}, first given in line {first}", mark
             )
         frame.lines_of_keys[node.text] = mark.line
         frame.key = Scalar(node.value, node.text, mark)
@@ -279,7 +283,7 @@ class _Builder:
 
     def _check_tag(self, tag: str | None, mark: Mark) -> None:
         if tag is not None and tag != "!" and not _STANDARD_TAG.fullmatch(tag):
-            self._fail(f"the tag {shown(tag[:80])} is not allowed", mark)
+            self._fail(f"the tag {printable(tag[:80])} is not allowed", mark)
 
     def _value(self, event: Any, mark: Mark) -> Value:
         tag = event.tag if event.tag not in (None, "!") else self._implied_tag(event)

@@ -28,6 +28,7 @@ from ccltui.parsers.columns import (
     Strings,
     Track,
 )
+from ccltui.parsers.found_files import Discovery, FoundFile
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
@@ -294,13 +295,10 @@ class FakeJob:
         return min((t.first_ns for t in self.ranks if t.first_ns is not None), default=0)
 
     @property
-    def discovery(self) -> SimpleNamespace:
+    def discovery(self) -> Discovery:
         """The files that were found: one of each kind in ``kinds``."""
-        files = [
-            SimpleNamespace(path=f"file.{kind}", kind=kind, duplicate_of=None, problem=None)
-            for kind in self.kinds
-        ]
-        return SimpleNamespace(root=self.path, files=tuple(files), captures=(), notes=())
+        files = [FoundFile(f"file.{kind}", f"file.{kind}", kind, 1) for kind in self.kinds]
+        return Discovery(self.path, tuple(files), ())
 
     @property
     def capture(self) -> SimpleNamespace:

@@ -14,14 +14,14 @@ from ccltui.metrics.registry import metrics
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.found_files import FoundFile, Kind
+from ccltui.parsers.found_files import FoundFile
 from ccltui.parsers.job import open_job
 from ccltui.parsers.nsys.report_reader import read_report_tables
 from ccltui.parsers.nsys.text_reports.stats_text import read_stats_text
 
 pytestmark = pytest.mark.shared
 
-KINDS: dict[Kind, int] = {
+KINDS: dict[str, int] = {
     "nsys_sqlite": 6,
     "nsys_report": 4,
     "nsys_text": 78,

@@ -19,6 +19,7 @@ from ccltui.tui.engine.messages import (
 from ccltui.tui.options import ExplorerOptions
 
 if TYPE_CHECKING:
+    from ccltui.parsers.ingest.load import LoadEvent
     from ccltui.parsers.ingest.worker_pool import WorkerPool
     from ccltui.parsers.job import Job
     from ccltui.tui.engine.client import RemoteAnalyst
@@ -50,8 +51,7 @@ def run_load(
     """
     # numpy and the readers take longer to import than the first screen takes to paint.
     from ccltui.parsers.errors import TraceError, internal_error  # noqa: PLC0415
-    from ccltui.parsers.ingest.load import Failed, Glimpsed, Loaded, load  # noqa: PLC0415
-    from ccltui.parsers.job import fallback_of, start_job  # noqa: PLC0415
+    from ccltui.parsers.job import LoadSettings, load_job, start_job  # noqa: PLC0415
 
     try:
         job = start_job(
@@ -67,51 +67,48 @@ def run_load(
         foreseen = isinstance(error, TraceError | OSError)
         post(OpenFailed(str(error) if foreseen else internal_error(error)))
         return
-    post(JobOpened(job))
-    progress = _Progress(post, clock)
     cache = None if options.cache_dir is None else Path(options.cache_dir)
-    for event in load(
-        job.capture,
-        cache_dir=cache,
-        jobs=options.jobs,
-        cancelled=cancelled,
-        pool=pool,
-        glimpses=True,
-    ):
-        job = job.with_event(event)
-        if isinstance(event, Loaded | Glimpsed):
-            post(RankLoaded(job, event.path))
-        elif isinstance(event, Failed):
-            post(RankFailed(job, event.path, event.error))
-        else:
-            progress.add(event.path, event.done_bytes)
-    other = None if cancelled() else fallback_of(job)
-    if other is not None:
-        _load_fallback(other, cache, options, post, cancelled)
+    settings = LoadSettings(cache, options.jobs, previews=True)
+    observer = _Posting(post, clock)
+    loaded = load_job(job, settings, observer=observer, cancelled=cancelled, pool=pool)
+    if loaded.capture is not job.capture and not cancelled():
+        observer.post_fallback()
     post(LoadEnded(stopped=cancelled()))
 
 
-def _load_fallback(
-    job: Job,
-    cache: Path | None,
-    options: ExplorerOptions,
-    post: Callable[[Fact], object],
-    cancelled: Callable[[], bool],
-) -> None:
-    """Post the ranks of nsys files instead of traces without device work, if those have some."""
-    from ccltui.parsers.ingest.load import Failed, Loaded, load  # noqa: PLC0415
-    from ccltui.parsers.job import has_device_work  # noqa: PLC0415
+class _Posting:
+    """Posts what is loaded; facts about a fallback are held until it is known to be used."""
 
-    opened, facts = JobOpened(job), list[Fact]()
-    for event in load(job.capture, cache_dir=cache, jobs=options.jobs, cancelled=cancelled):
-        job = job.with_event(event)
-        if isinstance(event, Loaded):
-            facts.append(RankLoaded(job, event.path))
+    def __init__(self, post: Callable[[Fact], object], clock: Callable[[], float]) -> None:
+        self._post = post
+        self._progress = _Progress(post, clock)
+        self._captures = 0
+        self._fallback: list[Fact] = []
+
+    def started(self, job: Job) -> None:
+        self._captures += 1
+        self._take(JobOpened(job))
+
+    def happened(self, job: Job, event: LoadEvent) -> None:
+        from ccltui.parsers.ingest.load import Failed, Loaded, Previewed  # noqa: PLC0415
+
+        if isinstance(event, Loaded | Previewed):
+            self._take(RankLoaded(job, event.path))
         elif isinstance(event, Failed):
-            facts.append(RankFailed(job, event.path, event.error))
-    if has_device_work(job) and not cancelled():
-        for fact in (opened, *facts):
-            post(fact)
+            self._take(RankFailed(job, event.path, event.error))
+        elif self._captures == 1:
+            self._progress.add(event.path, event.done_bytes)
+
+    def post_fallback(self) -> None:
+        """Show the files of nsys in place of traces without device work."""
+        for fact in self._fallback:
+            self._post(fact)
+
+    def _take(self, fact: Fact) -> None:
+        if self._captures == 1:
+            self._post(fact)
+        else:
+            self._fallback.append(fact)
 
 
 class EarlyProcesses:

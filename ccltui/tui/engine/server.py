@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from ccltui.parsers.errors import internal_error
-from ccltui.parsers.ingest.rank_worker import deaf_to_interrupts
+from ccltui.parsers.ingest.rank_worker import ignore_sigint
 from ccltui.tui.engine.transport import Channel
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def serve(connection: socket.socket, options: ExplorerOptions) -> None:
 
 def _detach_from_terminal() -> None:
     """Leave the terminal and its signals to the explorer."""
-    deaf_to_interrupts()
+    ignore_sigint()
     devnull = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(devnull, descriptor)
@@ -215,7 +215,7 @@ class _Server:
         signal.pthread_kill(self._main_thread, signal.SIGUSR1)
 
     def _add_rank(self, new: server_messages.AddRank, descriptor: int | None) -> None:
-        from ccltui.parsers.ingest.rank_transfer import take_over  # noqa: PLC0415
+        from ccltui.parsers.ingest.rank_transfer import attach_columns  # noqa: PLC0415
         from ccltui.parsers.store.layout import columns_of, map_columns  # noqa: PLC0415
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
 
@@ -231,7 +231,7 @@ class _Server:
         except (OSError, ValueError, KeyError):
             self._send(server_messages.RankUnavailable(new.number))
             return
-        self._ranks[new.number] = take_over(handed, columns)
+        self._ranks[new.number] = attach_columns(handed, columns)
 
     def _generation_requested(self, generation: int) -> None:
         with self._generations:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
     from ccltui.metrics.result import Result
     from ccltui.metrics.view.job_view import View
-    from ccltui.parsers.ingest.rank_transfer import Handed
+    from ccltui.parsers.ingest.rank_transfer import TransferredRank
     from ccltui.parsers.job import Job
 
 
@@ -26,7 +26,7 @@ class AddRank:
     """
 
     number: int
-    handed: Handed
+    handed: TransferredRank
 
 
 @dataclass(frozen=True, slots=True)

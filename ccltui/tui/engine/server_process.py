@@ -90,9 +90,10 @@ class ServerProcess:
         self.send(server_messages.SetJob(replace(job, ranks=()), numbers))
 
     def _send_rank(self, trace: RankTrace) -> tuple[int, RankTrace]:
-        from ccltui.parsers.ingest.rank_transfer import hand_over  # noqa: PLC0415  (after the first paint)
+        # Imported after the first paint.
+        from ccltui.parsers.ingest.rank_transfer import detach_columns  # noqa: PLC0415
 
-        handed, number = hand_over(trace), self.number()
+        handed, number = detach_columns(trace), self.number()
         if handed is None or trace.place is None:
             raise RankUnavailableError
         kept = trace.place.kept

@@ -103,7 +103,7 @@ class Session:
             for found in job.capture.files
         }
         # It reads with numpy, which is there by now.
-        from ccltui.parsers.runs.run_directories import has_cluster, has_runs  # noqa: PLC0415
+        from ccltui.parsers.discovery.run_directories import has_cluster, has_runs  # noqa: PLC0415
 
         found = job.discovery.files
         return replace(
@@ -113,7 +113,9 @@ class Session:
             phase="loading",
             has_runs=has_runs(found),
             has_cluster=has_cluster(found),
-            has_reports=any(file.kind in ("nsys_text", "nsys_sqlite") for file in found),
+            has_reports=any(
+                file.format.reports and file.format.to_sqlite is None for file in found
+            ),
         )
 
     def progressed(self, done_bytes: Mapping[str, int]) -> Session:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     Rows = Sequence[RunRow] | Sequence[ClusterRow] | Sequence[OverviewLine]
 
-_TEXTS: Final = ("training_log", "log", "step_log", "nccl_log", "nccl_tests", "nsys_text")
 _SHORT_BYTES: Final = 1_000_000
 """So much text is read in the time of a frame or two; more must not hold up the keys."""
 _CATEGORIES: Final = frozenset({"runs", "cluster"})
@@ -95,7 +94,7 @@ def rows_of(job: Job, query: SideQuery, cancelled: Callable[[], bool]) -> Rows:
         make = partial(run_table, job.discovery)
     else:
         make = partial(cluster_table, job.discovery, query.device)
-    text = sum(file.size_bytes for file in job.discovery.files if file.kind in _TEXTS)
+    text = sum(file.size_bytes for file in job.discovery.files if file.format.read_by_line)
     if text <= _SHORT_BYTES and not isinstance(query, ReportsQuery):
         return make()
     from ccltui.tui.subprocess_task import run_in_process  # noqa: PLC0415

@@ -17,6 +17,7 @@ from ccltui.metrics.view.side_results import side_answer
 from ccltui.metrics.workload.expert_exchange import Exchange, exchange_of, matrix
 from ccltui.parsers.array_types import F64
 from ccltui.parsers.errors import TraceError, contained
+from ccltui.parsers.side import EXPERT_STATS
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
@@ -87,9 +88,7 @@ def _read(view: View) -> tuple[list[ExpertLoad], list[str], list[Reason]]:
 
     found: list[tuple[str, ExpertLoad]] = []
     reasons = []
-    for file in view.job.discovery.files:
-        if file.kind != "expert_stats" or file.duplicate_of is not None:
-            continue
+    for file in view.job.discovery.files_of(EXPERT_STATS):
         try:
             with contained(file.path):
                 parts = read_expert_load(Path(file.real_path), shown=file.path, rank=file.rank)

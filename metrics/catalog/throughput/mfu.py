@@ -14,7 +14,7 @@ from ccltui.metrics.view.provenance import answer
 from ccltui.metrics.workload.compute_peak import PEAK_OVERRIDE, incomplete_card, peak_of
 from ccltui.metrics.workload.inference_steps import Batch, iterations_of
 from ccltui.metrics.workload.token_rate import data_parallel, token_rate
-from ccltui.parsers.runs.run_settings import CONFIG_NAME
+from ccltui.parsers.discovery.run_settings import CONFIG_NAME
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View

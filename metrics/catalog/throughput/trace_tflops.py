@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
     from ccltui.parsers.array_types import I64, Bool
     from ccltui.parsers.execution.execution_reader import ExecutionTrace
-    from ccltui.parsers.found_files import Beside
+    from ccltui.parsers.format import Companion
 
 _LISTED: Final = 20
 Made = Counter[tuple[str, str]]
@@ -236,21 +236,21 @@ def _in_steps(rank: RankView, rows: I64) -> Bool:
 
 
 def _execution_trace(view: View, rank: RankView) -> ExecutionTrace | None:
-    beside: Beside | None = next(
+    companion: Companion | None = next(
         (
-            file.beside
+            file.companion
             for file in view.job.capture.files
-            if file.path == rank.trace.source.path and file.beside is not None
+            if file.path == rank.trace.source.path and file.companion is not None
         ),
         None,
     )
-    if beside is None:
+    if companion is None:
         return None
     from ccltui.parsers.execution.execution_reader import read_execution_trace  # noqa: PLC0415 - few have any
 
     try:
-        with contained(beside.path):
-            return read_execution_trace(Path(beside.real_path), shown=beside.path)
+        with contained(companion.path):
+            return read_execution_trace(Path(companion.real_path), shown=companion.path)
     except TraceError:
         return None
 

@@ -1,134 +1,144 @@
-"""What one file is, from its first kilobytes; its name is only a hint."""
+"""Recognise one file by its first kilobytes; its name is only a hint."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from ccltui.parsers.discovery.sniff.binary_kinds import (
-    SQLITE_MAGIC,
-    archive_problem,
-    classify_binary,
-    classify_opaque,
-    classify_sqlite,
-    is_recipe_table,
-    is_tables_export,
-    is_tar,
-)
-from ccltui.parsers.discovery.sniff.json_kinds import (
-    DistributedInfo,
-    classify_json,
-    info_at_end,
-    looks_like_json,
-)
-from ccltui.parsers.discovery.sniff.text_kinds import classify_text, decode, link_target
+from ccltui.parsers import formats
+from ccltui.parsers.discovery.sniff.unknown_files import foreign_problem, unknown_problem
 from ccltui.parsers.errors import internal_error
-from ccltui.parsers.found_files import Kind
-from ccltui.parsers.names import shown
+from ccltui.parsers.format import UNKNOWN, Format, Match, Priority, RankInfo
+from ccltui.parsers.names import printable
+from ccltui.parsers.side.unread_files import LOG
 from ccltui.parsers.text.compression import Compression
-from ccltui.parsers.text.file_heads import LONG_HEAD_BYTES, Head, read_head, read_tail
+from ccltui.parsers.text.file_heads import Head, read_head, read_tail
+from ccltui.parsers.text.file_sample import FileSample
 
 __all__ = ["Sniffed", "late_info", "sniff"]
 
 _LATE_INFO_BYTES = 1 << 26  # compressed files beyond it are not read just to learn their rank
+_TAIL_BYTES = 256
+_NAME_LIKE = re.compile(r"[^\s{}\[\]<>:\"|][^{}\[\]<>:\"|\t]*\.[A-Za-z0-9_.]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
 class Sniffed:
-    """What the bytes say. ``head_digest`` tells apart files whose beginnings differ.
+    """The format of a file by its bytes, and what they state.
 
-    ``open_end``: a plain JSON text that does not end as JSON does. ``link``: the target, when
-    the file is a symlink that was stored as text.
+    Attributes:
+        kind: Kind of the format.
+        problem: Why the file cannot be used, None where it can.
+        compression: Compression of the file.
+        info: Rank and world size as the beginning states them.
+        head_digest: Digest of the beginning; files in which it differs differ.
+        open_end: Whether a plain text lacks the end that its format has.
+        link: Target, where the file is a symlink that was stored as text.
     """
 
-    kind: Kind
+    kind: str
     problem: str | None = None
     compression: Compression = "none"
-    info: DistributedInfo = field(default_factory=DistributedInfo)
+    info: RankInfo = field(default_factory=RankInfo)
     head_digest: bytes = b""
     open_end: bool = False
     link: str | None = None
 
+    @property
+    def format(self) -> Format:
+        """The format of its kind."""
+        return formats.format_of(self.kind)
+
 
 def sniff(path: str, name: str, size_bytes: int) -> Sniffed:
-    """Kind of the regular file at ``path``; never raises for what the file holds."""
+    """Recognise the regular file at ``path``; never raises for what the file holds."""
     if size_bytes == 0:
         return Sniffed("unknown", "an empty file")
     try:
-        return _sniff_text(path, name, read_head(path))
+        head = read_head(path)
+        if not head.data:
+            return Sniffed("unknown", printable(head.error or "no text at all"), head.compression)
+        return _classify(path, name, head)
     except OSError as error:
         return Sniffed("unknown", f"cannot be read: {error.strerror or error}")
     except MemoryError:
         return Sniffed("unknown", "cannot be read: not enough memory")
     except Exception as error:  # one file must not hide the others
-        return Sniffed("unknown", shown(internal_error(error)))
+        return Sniffed("unknown", printable(internal_error(error)))
 
 
-def _sniff_text(path: str, name: str, head: Head) -> Sniffed:
-    if not head.data:
-        return Sniffed("unknown", shown(head.error or "no text at all"), head.compression)
-    return _classify(path, name, head)
-
-
-def late_info(path: str, compression: Compression, size_bytes: int) -> DistributedInfo:
-    """``distributedInfo`` from the end of a trace whose head does not state it."""
-    if compression != "none" and size_bytes > _LATE_INFO_BYTES:
-        return DistributedInfo()
+def late_info(path: str, sniffed: Sniffed, size_bytes: int) -> RankInfo:
+    """Return the rank that the end of a file states, where its format has it there."""
+    info_at_end, compression = sniffed.format.info_at_end, sniffed.compression
+    if info_at_end is None or (compression != "none" and size_bytes > _LATE_INFO_BYTES):
+        return RankInfo()
     try:
         return info_at_end(read_tail(path, compression))
-    except Exception:  # its reader meets the same, and tells it
-        return DistributedInfo()
+    except Exception:  # the reader of the whole file reports the same
+        return RankInfo()
 
 
 def _classify(path: str, name: str, head: Head) -> Sniffed:
-    if head.data.startswith(SQLITE_MAGIC):
-        if head.compression != "none":
-            return Sniffed("unknown", "a compressed SQLite file: unpack it first", head.compression)
-        return Sniffed(*classify_sqlite(path))
-    if is_tar(head.data):
-        return Sniffed("archive", archive_problem(path), head.compression)
-    if is_tables_export(name, head.data):
-        return Sniffed("nsys_tables", None, head.compression)
-    if is_recipe_table(name, head.data):
-        return Sniffed("nsys_text", None, head.compression)
-    known = classify_binary(head.data)
-    if known is not None:
-        return Sniffed(*known, head.compression)
-    if looks_like_json(head.data):
-        return _classify_document(path, name, head)
-    return _classify_text(name, head)
-
-
-def _classify_document(path: str, name: str, head: Head) -> Sniffed:
-    document = classify_json(head.data, name, whole=head.whole)
-    if document.undecided:
-        longer = read_head(path, LONG_HEAD_BYTES)
-        document = classify_json(longer.data, name, whole=longer.whole)
-    if document.kind == "unknown":
-        as_text = _classify_text(name, head)
-        if as_text.kind not in ("unknown", "log"):
-            return as_text
+    sample = FileSample.of(path, name, head)
+    found = _first_match(sample, Priority.BINARY, Priority.JSON_CONTENT)
+    if found is None and (problem := foreign_problem(sample)) is not None:
+        return Sniffed("unknown", problem, head.compression)
+    if found is None:
+        found = _first_match(sample, Priority.JSON_CONTENT, Priority.TEXT_BANNER)
+        is_open = found is None or found[1].undecided
+        if is_open and sample.json is not None and sample.json.is_cut:
+            sample = sample.with_longer_json()
+            found = _first_match(sample, Priority.JSON_CONTENT, Priority.TEXT_BANNER)
+    if found is None:
+        found = _first_match(sample, Priority.TEXT_BANNER, None)
+    if found is None:
+        problem = unknown_problem(sample)
+        return Sniffed("unknown", problem, head.compression, link=_link(sample, UNKNOWN))
+    known, match = found
     return Sniffed(
-        document.kind,
-        document.problem,
+        known.kind,
+        match.problem,
         head.compression,
-        document.info,
-        blake2b(head.data, digest_size=16).digest(),
-        document.kind == "kineto" and head.compression == "none" and _is_open(path),
+        match.info,
+        blake2b(head.data, digest_size=16).digest() if known.compares_content else b"",
+        _has_open_end(path, known, head),
+        _link(sample, known),
     )
 
 
-def _classify_text(name: str, head: Head) -> Sniffed:
-    text = decode(head.data)
-    if text is None:
-        return Sniffed(*classify_opaque(name), head.compression)
-    kind, problem = classify_text(text, name)
-    link = None
-    if head.whole and head.compression == "none" and kind in ("unknown", "log"):
-        link = link_target(head.data)
-    return Sniffed(kind, problem, head.compression, link=link)
+def _first_match(
+    sample: FileSample, least: Priority, below: Priority | None
+) -> tuple[Format, Match] | None:
+    """Try the rules from priority ``least`` up to ``below`` (None: all further ones)."""
+    rules = [(rule, one) for one in formats.FORMATS for rule in one.sniff]
+    rules = [item for item in rules if item[0].priority >= least]
+    if below is not None:
+        rules = [item for item in rules if item[0].priority < below]
+    for rule, one in sorted(rules, key=lambda item: item[0].priority):
+        match = rule.test(sample)
+        if match is not None:
+            return one, match
+    return None
 
 
-def _is_open(path: str) -> bool:
-    end = read_tail(path, "none", 256).rstrip()
-    return not end.endswith((b"}", b"]"))
+def _has_open_end(path: str, known: Format, head: Head) -> bool:
+    if known.is_finished is None or head.compression != "none":
+        return False
+    return not known.is_finished(read_tail(path, "none", _TAIL_BYTES))
+
+
+def _link(sample: FileSample, known: Format) -> str | None:
+    """The path in a symlink that was stored as text (by a version control system, say)."""
+    data, head = sample.data, sample.head
+    could_be = known in (UNKNOWN, LOG)
+    if not could_be or not head.whole or head.compression != "none":
+        return None
+    if sample.text is None or sample.looks_like_json:
+        return None
+    if not 0 < len(data) <= 4096 or b"\n" in data.rstrip(b"\r\n") or b"\0" in data:
+        return None
+    target = data.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+    if target != target.strip() or target.startswith("/") or not _NAME_LIKE.fullmatch(target):
+        return None
+    return target

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ccltui.parsers.discovery.sniff.text_kinds import RECIPES
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.nsys.sniff_nsys import RECIPES
 
 _NAMES: Final[Mapping[str, str]] = {
     **{"Time": "Time (%)", "Total Time": "Total Time (ns)", "Sum": "Total Time (ns)"},

@@ -19,9 +19,9 @@ from ccltui.metrics.registry import find
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.card.workload_card import read_card
+from ccltui.parsers.discovery.run_settings import RunSource, run_sources
 from ccltui.parsers.found_files import Capture, Discovery
 from ccltui.parsers.job import Job, open_job
-from ccltui.parsers.runs.run_settings import RunSource, run_sources
 
 # 8 ranks: 2 stages, 2 data-parallel ranks, 2 tensor-parallel; a step takes 37.048486 ms and 8
 # sequences of the job, 4 of a data-parallel rank.

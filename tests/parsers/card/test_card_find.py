@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from found_files import put, trace_text
 
-from ccltui.parsers.card.workload_card import find_card
+from ccltui.parsers.discovery.card_search import find_card
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import CardError
 

@@ -17,7 +17,7 @@ import ccltui.parsers.discovery.walk
 import ccltui.parsers.text.file_heads
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.errors import NotFoundError, TraceError
-from ccltui.parsers.names import natural_key, shown
+from ccltui.parsers.names import natural_key, printable
 
 
 @pytest.fixture
@@ -311,7 +311,7 @@ def test_a_file_that_vanishes_during_the_walk(job: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_shown(text: str, safe: str) -> None:
-    assert shown(text) == safe
+    assert printable(text) == safe
     safe.encode()
 
 

@@ -17,7 +17,7 @@ import pytest
 import zstandard
 from found_files import by_path, put, trace_text
 
-from ccltui.parsers.discovery.discover import FoundFile, Kind, discover
+from ccltui.parsers.discovery.discover import FoundFile, discover
 
 TRACE = trace_text(0, 1)
 CARD = "workload:\n  model: {phase: training}\nmetric_source:\n  traces: [json]\n"
@@ -107,7 +107,7 @@ def only(root: Path, name: str, content: bytes | str) -> FoundFile:
         ("s.txt", "ERROR: Report 'gpu-kern-summary' could not be found.\n", "nsys_text"),
     ],
 )
-def test_what_is_of_use(tmp_path: Path, name: str, content: bytes | str, kind: Kind) -> None:
+def test_what_is_of_use(tmp_path: Path, name: str, content: bytes | str, kind: str) -> None:
     found = only(tmp_path, name, content)
 
     assert (found.kind, found.problem) == (kind, None)
@@ -151,7 +151,7 @@ def test_what_is_of_use(tmp_path: Path, name: str, content: bytes | str, kind: K
     ],
 )
 def test_what_is_not_is_listed_with_the_reason(
-    tmp_path: Path, name: str, content: bytes | str, kind: Kind, problem: str
+    tmp_path: Path, name: str, content: bytes | str, kind: str, problem: str
 ) -> None:
     found = only(tmp_path, name, content)
 

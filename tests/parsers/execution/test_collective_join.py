@@ -184,7 +184,7 @@ def test_a_directory_is_joined_and_stored(tmp_path: Path) -> None:
 
     for job in (first, again):
         assert [said(rank)[0][1] for rank in job.ranks] == ["3", "3"]
-        assert [file.beside.path for file in job.capture.files if file.beside] == [
+        assert [file.companion.path for file in job.capture.files if file.companion] == [
             "torch_et_0.json",
             "torch_et_1.json",
         ]
@@ -211,7 +211,7 @@ def test_each_capture_has_its_own(tmp_path: Path) -> None:
         kineto(folder / "rank0_trace.json", gloo(5, iteration))
         (folder / "torch_et_0.json").write_text(json.dumps({"schema": "1.0.1", "nodes": []}))
 
-    found = [file.beside for capture in discover(tmp_path).captures for file in capture.files]
+    found = [file.companion for capture in discover(tmp_path).captures for file in capture.files]
 
     assert [beside.path for beside in found if beside] == [
         "iteration_5/torch_et_0.json",
@@ -226,4 +226,4 @@ def test_two_of_one_rank_are_none(tmp_path: Path) -> None:
 
     (capture,) = discover(tmp_path).captures
 
-    assert capture.files[0].beside is None
+    assert capture.files[0].companion is None

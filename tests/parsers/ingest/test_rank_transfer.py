@@ -14,7 +14,7 @@ import pytest
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.discovery.discover import discover
 from ccltui.parsers.ingest.load import Loaded, load
-from ccltui.parsers.ingest.rank_transfer import hand_over, held_open, take_over
+from ccltui.parsers.ingest.rank_transfer import attach_columns, detach_columns, keep_open
 from ccltui.parsers.job import Job, start_job
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.store.column_store import Store
@@ -41,11 +41,11 @@ def stored(tmp_path: Path) -> RankTrace:
 
 
 def test_the_other_process_has_the_same_rank(stored: RankTrace) -> None:
-    handed = hand_over(stored)
+    handed = detach_columns(stored)
     assert handed is not None
     sent = pickle.loads(pickle.dumps(handed))
 
-    taken = take_over(sent, map_columns(sent.place))
+    taken = attach_columns(sent, map_columns(sent.place))
 
     assert taken.group("gpu").start_ns.tolist() == [5000, 9000]
     assert [taken.text(name) for name in taken.group("gpu").name.tolist()] == ["gemm", "copy"]
@@ -54,7 +54,7 @@ def test_the_other_process_has_the_same_rank(stored: RankTrace) -> None:
 
 
 def test_no_column_travels(stored: RankTrace) -> None:
-    handed = hand_over(stored)
+    handed = detach_columns(stored)
 
     assert handed is not None
     assert handed.facts.events == {}
@@ -70,9 +70,9 @@ def test_a_base_time_that_others_told_is_added_again(stored: RankTrace) -> None:
         added_ns=7,
     )
 
-    handed = hand_over(moved)
+    handed = detach_columns(moved)
     assert handed is not None
-    taken = take_over(handed, map_columns(handed.place))
+    taken = attach_columns(handed, map_columns(handed.place))
 
     assert taken.group("gpu").start_ns.tolist() == [5007, 9007]
     assert taken.added_ns == 7
@@ -82,19 +82,19 @@ def test_columns_in_no_file_cannot_be_handed_over(tmp_path: Path) -> None:
     source = tmp_path / "rank3.json"
     source.write_text(TRACE)
 
-    assert hand_over(read_kineto(source)) is None
-    assert held_open(read_kineto(source)).place is None
+    assert detach_columns(read_kineto(source)) is None
+    assert keep_open(read_kineto(source)).place is None
 
 
 def test_a_file_that_is_held_open_can_be_mapped_when_its_name_is_gone(stored: RankTrace) -> None:
-    kept = held_open(stored)
+    kept = keep_open(stored)
     assert kept.place is not None
     assert kept.place.kept is not None
     shutil.rmtree(kept.place.path.parent)
-    handed = hand_over(kept)
+    handed = detach_columns(kept)
     assert handed is not None
 
-    taken = take_over(handed, map_columns(handed.place, kept.place.kept.descriptor))
+    taken = attach_columns(handed, map_columns(handed.place, kept.place.kept.descriptor))
 
     assert taken.group("gpu").dur_ns.tolist() == [2000, 1000]
     with pytest.raises(FileNotFoundError):
@@ -102,7 +102,7 @@ def test_a_file_that_is_held_open_can_be_mapped_when_its_name_is_gone(stored: Ra
 
 
 def test_a_descriptor_is_closed_with_the_rank_that_holds_it(stored: RankTrace) -> None:
-    kept = held_open(stored)
+    kept = keep_open(stored)
     assert kept.place is not None
     assert kept.place.kept is not None
     descriptor = kept.place.kept.descriptor
@@ -159,9 +159,9 @@ def test_a_job_in_which_a_rank_lost_its_base_hands_over_corrected_times(tmp_path
             job = job.with_event(event)
 
     cut = next(trace for trace in job.ranks if trace.truncated)
-    handed = hand_over(cut)
+    handed = detach_columns(cut)
     assert handed is not None
-    taken = take_over(handed, map_columns(handed.place))
+    taken = attach_columns(handed, map_columns(handed.place))
 
     assert cut.added_ns == base
     assert taken.group("gpu").start_ns.tolist() == [base + 5000, base + 9000]

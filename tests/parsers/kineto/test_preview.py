@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccltui.parsers.columns import RankTrace
-from ccltui.parsers.ingest.load import Failed, Glimpsed, LoadEvent, Progress, load
+from ccltui.parsers.ingest.load import Failed, LoadEvent, Previewed, Progress, load
 from ccltui.parsers.job import open_job, start_job
 from ccltui.parsers.kineto.kineto_reader import read_kineto
 from ccltui.parsers.kineto.preview import read_preview
@@ -157,10 +157,10 @@ def told(events: Sequence[LoadEvent]) -> list[str]:
 
 def test_previews_come_first_and_whole_ranks_replace_them(job: Path, tmp_path: Path) -> None:
     now = start_job(job)
-    events = list(load(now.capture, cache_dir=tmp_path / "cache", jobs=1, glimpses=True))
+    events = list(load(now.capture, cache_dir=tmp_path / "cache", jobs=1, previews=True))
 
-    assert told(events) == ["Glimpsed", "Glimpsed", "Loaded", "Loaded"]
-    glimpse = next(e for e in events if isinstance(e, Glimpsed))
+    assert told(events) == ["Previewed", "Previewed", "Loaded", "Loaded"]
+    glimpse = next(e for e in events if isinstance(e, Previewed))
     assert 0 < glimpse.trace.read_share < 0.9
     assert not glimpse.trace.group("gpu").start_ns.flags.writeable  # mapped, not sent
     shares = []
@@ -170,21 +170,21 @@ def test_previews_come_first_and_whole_ranks_replace_them(job: Path, tmp_path: P
     assert [trace.label for trace in now.ranks] == ["0", "1"]
     assert shares[-1] == [1.0, 1.0]
     assert any(share < 1 for share in shares[-2] + shares[0] + shares[1] + shares[2])
-    again = list(load(now.capture, cache_dir=tmp_path / "cache", glimpses=True))
+    again = list(load(now.capture, cache_dir=tmp_path / "cache", previews=True))
     assert told(again) == ["Loaded", "Loaded"]
 
 
 def test_only_the_first_of_many_ranks_have_previews(
     job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ccltui.parsers.ingest.load._MOST_GLANCES", 1)
+    monkeypatch.setattr("ccltui.parsers.ingest.load._MOST_PREVIEWS", 1)
     written(job / "rank1.json", host_then_device(16_000), 1)  # the largest is read first
     now = start_job(job)
 
-    events = load(now.capture, cache_dir=tmp_path / "cache", jobs=1, glimpses=True)
+    events = load(now.capture, cache_dir=tmp_path / "cache", jobs=1, previews=True)
 
     assert [(type(e).__name__, e.path) for e in events if not isinstance(e, Progress)] == [
-        ("Glimpsed", "rank0.json"),
+        ("Previewed", "rank0.json"),
         ("Loaded", "rank1.json"),
         ("Loaded", "rank0.json"),
     ]
@@ -195,7 +195,7 @@ def test_other_callers_get_no_preview(job: Path, tmp_path: Path) -> None:
 
     ranks = open_job(job, cache_dir=tmp_path / "cache", on_event=seen.append).ranks
 
-    assert "Glimpsed" not in told(seen)
+    assert "Previewed" not in told(seen)
     assert [trace.read_share for trace in ranks] == [1.0, 1.0]
 
 
@@ -204,9 +204,9 @@ def test_cancelling_after_a_preview_leaves_nothing_in_the_cache(job: Path, tmp_p
     now = start_job(job)
     cache = tmp_path / "cache"
 
-    for one in load(now.capture, cache_dir=cache, jobs=1, cancelled=stop.is_set, glimpses=True):
+    for one in load(now.capture, cache_dir=cache, jobs=1, cancelled=stop.is_set, previews=True):
         now = now.with_event(one)
-        if isinstance(one, Glimpsed):
+        if isinstance(one, Previewed):
             stop.set()
 
     assert [trace.read_share < 1 for trace in now.ranks] == [True]
@@ -222,7 +222,7 @@ def test_preview_of_an_unreadable_file_is_removed(job: Path) -> None:
     trace = read_preview(path, shown="rank0.json", piece_bytes=PIECE)
     assert trace is not None
 
-    begun = now.with_event(Glimpsed("rank0.json", trace))
+    begun = now.with_event(Previewed("rank0.json", trace))
     failed = begun.with_failure(Failed("rank0.json", "rank0.json: gone"))
 
     assert [rank.label for rank in begun.ranks] == ["0"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ccltui.parsers.discovery.discover import discover
-from ccltui.parsers.runs.run_settings import RunSource, argument_values, run_sources
+from ccltui.parsers.discovery.run_settings import RunSource, argument_values, run_sources
 
 TRACE = {
     "schemaVersion": 1,

@@ -21,11 +21,12 @@ from fakes import Plan, full_job
 
 from ccltui.demo import Spec, write_job
 from ccltui.metrics.view.job_view import View, ViewOptions
+from ccltui.parsers.column_file import ColumnFile
 from ccltui.parsers.ingest.load import Loaded, load
-from ccltui.parsers.ingest.rank_transfer import hand_over
+from ccltui.parsers.ingest.rank_transfer import detach_columns
 from ccltui.parsers.job import Job, open_job, start_job
 from ccltui.parsers.store import layout
-from ccltui.parsers.store.layout import Place, StoredColumns, map_columns
+from ccltui.parsers.store.layout import StoredColumns, map_columns
 from ccltui.parsers.window import parse_window
 from ccltui.tui.engine import server as analysis_process
 from ccltui.tui.engine import server_messages
@@ -446,7 +447,7 @@ def test_a_rank_sent_repeatedly_is_mapped_once(
 ) -> None:
     mapped: list[Path] = []
 
-    def counted(place: Place, descriptor: int | None = None) -> StoredColumns:
+    def counted(place: ColumnFile, descriptor: int | None = None) -> StoredColumns:
         mapped.append(place.path)
         return map_columns(place, descriptor)
 
@@ -458,7 +459,7 @@ def test_a_rank_sent_repeatedly_is_mapped_once(
     with ours, theirs:
         server = analysis_process._Server(Channel(theirs), OPTIONS)
         for number in range(1, 4):
-            handed = hand_over(replace(job.ranks[0], label=f"{number}"))
+            handed = detach_columns(replace(job.ranks[0], label=f"{number}"))
             assert handed is not None
             server._handle(server_messages.AddRank(number, handed), None)
             server._handle(server_messages.SetJob(replace(job, ranks=()), (number,)), None)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ccltui.parsers.ingest.load
+import ccltui.parsers.job
 from ccltui.parsers.ingest.load import Failed, LoadEvent, Progress
 from ccltui.tui.engine.loader import PERIOD_S, run_load
 from ccltui.tui.engine.messages import (
@@ -101,7 +102,7 @@ def test_progress_is_posted_four_times_a_second_at_most(
             yield Progress("rank1.json", done, 100)
         yield Failed("rank1.json", "rank1.json: truncated")
 
-    monkeypatch.setattr(ccltui.parsers.ingest.load, "load", events)
+    monkeypatch.setattr(ccltui.parsers.job, "load", events)
     facts: list[Fact] = []
 
     run_load(str(trace_directory), ExplorerOptions(), facts.append, no, clock=clock)

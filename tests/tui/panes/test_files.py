@@ -39,7 +39,7 @@ def found(path: str, capture: str = "", rank: int | None = None, **more: object)
     return FoundFile(
         path,
         f"/nowhere/{path}",
-        kind,  # type: ignore[arg-type]
+        kind,
         4_000_000,
         rank=rank,
         capture=capture,

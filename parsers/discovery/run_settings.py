@@ -1,7 +1,7 @@
-"""What the files beside the traces state of a run's configuration, each file by itself.
+"""Read what files of a run state of its configuration, each file by itself.
 
 Only files in the folders above the capture count: those of the run that left it. A file that
-cannot be read states nothing here; the commands that read it for its own sake say so.
+cannot be read states nothing here; the commands that report on it name the failure.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
 from ccltui.parsers.errors import TraceError
+from ccltui.parsers.format import Format
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
+from ccltui.parsers.runs import LAUNCHER_METADATA, RUN_COMPLETE, TRAINING_LOG, TRAINING_METRICS
+from ccltui.parsers.side.unread_files import LOG
 from ccltui.parsers.text.file_heads import read_head
 
 Standing = Literal["program", "arguments", "config"]
-"""Who states a value: the program while it ran, its arguments, or its configuration file."""
+"""Origin of a value: the program while it ran, its arguments, or its configuration file."""
 
 CONFIG_NAME: Final = "train_config.toml"
 DEGREES: Final = ("dp_replicate", "dp_shard", "tp", "pp", "cp", "ep")
@@ -34,12 +37,12 @@ KEYS: Final[Mapping[str, str]] = {
     "parallelism.context_parallel_degree": "cp",
     "parallelism.expert_parallel_degree": "ep",
 }
-"""Key of torchtitan -> field here; -1 stands for «automatic»."""
+"""Key of torchtitan -> field here; -1 means automatic."""
 
 _OPEN: Final = -1
 _MODE: Final = "activation_checkpoint.mode"
 _MOST_LOGS: Final = 8
-_LOG_BYTES: Final = 1 << 20  # where a program says what it was asked for
+_LOG_BYTES: Final = 1 << 20  # where a program logs its options
 _DOCUMENT_BYTES: Final = 1 << 20
 
 _ARGUMENT: Final = re.compile(
@@ -62,8 +65,8 @@ _MESH_DEGREE: Final = re.compile(r"\b(dp_replicate|dp_shard|tp|pp|cp|ep)=(\d{1,9
 class RunSource:
     """One file: ``values`` by field, those in ``implied`` by leaving the key out.
 
-    ``checkpointing`` is how activations are kept, "" where it does not say. ``is_log``: the steps
-    of the run are told in it, whether or not it states a value.
+    ``checkpointing`` is how activations are kept, "" where it does not say. ``is_log``: it holds
+    the steps of the run, whether or not it states a value.
     """
 
     standing: Standing
@@ -76,15 +79,15 @@ class RunSource:
 
 
 def run_sources(discovery: Discovery, capture: Capture) -> tuple[RunSource, ...]:
-    """Sources of the run that left ``capture``, those that say what ran before the others."""
+    """Return the sources of the run that wrote ``capture``, records of what ran before requests."""
     files = _files_above(discovery, capture)
-    logs = [file for file in files if file.kind in ("training_log", "log")]
+    logs = [file for file in files if file.format in (TRAINING_LOG, LOG)]
     own = f"_{capture.source}.log"  # a job may run once under each profiler
-    logs.sort(key=lambda file: (file.kind != "training_log", not file.path.endswith(own)))
+    logs.sort(key=lambda file: (file.format is not TRAINING_LOG, not file.path.endswith(own)))
     nearest = (
-        *((_metrics, file) for file in _nearest(files, "training_metrics")),
-        *((_completion, file) for file in _nearest(files, "run_complete")),
-        *((_launch, file) for file in _nearest(files, "launcher_metadata")),
+        *((_metrics, file) for file in _nearest(files, TRAINING_METRICS)),
+        *((_completion, file) for file in _nearest(files, RUN_COMPLETE)),
+        *((_launch, file) for file in _nearest(files, LAUNCHER_METADATA)),
     )
     found = [source for file in _in_one_folder(logs)[:_MOST_LOGS] for source in _log(file)]
     found += [source for read, file in nearest for source in _sources(read, file)]
@@ -94,7 +97,7 @@ def run_sources(discovery: Discovery, capture: Capture) -> tuple[RunSource, ...]
 
 
 def argument_values(words: Iterable[str]) -> dict[str, int]:
-    """Fields that arguments of a training program state; the last word on one counts."""
+    """Fields that arguments of a training program state; the last value counts."""
     return _arguments_in(" ".join(words))
 
 
@@ -127,8 +130,8 @@ def _is_above(folder: Sequence[str], other: Sequence[str]) -> bool:
     return tuple(other[: len(folder)]) == tuple(folder)
 
 
-def _nearest(files: Sequence[FoundFile], kind: str) -> list[FoundFile]:
-    return [file for file in files if file.kind == kind][:1]
+def _nearest(files: Sequence[FoundFile], wanted: Format) -> list[FoundFile]:
+    return [file for file in files if file.format is wanted][:1]
 
 
 def _in_one_folder(logs: Sequence[FoundFile]) -> list[FoundFile]:
@@ -229,7 +232,7 @@ def _with_defaults(stated: Mapping[str, int], values: Mapping[str, object]) -> d
 
 
 def _log(file: FoundFile) -> list[RunSource]:
-    """What the program says of itself, and the command that the launcher wrote above it."""
+    """Return what the program logs of itself, and the command that the launcher wrote above it."""
     try:
         text = read_head(file.real_path, _LOG_BYTES).data.decode("utf-8", "replace")
     except OSError:
@@ -241,7 +244,7 @@ def _log(file: FoundFile) -> list[RunSource]:
         file.path,
         file.real_path,
         _agreed(said),
-        is_log=file.kind == "training_log",
+        is_log=file.format is TRAINING_LOG,
     )
     commands = [
         line
@@ -262,7 +265,7 @@ def _checkpointing(command: str) -> str:
 
 
 def _agreed(said: Iterable[Mapping[str, str | int]]) -> dict[str, int]:
-    """Values that are the same wherever they are told: a log may hold several runs."""
+    """Values that are the same wherever they occur: a log may hold several runs."""
     found: dict[str, set[int]] = {}
     for values in said:
         for name, value in values.items():

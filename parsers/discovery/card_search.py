@@ -1,18 +1,19 @@
-"""Which of the cards in a directory describes a capture."""
+"""Find the workload card of a directory that describes a capture."""
 
 from __future__ import annotations
 
 import re
 
+from ccltui.parsers.card import WORKLOAD_CARD
 from ccltui.parsers.errors import CardError
 from ccltui.parsers.found_files import Capture, Discovery, FoundFile
-from ccltui.parsers.names import listed, shown
+from ccltui.parsers.names import listed, printable
 from ccltui.parsers.text.file_heads import read_head
 from ccltui.parsers.text.yaml_tree import MAX_BYTES
 
 
 def find_card(discovery: Discovery, capture: Capture | None = None) -> str | None:
-    """Path to open of the card that describes ``capture``; None without one.
+    """Return the path to open of the card that describes ``capture``; None without one.
 
     The nearest folder that holds the capture's traces and a card decides; failing that, the card
     nearest to the root. Of several cards in one place, the one with both ``workload:`` and
@@ -23,11 +24,11 @@ def find_card(discovery: Discovery, capture: Capture | None = None) -> str | Non
 
 
 def card_file(discovery: Discovery, capture: Capture | None = None) -> FoundFile | None:
-    """The file behind :func:`find_card`."""
+    """Return the file whose path :func:`find_card` returns."""
     cards = [
         file
         for file in discovery.files
-        if file.kind == "workload_card" and file.problem is None and file.duplicate_of is None
+        if file.format is WORKLOAD_CARD and file.problem is None and file.duplicate_of is None
     ]
     folders = [] if capture is None else [_folders(file) for file in capture.files]
     shared = min(folders, default=[], key=len)
@@ -52,7 +53,7 @@ def _only_one(discovery: Discovery, cards: list[FoundFile]) -> FoundFile:
     if len(cards) > 1:
         names = listed([card.path for card in cards])
         message = f"several workload cards, and no telling which counts: {names}"
-        raise CardError(message, path=shown(discovery.root))
+        raise CardError(message, path=printable(discovery.root))
     return cards[0]
 
 

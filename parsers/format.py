@@ -1,0 +1,194 @@
+"""What the parsers know of one kind of file: how it is recognised, read and used.
+
+A `Format` is declared in the ``__init__`` of the folder that reads the kind, and listed in
+:mod:`ccltui.parsers.formats`. Declarations import no reader: functions that need one import it when
+they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from ccltui.parsers.columns import RankTrace
+    from ccltui.parsers.text.file_sample import FileSample
+
+Source = Literal["torch", "nsys"]
+"""Profiler whose files form a capture."""
+
+SOURCES: tuple[Source, ...] = ("torch", "nsys")
+"""In order of preference, where a directory holds captures of both."""
+
+Report = Callable[[int], None]
+"""Called with the bytes of a file that have been read."""
+
+
+class Companion(msgspec.Struct, frozen=True):
+    """A file that adds to the columns of another: the execution trace of the same rank."""
+
+    path: str
+    real_path: str
+
+
+class Priority(IntEnum):
+    """Order in which rules are tried on a file; rules of equal priority in order of ``FORMATS``."""
+
+    BINARY = 0  # magic bytes and database tables
+    JSON_CONTENT = 10  # what a JSON document is by its structure
+    JSON_KEYS = 11  # top-level keys of a JSON object
+    JSON_NAME = 12  # the file name, where keys do not decide
+    JSON_FRAGMENT = 13  # a document that is cut off or damaged before its events
+    TEXT_BANNER = 20  # what a program prints around its tables
+    YAML = 21
+    TEXT_CONTENT = 22
+    TEXT_NAME = 23
+    TEXT_LINES = 24  # single lines, which other texts may quote
+    SUFFIX = 30  # the suffix of the file name alone
+
+
+@dataclass(frozen=True, slots=True)
+class RankInfo:
+    """Rank and world size as the file states them; None where it does not."""
+
+    rank: int | None = None
+    world_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A rule that recognised a file.
+
+    ``problem`` is one sentence that says why the file cannot be used, None where it can.
+    ``undecided``: a longer piece of the file may give a better match.
+    """
+
+    problem: str | None = None
+    info: RankInfo = field(default_factory=RankInfo)
+    undecided: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A test for one format; ``test`` returns None where the file is not of it."""
+
+    priority: Priority
+    test: Callable[[FileSample], Match | None]
+
+
+class Reader(Protocol):
+    """Reads all ranks of a file into columns.
+
+    ``shown`` is the path for messages. ``scratch`` are directories to try in turn for what must be
+    converted first. Raises TraceError where the file gives nothing, and CancelledError.
+    """
+
+    def __call__(
+        self,
+        path: Path,
+        *,
+        shown: str,
+        scratch: Sequence[Path] = (),
+        progress: Report | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> Sequence[RankTrace]:
+        """Return one trace for each rank of the file."""
+
+
+class PreviewReader(Protocol):
+    """Reads the beginning of a file; None where that shows nothing."""
+
+    def __call__(self, path: Path, *, shown: str) -> RankTrace | None:
+        """Return the events at the beginning, ``read_share`` below 1."""
+
+
+class Converter(Protocol):
+    """Converts a file to an sqlite export of nsys."""
+
+    def __call__(self, path: Path, target: Path, *, shown: str) -> Path:
+        """Write ``target`` and return the file to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Format:
+    """One kind of file.
+
+    Attributes:
+        kind: Unique name; `FoundFile.kind`.
+        description: What such a file is, in a line.
+        sniff: Rules that recognise it.
+        source: Captures that its files form; None for files that are no trace.
+        profiler: Profiler that wrote it, None where neither PyTorch nor nsys did.
+        read: Reader of its columns, None for files that are no trace.
+        version: Raised whenever the same bytes would give other columns, which makes stored
+            columns invalid.
+        family: `SourceFile.format` of the columns that ``read`` returns.
+        several_ranks: Whether one file may hold several ranks.
+        rank_in_name: Whether a number in the file name can be its rank.
+        reads_damaged: Whether ``read`` is used although a rule stated a problem, because it
+            repairs or reports that.
+        compares_content: Whether files of equal content count once.
+        step_marks: Convention by which its annotations mark steps, besides those of PyTorch.
+        preview: Reader of the beginning of large files.
+        add_companion: Adds what a companion file holds to a trace.
+        completes: Captures whose traces it is a companion of.
+        exported_as: Kind of the export of the same recording that replaces it.
+        info_at_end: Rank and world size from the last bytes of the text.
+        is_finished: Whether the last bytes of the text are those of a file fully written.
+        unfinished: Why content of the file is outside it, None where all is inside.
+        memory_form: Form for the estimate of memory, where compression does not decide it.
+        reports: What reports of ``nsys stats`` are taken from: printed text, or rows of tables.
+        to_sqlite: Converter, where the rows can only be read from an export.
+        card_name: Its name in the list of trace kinds of a workload card, "" without one.
+        has_own_metrics: Whether metrics answer from such files without any trace.
+        read_by_line: Whether it is text that is read line by line, so that time grows with size.
+        when_unreadable: What a metric reports where only such files are found and none can be
+            read; ``{files}`` stands for their paths.
+    """
+
+    kind: str
+    description: str
+    sniff: tuple[Rule, ...]
+    source: Source | None = None
+    profiler: Source | None = None
+    read: Reader | None = None
+    version: int = 0
+    family: str = ""
+    several_ranks: bool = False
+    rank_in_name: bool = False
+    reads_damaged: bool = False
+    compares_content: bool = False
+    step_marks: Literal["", "nvtx", "xla"] = ""
+    preview: PreviewReader | None = None
+    add_companion: Callable[[RankTrace, Companion], RankTrace] | None = None
+    completes: Source | None = None
+    exported_as: str = ""
+    info_at_end: Callable[[bytes], RankInfo] | None = None
+    is_finished: Callable[[bytes], bool] | None = None
+    unfinished: Callable[[str], str | None] | None = None
+    memory_form: str = ""
+    reports: Literal["", "text", "rows"] = ""
+    to_sqlite: Converter | None = None
+    card_name: str = ""
+    has_own_metrics: bool = False
+    read_by_line: bool = False
+    when_unreadable: str = ""
+
+    @property
+    def is_trace(self) -> bool:
+        """Whether its files hold events with times."""
+        return self.read is not None
+
+    @property
+    def has_one_rank(self) -> bool:
+        """Whether each file is the trace of one rank."""
+        return self.is_trace and not self.several_ranks
+
+
+UNKNOWN = Format(kind="unknown", description="nothing that is recognised", sniff=())
+"""Format of files that no rule recognises."""

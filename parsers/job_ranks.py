@@ -1,0 +1,109 @@
+"""Order the ranks of a job and label them; fill in ranks and base times that files lack."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from typing import Final
+
+from ccltui.parsers.columns import Note, RankSource, RankTrace, SourceFile, later
+from ccltui.parsers.found_files import Capture
+
+
+def ordered_ranks(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Return the ranks of a job in order, with what one file can take from the others."""
+    return labelled(_guessed(_rebased(traces)))
+
+
+def identified(trace: RankTrace, capture: Capture) -> RankTrace:
+    """Return the trace with the rank that discovery found, where the file itself states none.
+
+    That comes from the rank map or the file name, which cannot distinguish the ranks of one file.
+    """
+    if trace.rank is not None or trace.source.parts > 1:
+        return trace
+    for found in capture.files:
+        if found.path == trace.source.path and found.rank is not None:
+            source = found.rank_source
+            return dataclasses.replace(trace, rank=found.rank, rank_source=source)
+    return trace
+
+
+def _guessed(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Number the devices of a file of nsys where it is the only file and names no rank.
+
+    A guess, so that collectives can be matched; it is withdrawn when another file is loaded.
+    """
+    alone = len({trace.source.path for trace in traces}) == 1 and len(traces) > 1
+    unknown = all(t.rank is None or t.rank_source == _GUESS for t in traces)
+    guessed = []
+    for trace in traces:
+        rank = trace.source.part if alone and unknown else None
+        if trace.rank is None or trace.rank_source == _GUESS:
+            source: RankSource = "none" if rank is None else _GUESS
+            guessed.append(dataclasses.replace(trace, rank=rank, rank_source=source))
+        else:
+            guessed.append(trace)
+    return tuple(guessed)
+
+
+_GUESS: Final = "order of devices"
+
+
+def _rebased(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Give a truncated file that lost its base time that of the others, with a note.
+
+    Some releases write ``baseTimeNanoseconds`` behind the events, and all ranks of a job
+    write the same one.
+    """
+    bases = {trace.base_ns for trace in traces if trace.base_ns}
+    if len(bases) != 1:
+        return traces
+    base_ns = bases.pop()
+    return tuple(_with_base(t, base_ns) if _lost_its_base(t) else t for t in traces)
+
+
+def _lost_its_base(trace: RankTrace) -> bool:
+    first = trace.first_ns
+    cut = trace.truncated or trace.read_share < 1
+    return cut and not trace.base_ns and first is not None and first < _EPOCH_TIMES_NS
+
+
+_EPOCH_TIMES_NS = 10**18
+"""Times above this (2001) are since the epoch: such a file never had a base."""
+
+
+def _with_base(trace: RankTrace, base_ns: int) -> RankTrace:
+    events = later(trace.events, base_ns)
+    message = "the base time was cut off: that of the other ranks is taken"
+    notes = (*trace.notes, Note(code="assumed_base", message=message))
+    added_ns = trace.added_ns + base_ns
+    return dataclasses.replace(
+        trace, events=events, base_ns=base_ns, notes=notes, added_ns=added_ns
+    )
+
+
+def labelled(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
+    """Return the traces sorted by (rank, path, part), each with a unique label.
+
+    Those without a rank come last, labelled by their file.
+    """
+    ordered = sorted(
+        traces, key=lambda t: (t.rank is None, t.rank or 0, t.source.path, t.source.part)
+    )
+    claims = Counter(t.rank for t in ordered)
+    labelled = []
+    for trace in ordered:
+        if trace.rank is None:
+            label = place_of(trace.source)
+        elif claims[trace.rank] > 1:
+            label = f"{trace.rank} ({place_of(trace.source)})"
+        else:
+            label = str(trace.rank)
+        labelled.append(trace if trace.label == label else dataclasses.replace(trace, label=label))
+    return tuple(labelled)
+
+
+def place_of(source: SourceFile) -> str:
+    """Return the path of a file, with the part of it where there are several."""
+    return f"{source.path} {source.part_name}" if source.part_name else source.path

@@ -1,0 +1,90 @@
+"""Recognise Chrome traces of PyTorch and of XLA, and read the rank that they state."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ccltui.parsers.format import Match, RankInfo
+from ccltui.parsers.text.json_shape import Member, integer_at, object_shape, skip_blank
+
+if TYPE_CHECKING:
+    from ccltui.parsers.text.file_sample import FileSample, JsonHead
+
+_TPU_PROCESS = re.compile(rb'"name"\s*:\s*"[^"]*/device:TPU:\d')
+
+# Keys that only a Chrome trace of PyTorch has before its events: a file cut there is still one.
+_TRACE_HEADER = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "traceName"})
+
+
+def xla_trace(sample: FileSample) -> Match | None:
+    """Match a list of trace events with a process of a TPU."""
+    document = sample.json
+    if document is None or not _has_events(document):
+        return None
+    return Match() if _TPU_PROCESS.search(document.data) else None
+
+
+def kineto_trace(sample: FileSample) -> Match | None:
+    """Match a list of trace events, bare or in an object."""
+    document = sample.json
+    if document is None or not _has_events(document):
+        return None
+    if document.is_list:
+        return Match()
+    info = distributed_info(document.data, document.shape.find("distributedInfo"))
+    if info.rank is None and document.whole:
+        info = info_at_end(document.data)
+    return Match(info=info)
+
+
+def kineto_fragment(sample: FileSample) -> Match | None:
+    """Match a trace that is damaged or cut off before its events."""
+    document = sample.json
+    if document is None or not document.is_plain_object:
+        return None
+    if b'"traceEvents"' not in document.data and not document.shape.keys & _TRACE_HEADER:
+        return None
+    info = distributed_info(document.data, document.shape.find("distributedInfo"))
+    return Match(info=info, undecided=document.is_cut)
+
+
+def ends_as_json(tail: bytes) -> bool:
+    """Whether a text ends as an object or list does."""
+    return tail.rstrip().endswith((b"}", b"]"))
+
+
+def _has_events(document: JsonHead) -> bool:
+    keys = document.shape.keys
+    if document.is_list:
+        return document.item == b"{" and ("ph" in keys or {"name", "ts"} <= keys)
+    events = document.shape.find("traceEvents")
+    if events is None:
+        return False
+    return document.data[events.start : events.start + 1] in (b"[", b"")
+
+
+def distributed_info(data: bytes, member: Member | None) -> RankInfo:
+    """Rank and world size inside the value of ``distributedInfo``, which may be cut off."""
+    if member is None:
+        return RankInfo()
+    inner = object_shape(data, member.start)
+    return RankInfo(
+        integer_at(data, inner.find("rank")), integer_at(data, inner.find("world_size"))
+    )
+
+
+def info_at_end(tail: bytes) -> RankInfo:
+    """``distributedInfo`` that stands after the events: ``tail`` holds the end of the text.
+
+    It counts only at the top level: from there the text must close exactly one object and end.
+    """
+    key = b'"distributedInfo"'
+    position = tail.rfind(key)
+    while position >= 0:
+        rest = b"{" + tail[position:]
+        shape = object_shape(rest)
+        if shape.state == "complete" and skip_blank(rest, shape.end) == len(rest):
+            return distributed_info(rest, shape.members[0])
+        position = tail.rfind(key, 0, position)
+    return RankInfo()

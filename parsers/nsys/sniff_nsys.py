@@ -1,0 +1,116 @@
+"""Recognise exports, reports and printed statistics of Nsight Systems."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.format import Match
+
+if TYPE_CHECKING:
+    from ccltui.parsers.text.file_sample import FileSample
+
+PARQUET: Final = b"PAR1"
+TABLE_MAGIC: Final = (PARQUET, b"ARROW1", b"\xff\xff\xff\xff")
+"""First bytes of Parquet files, Arrow files and Arrow streams."""
+RECIPES: Final = ("Name,Time,Total Time,Instances,Avg,", "Text,Count,Mean,Std,")
+"""First columns of the csv of the `nsys recipe` reports ``cuda_gpu_kern_sum`` and ``nccl_sum``."""
+
+_NSYS_TABLES = frozenset(
+    {"META_DATA_EXPORT", "EXPORT_META_DATA", "NVTX_EVENTS", "ANALYSIS_DETAILS"}
+)
+_STANDS_FOR_ALL = ("StringIds.parquet", "StringIds.arrow")
+_NSYS_COLUMNS = re.compile(r"(Time|Start|Duration|Total|Total Time|Projected Start)( \(.+\))?")
+_NSYS_BANNER = re.compile(
+    r"""^[ \t]*(?:[$>][ ])?(?:
+        Processing\ \[[^\]\n]+\]\ with\ \[
+      | Exporting\ \[[^\]\n]+\.py\b
+      | \[\d+/\d+\]\ Executing\ '\w+'\ stats\ report
+      | \*\*\ .{1,200}\(\w+\):
+      | Generating\ SQLite\ file\ .
+      | NOTICE:\ Existing\ SQLite\ export\ found
+      | Generating\ \w[\w ]*\ Statistics\.\.\.
+      | \w[\w ]*\ Statistics\ \((?:nanoseconds|KiB)\)
+      | ERROR:\ Report\ '[^'\n]*'\ could\ not\ be\ found
+      | SKIPPED:\ \S.*\ (?:does\ not\ contain|could\ not\ be\ found)
+    )""",
+    re.MULTILINE | re.VERBOSE,
+)
+_UNIT = r"(?: ?\([^)\n]{1,12}\))?"
+_GAP = r'"?(?:[ \t]{2,}|[ ]*[|,;\t][ ]*)"?'
+# Header lines of the reports: console columns, drawn tables, csv, tsv.
+_NSYS_HEADER = re.compile(
+    r'^[ \t|"]*(?:'
+    + "|".join(
+        _GAP.join(columns)
+        for columns in (
+            (
+                rf"Time{_UNIT}",
+                rf"Total(?: Time)?{_UNIT}",
+                r"(?:Instances|Num Calls|Calls|Count|Op)",
+            ),
+            (rf"Time{_UNIT}", rf"Total(?: Time)?{_UNIT}", r"Operations"),
+            (rf"Total{_UNIT}", r"(?:Count|Operations)", rf"(?:Avg|Average){_UNIT}"),
+            (rf"Start{_UNIT}", rf"Duration{_UNIT}", r"(?:CorrId|Name)"),
+            (rf"Start{_UNIT}", rf"End{_UNIT}", rf"Duration{_UNIT}"),
+            (r"Range", r"Style", rf"Total Proj Time{_UNIT}"),
+            (r"Name", rf"Projected Start{_UNIT}", rf"Projected Duration{_UNIT}"),
+            (r"NVTX Range", r"Style", r"PID"),
+            (rf"API Start{_UNIT}", rf"API Dur{_UNIT}", rf"Queue Start{_UNIT}"),
+            (r"PID", r"TID", r"DevId"),
+        )
+    )
+    + ")",
+    re.MULTILINE,
+)
+
+
+def sqlite_export(sample: FileSample) -> Match | None:
+    """Match an SQLite file by its table names; nothing else is read.
+
+    The problem of an export is that a part of it is in a side file. Raises OSError.
+    """
+    if not sample.is_sqlite or sample.head.compression != "none":
+        return None
+    from ccltui.parsers.nsys.sqlite.journal_files import unfinished  # noqa: PLC0415
+
+    problem = unfinished(sample.path)
+    try:
+        names = sample.tables
+    except TraceError:
+        return None
+    kernels = any(name.startswith("CUPTI_ACTIVITY_KIND_") for name in names)
+    return Match(problem) if "StringIds" in names and (kernels or names & _NSYS_TABLES) else None
+
+
+def tables_export(sample: FileSample) -> Match | None:
+    """Match the file that stands for an export in tables: its strings, or all in one stream."""
+    if not sample.data.startswith(TABLE_MAGIC):
+        return None
+    is_export = sample.name in _STANDS_FOR_ALL or sample.name.endswith(".arrows")
+    return Match() if is_export else None
+
+
+def recipe_table(sample: FileSample) -> Match | None:
+    """Match a summary of `nsys recipe` in Parquet."""
+    is_summary = sample.name in ("all_stats.parquet", "rank_stats.parquet")
+    return Match() if is_summary and sample.data.startswith(PARQUET) else None
+
+
+def json_report(sample: FileSample) -> Match | None:
+    """Match a report of `nsys stats` in JSON, a list of rows."""
+    document = sample.json
+    if document is None or not document.is_list:
+        return None
+    columns = [key for key in document.shape.keys if _NSYS_COLUMNS.fullmatch(key)]
+    return Match() if len(columns) >= 2 else None
+
+
+def printed_report(sample: FileSample) -> Match | None:
+    """Match output of `nsys stats` or `nsys recipe` by banners and header lines."""
+    text = sample.readable
+    if text is None:
+        return None
+    known = text.startswith(RECIPES) or _NSYS_BANNER.search(text) or _NSYS_HEADER.search(text)
+    return Match() if known else None

@@ -1,0 +1,132 @@
+"""Files that are recognised and not read: archives, pickles and other logs."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from ccltui.parsers.format import Format, Match, Priority, Rule
+from ccltui.parsers.format_rules import binary_suffix
+from ccltui.parsers.names import listed, printable
+
+if TYPE_CHECKING:
+    from ccltui.parsers.text.file_sample import FileSample
+
+_MEMBERS_LISTED = 6
+_ARCHIVE_BYTES_READ = 1 << 25
+_PIECE_BYTES = 1 << 16
+
+_LISTING_ERRORS: tuple[type[Exception], ...] = (
+    tarfile.TarError,
+    RecursionError,
+    IndexError,
+    OverflowError,
+    OSError,
+    EOFError,
+    ValueError,
+)
+_UNPACK = "unpack it first"
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"PK\x03\x04", f"a zip archive or PyTorch checkpoint; an archive: {_UNPACK}"),
+    (b"BZh", f"compressed with bzip2: {_UNPACK}"),
+    (b"\xfd7zXZ\0", f"compressed with xz: {_UNPACK}"),
+    (b"\x04\x22\x4d\x18", f"compressed with lz4: {_UNPACK}"),
+    (b"7z\xbc\xaf\x27\x1c", f"a 7z archive: {_UNPACK}"),
+    (b"\x1f\x8b", f"compressed twice: {_UNPACK}"),
+    (b"\x28\xb5\x2f\xfd", f"compressed twice: {_UNPACK}"),
+)
+_PICKLE = "a pickle (memory snapshots are such files): never loaded, it could run code"
+_LOG_SUFFIXES = (".log", ".out", ".err", ".txt")
+
+
+def _archive(sample: FileSample) -> Match | None:
+    if _is_tar(sample.data):
+        return Match(archive_problem(sample.path))
+    known = [problem for magic, problem in _MAGIC if sample.data.startswith(magic)]
+    return Match(known[0]) if known else None
+
+
+def _pickle(sample: FileSample) -> Match | None:
+    data = sample.data
+    return Match(_PICKLE) if len(data) > 2 and data[0] == 0x80 and 2 <= data[1] <= 5 else None
+
+
+def _log(sample: FileSample) -> Match | None:
+    is_text = sample.prose is not None and not sample.looks_like_json
+    return Match() if is_text and sample.lower_name.endswith(_LOG_SUFFIXES) else None
+
+
+ARCHIVE: Final = Format(
+    kind="archive",
+    description="an archive, or a compressed file of a form that is not read",
+    sniff=(Rule(Priority.BINARY, _archive),),
+)
+MEMORY_SNAPSHOT: Final = Format(
+    kind="memory_snapshot",
+    description="a pickle, as memory snapshots of PyTorch are; loading one can run code",
+    sniff=(
+        Rule(Priority.BINARY, _pickle),
+        binary_suffix(".pickle", ".pkl", problem=_PICKLE),
+    ),
+    rank_in_name=True,
+)
+LOG: Final = Format(
+    kind="log",
+    description="text of no known program, by its file name",
+    sniff=(Rule(Priority.SUFFIX, _log),),
+    read_by_line=True,
+)
+
+
+def _is_tar(data: bytes) -> bool:
+    """True when the first 512 bytes are a tar header (by its checksum)."""
+    if len(data) < 512 or not data[:512].strip(b"\0"):
+        return False
+    try:
+        tarfile.TarInfo.frombuf(data[:512], "utf-8", "surrogateescape")
+    except (tarfile.HeaderError, ValueError):
+        return False
+    return True
+
+
+def archive_problem(path: str) -> str:
+    """One sentence that names the first members of a tar archive; nothing is unpacked."""
+    from ccltui.parsers.text.file_heads import text_pieces  # noqa: PLC0415
+
+    names: list[str] = []
+    complete = True
+    try:
+        with (
+            closing(text_pieces(path, _PIECE_BYTES)) as pieces,
+            tarfile.open(
+                fileobj=cast(BinaryIO, _Limited(pieces)), mode="r|", errors="surrogateescape"
+            ) as archive,
+        ):
+            # extend() keeps what it got before an error ends the archive
+            names.extend(printable(entry.name[:120]) for entry in archive if entry.isfile())
+    except _LISTING_ERRORS:
+        complete = False
+    count = f"{len(names)}" if complete else f"at least {len(names)}"
+    inside = f" ({listed(names, _MEMBERS_LISTED)})" if names else ""
+    return f"an archive of {count} file{'' if len(names) == 1 else 's'}{inside}: {_UNPACK}"
+
+
+class _Limited:
+    """A reader that fails after a fixed number of bytes: a listing must not cost minutes."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._held = b""
+        self._left = _ARCHIVE_BYTES_READ
+
+    def read(self, size: int) -> bytes:
+        """Exactly ``size`` bytes, fewer at the end only."""
+        self._left -= size
+        if self._left < 0:
+            raise OSError("the archive is longer than what is read for a listing")
+        while len(self._held) < size and (piece := next(self._pieces, b"")):
+            self._held += piece
+        part, self._held = self._held[:size], self._held[size:]
+        return part

@@ -1,0 +1,185 @@
+"""The beginning of a file in the forms that rules of formats look at, each made once."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+from urllib.parse import quote
+
+from ccltui.parsers.errors import TraceError
+from ccltui.parsers.names import printable
+from ccltui.parsers.text.file_heads import LONG_HEAD_BYTES, Head, read_head
+from ccltui.parsers.text.json_shape import Shape, object_shape, skip_blank
+
+ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")  # escapes and form feeds occur in logs
+
+# Values that are long in a trace: the keys before them decide the format.
+_LONG_VALUES = frozenset({"traceEvents", "nodes"})
+
+
+@dataclass(frozen=True, slots=True)
+class JsonHead:
+    """The beginning of a JSON text.
+
+    Attributes:
+        data: The bytes.
+        whole: Whether there is no more text.
+        is_list: Whether it is a list; otherwise an object.
+        item: First byte of the first item of a list.
+        shape: Members of the object, or of the first item of a list of objects.
+    """
+
+    data: bytes
+    whole: bool
+    is_list: bool
+    item: bytes
+    shape: Shape
+
+    @property
+    def is_plain_object(self) -> bool:
+        """Whether it is an object without trace events."""
+        return not self.is_list and self.shape.find("traceEvents") is None
+
+    @property
+    def object_keys(self) -> frozenset[str]:
+        """Keys of an object without trace events, empty for everything else."""
+        return self.shape.keys if self.is_plain_object else frozenset()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a longer piece may have further keys that decide the format."""
+        with_keys = self.is_plain_object or (self.is_list and self.item == b"{")
+        return with_keys and not self.whole and self.shape.state == "cut"
+
+
+@dataclass(frozen=True)
+class FileSample:
+    """The beginning of one file. ``json_head`` is longer where ``head`` ends before it decides."""
+
+    path: str
+    name: str
+    head: Head
+    json_head: Head
+
+    @classmethod
+    def of(cls, path: str, name: str, head: Head) -> FileSample:
+        """The sample of a file whose ``head`` was read."""
+        return cls(path, name, head, head)
+
+    def with_longer_json(self) -> FileSample:
+        """The same sample with more of its JSON text. Raises OSError."""
+        return replace(self, json_head=read_head(self.path, LONG_HEAD_BYTES))
+
+    @property
+    def data(self) -> bytes:
+        """First bytes of the text, decompressed."""
+        return self.head.data
+
+    @cached_property
+    def lower_name(self) -> str:
+        """The file name in lower case."""
+        return self.name.lower()
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is an SQLite database."""
+        return self.data.startswith(_SQLITE_MAGIC)
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """Names of tables and views of the database. Raises TraceError where it is damaged."""
+        return _tables(self.path)
+
+    @cached_property
+    def looks_like_json(self) -> bool:
+        """Whether the first byte of text opens an object or a list."""
+        start = skip_blank(self.data)
+        return self.data[start : start + 1] in (b"{", b"[")
+
+    @cached_property
+    def json(self) -> JsonHead | None:
+        """The beginning as JSON, None where it does not look like it."""
+        return _json_head(self.json_head) if self.looks_like_json else None
+
+    @cached_property
+    def text(self) -> str | None:
+        """The beginning as text, None where it is binary."""
+        return _decode(self.data)
+
+    @cached_property
+    def readable(self) -> str | None:
+        """The text, None where it is binary, blank, or stands for another file."""
+        return None if self.text is None or useless_text(self.text) is not None else self.text
+
+    @property
+    def is_named_yaml(self) -> bool:
+        """Whether the file name says YAML."""
+        return self.lower_name.endswith((".yaml", ".yml"))
+
+    @cached_property
+    def prose(self) -> str | None:
+        """Text other than YAML without terminal escapes, None where there is none."""
+        if self.readable is None or self.is_named_yaml:
+            return None
+        return ANSI.sub("", self.readable) if "\x1b" in self.readable else self.readable
+
+
+def useless_text(text: str) -> str | None:
+    """Why a text is of no use whatever its name, None where it may be."""
+    start = text.lstrip()[:200].lower()
+    if not start:
+        return "nothing but blanks"
+    if start.startswith(("<!doctype html", "<html")):
+        return "an HTML page, perhaps a failed download"
+    if start.startswith("version https://git-lfs.github.com/spec/"):
+        return "a Git LFS pointer: run `git lfs pull` to get the file itself"
+    return None
+
+
+def _json_head(head: Head) -> JsonHead:
+    data = head.data
+    start = skip_blank(data)
+    if data[start : start + 1] != b"[":
+        shape = object_shape(data, start, stop_at=_LONG_VALUES)
+        return JsonHead(data, head.whole, is_list=False, item=b"", shape=shape)
+    position = skip_blank(data, start + 1)
+    item = data[position : position + 1]
+    shape = object_shape(data, position) if item == b"{" else Shape((), "complete", position)
+    return JsonHead(data, head.whole, is_list=True, item=item, shape=shape)
+
+
+def _tables(path: str) -> frozenset[str]:
+    # immutable: no lock, and no journal is written next to the user's file.
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+            connection.text_factory = bytes
+            query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') LIMIT 2000"
+            rows = connection.execute(query)
+            return frozenset(row[0].decode("utf-8", "replace") for row in rows)
+    except UnicodeDecodeError as error:  # sqlite3 fails to decode its own error message
+        why = "an SQLite file that cannot be read: names in it are not UTF-8"
+        raise TraceError(why) from error
+    except (sqlite3.Error, sqlite3.Warning, MemoryError, AttributeError) as error:
+        why = f"an SQLite file that cannot be read: {printable(str(error)[:200])}"
+        raise TraceError(why) from error
+
+
+def _decode(data: bytes) -> str | None:
+    """The text, or None where the bytes hold a NUL or many control characters."""
+    for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    if b"\0" in data or len(_CONTROL.findall(data)) * 20 > len(data):
+        return None
+    text = data.decode("utf-8", "replace")
+    return None if text.count("�") * 4 > len(text) else text.removeprefix("\ufeff")
