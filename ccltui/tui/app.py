@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import ComposeResult
@@ -25,12 +25,12 @@ from ccltui.tui.input.recorder import Tape, is_idle
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
     from ccltui.tui.input.control import Control
-    from ccltui.tui.state.queries import Query
+    from ccltui.tui.state.answers import Query
 
 
 class Explorer(compat.PlainlyEnding, inherit_bindings=False):
@@ -60,7 +60,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         session = Session(path, filter=Filter(options.window, options.steps, options.ranks))
         self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys)
         self._background = Background(self, options, load, analyst, self._post)
-        self._asked: dict[type[Query], Query] = {}
+        self._asked: dict[type[Query[Any]], Query[Any]] = {}
 
     @cached_property
     def control(self) -> Control:
@@ -164,7 +164,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         if stale:
             self._analyse()
 
-    def open_capture(self, capture: str, pane: Pane) -> None:
+    def open_capture(self, capture: str, pane: str) -> None:
         """Load another capture of the same directory; the view begins anew in a pane."""
         old = self.scene
         self.options = replace(self.options, capture=capture, iteration=None)

@@ -15,11 +15,11 @@ from fakes import FakeLoad, Plan
 from textual.pilot import Pilot
 
 from ccltui.tui.actions.action import Action, Effect
-from ccltui.tui.actions.action_list import ACTIONS, by_id
+from ccltui.tui.actions.action_list import all_actions, by_id
 from ccltui.tui.app import Explorer
 from ccltui.tui.input.recorder import is_idle
+from ccltui.tui.panes import PANES
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Pane
 
 BEFORE: dict[str, tuple[str, ...]] = {
     "pane.summary": ("2",),
@@ -114,7 +114,7 @@ async def quiet(pilot: Pilot[int]) -> None:
 
 def pane_of(action: Action) -> str:
     """Key of the first pane that an action works in."""
-    return next(pane.value for pane in Pane if pane in action.panes)
+    return next(pane.key for pane in PANES if action.where(pane))
 
 
 async def test_every_action_does_something(
@@ -126,7 +126,7 @@ async def test_every_action_does_something(
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         watched = Watched(app, monkeypatch)
-        for action in ACTIONS:
+        for action in all_actions():
             if action.id in ELSEWHERE:
                 continue
             watched.reset()

@@ -40,7 +40,7 @@ def take_picture(app: App[Any], scene: Scene) -> Scene:
     from ccltui.report.output import write_new_file  # noqa: PLC0415
     from ccltui.tui.actions.export import free_name  # noqa: PLC0415
 
-    path = free_name(f"ccltui-{scene.state.pane.name.lower()}", ".svg")
+    path = free_name(f"ccltui-{scene.state.pane}", ".svg")
     try:
         write_new_file(app.export_screenshot().encode(), Path(path))
     except OSError as error:

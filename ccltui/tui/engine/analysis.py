@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ccltui.draw.minimap import Minimap
 from ccltui.metrics.registry import Metric, find
@@ -16,6 +16,7 @@ from ccltui.metrics.view.job_view import ProfileMode, View, ViewOptions
 from ccltui.metrics.view.job_view import Span as Measured
 from ccltui.tui.engine import memory
 from ccltui.tui.engine.messages import Fact, FindingsReady
+from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
 from ccltui.tui.state.findings import (
     clock_of,
@@ -25,8 +26,8 @@ from ccltui.tui.state.findings import (
     span_of,
     steps_of_job,
 )
-from ccltui.tui.state.queries import Answered, Query
-from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
 from ccltui.tui.state.side_tables import of_traces
 
@@ -60,7 +61,7 @@ class Analyst:
         self._ready: tuple[int, View] | None = None
         self._began = False
 
-    def answer(self, scene: Scene, query: Query) -> Answered | None:
+    def answer(self, scene: Scene, query: ViewQuery[Any]) -> Answered[Any] | None:
         """What a pane asks about the scene; None when the scene is no longer the newest."""
         from ccltui.tui.engine import query_answers  # noqa: PLC0415  (a number comes before)
 
@@ -69,7 +70,7 @@ class Analyst:
             return None
         return query_answers.answer(ready[1], scene, query)
 
-    def reply(self, generation: int, query: Query) -> Answered | None:
+    def reply(self, generation: int, query: ViewQuery[Any]) -> Answered[Any] | None:
         """As `answer`, about what was last told if that is of this generation."""
         findings = self._findings
         if findings.generation != generation:

@@ -7,20 +7,20 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.tui.engine import server_messages
 from ccltui.tui.engine.messages import FindingsReady, Trouble
 from ccltui.tui.engine.server_process import Child, EndedError, Inbox, LostError
 from ccltui.tui.engine.start_server import Started
-from ccltui.tui.state.queries import Answered
-from ccltui.tui.state.scene import Findings
+from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.job_findings import Findings
 
 if TYPE_CHECKING:
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
     from ccltui.tui.options import ExplorerOptions
-    from ccltui.tui.state.queries import Query
+    from ccltui.tui.state.answers import ViewQuery
     from ccltui.tui.state.scene import Scene
     from ccltui.tui.state.session import Session
 
@@ -120,7 +120,7 @@ class RemoteAnalyst:
                     return True
         return None
 
-    def answer(self, scene: Scene, query: Query) -> Answered | None:
+    def answer(self, scene: Scene, query: ViewQuery[Any]) -> Answered[Any] | None:
         """What a pane asks about the scene; None when the scene is no longer the newest."""
         if self._is_here and self._here is not None:
             return self._here.answer(scene, query)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
     from ccltui.tui.options import ExplorerOptions
-    from ccltui.tui.state.scene import Findings
+    from ccltui.tui.state.job_findings import Findings
     from ccltui.tui.state.session import Session
 
 _NO_MEMORY: Final = "out of memory"
@@ -144,7 +144,7 @@ class _Server:
         """Tell what has come in; what is begun to be sent is sent whole."""
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
         from ccltui.tui.engine.messages import FindingsReady  # noqa: PLC0415
-        from ccltui.tui.state.scene import Findings  # noqa: PLC0415
+        from ccltui.tui.state.job_findings import Findings  # noqa: PLC0415
 
         with self._leaving(may=False):
             if isinstance(fact, FindingsReady):
@@ -241,11 +241,11 @@ class _Server:
 
     def _answer(self, ask: server_messages.Ask) -> None:
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
-        from ccltui.tui.state.queries import Answered, of_collectives  # noqa: PLC0415
+        from ccltui.tui.state.answers import Answered  # noqa: PLC0415
 
         def waits() -> bool:
             """Whether it is about what an explorer knows from a process before this one."""
-            known = self._known[of_collectives(ask.query)]
+            known = self._known[ask.query.of_collectives]
             return ask.generation == self._coming != known
 
         with self._news:

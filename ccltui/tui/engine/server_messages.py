@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ccltui.tui.state.queries import Answered, Query
-from ccltui.tui.state.scene import Findings
+from ccltui.tui.state.answers import Answered, ViewQuery
+from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.session import Session
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Ask:
 
     number: int
     generation: int
-    query: Query
+    query: ViewQuery[Any]
 
 
 Order = NewRank | NewJob | Analyse | Look | Stop | Ask
@@ -89,7 +89,7 @@ class Reply:
     """The answer to a question, None where nobody can give one any more."""
 
     number: int
-    answered: Answered | None
+    answered: Answered[Any] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.job import Job
     from ccltui.tui.engine.start_server import Started
-    from ccltui.tui.state.scene import Findings
+    from ccltui.tui.state.job_findings import Findings
 
 Inbox = queue.SimpleQueue["server_messages.News | None"]
 """What one run or one question hears; None once the process has ended."""

@@ -18,11 +18,12 @@ from ccltui.tui.input.key_counts import longer, repeated
 from ccltui.tui.input.keymap import PREFIXES, Keymap
 from ccltui.tui.input.mouse import Mouse
 from ccltui.tui.moves import drawer, view_history, view_moves
-from ccltui.tui.state import side_tables
-from ccltui.tui.state.file_rows import file_rows
+from ccltui.tui.panes import files, runs
+from ccltui.tui.state.pane import drawer_has_keys
+from ccltui.tui.state.pane_names import FILES, SUMMARY
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
 
 if TYPE_CHECKING:
     from ccltui.tui.app import Explorer
@@ -210,24 +211,23 @@ class Control:
         """The chosen step is the window; a row of the drawer opens where it has the keys."""
         from ccltui.tui.moves import step_rows  # noqa: PLC0415
 
-        if self._scene.state.drawer_has_keys:
+        if drawer_has_keys(self._scene):
             self._go(drawer.enter(self._scene), "open.step")
         else:
             self._app.replace_session(step_rows.windowed(self._scene))
 
     def _open_capture(self) -> None:
-        rows = file_rows(self._scene)
-        capture = rows[min(self._scene.state.file, len(rows) - 1)].capture
+        capture = files.chosen_capture(self._scene)
         if capture is not None:
-            self._app.open_capture(capture, Pane.FILES)
+            self._app.open_capture(capture, FILES)
 
     def _open_run(self) -> None:
         """The traces of a run: loaded unless they are what is open."""
-        capture, job = side_tables.capture_of_run(self._scene), self._scene.session.job
+        capture, job = runs.capture_of_run(self._scene), self._scene.session.job
         if job is not None and capture == job.capture.name:
-            self._go(view_moves.open_pane(Pane.SUMMARY)(self._scene), "open.run")
+            self._go(view_moves.open_pane(SUMMARY)(self._scene), "open.run")
         elif capture is not None:
-            self._app.open_capture(capture, Pane.SUMMARY)
+            self._app.open_capture(capture, SUMMARY)
 
     def _open_help(self) -> None:
         self._front.help = 0

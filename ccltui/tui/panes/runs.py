@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
-from ccltui.draw.planes import Planes
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import clean, fit_middle, wrap
-from ccltui.tui.state import side_tables
+from ccltui.tui.panes.side_pane import SidePane
+from ccltui.tui.state.answers import FileQuery
+from ccltui.tui.state.pane_names import RUNS as NAME
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.styled_text import Line
 
 if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
     from ccltui.metrics.runs.runs_table import RunRow
+    from ccltui.parsers.job import Job
 
 _NAME = 24
 _WIDE_NAME = 40
@@ -29,17 +35,105 @@ _STATES = {"complete": "complete", "unmarked": "! unmarked", "incomplete": "x in
 _INKS = {"complete": Ink.TEXT, "unmarked": Ink.WARNING, "incomplete": Ink.ERROR}
 
 
-def paint(scene: Scene, height: int, width: int) -> Planes:
-    """A page of runs, the selected one in it, and everything about that one below."""
+@dataclass(frozen=True, slots=True)
+class RunsQuery(FileQuery["Sequence[RunRow]"]):
+    """All runs below what is open; loading it again asks again."""
+
+    path: str
+
+    def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[RunRow]:
+        """A row for each run, those of long logs made in a process of its own."""
+        from ccltui.metrics.runs.runs_table import run_table
+        from ccltui.tui.state.side_tables import has_short_texts, made_in_process
+
+        make = partial(run_table, job.discovery)
+        return make() if has_short_texts(job) else made_in_process(make, cancelled)
+
+
+class RunsPane(SidePane["RunRow"]):
+    """Runs below what is open, and the traces of the selected one."""
+
+    name = NAME
+    key = "7"
+    title = "Runs"
+    short_title = "Runs"
+    about = (
+        "Runs below what is open: figures that each recorded, loss and throughput in its course, "
+        "and what it lacks. !: the step times rest on few samples, or the run has no mark of its "
+        "end. ccltui diff A B says whether two of them may be compared, and what changed."
+    )
+    is_of_ranks = False
+    kind = RunsQuery
+    definition = "tokens/s: of all ranks, over training wall time; p50, p95: of micro-steps timed"
+
+    def why_unavailable(self, scene: Scene) -> str | None:
+        """Why there is nothing to see."""
+        if scene.session.has_runs:
+            return None
+        return "no run here: no folder with training_metrics.json, training_steps.jsonl or a log"
+
+    def query(self, scene: Scene) -> RunsQuery:
+        """All runs below what is open."""
+        return RunsQuery(scene.session.path)
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """A page of runs, the selected one in it, and everything about that one below."""
+        return _paint(scene, height, width)
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """How many runs are incomplete."""
+        found = self.rows(scene) or ()
+        lacking = sum(one.completeness.state == "incomplete" for one in found)
+        text = f"x {lacking} " if narrow else f"{lacking} of {len(found)} incomplete "
+        return [(text, Ink.TAB)]
+
+    def metric(self, scene: Scene) -> str:
+        """The metric of the rows."""
+        return "run_throughput"
+
+
+RUNS: Final = RunsPane()
+
+
+def capture_of_run(scene: Scene) -> str | None:
+    """The capture that was recorded in the selected run, None where there is none."""
+    job, rows = scene.session.job, RUNS.rows(scene)
+    if job is None or not rows:
+        return None
+    name = rows[min(RUNS.row(scene), len(rows) - 1)].name
+    fitting = [
+        one for one in job.discovery.captures if _is_in(one.name, name, alone=len(rows) == 1)
+    ]
+    whole = [one for one in fitting if one.complete] or fitting
+    return whole[-1].name if whole else None
+
+
+def _is_in(capture: str, run: str, *, alone: bool) -> bool:
+    """Whether a capture lies in the folder of a run; "" is the directory that was opened."""
+    return capture == run or capture.startswith(f"{run}/") or (alone and capture == "")
+
+
+def why_no_capture(scene: Scene) -> str | None:
+    """Why the selected run opens no traces."""
+    if not RUNS.rows(scene):
+        return "no run is listed yet"
+    if capture_of_run(scene) is None:
+        return "no trace was recorded in this run: nothing to open"
+    return None
+
+
+def _paint(scene: Scene, height: int, width: int) -> Planes:
+    from ccltui.draw.planes import Planes
+
     planes = Planes.blank(height, width, Ink.TEXT)
-    rows = side_tables.runs(scene)
+    rows = RUNS.rows(scene)
     if rows is None:
         planes.put(1, 1, "Runs are being read.", Ink.DIM)
         return planes
     if not rows:
         planes.put(1, 1, "No run here: no folder with training_metrics.json or a log.", Ink.DIM)
         return planes
-    at = min(scene.state.run, len(rows) - 1)
+    at = min(RUNS.row(scene), len(rows) - 1)
     below = _detail(rows[at], width - 2)
     below = below[: max(min(_DETAIL_LINES, height - 4), 0)]
     room = max(height - len(below) - 2, 1)

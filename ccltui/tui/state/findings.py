@@ -20,7 +20,7 @@ from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.tui.state.communicator import Communicator
-from ccltui.tui.state.scene import Span, Step
+from ccltui.tui.state.job_findings import Span, Step
 from ccltui.tui.state.session import Filter
 
 

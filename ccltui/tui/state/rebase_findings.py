@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.state.viewport import ColumnView
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
     from ccltui.parsers.window import Window
-    from ccltui.tui.state.scene import Step
+    from ccltui.tui.state.job_findings import Step
 
 Phase = Literal["opening", "loading", "ready", "stopped", "failed"]
 FileStatus = Literal["queued", "reading", "done", "failed"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.summary_state import SUMMARY_STATE
 
 if TYPE_CHECKING:
     from ccltui.metrics.registry import Metric
@@ -82,7 +83,7 @@ def trend(result: Result, headline: str) -> list[Number]:
 def chosen_metric(scene: Scene) -> Metric | None:
     """The metric that is selected in Summary."""
     metrics = scene.findings.metrics
-    return metrics[min(scene.state.metric, len(metrics) - 1)] if metrics else None
+    return metrics[min(SUMMARY_STATE.of(scene.state).metric, len(metrics) - 1)] if metrics else None
 
 
 def late_ranks(result: Result) -> str:

@@ -34,8 +34,11 @@ from ccltui.tui.engine.client import AGAIN, LATER, TWICE, RemoteAnalyst
 from ccltui.tui.engine.messages import Fact, FindingsReady, Trouble
 from ccltui.tui.engine.transport import Channel
 from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.event_listing import Listed, Listing
+from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.name_search import Among, Search
 from ccltui.tui.state.queries import (
-    Answered,
     BlockQuery,
     DetailQuery,
     EventQuery,
@@ -44,10 +47,9 @@ from ccltui.tui.state.queries import (
     StepsQuery,
     StreamQuery,
 )
-from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
 from ccltui.tui.state.side_tables import of_traces
-from ccltui.tui.state.view_state import Listed, Listing, Pane
 
 OPTIONS = ExplorerOptions()
 LONGEST_S = 60.0
@@ -199,7 +201,7 @@ def test_answers_are_those_of_an_analyst_here(shared_process: RemoteAnalyst, job
         EventQuery(1, "0", Listing()),
         EventQuery(1, "0", Listing(listed=Listed.COLLECTIVES)),
         DetailQuery(1, 0, 3),
-        HitQuery(1, Pane.TIMELINE, "1", 0, Listing(), "nccl"),
+        HitQuery(1, Search(Among.TIMES, "1", 0, Listing(), "nccl")),
         StepsQuery(1),
         StreamQuery(1, ("0", "1")),
         KernelQuery(1, "communication"),
@@ -301,6 +303,7 @@ def test_columns_that_vanish_are_computed_from_here(
     assert sorted(found.lanes) == ["0", "1", "2", "3"]
     answered = shared_process.answer(Scene(session, findings=found), StepsQuery(1))
     assert answered is not None
+    assert answered.answer is not None
     assert len(answered.answer) == 3
 
 
@@ -358,6 +361,7 @@ def test_a_process_that_is_killed_is_told_and_started_again(
     answered = own_process.answer(scene, DetailQuery(1, 0, 3))
     assert isinstance(answered, Answered)
     assert answered.problem == ""
+    assert answered.answer is not None
     assert answered.answer.instance.number == 0
 
 
@@ -367,7 +371,7 @@ def test_a_question_waits_for_a_process_that_has_to_compute_anew(
     """The explorer knows the communicators already; the process that was started again does not."""
     session = session_of(job)
     scene = Scene(session, findings=whole(own_process, session))
-    answers: list[Answered | None] = []
+    answers: list[Answered[Any] | None] = []
 
     def ask(fact: Fact) -> None:
         if isinstance(fact, Trouble):
@@ -391,6 +395,7 @@ def test_a_question_waits_for_a_process_that_has_to_compute_anew(
     (answered,) = answers
     assert answered is not None
     assert answered.problem == ""
+    assert answered.answer is not None
     assert answered.answer.instance.row == 3
 
 

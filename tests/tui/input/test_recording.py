@@ -13,7 +13,7 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.tui.app import Explorer
 from ccltui.tui.input.key_replay import event_of, stroke_of
 from ccltui.tui.input.recording import Header, Recorder, Stroke, read_recording
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.state.pane_names import TIMELINE
 
 HEADER = '{"recording":1,"opened":"run","width":80,"height":24}\n'
 
@@ -136,5 +136,5 @@ async def test_a_session_ends_where_the_recorded_one_did(
     assert second.scene.said == f"replayed {len(keys)} keys of {path}"
     assert second.scene.state == first.scene.state
     assert second.scene.session.filter == first.scene.session.filter
-    assert second.scene.state.pane is Pane.TIMELINE
+    assert second.scene.state.pane == TIMELINE
     assert second.scene.state.selection.rank == "3"
