@@ -177,6 +177,10 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
         """Write what is in view to a file."""
         self._background.export(self.scene, path)
 
+    def copy_text(self, text: str) -> None:
+        """Put a text on the clipboard of the user's terminal."""
+        compat.copy(self, text)
+
     def take_picture(self) -> None:
         """Write a picture of the screen, once a command line that asked for it is gone."""
         self.screen.refresh(layout=True)  # what covers the panes goes before what is called then

@@ -25,8 +25,8 @@ from ccltui.tui.state.pane import (
 )
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.styled_text import Line
 from ccltui.tui.state.view_state import Layout
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

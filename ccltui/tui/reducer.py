@@ -15,8 +15,8 @@ from ccltui.tui.engine.messages import (
 )
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.own.pane_names import SUMMARY
 from ccltui.tui.state.pane import all_panes
-from ccltui.tui.state.pane_names import SUMMARY
 from ccltui.tui.state.queries import answered
 from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.scene import Scene

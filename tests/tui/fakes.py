@@ -40,8 +40,8 @@ from ccltui.tui.engine.messages import (
 )
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.own_state import OwnState
-from ccltui.tui.state.pane_names import ALIGNMENT
+from ccltui.tui.state.own.own_state import OwnState
+from ccltui.tui.state.own.pane_names import ALIGNMENT
 from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session

@@ -9,7 +9,7 @@ from explorers import Settle, Start, press
 from fakes import scene
 
 from ccltui.parsers.window import Window
-from ccltui.tui.state.pane_names import TIMELINE
+from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.session import Filter
 

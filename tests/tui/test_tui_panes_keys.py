@@ -12,12 +12,11 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.drawer import described
 from ccltui.tui.moves.step_rows import STEPS_STATE
-from ccltui.tui.panes.timeline_pane import stream_query
-from ccltui.tui.state.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
-from ccltui.tui.state.pane_names import ALIGNMENT, STEPS, TIMELINE
-from ccltui.tui.state.queries import is_waiting, parts_of_steps
+from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
+from ccltui.tui.state.queries import is_waiting, parts_of_steps, stream_query
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.view_state import Layout, Order, Shown
 
 Check = Callable[[Scene], object]

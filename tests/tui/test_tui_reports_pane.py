@@ -14,8 +14,8 @@ from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes import reports
+from ccltui.tui.state.own.pane_names import REPORTS, SUMMARY
 from ccltui.tui.state.pane import panes_with_tabs
-from ccltui.tui.state.pane_names import REPORTS, SUMMARY
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 KERNEL = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm *, unsigned long, ncclWork *)"

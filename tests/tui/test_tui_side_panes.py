@@ -19,7 +19,7 @@ from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
 from ccltui.tui.panes import machines
 from ccltui.tui.panes.runs import RUNS as RUNS_PANE
-from ccltui.tui.state.pane_names import CLUSTER, RUNS, STEPS, SUMMARY
+from ccltui.tui.state.own.pane_names import CLUSTER, RUNS, STEPS, SUMMARY
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 Compare = Callable[..., bool]

@@ -13,7 +13,7 @@ from ccltui.tui.actions.general_actions import GENERAL
 from ccltui.tui.state.pane import Pane, pane_in_view, panes_with_tabs
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
-from ccltui.tui.state.styled_text import GAP, Line, Piece
+from ccltui.tui.styled_text import GAP, Line, Piece
 
 NARROW = 100
 

@@ -8,7 +8,7 @@ from ccltui.tui.actions.action import Action, Bindings, first_key
 from ccltui.tui.actions.action_list import GROUPS, active, by_id
 from ccltui.tui.chrome.chrome_lines import cut
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.styled_text import Line
+from ccltui.tui.styled_text import Line
 
 _ABOUT_LINES = 8
 _COLUMN = 40

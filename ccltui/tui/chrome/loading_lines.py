@@ -9,7 +9,7 @@ from ccltui.draw.text import fit
 from ccltui.tui.chrome.chrome_lines import cut, spread
 from ccltui.tui.state.scene import rank_name
 from ccltui.tui.state.session import FileState, Session
-from ccltui.tui.state.styled_text import Line
+from ccltui.tui.styled_text import Line
 
 _BAR = 24
 

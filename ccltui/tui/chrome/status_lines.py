@@ -7,7 +7,7 @@ from ccltui.tui.chrome.chrome_lines import cut, spread, told
 from ccltui.tui.moves.search_steps import count_text
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.styled_text import Line
+from ccltui.tui.styled_text import Line
 
 
 def status(scene: Scene, width: int) -> list[Line]:

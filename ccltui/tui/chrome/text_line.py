@@ -9,7 +9,7 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ccltui.tui.state.styled_text import Line
+from ccltui.tui.styled_text import Line
 
 
 def strip_of(line: Line, styles: Sequence[Style], ascii_table: dict[int, int] | None) -> Strip:

@@ -18,8 +18,8 @@ from ccltui.tui.input.keymap import works_in
 from ccltui.tui.input.prompt_line import Prompt, Typed
 from ccltui.tui.state.pane import all_panes
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.styled_text import Line
 from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import Line
 
 TITLE: Final = "Commands"
 _COUNT: Final = re.compile(r"(\d{1,9})\s*(?=\D)")

@@ -19,15 +19,14 @@ from ccltui.tui.input.keymap import PREFIXES, Keymap
 from ccltui.tui.input.mouse import Mouse
 from ccltui.tui.moves import drawer, view_history, view_moves
 from ccltui.tui.panes import files, runs
+from ccltui.tui.state.own.pane_names import FILES, SUMMARY
 from ccltui.tui.state.pane import drawer_has_keys
-from ccltui.tui.state.pane_names import FILES, SUMMARY
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter
 from ccltui.tui.state.view_state import ViewState
 
 if TYPE_CHECKING:
-    from ccltui.tui.app import Explorer
-    from ccltui.tui.display import Display
+    from ccltui.tui.input.host_protocols import Host, Screen
     from ccltui.tui.input.prompt_line import Prompt
     from ccltui.tui.input.prompt_session import Asking
     from ccltui.tui.input.prompts import Outcome
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 class Control:
     """Takes what the user does, and changes the scene of an explorer."""
 
-    def __init__(self, app: Explorer, front: Display) -> None:
+    def __init__(self, app: Host, front: Screen) -> None:
         self._app = app
         self._front = front
         self._mouse = Mouse(front)
@@ -51,8 +50,8 @@ class Control:
             Effect.STEP_HERE: self._step_here,
             Effect.OPEN_CAPTURE: self._open_capture,
             Effect.OPEN_RUN: self._open_run,
-            Effect.COPY: lambda: self._view(lambda s: clipboard_actions.copy(app, s, app.options)),
-            Effect.COPY_ROWS: lambda: self._view(lambda s: clipboard_actions.copy_rows(app, s)),
+            Effect.COPY: self._copy,
+            Effect.COPY_ROWS: self._copy_rows,
             Effect.SCREENSHOT: app.take_picture,
             Effect.VIEW_BACK: lambda: self._view(view_history.back),
             Effect.VIEW_FORWARD: lambda: self._view(view_history.forward),
@@ -202,6 +201,13 @@ class Control:
 
     def _view(self, step: Callable[[Scene], Scene]) -> None:
         self._scene = step(self._scene)
+
+    def _copy(self) -> None:
+        app = self._app
+        self._scene = clipboard_actions.copy(app.copy_text, self._scene, app.options)
+
+    def _copy_rows(self) -> None:
+        self._scene = clipboard_actions.copy_rows(self._app.copy_text, self._scene)
 
     def _window_here(self) -> None:
         self._app.replace_session(windowed(self._scene))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from textual import events
 
-from ccltui.tui.display import Display
+from ccltui.tui.input.host_protocols import Screen
 from ccltui.tui.moves import pointer, view_moves
 from ccltui.tui.state.pane import Axis, Pane
 from ccltui.tui.state.scene import Scene
@@ -24,7 +24,7 @@ class Drag:
 class Mouse:
     """Keeps what is being dragged between events."""
 
-    def __init__(self, front: Display) -> None:
+    def __init__(self, front: Screen) -> None:
         self._front = front
         self._drag: Drag | None = None
 

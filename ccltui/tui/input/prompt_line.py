@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from ccltui.draw.palette import Ink
 from ccltui.tui.chrome.chrome_lines import cut
-from ccltui.tui.state.styled_text import Line
+from ccltui.tui.styled_text import Line
 
 _MARK = " > "
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
-from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.summary_state import SUMMARY_STATE
 from ccltui.tui.state.view_state import Drawer, ViewState
 
 SHOWN = 3

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ccltui.tui.moves.cursor import in_view
-from ccltui.tui.state.event_listing import with_event
-from ccltui.tui.state.own_state import OwnState
-from ccltui.tui.state.pane_names import STEPS
+from ccltui.tui.state.own.event_listing import with_event
+from ccltui.tui.state.own.own_state import OwnState
+from ccltui.tui.state.own.pane_names import STEPS
 from ccltui.tui.state.queries import parts_of_steps
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from ccltui.tui.moves import drawer, loss_list, row_moves
 from ccltui.tui.moves.cursor import in_view, to_collective, to_time
-from ccltui.tui.state.event_listing import EVENTS_STATE, EventsState, with_event
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, with_event
+from ccltui.tui.state.own.pane_names import ALIGNMENT
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.pane import Axis, pane_in_view, panes_with_tabs, shows_drawer
-from ccltui.tui.state.pane_names import ALIGNMENT
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.view_state import Drawer, Shown, ViewState
 
 Move = Callable[[Scene], ViewState]

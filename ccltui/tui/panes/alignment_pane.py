@@ -9,13 +9,13 @@ from ccltui.draw.palette import HEAT, LEVELS, Ink
 from ccltui.draw.text import fit_middle
 from ccltui.tui.panes.chart_pane import ChartPane
 from ccltui.tui.panes.cursor_text import as_many, collective_text
-from ccltui.tui.state.chart_state import ALIGNMENT_STATE
 from ccltui.tui.state.name_search import Among
+from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE
+from ccltui.tui.state.own.pane_names import ALIGNMENT as NAME
 from ccltui.tui.state.pane import Axis
-from ccltui.tui.state.pane_names import ALIGNMENT as NAME
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.styled_text import Line
 from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

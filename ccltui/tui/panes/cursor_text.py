@@ -8,7 +8,7 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import SHADES, Ink
 from ccltui.draw.text import fit_middle
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.styled_text import GAP, Line
+from ccltui.tui.styled_text import GAP, Line
 
 
 def collective_text(scene: Scene) -> str:

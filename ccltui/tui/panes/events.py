@@ -12,14 +12,14 @@ from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit
 from ccltui.tui.panes.cursor_text import collective_text
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.event_listing import Listed, listing_of, with_event
 from ccltui.tui.state.name_search import Among
+from ccltui.tui.state.own.event_listing import Listed, listing_of, with_event
+from ccltui.tui.state.own.pane_names import EVENTS as NAME
 from ccltui.tui.state.pane import Pane, Record
-from ccltui.tui.state.pane_names import EVENTS as NAME
 from ccltui.tui.state.queries import EventQuery, listed_events
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.styled_text import Line
 from ccltui.tui.state.view_state import Shown, ViewState
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

@@ -9,12 +9,12 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit_middle
 from ccltui.tui.state.file_rows import FileRow, file_rows
-from ccltui.tui.state.own_state import OwnState, RowState
+from ccltui.tui.state.own.own_state import OwnState, RowState
+from ccltui.tui.state.own.pane_names import FILES as NAME
 from ccltui.tui.state.pane import Pane
-from ccltui.tui.state.pane_names import FILES as NAME
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.styled_text import Line
 from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

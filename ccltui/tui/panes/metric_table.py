@@ -10,9 +10,9 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.summary_rows import Number, RankColumns, leading, rank_columns
-from ccltui.tui.state.summary_state import SUMMARY_STATE
 
 if TYPE_CHECKING:
     from ccltui.metrics.registry import Metric

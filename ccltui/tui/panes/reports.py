@@ -11,9 +11,9 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.text import wrap
 from ccltui.tui.panes.side_pane import SidePane
 from ccltui.tui.state.answers import FileQuery
-from ccltui.tui.state.pane_names import REPORTS as NAME
+from ccltui.tui.state.own.pane_names import REPORTS as NAME
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.styled_text import Line
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

@@ -14,9 +14,9 @@ from ccltui.draw.table import Column, table
 from ccltui.draw.text import clean, fit_middle, wrap
 from ccltui.tui.panes.side_pane import SidePane
 from ccltui.tui.state.answers import FileQuery
-from ccltui.tui.state.pane_names import RUNS as NAME
+from ccltui.tui.state.own.pane_names import RUNS as NAME
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.styled_text import Line
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar
 
 from ccltui.draw.palette import Ink
 from ccltui.tui.state.answers import FileQuery, Query
-from ccltui.tui.state.own_state import OwnState, RowState
+from ccltui.tui.state.own.own_state import OwnState, RowState
 from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.styled_text import Line
 from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import Line
 
 R = TypeVar("R")
 

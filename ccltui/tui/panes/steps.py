@@ -10,12 +10,12 @@ from ccltui.draw.palette import Ink
 from ccltui.tui.moves import step_rows
 from ccltui.tui.panes.cursor_text import collective_text, named
 from ccltui.tui.state.answers import Query
+from ccltui.tui.state.own.pane_names import STEPS as NAME
 from ccltui.tui.state.pane import Pane, Record
-from ccltui.tui.state.pane_names import STEPS as NAME
 from ccltui.tui.state.queries import StepsQuery, parts_of_steps
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.styled_text import GAP, Line
 from ccltui.tui.state.view_state import Shown, ViewState
+from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

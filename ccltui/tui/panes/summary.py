@@ -16,6 +16,7 @@ from ccltui.draw.text import fit, wrap
 from ccltui.tui.moves import loss_list
 from ccltui.tui.panes.metric_table import by_rank
 from ccltui.tui.state.notes import NoteRow, notes
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.summary_rows import (
     Number,
@@ -27,7 +28,6 @@ from ccltui.tui.state.summary_rows import (
     spread,
     trend,
 )
-from ccltui.tui.state.summary_state import SUMMARY_STATE, Section
 
 if TYPE_CHECKING:
     from ccltui.metrics.registry import Metric

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
 from ccltui.draw.text import wrap
+from ccltui.tui.state.own.pane_names import SUMMARY as NAME
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.pane import Pane, Record
-from ccltui.tui.state.pane_names import SUMMARY as NAME
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.styled_text import GAP, Line
-from ccltui.tui.state.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import GAP, Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

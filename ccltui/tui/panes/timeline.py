@@ -13,11 +13,10 @@ from ccltui.draw.rank_rows import RankRow, StepMark, timeline
 from ccltui.draw.ruler import put_area, put_hits
 from ccltui.draw.timeline_chart import Selected, TimeGrid
 from ccltui.tui.moves import measured_area
-from ccltui.tui.panes.timeline_pane import kernel_query, stream_query
-from ccltui.tui.state.chart_state import TIMELINE_STATE
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.name_search import Among
-from ccltui.tui.state.queries import hits_in_view
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.queries import hits_in_view, kernel_query, stream_query
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene, rank_name
 

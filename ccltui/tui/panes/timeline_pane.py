@@ -11,15 +11,15 @@ from ccltui.draw.text import fit
 from ccltui.tui.panes.chart_pane import ChartPane
 from ccltui.tui.panes.cursor_text import as_many, collective_text, named
 from ccltui.tui.state.answers import Query
-from ccltui.tui.state.chart_state import TIMELINE_STATE
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.name_search import Among
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.own.pane_names import TIMELINE as NAME
 from ccltui.tui.state.pane import Axis
-from ccltui.tui.state.pane_names import TIMELINE as NAME
-from ccltui.tui.state.queries import KernelQuery, StreamQuery
+from ccltui.tui.state.queries import kernel_query, stream_query
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.styled_text import Line
 from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
@@ -108,20 +108,6 @@ class TimelinePane(ChartPane):
 
 
 TIMELINE: Final = TimelinePane()
-
-
-def stream_query(scene: Scene) -> StreamQuery | None:
-    """Whose streams are unfolded, None without any."""
-    ranks = tuple(sorted(set(scene.state.unfolded) & set(scene.findings.lanes)))
-    return StreamQuery(scene.findings.generation, ranks) if ranks else None
-
-
-def kernel_query(scene: Scene) -> KernelQuery | None:
-    """Which category of kernels the rows are limited to, None without one."""
-    kernels = TIMELINE_STATE.of(scene.state).kernels
-    if not kernels or not scene.findings.lanes:
-        return None
-    return KernelQuery(scene.findings.generation, kernels)
 
 
 def _classes_legend(scene: Scene, *, narrow: bool) -> Line:

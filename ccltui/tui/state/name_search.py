@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ccltui.tui.state.event_listing import Listing
+from ccltui.tui.state.own.event_listing import Listing
 
 
 class Among(Enum):

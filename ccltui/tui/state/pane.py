@@ -11,8 +11,8 @@ from ccltui.tui.state.answers import Query
 from ccltui.tui.state.job_findings import Span
 from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.styled_text import Line
 from ccltui.tui.state.view_state import Shown, ViewState
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes

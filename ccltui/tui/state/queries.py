@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ccltui.tui.state.answers import Answered, FileQuery, Query, ViewQuery
-from ccltui.tui.state.event_listing import Listing, listing_of
 from ccltui.tui.state.name_search import Among, Search
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.own.event_listing import Listing, listing_of
 from ccltui.tui.state.pane import all_panes, drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown, Versus
@@ -190,6 +191,20 @@ def hit_query(scene: Scene) -> HitQuery | None:
     listing = listing_of(state) if among is Among.ROWS else Listing()
     search = Search(among, rank, communicator, listing, state.search)
     return HitQuery(scene.findings.matched, search)
+
+
+def stream_query(scene: Scene) -> StreamQuery | None:
+    """Whose streams are unfolded, None without any."""
+    ranks = tuple(sorted(set(scene.state.unfolded) & set(scene.findings.lanes)))
+    return StreamQuery(scene.findings.generation, ranks) if ranks else None
+
+
+def kernel_query(scene: Scene) -> KernelQuery | None:
+    """Which category of kernels the rows are limited to, None without one."""
+    kernels = TIMELINE_STATE.of(scene.state).kernels
+    if not kernels or not scene.findings.lanes:
+        return None
+    return KernelQuery(scene.findings.generation, kernels)
 
 
 def block_query(scene: Scene) -> BlockQuery | None:

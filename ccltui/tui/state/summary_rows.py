@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.summary_state import SUMMARY_STATE
 
 if TYPE_CHECKING:
     from ccltui.metrics.registry import Metric

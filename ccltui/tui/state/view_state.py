@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from ccltui.tui.state.pane_names import SUMMARY
+from ccltui.tui.state.own.pane_names import SUMMARY
 from ccltui.tui.state.viewport import ColumnView, TimeView
 
 
@@ -109,6 +109,10 @@ class ViewState:
     area: Area | None = None
     search: str = ""  # a regular expression, "" for none
     own: Mapping[str, object] = field(default_factory=dict)  # see OwnState, by the pane's name
+
+    def with_own(self, pane: str, state: object) -> ViewState:
+        """The view with another state of a single pane; see `OwnState`."""
+        return replace(self, own={**self.own, pane: state})
 
     def select(
         self,

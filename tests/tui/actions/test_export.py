@@ -31,11 +31,11 @@ from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.engine.query_answers import answer
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.panes.events import event_query
-from ccltui.tui.state.pane_names import EVENTS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.pane_names import EVENTS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE
 from ccltui.tui.state.queries import answered
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter
-from ccltui.tui.state.summary_state import SUMMARY_STATE
 from ccltui.tui.state.view_state import Area, Drawer
 
 

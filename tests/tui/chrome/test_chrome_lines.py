@@ -16,12 +16,12 @@ from ccltui.tui.chrome import chrome_lines, loading_lines
 from ccltui.tui.chrome.status_lines import status
 from ccltui.tui.moves import view_moves
 from ccltui.tui.panes import PANES
-from ccltui.tui.state.chart_state import TIMELINE_STATE
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.own.pane_names import STEPS, SUMMARY, TIMELINE
 from ccltui.tui.state.pane import pane_named
-from ccltui.tui.state.pane_names import STEPS, SUMMARY, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
-from ccltui.tui.state.styled_text import Line
+from ccltui.tui.styled_text import Line
 
 
 def text(line: Line) -> str:

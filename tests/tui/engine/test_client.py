@@ -35,9 +35,9 @@ from ccltui.tui.engine.messages import Fact, FindingsReady, Trouble
 from ccltui.tui.engine.transport import Channel
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.event_listing import Listed, Listing
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.name_search import Among, Search
+from ccltui.tui.state.own.event_listing import Listed, Listing
 from ccltui.tui.state.queries import (
     BlockQuery,
     DetailQuery,

@@ -9,7 +9,7 @@ from fakes import Plan, scene
 from ccltui.tui.actions.action_list import all_actions, by_id
 from ccltui.tui.input.command_palette import Chosen, Commands
 from ccltui.tui.input.prompt_line import Prompt
-from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, SUMMARY
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, SUMMARY
 from ccltui.tui.state.scene import Scene
 
 

@@ -13,7 +13,7 @@ from ccltui.tui.input.prompt_session import Asking
 from ccltui.tui.input.prompts import COMMUNICATOR, GOTO, MARK, RANKS, RETURN, SEARCH
 from ccltui.tui.moves import view_history, view_moves
 from ccltui.tui.moves.view_history import Mark, Return
-from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter
 from ccltui.tui.state.view_state import ViewState

@@ -15,11 +15,11 @@ from ccltui.parsers.columns import Note
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import pointer
 from ccltui.tui.panes import alignment, summary, timeline
-from ccltui.tui.state.event_listing import EVENTS_STATE
-from ccltui.tui.state.pane_names import STEPS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.event_listing import EVENTS_STATE
+from ccltui.tui.state.own.pane_names import STEPS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.view_state import Area, Drawer, Shown
 
 

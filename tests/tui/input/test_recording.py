@@ -13,7 +13,7 @@ from ccltui.parsers.errors import GrammarError
 from ccltui.tui.app import Explorer
 from ccltui.tui.input.key_replay import event_of, stroke_of
 from ccltui.tui.input.recording import Header, Recorder, Stroke, read_recording
-from ccltui.tui.state.pane_names import TIMELINE
+from ccltui.tui.state.own.pane_names import TIMELINE
 
 HEADER = '{"recording":1,"opened":"run","width":80,"height":24}\n'
 

@@ -9,9 +9,9 @@ from fakes import Plan, scene
 
 from ccltui.tui.moves import chart_moves, view_moves
 from ccltui.tui.panes import alignment, timeline
-from ccltui.tui.state.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
 from ccltui.tui.state.communicator import groups_by_size
-from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area, Layout, Order
 

@@ -14,8 +14,8 @@ from ccltui.tui.engine import query_answers
 from ccltui.tui.moves import compare_ranks, drawer, row_moves, step_rows, view_moves
 from ccltui.tui.panes import collective_drawer
 from ccltui.tui.state.answers import ViewQuery
-from ccltui.tui.state.event_listing import EVENTS_STATE, Listed, Listing
-from ccltui.tui.state.pane_names import EVENTS, STEPS, TIMELINE
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing
+from ccltui.tui.state.own.pane_names import EVENTS, STEPS, TIMELINE
 from ccltui.tui.state.queries import answered, block_query, versus_query, wanted
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Shown, Versus

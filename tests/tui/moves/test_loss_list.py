@@ -12,9 +12,9 @@ from ccltui.parsers.columns import Note
 from ccltui.tui.moves import loss_list, row_moves, view_moves
 from ccltui.tui.panes import summary
 from ccltui.tui.state.notes import notes
-from ccltui.tui.state.pane_names import ALIGNMENT, SUMMARY, TIMELINE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, SUMMARY, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section, SummaryState
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.summary_state import SUMMARY_STATE, Section, SummaryState
 
 
 def own(found: Scene) -> SummaryState:

@@ -16,7 +16,7 @@ from ccltui.tui.input.filters import windowed
 from ccltui.tui.moves import measured_area, time_moves, view_moves
 from ccltui.tui.panes import timeline
 from ccltui.tui.state.job_findings import Span
-from ccltui.tui.state.pane_names import TIMELINE
+from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import Area
 

@@ -15,8 +15,8 @@ from ccltui.tui.moves import search_steps
 from ccltui.tui.panes import alignment, timeline
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.event_listing import EVENTS_STATE, Listed, Listing
-from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, TIMELINE
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, TIMELINE
 from ccltui.tui.state.queries import HitQuery, answered, hit_query
 from ccltui.tui.state.scene import Scene
 

@@ -12,7 +12,7 @@ from ccltui.tui.moves import row_moves, step_rows
 from ccltui.tui.panes.steps import STEPS as PANE
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.job_findings import Findings
-from ccltui.tui.state.pane_names import STEPS
+from ccltui.tui.state.own.pane_names import STEPS
 from ccltui.tui.state.queries import StepsQuery, answered
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session

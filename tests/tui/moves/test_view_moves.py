@@ -7,10 +7,10 @@ from fakes import Plan, scene
 
 from ccltui.tui.moves import chart_moves, cursor, row_moves, time_moves, view_moves
 from ccltui.tui.moves.view_moves import Move
-from ccltui.tui.state.chart_state import TIMELINE_STATE
-from ccltui.tui.state.pane_names import ALIGNMENT, STEPS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, SummaryState
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.summary_state import SUMMARY_STATE, SummaryState
 from ccltui.tui.state.view_state import Order
 
 

@@ -25,7 +25,7 @@ from ccltui.tui.panes.files import FILES as PANE
 from ccltui.tui.panes.runs import RunsQuery
 from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.file_rows import FileRow, file_rows
-from ccltui.tui.state.pane_names import FILES, RUNS, SUMMARY
+from ccltui.tui.state.own.pane_names import FILES, RUNS, SUMMARY
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState

@@ -14,9 +14,9 @@ from ccltui.tui.engine.query_answers import answer
 from ccltui.tui.moves import row_moves, view_moves
 from ccltui.tui.panes.events import event_query
 from ccltui.tui.state.answers import Answered
-from ccltui.tui.state.event_listing import EVENTS_STATE, Listed, Listing, Sort
 from ccltui.tui.state.event_table import EventTable, event_table
-from ccltui.tui.state.pane_names import ALIGNMENT, EVENTS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing, Sort
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, SUMMARY, TIMELINE
 from ccltui.tui.state.queries import EventQuery, answered, listed_events, wanted
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter

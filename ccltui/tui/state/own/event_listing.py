@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from ccltui.tui.state.own_state import OwnState
-from ccltui.tui.state.pane_names import EVENTS
-from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.state.own.own_state import HasOwnStates, OwnState, V
+from ccltui.tui.state.own.pane_names import EVENTS
 
 
 class Listed(Enum):
@@ -64,11 +63,11 @@ class EventsState:
 EVENTS_STATE: Final = OwnState(EVENTS, EventsState())
 
 
-def listing_of(view: ViewState) -> Listing:
+def listing_of(view: HasOwnStates) -> Listing:
     """The listing of Events in a view."""
     return EVENTS_STATE.of(view).listing
 
 
-def with_event(view: ViewState, event: int | None) -> ViewState:
+def with_event(view: V, event: int | None) -> V:
     """The view with another chosen row of Events, None for none."""
     return EVENTS_STATE.put(view, replace(EVENTS_STATE.of(view), event=event))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ccltui.tui.state.own_state import OwnState
-from ccltui.tui.state.pane_names import SUMMARY
+from ccltui.tui.state.own.own_state import OwnState
+from ccltui.tui.state.own.pane_names import SUMMARY
 
 
 class Section(Enum):

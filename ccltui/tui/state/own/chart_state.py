@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ccltui.tui.state.own_state import OwnState
-from ccltui.tui.state.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.own.own_state import OwnState
+from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 
 
 @dataclass(frozen=True, slots=True)
