@@ -25,7 +25,17 @@ def said_by(code: str) -> str:
         ("ccltui.tui.app", ["numpy", "orjson", "yaml", "msgspec"]),
         (
             "ccltui.tui.app",
-            [f"ccltui.tui.{name}" for name in ("actions", "control", "moves", "queries", "status")],
+            [
+                f"ccltui.tui.{name}"
+                for name in (
+                    "actions.action_list",
+                    "input.control",
+                    "moves",
+                    "state.queries",
+                    "chrome.status_lines",
+                    "reducer",
+                )
+            ],
         ),
     ],
 )
@@ -66,7 +76,7 @@ print(sys.modules["ssl"] is ssl, textual.app.Provider is Provider)
 
 def test_a_textual_that_asks_for_more_of_the_palette_is_imported_whole() -> None:
     code = """\
-from ccltui.tui import lean
+from ccltui.tui.terminal import lean_import as lean
 lean._PALETTE = lean._PALETTE[:-1]
 lean.import_textual()
 import textual.app
@@ -80,7 +90,7 @@ def test_before_a_trace_is_known_the_key_line_names_what_needs_none() -> None:
     code = """\
 import sys
 import ccltui.tui.app
-from ccltui.tui import lines
+from ccltui.tui.chrome import chrome_lines as lines
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 text = "".join(text for text, _ in lines.keys(Scene(Session("run")), 80))

@@ -16,7 +16,6 @@ from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.own.event_listing import Listed, listing_of, with_event
 from ccltui.tui.state.own.pane_names import EVENTS as NAME
 from ccltui.tui.state.pane import Pane, Record
-from ccltui.tui.state.queries import EventQuery, listed_events
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Shown, ViewState
 from ccltui.tui.styled_text import Line
@@ -24,6 +23,7 @@ from ccltui.tui.styled_text import Line
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
     from ccltui.tui.state.event_table import CallColumns, EventTable
+    from ccltui.tui.state.queries import EventQuery
 
 _RESOLUTION_NS = 1_000
 _TIMES = (Column("start", "right"), Column("dur", "right"))
@@ -60,7 +60,7 @@ class EventsPane(Pane):
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
         """Whose events are listed, how many of them, in which order."""
-        events, listing = listed_events(scene), listing_of(scene.state)
+        events, listing = _listed(scene), listing_of(scene.state)
         rank = scene.state.selection.rank
         if events is None or rank is None:
             return []
@@ -76,12 +76,12 @@ class EventsPane(Pane):
 
     def count(self, scene: Scene) -> int:
         """Listed events."""
-        events = listed_events(scene)
+        events = _listed(scene)
         return 0 if events is None else len(events)
 
     def row(self, scene: Scene) -> int:
         """Place of the cursor in the list."""
-        events = listed_events(scene)
+        events = _listed(scene)
         return 0 if events is None else events.at(scene)
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
@@ -92,7 +92,7 @@ class EventsPane(Pane):
         """Whether the list is empty, or not there yet."""
         if not scene.findings.lanes:
             return super().why_no_rows(scene)
-        unlisted = listed_events(scene) is None
+        unlisted = _listed(scene) is None
         return "still listing" if unlisted else "no event is listed: F changes the filter"
 
     def hit_place(self, scene: Scene) -> int:
@@ -105,12 +105,12 @@ class EventsPane(Pane):
 
     def name_at_cursor(self, scene: Scene) -> str | None:
         """Name of the selected event."""
-        events = listed_events(scene)
+        events = _listed(scene)
         return None if not events else events.name_of(int(events.order[events.at(scene)]))
 
     def kernel_row(self, scene: Scene) -> tuple[str, int] | None:
         """The selected row, where device work is listed."""
-        events = listed_events(scene)
+        events = _listed(scene)
         if not events or events.listing.listed is not Listed.DEVICE:
             return None
         return events.rank, int(events.order[events.at(scene)])
@@ -121,7 +121,7 @@ class EventsPane(Pane):
 
     def records(self, scene: Scene) -> Iterator[Record]:
         """Listed events, in their order."""
-        events = listed_events(scene)
+        events = _listed(scene)
         return super().records(scene) if events is None else _records(events)
 
 
@@ -130,15 +130,24 @@ EVENTS: Final = EventsPane()
 
 def event_query(scene: Scene) -> EventQuery | None:
     """The list for the selected rank, None while there is none to be made."""
+    from ccltui.tui.state.queries import EventQuery
+
     rank, findings = scene.state.selection.rank, scene.findings
     if rank is None or rank not in findings.lanes or not findings.is_matched:
         return None
     return EventQuery(findings.matched, rank, listing_of(scene.state))
 
 
+def _listed(scene: Scene) -> EventTable | None:
+    """The newest list, None before there is one."""
+    from ccltui.tui.state.queries import listed_events
+
+    return listed_events(scene)
+
+
 def _event_text(scene: Scene) -> str:
     """Full name of the selected row, and its place."""
-    events = listed_events(scene)
+    events = _listed(scene)
     if events is None or not len(events):
         return ""
     at = events.at(scene)
@@ -150,7 +159,7 @@ def _event_text(scene: Scene) -> str:
 def _to_event(scene: Scene, place: int) -> ViewState:
     from ccltui.tui.moves.cursor import in_view, show_communicator
 
-    table, state = listed_events(scene), scene.state
+    table, state = _listed(scene), scene.state
     if table is None:
         return state
     row = int(table.order[place])
@@ -182,7 +191,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     from ccltui.draw.planes import Planes
 
     planes = Planes.blank(height, width, Ink.TEXT)
-    events, query = listed_events(scene), event_query(scene)
+    events, query = _listed(scene), event_query(scene)
     if events is None or query is None or events.rank != query.rank:
         planes.put(1, 1, "Events appear here as they are listed.", Ink.DIM)
         return planes

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from ccltui.draw.palette import Ink
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit_middle
-from ccltui.tui.state.file_rows import FileRow, file_rows
 from ccltui.tui.state.own.own_state import OwnState, RowState
 from ccltui.tui.state.own.pane_names import FILES as NAME
 from ccltui.tui.state.pane import Pane
@@ -18,6 +17,7 @@ from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
+    from ccltui.tui.state.file_rows import FileRow
 
 _STATE = 20
 """Room that is kept for the states; the whole of one stands below."""
@@ -63,7 +63,7 @@ class FilesPane(Pane):
 
     def count(self, scene: Scene) -> int:
         """Captures and files."""
-        return len(file_rows(scene))
+        return len(_rows(scene))
 
     def row(self, scene: Scene) -> int:
         """The selected row."""
@@ -77,9 +77,16 @@ class FilesPane(Pane):
 FILES: Final = FilesPane()
 
 
+def _rows(scene: Scene) -> list[FileRow]:
+    """Captures, then files."""
+    from ccltui.tui.state.file_rows import file_rows
+
+    return file_rows(scene)
+
+
 def _chosen(scene: Scene) -> FileRow | None:
     """The selected row, None where there are none."""
-    rows = file_rows(scene)
+    rows = _rows(scene)
     return rows[min(FILES_STATE.of(scene.state).row, len(rows) - 1)] if rows else None
 
 
@@ -102,7 +109,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     from ccltui.draw.planes import Planes
 
     planes = Planes.blank(height, width, Ink.TEXT)
-    rows = file_rows(scene)
+    rows = _rows(scene)
     if not rows:
         read = scene.session.job is not None
         text = "No file here." if read else "Files appear here as soon as the directory is read."

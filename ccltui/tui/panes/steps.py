@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
-from ccltui.tui.moves import step_rows
 from ccltui.tui.panes.cursor_text import collective_text, named
 from ccltui.tui.state.answers import Query
 from ccltui.tui.state.own.pane_names import STEPS as NAME
 from ccltui.tui.state.pane import Pane, Record
-from ccltui.tui.state.queries import StepsQuery, parts_of_steps
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Shown, ViewState
 from ccltui.tui.styled_text import GAP, Line
@@ -42,6 +40,8 @@ class StepsPane(Pane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """The parts of all steps."""
+        from ccltui.tui.state.queries import StepsQuery
+
         return (StepsQuery(scene.findings.generation),) if scene.findings.steps else ()
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
@@ -65,22 +65,32 @@ class StepsPane(Pane):
 
     def count(self, scene: Scene) -> int:
         """Steps that have device work."""
+        from ccltui.tui.moves import step_rows
+
         return len(step_rows.order(scene))
 
     def row(self, scene: Scene) -> int:
         """Place of the chosen step."""
+        from ccltui.tui.moves import step_rows
+
         return step_rows.current(scene)
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
         """Choose a step."""
+        from ccltui.tui.moves import step_rows
+
         return step_rows.to_row(scene, row)
 
     def side(self, scene: Scene) -> tuple[str, int | None] | None:
         """The slowest rank of the chosen step."""
+        from ccltui.tui.moves import step_rows
+
         return step_rows.slowest(scene)
 
     def suggested_side(self, scene: Scene, side: tuple[str, int | None]) -> str:
         """The step of the rank whose length is the median of its other steps."""
+        from ccltui.tui.moves import step_rows
+
         middle = step_rows.middle_step(scene, *side)
         return "" if middle is None else f"it {middle}"
 
@@ -94,6 +104,8 @@ class StepsPane(Pane):
 
     def chosen_step(self, scene: Scene) -> int | None:
         """The chosen step."""
+        from ccltui.tui.moves import step_rows
+
         return step_rows.chosen(scene)
 
 
@@ -103,6 +115,8 @@ STEPS: Final = StepsPane()
 def _chosen_text(scene: Scene) -> str:
     """The chosen step: how long it is against the middle one, and what its parts are."""
     from ccltui.metrics.device.step_parts import PARTS
+    from ccltui.tui.moves import step_rows
+    from ccltui.tui.state.queries import parts_of_steps
 
     parts, step = parts_of_steps(scene), step_rows.chosen(scene)
     if parts is None or step is None:
@@ -116,6 +130,8 @@ def _chosen_text(scene: Scene) -> str:
 
 def _records(scene: Scene) -> Iterator[Record]:
     from ccltui.metrics.device.step_parts import PARTS
+    from ccltui.tui.moves import step_rows
+    from ccltui.tui.state.queries import parts_of_steps
 
     parts = parts_of_steps(scene)
     if parts is None:
@@ -137,6 +153,8 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
     from ccltui.draw.bars import put_bar, put_scale
     from ccltui.draw.planes import Planes
     from ccltui.metrics.device.step_parts import one_per_rank
+    from ccltui.tui.moves import step_rows
+    from ccltui.tui.state.queries import parts_of_steps
 
     planes = Planes.blank(height, width, Ink.TEXT)
     parts, order = parts_of_steps(scene), step_rows.order(scene)
@@ -166,6 +184,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _nothing(scene: Scene) -> str:
+    from ccltui.tui.moves import step_rows
 
     why = step_rows.why_none(scene)
     return "no step has device work" if why is None else f"{why[0].upper()}{why[1:]}."

@@ -16,7 +16,6 @@ from ccltui.tui.state.name_search import Among
 from ccltui.tui.state.own.chart_state import TIMELINE_STATE
 from ccltui.tui.state.own.pane_names import TIMELINE as NAME
 from ccltui.tui.state.pane import Axis
-from ccltui.tui.state.queries import kernel_query, stream_query
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.styled_text import Line
@@ -47,6 +46,8 @@ class TimelinePane(ChartPane):
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
         """Streams of unfolded ranks, and the kernels that rows are limited to."""
+        from ccltui.tui.state.queries import kernel_query, stream_query
+
         found = (stream_query(scene), kernel_query(scene))
         return [query for query in found if query is not None]
 
