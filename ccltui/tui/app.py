@@ -1,4 +1,4 @@
-"""The explorer: owns the one scene and hands it to the panes; facts and keys make new ones.
+"""The Textual application: owns the scene, and replaces it as keys are pressed and facts arrive.
 
 What keys do, and what follows from facts, is imported once the first frame is painted.
 """
@@ -102,7 +102,7 @@ class Explorer(compat.PlainlyEnding, inherit_bindings=False):
     # Facts from workers
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A worker that breaks says so; it must not just fall silent."""
+        """Show the error of a worker that failed."""
         if event.state is WorkerState.ERROR:
             error = event.worker.error
             problem = f"internal error: {type(error).__name__}: {error}"

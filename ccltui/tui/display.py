@@ -1,4 +1,4 @@
-"""The widgets of the explorer: made once, brought up to a scene whenever it changes."""
+"""Widgets of the explorer: created once, updated to a scene whenever it changes."""
 
 from __future__ import annotations
 

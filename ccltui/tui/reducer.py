@@ -1,4 +1,4 @@
-"""What the application is told, and the scene that follows from it."""
+"""Scenes that follow from facts: opened jobs, loaded ranks, findings, answers."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def _adopted(scene: Scene, findings: Findings) -> Scene:
     if findings.generation == session.generation:
         return adopt(scene, findings)
     if session.accepts(findings.generation):
-        told = replace(scene.findings, metrics=findings.metrics, results=findings.results)
-        return replace(scene, findings=told)
+        numbers = replace(scene.findings, metrics=findings.metrics, results=findings.results)
+        return replace(scene, findings=numbers)
     return scene

@@ -1,4 +1,4 @@
-"""What an action is, and how its keys are written."""
+"""Actions, and how their keys are written."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ def only(*names: str) -> Where:
 
 
 def possible(_: Scene) -> str | None:
-    """Nothing stands in the way."""
+    """The action is always available."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing the user can do. ``why_not`` says in a sentence what stands in the way.
+    """One thing the user can do. ``why_not`` gives the reason where it is unavailable.
 
-    ``hint`` puts the action on the key line, together with the key of its ``twin``; ``both``
-    is the help of the two in one.
+    ``hint`` puts the action on the key line, together with the key of its ``pair``, the action
+    in the other direction; ``pair_help`` is the help of the two in one line.
     """
 
     id: str
@@ -94,8 +94,8 @@ class Action:
     where: Where = anywhere
     why_not: WhyNot = possible
     hint: str = ""
-    twin: str = ""
-    both: str = ""
+    pair: str = ""
+    pair_help: str = ""
 
     def works_in(self, pane: str) -> bool:
         """Whether the action acts in the pane of a name."""

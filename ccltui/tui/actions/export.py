@@ -1,4 +1,4 @@
-"""What is in view as a file: csv or json by its ending, or a picture."""
+"""Export rows in view as csv or json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view as a command line that prints its numbers without the explorer."""
+"""Build the command line that prints the numbers of the view without the explorer."""
 
 from __future__ import annotations
 

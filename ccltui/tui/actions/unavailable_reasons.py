@@ -1,4 +1,4 @@
-"""What stands in the way of an action, as the sentence that the user reads; None where nothing."""
+"""Reasons why an action is unavailable, as sentences for the user; None where it is available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines around the panes: header, tabs, loading, status, keys. Text in, pieces out."""
+"""Lines around the panes: header, tabs, keys, messages."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def too_small(scene: Scene, width: int, height: int) -> list[Line]:
     ]
 
 
-def told(scene: Scene) -> Line | None:
-    """What stands in the way or was done, None where there is nothing to say."""
+def message_line(scene: Scene) -> Line | None:
+    """The notice, else what was done last; None where there is neither."""
     if scene.notice:
         return [(f" ! {scene.notice}", Ink.WARNING)]
     return [(f" {scene.said}", Ink.TEXT)] if scene.said else None
@@ -143,7 +143,7 @@ def waiting(scene: Scene, width: int) -> list[Line]:
     """The two lines about the cursor while nothing is open yet, or cannot be."""
     failed = scene.session.phase == "failed"
     above: Line = [(f" x {scene.session.problem}", Ink.ERROR)] if failed else []
-    return [cut(above, width, Ink.TEXT), cut(told(scene) or [], width, Ink.TEXT)]
+    return [cut(above, width, Ink.TEXT), cut(message_line(scene) or [], width, Ink.TEXT)]
 
 
 def keys(scene: Scene, width: int) -> Line:
@@ -171,12 +171,12 @@ def _actions(scene: Scene) -> tuple[Action, ...]:
 
 
 def _leads_away(action: Action, scene: Scene) -> bool:
-    """Whether an action is about traces, where the pane is not."""
+    """Whether an action is about traces, and the pane is not."""
     return not pane_in_view(scene).is_of_traces and action.group in ("stragglers", "filter")
 
 
 def _hint_pieces(action: Action, known: Mapping[str, Action], scene: Scene) -> Line:
     label = first_key(action, scene.bindings)
-    if action.twin:
-        label += f"/{first_key(known[action.twin], scene.bindings)}"
+    if action.pair:
+        label += f"/{first_key(known[action.pair], scene.bindings)}"
     return [(label, Ink.KEY), (f" {action.hint}  ", Ink.DIM)]

@@ -1,4 +1,4 @@
-"""Help for one pane, generated from the registry: text in pieces."""
+"""Help page of a pane, generated from the registry of actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEYS_WIDTH = 9
 
 
 def help_lines(pane: str, width: int, bindings: Bindings) -> list[Line]:
-    """Everything a pane knows, group by group, in as many columns as there is room for."""
+    """Every action of a pane, group by group, in as many columns as there is room for."""
     shown = pane_named(pane)
     lines = [cut([(f" Help: {shown.title}", Ink.HEADER)], width, Ink.HEADER_DIM)]
     about = wrap(shown.about, width - 2, most=_ABOUT_LINES)
@@ -36,11 +36,11 @@ def _entries(pane: str, bindings: Bindings) -> list[Line]:
     entries: list[Line] = []
     for group in GROUPS:
         actions = [action for action in active(pane) if action.group == group]
-        twins = {action.twin for action in actions}
+        seconds = {action.pair for action in actions}
         if actions:
             entries.append([(f" {group}", Ink.STRONG)])
         for action in actions:
-            if action.id not in twins:
+            if action.id not in seconds:
                 entries += _explained(action, bindings)
     return entries
 
@@ -48,13 +48,13 @@ def _entries(pane: str, bindings: Bindings) -> list[Line]:
 def _explained(action: Action, bindings: Bindings) -> list[Line]:
     """Two actions that belong together in one line, or in two where their keys are long."""
     keys = first_key(action, bindings)
-    if not action.twin:
+    if not action.pair:
         return [_entry(keys, action.help)]
-    twin = by_id(action.twin)
-    other = first_key(twin, bindings)
+    second = by_id(action.pair)
+    other = first_key(second, bindings)
     if len(f"{keys} {other}") > _KEYS_WIDTH:
-        return [_entry(keys, action.help), _entry(other, twin.help)]
-    return [_entry(f"{keys} {other}", action.both or action.help)]
+        return [_entry(keys, action.help), _entry(other, second.help)]
+    return [_entry(f"{keys} {other}", action.pair_help or action.help)]
 
 
 def _entry(keys: str, text: str) -> Line:

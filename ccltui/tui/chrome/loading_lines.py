@@ -1,4 +1,4 @@
-"""How far loading is: all files together, and each by itself."""
+"""Lines of the progress of loading, in all and by file."""
 
 from __future__ import annotations
 

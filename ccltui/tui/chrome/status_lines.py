@@ -1,9 +1,9 @@
-"""The two lines about the cursor: what is selected in the pane in view, in words."""
+"""The two lines about the cursor."""
 
 from __future__ import annotations
 
 from ccltui.draw.palette import Ink
-from ccltui.tui.chrome.chrome_lines import cut, spread, told
+from ccltui.tui.chrome.chrome_lines import cut, message_line, spread
 from ccltui.tui.moves.search_steps import count_text
 from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.scene import Scene
@@ -13,7 +13,7 @@ from ccltui.tui.styled_text import Line
 def status(scene: Scene, width: int) -> list[Line]:
     """Two lines about the cursor; a notice takes the second."""
     above, below = _status(scene, width)
-    below = told(scene) or below
+    below = message_line(scene) or below
     session, findings = scene.session, scene.findings
     current = findings.complete and findings.generation == session.generation
     waiting = not current and session.ranks_loaded + session.ranks_partly > 0

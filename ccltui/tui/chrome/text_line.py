@@ -1,4 +1,4 @@
-"""Lines of pieces: header, tabs, status and keys are all of this kind."""
+"""Widget of lines in styled pieces: header, tabs, status and keys."""
 
 from __future__ import annotations
 

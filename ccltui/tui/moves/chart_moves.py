@@ -1,4 +1,4 @@
-"""What keys do to how charts are drawn: order, pins, streams, rows, scale, layout."""
+"""Change how charts are drawn: order, pins, streams, rows, scale, layout."""
 
 from __future__ import annotations
 

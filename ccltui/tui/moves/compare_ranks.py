@@ -1,4 +1,4 @@
-"""The block of a kernel, and two ranks or steps laid over each other: what opens them."""
+"""Open the block of a kernel, or the comparison of two ranks or steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keys do to the drawer: open, close, focus, and follow the blame to where it began."""
+"""Move in the drawer: open, close, focus, and follow the blame chain."""
 
 from __future__ import annotations
 

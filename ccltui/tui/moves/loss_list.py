@@ -1,4 +1,4 @@
-"""The largest losses of time, each with the view that shows it."""
+"""The largest losses of time, and moving to the view that shows each."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def show_next(scene: Scene) -> ViewState:
 
 
 def show(scene: Scene, index: int) -> ViewState:
-    """Where a loss is seen best: the collective that was kept waiting, else a moment in time."""
+    """Where a loss is seen best: the collective that waited, else a moment in time."""
     found = losses(scene)
     index = min(index, len(found) - 1)
     own = replace(SUMMARY_STATE.of(scene.state), loss=index, table_open=False)

@@ -1,4 +1,4 @@
-"""A stretch of time that is measured on the timeline."""
+"""The measured area of the timeline: its span, contents and window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the pane in view, or of the drawer when it has the keys: what j and k walk through."""
+"""Move between rows of the pane in view, or of the drawer when it has the keys."""
 
 from __future__ import annotations
 

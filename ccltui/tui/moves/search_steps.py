@@ -1,4 +1,4 @@
-"""Stepping through the hits of a search."""
+"""Move between the hits of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of Steps: which step is chosen, in which order, and what enter does with it."""
+"""Rows of Steps: order, chosen step, and the window of that step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From event to event, from edge to edge, from iteration to iteration."""
+"""Move between events, edges of work and iterations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keys do to the view: functions from a scene to its next state, without a terminal."""
+"""Move between panes and collectives, pan, zoom, and close what is open."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def step_collective(step: int) -> Move:
 
 
 def worst(step: int) -> Move:
-    """The next or previous collective by harm, and the rank to blame."""
+    """The next or previous collective by caused wait, and the rank that came last."""
 
     def move(scene: Scene) -> ViewState:
         communicator = scene.communicator

@@ -1,4 +1,4 @@
-"""Ranks against the collectives of one communicator, and who came when to the selected one."""
+"""Draw the Alignment pane: lateness by rank and collective."""
 
 from __future__ import annotations
 

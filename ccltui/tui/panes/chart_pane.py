@@ -1,4 +1,4 @@
-"""What both charts have in common: a row for each rank, and the cursor at a place along an axis."""
+"""Base class of the charts: a row for each rank, and a cursor along an axis."""
 
 from __future__ import annotations
 

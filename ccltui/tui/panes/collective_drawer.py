@@ -1,4 +1,4 @@
-"""The drawer: every rank at the selected collective, and why the last one was late."""
+"""Draw the drawer: every rank at the selected collective, and why the last one was late."""
 
 from __future__ import annotations
 

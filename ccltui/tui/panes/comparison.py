@@ -1,4 +1,4 @@
-"""Two ranks or steps laid over each other: what only one has, and what took longer."""
+"""Draw the comparison of two ranks or steps: kernels that only one has, and changed durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words about the selected collective, and names of inks in a legend."""
+"""Text about the selected collective, and pieces of legends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def as_many(parts: Sequence[str], width: int) -> str:
 
 
 def named(scene: Scene, inks: Sequence[Ink], names: Sequence[str]) -> Line:
-    """What stands for each kind of time, and its name."""
+    """A sample of each ink, and its name."""
     line: Line = []
     for ink, name in zip(inks, names, strict=True):
         line += [("█" if scene.colour else SHADES[ink], ink), (name, Ink.TAB)]

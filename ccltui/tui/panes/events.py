@@ -1,4 +1,4 @@
-"""The events of the selected rank, row by row."""
+"""The Events pane: a table of the events of the selected rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The directory: captures and files, each with its state."""
+"""The Files pane: captures and files of the directory, each with its state."""
 
 from __future__ import annotations
 

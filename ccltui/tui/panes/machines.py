@@ -1,4 +1,4 @@
-"""Machines: what benchmarks, NCCL and drivers say of them, and what of it cannot be."""
+"""The Cluster pane: values about machines from benchmarks, NCCL and drivers, and doubts."""
 
 from __future__ import annotations
 
@@ -166,8 +166,8 @@ def _cells(pair: tuple[ClusterRow, str], width: int) -> tuple[str, ...]:
     row, section = pair
     wide = width >= _WIDE
     text = clean(row.text) if row.value is None else ""
-    said = row.message if row.mark else row.text if row.unit else ""
-    why = clean(said) if width > _WITHOUT_WHY else ""
+    text_of_row = row.message if row.mark else row.text if row.unit else ""
+    why = clean(text_of_row) if width > _WITHOUT_WHY else ""
     return (
         _SIGNS[row.mark][:1],
         fit_middle(clean(section), _WIDE_SECTION if wide else _SECTION).rstrip(),

@@ -1,4 +1,4 @@
-"""One metric in full: what it says, what it rests on, and its parts rank by rank."""
+"""Draw one metric in full: definition, basis, and its values rank by rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The repeating block of a kernel: its positions over all repetitions and ranks."""
+"""Draw the repeating block of a kernel: its positions over all repetitions and ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports: studies of all-to-all and the tables of nsys' text, line by line."""
+"""The Reports pane: studies of all-to-all and the tables of texts of nsys, line by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs: key figures side by side, loss and throughput in their course, and what is missing."""
+"""The Runs pane: key figures of runs, curves of loss and throughput, and missing files."""
 
 from __future__ import annotations
 
@@ -152,14 +152,14 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _columns(width: int) -> tuple[Column, ...]:
-    wide, course = width >= _WIDE, _course(width)
+    wide, curve = width >= _WIDE, _curve_width(width)
     return (
         Column("run", widest=_WIDE_NAME if wide else _NAME),
         Column("state", widest=12),
         Column("tokens/s", "right"),
-        Column("course", widest=course),
+        Column("course", widest=curve),
         Column("loss", "right"),
-        Column("course", widest=course),
+        Column("course", widest=curve),
         Column("p95 ms", "right"),
         Column("ranks", "right"),
         Column("p50 ms", "right"),
@@ -171,15 +171,15 @@ def _columns(width: int) -> tuple[Column, ...]:
 
 
 def _cells(row: RunRow, width: int) -> tuple[str, ...]:
-    wide, course = width >= _WIDE, _course(width)
+    wide, curve = width >= _WIDE, _curve_width(width)
     doubt = " !" if row.step_caveat else ""
     return (
         fit_middle(clean(row.name), _WIDE_NAME if wide else _NAME).rstrip(),
         _STATES[row.completeness.state],
         numbers.quantity(row.tokens_per_s),
-        _curve(row.rate_curve, course),
+        _curve(row.rate_curve, curve),
         numbers.quantity(row.train_loss),
-        _curve(row.loss_curve, course),
+        _curve(row.loss_curve, curve),
         f"{numbers.quantity(row.step_p95_ms)}{doubt if row.step_p95_ms is not None else ''}",
         "" if row.world_size is None else str(row.world_size),
         f"{numbers.quantity(row.step_p50_ms)}{doubt if row.step_p50_ms is not None else ''}",
@@ -190,32 +190,32 @@ def _cells(row: RunRow, width: int) -> tuple[str, ...]:
     )
 
 
-def _course(width: int) -> int:
+def _curve_width(width: int) -> int:
     if width >= _VERY_WIDE:
         return _WIDE_SPARK
     return _SPARK if width >= _WIDE else _NARROW_SPARK
 
 
 def _curve(values: Sequence[float | None], width: int) -> str:
-    """A course has at least two points."""
+    """The values as a sparkline; nothing for fewer than two."""
     return spark(values, width) if len(values) > 1 else ""
 
 
 def _detail(row: RunRow, width: int) -> list[tuple[str, Ink]]:
-    """What is to be said about a run, the gravest first."""
+    """Remarks on a run, the gravest first, below its name."""
     done = row.completeness
-    said: list[tuple[str, Ink]] = []
+    remarks: list[tuple[str, Ink]] = []
     if done.sentence:
         sign, ink = ("x", Ink.ERROR) if done.state == "incomplete" else ("!", Ink.WARNING)
-        said.append((f"{sign} {done.sentence}", ink))
-    said += [(f"! {remark}", Ink.WARNING) for remark in row.remarks]
+        remarks.append((f"{sign} {done.sentence}", ink))
+    remarks += [(f"! {remark}", Ink.WARNING) for remark in row.remarks]
     if row.step_caveat:
-        said.append((f"! {row.step_caveat}", Ink.WARNING))
+        remarks.append((f"! {row.step_caveat}", Ink.WARNING))
     if row.tokens_source:
-        said.append((f"throughput: {row.tokens_source}", Ink.DIM))
+        remarks.append((f"throughput: {row.tokens_source}", Ink.DIM))
     if done.present:
-        said.append((f"there: {', '.join(done.present)}", Ink.DIM))
+        remarks.append((f"there: {', '.join(done.present)}", Ink.DIM))
     lines = [(clean(row.name).ljust(width)[:width], Ink.STRONG)]
-    for text, ink in said:
+    for text, ink in remarks:
         lines += [(line, ink) for line in wrap(clean(text), width, most=3, indent="  ")]
     return lines

@@ -1,4 +1,4 @@
-"""What the panes of files beside the traces have in common: a list of rows from one query."""
+"""Base class of the panes of files beside the traces: a list of rows from one query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps against time: what each was spent on, and the same rank by rank for the chosen one."""
+"""The Steps pane: parts of the time of each step, and of the chosen step rank by rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary: what to fix first, every metric with its unit or why it is absent, remarks."""
+"""Draw the Summary pane: what to fix first, every metric with its unit or reason, remarks."""
 
 from __future__ import annotations
 

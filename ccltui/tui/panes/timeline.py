@@ -1,4 +1,4 @@
-"""Compute and network of every rank against time."""
+"""Draw the Timeline pane: compute and network of every rank against time."""
 
 from __future__ import annotations
 

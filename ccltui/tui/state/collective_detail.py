@@ -1,4 +1,4 @@
-"""One collective in full, as the metrics describe it, and where its blame chain leads."""
+"""Description of one collective by the metrics, and the views that its blame chain leads to."""
 
 from __future__ import annotations
 

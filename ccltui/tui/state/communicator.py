@@ -1,4 +1,4 @@
-"""The collectives of one communicator, ready to be drawn and walked through."""
+"""Collectives of one communicator as arrays for charts and for moving between them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Communicator:
 
     @cached_property
     def by_harm(self) -> npt.NDArray[np.intp]:
-        """Collectives that harm, the worst first; behind them those of the recording's begin."""
+        """Collectives that made ranks wait, the worst first; those at the recording's begin last."""
         order = np.lexsort((-self.harm_ns, self.begins))
         return order[self.harm_ns[order] > 0]
 
@@ -103,7 +103,7 @@ class Communicator:
         return max(int(np.searchsorted(self.first_ns, time_ns, side="right")) - 1, 0)
 
     def place_of(self, k: int) -> int | None:
-        """Place of a collective by harm, None when it harms nobody."""
+        """Place of a collective by caused wait, None when no rank waited."""
         found = np.flatnonzero(self.by_harm == k)
         return int(found[0]) if len(found) else None
 

@@ -1,4 +1,4 @@
-"""The events of one rank as a table that is read row by row; columns are those of the trace."""
+"""Table of the events of one rank, in columns of the trace."""
 
 from __future__ import annotations
 

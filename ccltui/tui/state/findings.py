@@ -96,7 +96,7 @@ def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
 
 
 def communicators_of(view: View, chosen: Filter) -> tuple[Communicator, ...]:
-    """Matched collectives of every communicator, that with the most harm first."""
+    """Matched collectives of every communicator, the one with the most caused wait first."""
     from ccltui.metrics.collectives.causes.truncated_starts import beginnings  # noqa: PLC0415  (a number comes before)
 
     begin = beginnings(view.facts.causes)

@@ -97,7 +97,7 @@ class Pane(ABC):
         return 0
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """What stands beside the tabs, in shorter words where ``narrow``."""
+        """The text beside the tabs, in shorter words where ``narrow``."""
         return []
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:

@@ -1,4 +1,4 @@
-"""New findings under an old view: the cursor stays where it was, as far as that still exists."""
+"""Adopt new findings: the cursor keeps its place as far as that still exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything a pane draws from and an action decides on, in one frozen value."""
+"""The immutable scene: session, findings, answers and view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a searched name occurs: times, collectives or rows, whatever the pane steps through."""
+"""Find the places of a searched name: times, collectives or rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is open: a frozen snapshot with a generation, replaced as ranks arrive."""
+"""Immutable snapshot of what is open, with a generation; replaced as ranks arrive."""
 
 from __future__ import annotations
 

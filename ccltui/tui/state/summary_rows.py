@@ -1,4 +1,4 @@
-"""A metric's result as rows and columns: what it says in all, and rank by rank."""
+"""Tables of metric results: values of the headline and by rank."""
 
 from __future__ import annotations
 

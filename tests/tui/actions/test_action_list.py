@@ -32,8 +32,8 @@ def test_ids_are_unique_and_twins_exist() -> None:
     assert len(ids) == len(set(ids))
     for action in all_actions():
         assert action.id.count(".") == 1
-        assert not action.twin or _panes(by_id(action.twin)) == _panes(action)
-        assert bool(action.twin) == bool(action.both)
+        assert not action.pair or _panes(by_id(action.pair)) == _panes(action)
+        assert bool(action.pair) == bool(action.pair_help)
 
 
 @pytest.mark.parametrize("pane", [pane.name for pane in PANES])
