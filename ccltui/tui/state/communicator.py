@@ -67,7 +67,7 @@ class Communicator:
 
     @cached_property
     def by_harm(self) -> npt.NDArray[np.intp]:
-        """Collectives that made ranks wait, the worst first; those at the recording's begin last."""
+        """Collectives that made ranks wait, the worst first; those that begin the trace last."""
         order = np.lexsort((-self.harm_ns, self.begins))
         return order[self.harm_ns[order] > 0]
 
