@@ -127,7 +127,7 @@ import os, sys, time
 os.chdir({folder!r})
 sys.argv = ["ccltui", "run"]
 from ccltui import __main__
-from ccltui.tui import loader
+from ccltui.tui.engine import loader
 def endless(*_, **__):
     time.sleep(300)
 loader.HeadStart.load = endless
