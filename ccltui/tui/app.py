@@ -1,4 +1,4 @@
-"""The explorer: owns the one scene and hands it to the panes; facts and keys make new ones.
+"""The Textual application: owns the scene, and replaces it as keys are pressed and facts arrive.
 
 What keys do, and what follows from facts, is imported once the first frame is painted.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import ComposeResult
@@ -24,13 +24,13 @@ from ccltui.tui.engine.messages import STOPPING, Fact, JobOpened, OpenFailed
 from ccltui.tui.options import ExplorerOptions
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
     from ccltui.tui.input.control import Control
     from ccltui.tui.input.recording import KeyLog
-    from ccltui.tui.state.queries import Query
+    from ccltui.tui.state.answers import Query
 
 
 class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
@@ -60,7 +60,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         session = Session(path, filter=options.view)
         self.scene = Scene(session, colour=look.heat_in_colour, bindings=options.keys)
         self._background = Background(self, options, load, analyst, self._post)
-        self._asked: dict[type[Query], Query] = {}
+        self._asked: dict[type[Query[Any]], Query[Any]] = {}
 
     @cached_property
     def control(self) -> Control:
@@ -115,7 +115,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
     # Facts from workers
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A worker that breaks says so; it must not just fall silent."""
+        """Show the error of a worker that failed."""
         if event.state is WorkerState.ERROR:
             error = event.worker.error
             problem = f"internal error: {type(error).__name__}: {error}"
@@ -177,7 +177,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         if stale:
             self._analyse()
 
-    def open_capture(self, capture: str, pane: Pane) -> None:
+    def open_capture(self, capture: str, pane: str) -> None:
         """Load another capture of the same directory; the view begins anew in a pane."""
         old = self.scene
         self.options = replace(self.options, capture=capture, iteration=None)
@@ -189,6 +189,10 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
     def export(self, path: str) -> None:
         """Write what is in view to a file."""
         self._background.export(self.scene, path)
+
+    def copy_text(self, text: str) -> None:
+        """Put a text on the clipboard of the user's terminal."""
+        compat.copy(self, text)
 
     def take_picture(self) -> None:
         """Write a picture of the screen, once a command line that asked for it is gone."""

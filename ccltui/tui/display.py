@@ -1,4 +1,4 @@
-"""The widgets of the explorer: made once, brought up to a scene whenever it changes."""
+"""Widgets of the explorer: created once, updated to a scene whenever it changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 
+import ccltui.tui.panes  # noqa: F401  (registers the panes)
 from ccltui.tui.chrome import chrome_lines
 from ccltui.tui.chrome.canvas import CellCanvas
 from ccltui.tui.chrome.load_bar import LoadBar
 from ccltui.tui.chrome.text_line import TextLines
 from ccltui.tui.chrome.theme import Appearance
+from ccltui.tui.state.pane import (
+    Axis,
+    Pane,
+    all_panes,
+    drawer_has_keys,
+    pane_in_view,
+    shows_drawer,
+)
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import CHARTS, Layout, Pane
+from ccltui.tui.state.view_state import Layout
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
@@ -29,7 +39,6 @@ SHORT = 30
 DRAWER_COLUMNS = 60
 _LEFT = 55
 """Percent of the width that Alignment has beside Timeline."""
-_BOTH = (Pane.ALIGNMENT, Pane.TIMELINE)
 
 
 class Display:
@@ -53,8 +62,8 @@ class Display:
         yield TextLines(*look, id="tabs")
         yield LoadBar(*look, id="loadbar")
         with Vertical(id="panes"):
-            for pane in Pane:
-                yield CellCanvas(*look, id=pane.name.lower())
+            for pane in all_panes():
+                yield CellCanvas(*look, id=pane.name)
             yield CellCanvas(*look, id="drawer")
         yield TextLines(*look, id="status")
         yield TextLines(*look, id="keys")
@@ -64,33 +73,15 @@ class Display:
         """Give the panes their painters, now that numpy is there anyway."""
         if self._prepared:
             return
-        from ccltui.tui.panes import (  # noqa: PLC0415
-            alignment,
-            collective_drawer,
-            events,
-            files,
-            machines,
-            reports,
-            runs,
-            steps,
-            summary,
-            timeline,
-        )
+        from ccltui.tui.panes import collective_drawer  # noqa: PLC0415
 
         self._prepared = True
-        self._canvas(Pane.SUMMARY).paint_with(summary.paint)
-        self._canvas(Pane.ALIGNMENT).paint_with(alignment.paint, alignment.shift)
-        self._canvas(Pane.TIMELINE).paint_with(timeline.paint, timeline.shift)
-        self._canvas(Pane.EVENTS).paint_with(events.paint)
-        self._canvas(Pane.FILES).paint_with(files.paint)
-        self._canvas(Pane.STEPS).paint_with(steps.paint)
-        self._canvas(Pane.RUNS).paint_with(runs.paint)
-        self._canvas(Pane.CLUSTER).paint_with(machines.paint)
-        self._canvas(Pane.REPORTS).paint_with(reports.paint)
+        for pane in all_panes():
+            self._canvas(pane).paint_with(pane.paint, pane.shift)
         self._drawer.paint_with(collective_drawer.paint)
 
     def _canvas(self, pane: Pane) -> CellCanvas:
-        return self._app.screen.query_one(f"#{pane.name.lower()}", CellCanvas)
+        return self._app.screen.query_one(f"#{pane.name}", CellCanvas)
 
     @property
     def _drawer(self) -> CellCanvas:
@@ -116,15 +107,18 @@ class Display:
         """Panes on the screen: a wide one shows both charts, with their one cursor."""
         state = scene.state
         alone = state.maximised or state.layout is Layout.SINGLE
-        if state.maximised and scene.state.drawer_has_keys:
+        if state.maximised and drawer_has_keys(scene):
             return
-        both = self._wide and state.pane in CHARTS and not alone
-        yield from _BOTH if both else (state.pane,)
+        shown = pane_in_view(scene)
+        if self._wide and shown.is_chart and not alone:
+            yield from (pane for pane in all_panes() if pane.is_chart)
+        else:
+            yield shown
 
     def fitted(self, scene: Scene) -> Scene:
         """Lay out the panes, and tell the state how many cells they have."""
         visible = tuple(self._visible(scene))
-        for pane in Pane:
+        for pane in all_panes():
             canvas = self._canvas(pane)
             canvas.display = pane in visible
             if not canvas.display:
@@ -136,8 +130,9 @@ class Display:
         self._app.screen.set_class(side, "side")
         left = width * _LEFT // 100 if side else width
         right = width - left if side else width
-        self._canvas(Pane.ALIGNMENT).styles.width = left
-        self._canvas(Pane.TIMELINE).styles.width = right
+        for pane in all_panes():
+            if pane.is_chart:
+                self._canvas(pane).styles.width = right if pane.axis is Axis.TIME else left
         scene = scene.with_state(replace(scene.state, roomy=width >= chrome_lines.NARROW))
         labels, state = gutter(scene), scene.state
         return scene.with_state(
@@ -145,15 +140,15 @@ class Display:
                 state,
                 time=state.time.resized(max(right - labels, 1)),
                 columns=state.columns.resized(max(left - labels, 1)),
-                rows=max(self._canvas(state.pane).size.height - 1, 1),
+                rows=max(self._canvas(pane_in_view(scene)).size.height - 1, 1),
             )
         )
 
     def _place_drawer(self, scene: Scene) -> int:
         """Put the drawer where it belongs; the columns it takes beside the panes."""
         widget, height = self._drawer, self._app.size.height
-        alone = scene.state.maximised and scene.state.drawer_has_keys
-        widget.display = scene.state.shows_drawer and (alone or not scene.state.maximised)
+        alone = scene.state.maximised and drawer_has_keys(scene)
+        widget.display = shows_drawer(scene) and (alone or not scene.state.maximised)
         right = self._wide and not alone
         widget.styles.dock = "right" if right else "bottom"
         widget.styles.width = DRAWER_COLUMNS if right else "100%"
@@ -162,7 +157,7 @@ class Display:
 
     def under(self, x: int, y: int) -> tuple[Pane, Planes, int, int] | None:
         """The pane at a place of the screen, its picture, and the place in it."""
-        for pane in () if self._covered else Pane:
+        for pane in () if self._covered else all_panes():
             canvas = self._canvas(pane)
             if canvas.display and canvas.planes is not None and canvas.region.contains(x, y):
                 return pane, canvas.planes, x - canvas.region.x, y - canvas.region.y
@@ -178,7 +173,7 @@ class Display:
             before += len(text)
             if x < before:
                 digit = text[1:2]
-                return next((pane for pane in Pane if pane.value == digit), None)
+                return next((pane for pane in all_panes() if pane.key == digit), None)
         return None
 
     def show(self, scene: Scene, prompt: Prompt | None) -> None:
@@ -213,7 +208,7 @@ class Display:
             self._lines("cover").show(page)
 
 
-def _below(scene: Scene, prompt: Prompt | None, width: int) -> list[chrome_lines.Line]:
+def _below(scene: Scene, prompt: Prompt | None, width: int) -> list[Line]:
     """What is asked, or the two lines about the cursor."""
     if prompt is not None:
         return prompt.lines(width)

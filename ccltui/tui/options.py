@@ -1,4 +1,4 @@
-"""How the explorer is started."""
+"""Options that the explorer is started with."""
 
 from __future__ import annotations
 

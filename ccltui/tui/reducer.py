@@ -1,4 +1,4 @@
-"""What the application is told, and the scene that follows from it."""
+"""Scenes that follow from facts: opened jobs, loaded ranks, findings, answers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from ccltui.tui.engine.messages import (
     Problem,
     after,
 )
-from ccltui.tui.state import side_tables
-from ccltui.tui.state.queries import Answered, answered
+from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.own.pane_names import SUMMARY
+from ccltui.tui.state.pane import all_panes
+from ccltui.tui.state.queries import answered
 from ccltui.tui.state.rebase_findings import adopt
-from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.scene import Scene
 
 
 def scene_after(scene: Scene, fact: Fact) -> Scene:
@@ -32,7 +35,18 @@ def scene_after(scene: Scene, fact: Fact) -> Scene:
     scene = replace(scene, session=after(scene.session, fact))
     if scene.notice == STOPPING and not scene.session.busy:
         scene = replace(scene, notice="")
-    return side_tables.opened(scene) if isinstance(fact, JobOpened) else scene
+    return _opened(scene) if isinstance(fact, JobOpened) else scene
+
+
+def _opened(scene: Scene) -> Scene:
+    """The scene of a directory that was looked at: one without traces shows what it has."""
+    job = scene.session.job
+    if job is None or job.capture.files or scene.state.pane != SUMMARY:
+        return scene
+    for pane in all_panes():
+        if pane.opens_without_traces and pane.why_unavailable(scene) is None:
+            return scene.with_state(replace(scene.state, pane=pane.name))
+    return scene
 
 
 def _adopted(scene: Scene, findings: Findings) -> Scene:
@@ -41,6 +55,6 @@ def _adopted(scene: Scene, findings: Findings) -> Scene:
     if findings.generation == session.generation:
         return adopt(scene, findings)
     if session.accepts(findings.generation):
-        told = replace(scene.findings, metrics=findings.metrics, results=findings.results)
-        return replace(scene, findings=told)
+        numbers = replace(scene.findings, metrics=findings.metrics, results=findings.results)
+        return replace(scene, findings=numbers)
     return scene

@@ -8,7 +8,6 @@ from textual.pilot import Pilot
 
 from ccltui.tui.app import Explorer
 from ccltui.tui.state.queries import is_waiting
-from ccltui.tui.state.view_state import Pane
 
 Start = Callable[..., Explorer]
 Settle = Callable[[Pilot[int]], Awaitable[None]]
@@ -26,14 +25,14 @@ def shows(app: Explorer, text: str) -> bool:
     return any(text in row for row in screen(app))
 
 
-def pane(app: Explorer) -> Pane:
+def pane(app: Explorer) -> str:
     """The pane in view."""
     return app.scene.state.pane
 
 
 def pane_text(app: Explorer) -> str:
     """Text of the pane in view."""
-    canvas = app.screen.query_one(f"#{pane(app).name.lower()}")
+    canvas = app.screen.query_one(f"#{pane(app)}")
     return "\n".join(strip.text for strip in canvas.render_lines(canvas.size.region))
 
 

@@ -39,10 +39,13 @@ from ccltui.tui.engine.messages import (
     RankLoaded,
 )
 from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.own.own_state import OwnState
+from ccltui.tui.state.own.pane_names import ALIGNMENT
 from ccltui.tui.state.rebase_findings import adopt
-from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.state.viewport import ColumnView, TimeView
 
 BASE_NS = 1_700_000_000_000_000_000
@@ -320,7 +323,7 @@ def full_job(plan: Plan) -> Job:
 def scene(
     plan: Plan | None = None,
     *,
-    pane: Pane = Pane.ALIGNMENT,
+    pane: str = ALIGNMENT,
     cells: int = 72,
     chosen: Filter | None = None,
 ) -> Scene:
@@ -338,3 +341,8 @@ def scene(
     start = Findings(generation=session.generation)
     *_, findings = stages(view, session.filter, start, tuple(literal_metrics().values()))
     return adopt(Scene(session, state), findings)
+
+
+def own_changed(found: Scene, own: OwnState[Any], **changes: Any) -> Scene:
+    """The scene with other values in the state of one pane."""
+    return found.with_state(own.put(found.state, replace(own.of(found.state), **changes)))

@@ -19,8 +19,10 @@ from ccltui.parsers.window import Window
 from ccltui.tui.actions.action_list import active
 from ccltui.tui.chrome.canvas import CellCanvas
 from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded
+from ccltui.tui.panes import PANES
+from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.pane import pane_named
 from ccltui.tui.state.session import Filter
-from ccltui.tui.state.view_state import Pane
 
 
 async def test_it_opens_loads_and_computes(start: Start, settle: Settle) -> None:
@@ -48,14 +50,14 @@ async def test_the_worst_straggler_is_two_keys_away_and_stays_selected(
         assert shows(app, "worst 1/84")
 
         await press(pilot, "3")
-        assert app.scene.state.pane is Pane.TIMELINE
+        assert app.scene.state.pane == TIMELINE
         assert shows(app, "▶r5")
         assert shows(app, "last r5")
 
 
-@pytest.mark.parametrize("pane", list(Pane))
+@pytest.mark.parametrize("pane", [pane.name for pane in PANES])
 async def test_every_key_of_a_pane_acts_or_says_why_not(
-    start: Start, settle: Settle, pane: Pane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, settle: Settle, pane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # S writes a picture
     app = start()
@@ -65,7 +67,7 @@ async def test_every_key_of_a_pane_acts_or_says_why_not(
             if action.id in ("app.quit", "app.interrupt"):
                 continue
             if app.scene.state.pane is not pane:
-                await pilot.press(pane.value)
+                await pilot.press(pane_named(pane).key)
             await pilot.press(*action.keys[0].split(" "))
             if action.id == "app.help" or app.control.asking is not None:
                 await press(pilot, "escape")
@@ -82,7 +84,7 @@ async def test_the_reason_is_one_more_key_away(start: Start, settle: Settle) -> 
         await press(pilot, "enter")
         assert shows(app, "! the blame ends here: r5 was late by itself")
         await press(pilot, "tab", "j", "enter")
-        assert (app.scene.state.pane, app.scene.state.selection.rank) == (Pane.TIMELINE, "1")
+        assert (app.scene.state.pane, app.scene.state.selection.rank) == (TIMELINE, "1")
         await press(pilot, "escape")
         assert not shows(app, "why late")
 
@@ -229,7 +231,7 @@ async def test_help_lists_the_keys_of_the_pane_and_any_key_closes_it(
 
         await press(pilot, "x")
         assert not shows(app, "Help: Alignment")
-        assert app.scene.state.pane is Pane.ALIGNMENT
+        assert app.scene.state.pane == ALIGNMENT
 
 
 @pytest.mark.parametrize("size", [(69, 24), (80, 17)])

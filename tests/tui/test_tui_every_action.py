@@ -15,11 +15,11 @@ from fakes import FakeLoad, Plan
 from textual.pilot import Pilot
 
 from ccltui.tui.actions.action import Action, Effect
-from ccltui.tui.actions.action_list import ACTIONS, by_id
+from ccltui.tui.actions.action_list import all_actions, by_id
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.background import is_idle
+from ccltui.tui.panes import PANES
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Pane
 
 BEFORE: dict[str, tuple[str, ...]] = {
     "pane.summary": ("2",),
@@ -37,8 +37,8 @@ ELSEWHERE: dict[str, str] = {
     "pane.runs": "test_tui_side_panes.py::test_a_directory_of_runs_opens_in_runs",
     "pane.cluster": "test_tui_side_panes.py::test_a_directory_with_both_offers_both",
     "pane.reports": "test_tui_reports_pane.py::test_reports_stand_beside_the_panes_of_traces",
-    "open.capture": "test_files.py::test_enter_opens_another_capture",
-    "open.run": "test_files.py::test_enter_opens_the_traces_of_a_run",
+    "open.capture": "panes/test_files.py::test_enter_opens_another_capture",
+    "open.run": "panes/test_files.py::test_enter_opens_the_traces_of_a_run",
     "filter.clear": "test_tui_app.py::test_a_window_filters_every_pane_without_a_reload",
 }
 """Actions that a job in memory cannot show, and the test that does."""
@@ -114,7 +114,7 @@ async def quiet(pilot: Pilot[int]) -> None:
 
 def pane_of(action: Action) -> str:
     """Key of the first pane that an action works in."""
-    return next(pane.value for pane in Pane if pane in action.panes)
+    return next(pane.key for pane in PANES if action.where(pane))
 
 
 async def test_every_action_does_something(
@@ -126,7 +126,7 @@ async def test_every_action_does_something(
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         watched = Watched(app, monkeypatch)
-        for action in ACTIONS:
+        for action in all_actions():
             if action.id in ELSEWHERE:
                 continue
             watched.reset()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from explorers import Settle, Start, press, shows
 
+from ccltui.tui.panes.files import FILES_STATE
+from ccltui.tui.state.queries import HitQuery
+
 
 async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: Settle) -> None:
     app = start()
@@ -12,7 +15,7 @@ async def test_a_search_steps_through_its_hits_until_esc(start: Start, settle: S
         await press(pilot, "3", "n")
         assert shows(app, "! nothing is searched for: / begins")
         await press(pilot, "/", *"nccl", "enter")
-        while app.scene.hits is None:
+        while app.scene.answers.latest(HitQuery) is None:
             await pilot.pause(0.01)
         await press(pilot, "0", "n", "n")
         assert shows(app, "/nccl/ 3/84")
@@ -40,11 +43,11 @@ async def test_two_strokes_also_work_where_the_first_alone_means_nothing(
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         await press(pilot, "5", "G")
-        assert app.scene.state.file > 0
+        assert FILES_STATE.of(app.scene.state).row > 0
         await press(pilot, "g")
         assert shows(app, "g works in 2 Alignment, 3 Timeline and 4 Events")
         await press(pilot, "g")
-        assert app.scene.state.file == 0
+        assert FILES_STATE.of(app.scene.state).row == 0
         assert not shows(app, "works in")
 
         await press(pilot, "g", "2")

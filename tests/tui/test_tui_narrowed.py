@@ -9,14 +9,14 @@ from explorers import Settle, Start, press
 from fakes import scene
 
 from ccltui.parsers.window import Window
+from ccltui.tui.state.own.pane_names import TIMELINE
 from ccltui.tui.state.rebase_findings import adopt
 from ccltui.tui.state.session import Filter
-from ccltui.tui.state.view_state import Pane
 
 
 @pytest.mark.parametrize("late", [True, False])
 def test_the_moment_of_the_cursor_is_that_of_its_collective(late: bool) -> None:
-    before = scene(pane=Pane.TIMELINE)
+    before = scene(pane=TIMELINE)
     step = before.findings.steps[2]
     window = Window(step.start_ns, step.end_ns)
     outside = before.findings.steps[-1 if late else 0].start_ns + 1
@@ -33,7 +33,7 @@ def test_the_moment_of_the_cursor_is_that_of_its_collective(late: bool) -> None:
 
 
 def test_a_moment_inside_stays() -> None:
-    before = scene(pane=Pane.TIMELINE)
+    before = scene(pane=TIMELINE)
     step = before.findings.steps[2]
     selection = replace(before.state.selection, time_ns=step.start_ns + 123)
     before = before.with_state(replace(before.state, selection=selection))

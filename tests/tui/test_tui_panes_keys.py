@@ -10,46 +10,57 @@ from textual.pilot import Pilot
 
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import compare_ranks
-from ccltui.tui.state.queries import is_waiting, steps_told, stream_query, told
+from ccltui.tui.moves.drawer import described
+from ccltui.tui.moves.step_rows import STEPS_STATE
+from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
+from ccltui.tui.state.queries import is_waiting, parts_of_steps, stream_query
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Layout, Order, Pane, Section, Shown
+from ccltui.tui.state.view_state import Layout, Order, Shown
 
 Check = Callable[[Scene], object]
 
 KEYS: dict[str, tuple[tuple[str, ...], Check]] = {
-    "pane.steps": (("6",), lambda s: s.state.pane is Pane.STEPS and steps_told(s) is not None),
-    "open.ranks": (("1", "enter"), lambda s: s.state.table_open),
+    "pane.steps": (("6",), lambda s: s.state.pane == STEPS and parts_of_steps(s) is not None),
+    "open.ranks": (("1", "enter"), lambda s: SUMMARY_STATE.of(s.state).table_open),
     "open.ranks of a loss": (
         ("1", "k", "k", "k", "enter"),
-        lambda s: s.state.pane is Pane.ALIGNMENT,
+        lambda s: s.state.pane == ALIGNMENT,
     ),
-    "open.loss": (("!",), lambda s: s.state.selection.rank == "5" and s.detail is not None),
+    "open.loss": (("!",), lambda s: s.state.selection.rank == "5" and described(s) is not None),
     "open.step": (("6", "enter"), lambda s: s.session.filter.steps == (2, 2)),
     "open.step again": (("6", "enter", "enter"), lambda s: s.session.filter.steps is None),
     "stragglers.raise_floor": (("3", ">"), lambda s: s.state.floor_ns == 200_000),
     "stragglers.lower_floor": (("4", "<"), lambda s: s.state.floor_ns == 50_000),
     "zoom.centre": (("2", "]", "f", "f"), lambda s: s.state.columns.repeat == 8),
-    "rows.in": (("2", "ctrl+w"), lambda s: s.state.ranks_in_view == 4),
-    "rows.out": (("3", "ctrl+s"), lambda s: s.state.ranks_per_lane == 2),
+    "rows.in": (("2", "ctrl+w"), lambda s: ALIGNMENT_STATE.of(s.state).ranks_in_view == 4),
+    "rows.out": (("3", "ctrl+s"), lambda s: TIMELINE_STATE.of(s.state).ranks_per_lane == 2),
     "view.order": (("3", "o", "o"), lambda s: s.state.order is Order.NODE),
     "view.pin": (("3", "j", "p"), lambda s: s.ranks[0] == "1"),
-    "view.unfold": (("3", "u"), lambda s: told(s, stream_query(s)) is not None),
-    "view.scale": (("2", "z"), lambda s: s.state.linear),
+    "view.unfold": (("3", "u"), lambda s: s.answers.to(stream_query(s)) is not None),
+    "view.scale": (("2", "z"), lambda s: ALIGNMENT_STATE.of(s.state).linear),
     "view.layout": (("2", "|"), lambda s: s.state.layout is Layout.SIDE),
     "view.maximise": (("2", "x"), lambda s: s.state.maximised),
-    "view.merge": (("3", "b"), lambda s: s.state.merged),
-    "filter.kernels": (("3", "C", *"copies", "enter"), lambda s: s.state.kernels == "copies"),
-    "steps.order": (("6", "o"), lambda s: s.state.steps_in_order),
+    "view.merge": (("3", "b"), lambda s: TIMELINE_STATE.of(s.state).merged),
+    "filter.kernels": (
+        ("3", "C", *"copies", "enter"),
+        lambda s: TIMELINE_STATE.of(s.state).kernels == "copies",
+    ),
+    "steps.order": (("6", "o"), lambda s: STEPS_STATE.of(s.state).in_order),
     "compare.block": (("2", "]", "3", "R"), lambda s: compare_ranks.block(s) is not None),
     "compare.versus": (("3", "V", *"r4", "enter"), lambda s: compare_ranks.versus(s) is not None),
     "compare.sort": (("3", "V", "enter", "O"), lambda s: s.state.drawer and s.state.drawer.by_size),
     "versus, then enter": (
         ("6", "V", "enter", "enter"),
-        lambda s: s.state.pane is Pane.TIMELINE and s.state.selection.time_ns is not None,
+        lambda s: s.state.pane == TIMELINE and s.state.selection.time_ns is not None,
     ),
     "out.rows": (("6", "Y"), lambda s: s.said == "copied: 48 rows"),
-    "move.down": (("6", "j"), lambda s: s.state.step != 2 and s.state.step is not None),
-    "move.last_row": (("1", "G"), lambda s: s.state.section is Section.METRICS),
+    "move.down": (
+        ("6", "j"),
+        lambda s: STEPS_STATE.of(s.state).step not in (2, None),
+    ),
+    "move.last_row": (("1", "G"), lambda s: SUMMARY_STATE.of(s.state).section is Section.METRICS),
     "app.back": (("2", "x", "escape"), lambda s: not s.state.maximised),
     "back from a comparison": (("3", "V", "enter", "escape"), lambda s: s.state.drawer is None),
     "the other detail": (

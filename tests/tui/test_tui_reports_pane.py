@@ -13,8 +13,9 @@ from textual.pilot import Pilot
 from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
-from ccltui.tui.state import side_tables
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.panes import reports
+from ccltui.tui.state.own.pane_names import REPORTS, SUMMARY
+from ccltui.tui.state.pane import panes_with_tabs
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 KERNEL = "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm *, unsigned long, ncclWork *)"
@@ -58,8 +59,8 @@ async def test_a_folder_of_texts_opens_with_its_study(opened: Open, folder: Path
     async with app.run_test(size=(120, 40)) as pilot:
         await listed(pilot)
 
-        assert pane(app) is Pane.REPORTS
-        lines = [line.text for line in side_tables.reports(app.scene) or ()]
+        assert pane(app) == REPORTS
+        lines = [line.text for line in reports.REPORTS.rows(app.scene) or ()]
         (delay,) = [line for line in lines if line.startswith("delay ")]
         assert delay.split() == ["delay", "10.500", "10.500", "19.000", "20.000"]
         assert any("20 of 20 exchanges have a kernel on each of 2 devices" in x for x in lines)
@@ -78,11 +79,11 @@ async def test_reports_stand_beside_the_panes_of_traces(opened: Open, folder: Pa
     app = opened(folder)
     async with app.run_test(size=(120, 40)) as pilot:
         await listed(pilot)
-        assert pane(app) is Pane.SUMMARY
+        assert pane(app) == SUMMARY
         await pilot.press("9")
         await listed(pilot)
 
-        assert pane(app) is Pane.REPORTS
+        assert pane(app) == REPORTS
         assert "Delays of all-to-all" in pane_text(app)
 
 
@@ -108,8 +109,8 @@ async def test_a_folder_without_anything_of_nsys_has_no_such_pane(
         await listed(pilot)
         await pilot.press("9")
 
-        assert Pane.REPORTS not in app.scene.panes
-        assert app.scene.notice == side_tables.NO_REPORTS
+        assert REPORTS not in [pane.name for pane in panes_with_tabs(app.scene)]
+        assert app.scene.notice == reports.NO_REPORTS
 
 
 async def test_a_broken_file_is_one_line(opened: Open, folder: Path) -> None:
@@ -121,7 +122,7 @@ async def test_a_broken_file_is_one_line(opened: Open, folder: Path) -> None:
         await pilot.press("9")
         await listed(pilot)
 
-        problems = [x.text for x in side_tables.reports(app.scene) or () if x.role == "problem"]
+        problems = [x.text for x in reports.REPORTS.rows(app.scene) or () if x.role == "problem"]
         assert any("broken_cuda_gpu_sum.csv" in text for text in problems)
 
 

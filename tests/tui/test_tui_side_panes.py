@@ -17,8 +17,9 @@ from ccltui.tui.actions.export import rows_of
 from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.app import Explorer
 from ccltui.tui.engine.loader import run_load
-from ccltui.tui.state import side_tables
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.panes import machines
+from ccltui.tui.panes.runs import RUNS as RUNS_PANE
+from ccltui.tui.state.own.pane_names import CLUSTER, RUNS, STEPS, SUMMARY
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 Compare = Callable[..., bool]
@@ -114,8 +115,8 @@ async def test_a_directory_of_runs_opens_in_runs(opened: Open, runs: Path) -> No
     async with app.run_test(size=(120, 40)) as pilot:
         await listed(pilot)
 
-        assert pane(app) is Pane.RUNS
-        rows = side_tables.runs(app.scene)
+        assert pane(app) == RUNS
+        rows = RUNS_PANE.rows(app.scene)
         assert rows is not None
         assert [row.name for row in rows] == ["accum2_300", "bucket200_300", "killed"]
         text = pane_text(app)
@@ -158,10 +159,10 @@ async def test_machines_say_what_cannot_be(opened: Open, cluster: Path) -> None:
     async with app.run_test(size=(160, 45)) as pilot:
         await listed(pilot)
 
-        assert pane(app) is Pane.CLUSTER
+        assert pane(app) == CLUSTER
         text = pane_text(app)
         assert "x problem" in text  # the broken benchmark
-        rows = side_tables.machines(app.scene)
+        rows = machines.CLUSTER.rows(app.scene)
         assert rows is not None
         marks = {(row.section, row.what): row.mark for row in rows}
         assert marks["GPU 0", "Compute (FP32 matmul)"] == "outlier"
@@ -178,10 +179,10 @@ async def test_long_logs_are_read_by_another_process(opened: Open, runs: Path) -
     async with app.run_test(size=(120, 40)) as pilot:
         for _ in range(100):
             await pilot.pause(0.2)
-            if side_tables.runs(app.scene):
+            if RUNS_PANE.rows(app.scene):
                 break
 
-        (first, *_) = side_tables.runs(app.scene) or ()
+        (first, *_) = RUNS_PANE.rows(app.scene) or ()
         assert first.loss_curve == (9.5, 3.5)
 
 
@@ -205,14 +206,14 @@ async def test_the_panes_are_only_offered_where_there_is_something(
         await pilot.press("7")
         await pilot.pause()
 
-        assert pane(app) is Pane.SUMMARY
+        assert pane(app) == SUMMARY
         assert app.scene.notice.startswith("no run here")
         await pilot.press("8")
         await pilot.pause()
         assert app.scene.notice.startswith("nothing about machines here")
         await pilot.press("shift+tab")
         await pilot.pause()
-        assert pane(app) is Pane.STEPS  # the last pane that there is
+        assert pane(app) == STEPS  # the last pane that there is
 
 
 async def test_rows_can_be_written_and_said_as_a_command(opened: Open, runs: Path) -> None:
@@ -236,11 +237,11 @@ async def test_a_directory_with_both_offers_both(opened: Open, runs: Path, clust
         await pilot.press("8")
         await listed(pilot)
 
-        assert pane(app) is Pane.CLUSTER
+        assert pane(app) == CLUSTER
         assert "mlx5_0 port 1" in pane_text(app)
         await pilot.press("tab")
         await pilot.pause()
-        assert pane(app) is Pane.SUMMARY
+        assert pane(app) == SUMMARY
 
 
 def after(*keys: str) -> Callable[[Pilot[int]], object]:

@@ -13,8 +13,10 @@ import pytest
 from explorers import Start, screen
 from ptys import Program, running
 
+import ccltui.tui.panes  # noqa: F401
 from ccltui import splash
 from ccltui.splash import frame, frame_lines, opens_explorer
+from ccltui.tui.state.pane import panes_with_tabs
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 
@@ -53,7 +55,7 @@ def test_without_a_terminal_there_is_none(tmp_path: Path) -> None:
 
 
 def test_it_knows_every_pane() -> None:
-    panes = Scene(Session("run")).panes
+    panes = panes_with_tabs(Scene(Session("run")))
     assert tuple(pane.title for pane in panes) == splash.PANES
     assert tuple(pane.short_title for pane in panes) == splash.PANES_SHORT
 

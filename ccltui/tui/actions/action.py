@@ -1,20 +1,21 @@
-"""What an action is, and how its keys are written."""
+"""Actions, and how their keys are written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.state.pane import Pane, pane_named
 
 if TYPE_CHECKING:
     from ccltui.tui.actions.unavailable_reasons import WhyNot
     from ccltui.tui.moves.view_moves import Move
     from ccltui.tui.state.scene import Scene
 
-ANYWHERE: Final = frozenset(Pane)
+Where = Callable[[Pane], bool]
+"""In which panes an action acts."""
 Bindings = Mapping[str, tuple[str, ...]]
 """Keys of actions by id, where they are not those of the registry."""
 
@@ -62,17 +63,27 @@ class Effect(Enum):
     QUIT = auto()
 
 
+def anywhere(_: Pane) -> bool:
+    """In every pane."""
+    return True
+
+
+def only(*names: str) -> Where:
+    """In the panes of these names."""
+    return lambda pane: pane.name in names
+
+
 def possible(_: Scene) -> str | None:
-    """Nothing stands in the way."""
+    """The action is always available."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing the user can do. ``why_not`` says in a sentence what stands in the way.
+    """One thing the user can do. ``why_not`` gives the reason where it is unavailable.
 
-    ``hint`` puts the action on the key line, together with the key of its ``twin``; ``both``
-    is the help of the two in one.
+    ``hint`` puts the action on the key line, together with the key of its ``pair``, the action
+    in the other direction; ``pair_help`` is the help of the two in one line.
     """
 
     id: str
@@ -80,11 +91,15 @@ class Action:
     help: str
     group: str
     act: Move | Effect
-    panes: frozenset[Pane] = ANYWHERE
+    where: Where = anywhere
     why_not: WhyNot = possible
     hint: str = ""
-    twin: str = ""
-    both: str = ""
+    pair: str = ""
+    pair_help: str = ""
+
+    def works_in(self, pane: str) -> bool:
+        """Whether the action acts in the pane of a name."""
+        return self.where(pane_named(pane))
 
 
 def keys_of(action: Action, bindings: Bindings) -> tuple[str, ...]:

@@ -5,10 +5,12 @@ The dispatcher, the help screen, the key line and the documentation all read thi
 
 from __future__ import annotations
 
+from functools import cache
+from operator import attrgetter
 from typing import Final
 
 from ccltui.tui.actions import unavailable_reasons as reasons
-from ccltui.tui.actions.action import Action, Effect
+from ccltui.tui.actions.action import Action, Effect, Where, only
 from ccltui.tui.actions.general_actions import GENERAL
 from ccltui.tui.moves import (
     chart_moves,
@@ -21,17 +23,25 @@ from ccltui.tui.moves import (
     time_moves,
     view_moves,
 )
-from ccltui.tui.state import side_tables
+from ccltui.tui.moves.missing_data import no_time
+from ccltui.tui.panes import files, runs
+from ccltui.tui.state.own import pane_names
+from ccltui.tui.state.pane import Pane, all_panes, pane_named
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import CHARTS, SEARCHED, WITH_DRAWER, Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
 
-ALIGNMENT: Final = frozenset({Pane.ALIGNMENT})
-TIMELINE: Final = frozenset({Pane.TIMELINE})
-SUMMARY: Final = frozenset({Pane.SUMMARY})
-EVENTS: Final = frozenset({Pane.EVENTS})
-FILES: Final = frozenset({Pane.FILES})
-STEPS: Final = frozenset({Pane.STEPS})
-RUNS: Final = frozenset({Pane.RUNS})
+ALIGNMENT: Final = only(pane_names.ALIGNMENT)
+TIMELINE: Final = only(pane_names.TIMELINE)
+SUMMARY: Final = only(pane_names.SUMMARY)
+EVENTS: Final = only(pane_names.EVENTS)
+FILES: Final = only(pane_names.FILES)
+STEPS: Final = only(pane_names.STEPS)
+RUNS: Final = only(pane_names.RUNS)
+KERNELS: Final = only(pane_names.TIMELINE, pane_names.EVENTS)
+COMPARED: Final = only(pane_names.TIMELINE, pane_names.STEPS)
+CHARTS: Final[Where] = attrgetter("is_chart")
+SEARCHED: Final[Where] = attrgetter("is_searchable")
+WITH_DRAWER: Final[Where] = attrgetter("has_drawer")
 
 GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out", "app")
 
@@ -42,21 +52,9 @@ def _measure(scene: Scene) -> ViewState:
     return measured_area.measure(scene)
 
 
-ACTIONS: Final[tuple[Action, ...]] = (
-    Action("pane.summary", ("1",), "Summary", "panes", view_moves.open_pane(Pane.SUMMARY)),
-    Action("pane.alignment", ("2",), "Alignment", "panes", view_moves.open_pane(Pane.ALIGNMENT)),
-    Action("pane.timeline", ("3",), "Timeline", "panes", view_moves.open_pane(Pane.TIMELINE)),
-    Action("pane.events", ("4",), "Events", "panes", view_moves.open_pane(Pane.EVENTS)),
-    Action("pane.files", ("5",), "Files", "panes", view_moves.open_pane(Pane.FILES)),
-    Action("pane.steps", ("6",), "Steps", "panes", view_moves.open_pane(Pane.STEPS)),
-    Action("pane.runs", ("7",), "Runs", "panes", view_moves.open_pane(Pane.RUNS),
-           why_not=side_tables.why_no_runs),
-    Action("pane.cluster", ("8",), "Cluster", "panes", view_moves.open_pane(Pane.CLUSTER),
-           why_not=side_tables.why_no_cluster),
-    Action("pane.reports", ("9",), "Reports", "panes", view_moves.open_pane(Pane.REPORTS),
-           why_not=side_tables.why_no_reports),
+_OTHERS: Final[tuple[Action, ...]] = (
     Action("pane.next", ("tab",), "next pane; drawer", "panes", view_moves.tab,
-           twin="pane.previous", both="next; drawer; previous"),
+           pair="pane.previous", pair_help="next; drawer; previous"),
     Action("pane.previous", ("shift+tab",), "previous pane", "panes", view_moves.next_pane(-1)),
     Action("open.ranks", ("enter",), "evidence; ranks; advice", "panes", view_moves.open_row,
            SUMMARY, reasons.no_rows, hint="open"),
@@ -65,69 +63,70 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action("open.detail", ("enter",), "why late; follow the blame", "panes", drawer.enter,
            SEARCHED, drawer.why_not_enter, hint="why"),
     Action("open.capture", ("enter",), "open this capture", "panes", Effect.OPEN_CAPTURE,
-           FILES, reasons.no_capture, hint="open"),
+           FILES, files.why_no_capture, hint="open"),
     Action("open.run", ("enter",), "traces of this run", "panes", Effect.OPEN_RUN, RUNS,
-           side_tables.why_no_capture, hint="its traces"),
+           runs.why_no_capture, hint="its traces"),
     Action("app.back", ("escape",), "close; back; stop loading", "panes", Effect.BACK,
            why_not=reasons.nothing_to_go_back),
     Action("stragglers.next", ("]",), "next worst", "stragglers", view_moves.worst(1),
-           why_not=reasons.no_worst, hint="worst", twin="stragglers.previous",
-           both="next, previous worst"),
+           why_not=reasons.no_worst, hint="worst", pair="stragglers.previous",
+           pair_help="next, previous worst"),
     Action("stragglers.previous", ("[",), "previous worst", "stragglers", view_moves.worst(-1),
            why_not=reasons.no_worst),
     Action("stragglers.next_over", ("}",), "next over the floor", "stragglers",
            view_moves.over_floor(1), why_not=reasons.none_over_floor(1),
-           twin="stragglers.previous_over",
-           both="next, previous over floor"),
+           pair="stragglers.previous_over",
+           pair_help="next, previous over floor"),
     Action("stragglers.previous_over", ("{",), "previous over the floor", "stragglers",
            view_moves.over_floor(-1), why_not=reasons.none_over_floor(-1)),
     Action("stragglers.raise_floor", (">",), "floor x2", "stragglers",
            view_moves.floor(higher=True),
-           SEARCHED, twin="stragglers.lower_floor", both="floor x2, /2"),
+           SEARCHED, pair="stragglers.lower_floor", pair_help="floor x2, /2"),
     Action("stragglers.lower_floor", ("<",), "floor /2", "stragglers",
            view_moves.floor(higher=False), SEARCHED),
     Action("move.left", ("h", "left"), "one cell or collective left", "move", view_moves.across(-1),
-           CHARTS, reasons.chart_is_empty, twin="move.right", both="cell or collective"),
+           CHARTS, reasons.chart_is_empty, pair="move.right", pair_help="cell or collective"),
     Action("move.right", ("l", "right"), "one cell or collective right", "move",
            view_moves.across(1), CHARTS, reasons.chart_is_empty),
     Action("move.down", ("j", "down"), "one row down", "move", row_moves.down(1),
-           why_not=reasons.no_rows, twin="move.up", both="row"),
+           why_not=reasons.no_rows, pair="move.up", pair_help="row"),
     Action("move.up", ("k", "up"), "one row up", "move", row_moves.down(-1),
            why_not=reasons.no_rows),
     Action("move.page_left", ("H", "shift+left"), "a page left", "move", view_moves.page_across(-1),
-           CHARTS, reasons.chart_is_empty, twin="move.page_right", both="page across"),
+           CHARTS, reasons.chart_is_empty, pair="move.page_right", pair_help="page across"),
     Action("move.page_right", ("L", "shift+right"), "a page right", "move",
            view_moves.page_across(1), CHARTS, reasons.chart_is_empty),
     Action("move.page_down", ("J", "pagedown", "shift+down"), "a page of rows down", "move",
-           row_moves.page_down(1), why_not=reasons.no_rows, twin="move.page_up",
-           both="page of rows"),
+           row_moves.page_down(1), why_not=reasons.no_rows, pair="move.page_up",
+           pair_help="page of rows"),
     Action("move.page_up", ("K", "pageup", "shift+up"), "a page of rows up", "move",
            row_moves.page_down(-1), why_not=reasons.no_rows),
     Action("move.first_row", ("g g", "home"), "first row", "move", row_moves.first_row,
-           why_not=reasons.no_rows, twin="move.last_row", both="first, last row"),
+           why_not=reasons.no_rows, pair="move.last_row", pair_help="first, last row"),
     Action("move.last_row", ("G", "end"), "last row", "move", row_moves.last_row,
            why_not=reasons.no_rows),
     Action("move.pan_left", ("a",), "pan 10 % left", "move", view_moves.pan(-1), CHARTS,
-           reasons.chart_is_empty, hint="pan", twin="move.pan_right", both="pan 10 %"),
+           reasons.chart_is_empty, hint="pan", pair="move.pan_right", pair_help="pan 10 %"),
     Action("move.pan_right", ("d",), "pan 10 % right", "move", view_moves.pan(1), CHARTS,
            reasons.chart_is_empty),
     Action("move.pan_page_left", ("A",), "pan 90 % left", "move", view_moves.pan(-9), CHARTS,
-           reasons.chart_is_empty, twin="move.pan_page_right", both="pan 90 %"),
+           reasons.chart_is_empty, pair="move.pan_page_right", pair_help="pan 90 %"),
     Action("move.pan_page_right", ("D",), "pan 90 % right", "move", view_moves.pan(9), CHARTS,
            reasons.chart_is_empty),
     Action("events.next", (".",), "next collective", "move", time_moves.event(1), CHARTS,
-           reasons.no_event(1), hint="step", twin="events.previous",
-           both="collective; area: work edges"),
+           reasons.no_event(1), hint="step", pair="events.previous",
+           pair_help="collective; area: work edges"),
     Action("events.previous", (",",), "previous collective", "move", time_moves.event(-1), CHARTS,
            reasons.no_event(-1)),
     Action("events.next_iteration", ("i",), "next iteration", "move", time_moves.iteration(1),
-           CHARTS, reasons.no_iteration(1), twin="events.previous_iteration", both="iteration"),
+           CHARTS, reasons.no_iteration(1), pair="events.previous_iteration",
+           pair_help="iteration"),
     Action("events.previous_iteration", ("I",), "previous iteration", "move",
            time_moves.iteration(-1), CHARTS, reasons.no_iteration(-1)),
     Action("zoom.in", ("w", "+", "="), "zoom in at the cursor", "view",
            view_moves.zoom(inwards=True), CHARTS, reasons.chart_is_empty, hint="zoom",
-           twin="zoom.out",
-           both="zoom in, out at the cursor"),
+           pair="zoom.out",
+           pair_help="zoom in, out at the cursor"),
     Action("zoom.out", ("s", "-"), "zoom out", "view", view_moves.zoom(inwards=False), CHARTS,
            reasons.chart_is_empty),
     Action("zoom.fit", ("0",), "the whole window", "view", view_moves.fit, CHARTS,
@@ -136,8 +135,8 @@ ACTIONS: Final[tuple[Action, ...]] = (
            chart_moves.centre, CHARTS, reasons.chart_is_empty),
     Action("rows.in", ("ctrl+w",), "fewer ranks, more room each", "view",
            chart_moves.zoom_rows(inwards=True), CHARTS,
-           chart_moves.why_not_zoom_rows(inwards=True), twin="rows.out",
-           both="fewer, more ranks in view"),
+           chart_moves.why_not_zoom_rows(inwards=True), pair="rows.out",
+           pair_help="fewer, more ranks in view"),
     Action("rows.out", ("ctrl+s",), "more ranks in view", "view",
            chart_moves.zoom_rows(inwards=False), CHARTS,
            chart_moves.why_not_zoom_rows(inwards=False)),
@@ -154,57 +153,57 @@ ACTIONS: Final[tuple[Action, ...]] = (
            STEPS,
            step_rows.why_none, hint="order"),
     Action("events.sort", ("o",), "sort by time, duration, ...", "view", view_moves.sort, EVENTS,
-           reasons.no_time, hint="sort"),
+           no_time, hint="sort"),
     Action("events.switch", ("C",), "collectives; or device work", "view",
-           view_moves.switch_list, EVENTS, reasons.no_time, hint="what"),
+           view_moves.switch_list, EVENTS, no_time, hint="what"),
     Action("events.next_rank", ("l", "right"), "next rank", "move", view_moves.other_rank(1),
            EVENTS,
-           reasons.no_time, hint="rank", twin="events.previous_rank", both="next, previous rank"),
+           no_time, hint="rank", pair="events.previous_rank", pair_help="next, previous rank"),
     Action("events.previous_rank", ("h", "left"), "previous rank", "move",
-           view_moves.other_rank(-1), EVENTS, reasons.no_time),
+           view_moves.other_rank(-1), EVENTS, no_time),
     Action("view.merge", ("b",), "one row a rank, or two", "view", chart_moves.merge, TIMELINE),
     Action("filter.kernels", ("C",), "one kind of kernels", "filter", Effect.PROMPT_KERNELS,
-           TIMELINE, reasons.no_time),
+           TIMELINE, no_time),
     Action("filter.window", ("t",), "window of time or steps", "filter", Effect.PROMPT_WINDOW,
-           why_not=reasons.no_time, hint="window"),
+           why_not=no_time, hint="window"),
     Action("filter.here", ("T",), "window = area or view", "filter", Effect.WINDOW_HERE, CHARTS,
            reasons.no_window_here),
     Action("filter.clear", ("ctrl+t",), "clear the window", "filter", Effect.CLEAR_WINDOW,
            why_not=reasons.no_window),
     Action("filter.events", ("F",), "rows whose name matches", "filter", Effect.PROMPT_FILTER,
-           EVENTS, reasons.no_time, hint="filter"),
+           EVENTS, no_time, hint="filter"),
     Action("filter.communicator", ("c",), "communicator", "filter",
            Effect.PROMPT_COMMUNICATOR, SEARCHED, reasons.no_other_communicator, hint="comm"),
     Action("filter.ranks", ("r",), "ranks 0-7,16", "filter", Effect.PROMPT_RANKS,
-           why_not=reasons.no_time),
+           why_not=no_time),
     Action("find.search", ("/",), "search names", "find", Effect.PROMPT_SEARCH, SEARCHED,
-           reasons.no_time, hint="find"),
+           no_time, hint="find"),
     Action("find.next", ("n",), "next hit", "find", search_steps.next_hit(1), SEARCHED,
-           search_steps.why_not_next, twin="find.previous", both="next, previous hit"),
+           search_steps.why_not_next, pair="find.previous", pair_help="next, previous hit"),
     Action("find.previous", ("N",), "previous hit", "find", search_steps.next_hit(-1), SEARCHED,
            search_steps.why_not_next),
     Action("find.like_this", ("#",), "names like this one", "find", search_steps.like_this,
            SEARCHED, search_steps.why_not_like_this),
     Action("find.goto", ("g",), "go to k 4705, r16, it 42, 2s", "find", Effect.PROMPT_GOTO,
-           SEARCHED, reasons.no_time, hint="goto"),
+           SEARCHED, no_time, hint="goto"),
     Action("find.mark", ("m",), "set a bookmark: ma", "find", Effect.PROMPT_MARK,
-           why_not=reasons.no_time, twin="find.return", both="set, go to a bookmark"),
+           why_not=no_time, pair="find.return", pair_help="set, go to a bookmark"),
     Action("find.return", ("'",), "go to a bookmark: 'a; '': back", "find",
-           Effect.PROMPT_RETURN, why_not=reasons.no_time),
+           Effect.PROMPT_RETURN, why_not=no_time),
     Action("find.back", ("backspace",), "the view before", "find", Effect.VIEW_BACK,
-           why_not=reasons.no_view_before, twin="find.forward", both="view back, forward"),
+           why_not=reasons.no_view_before, pair="find.forward", pair_help="view back, forward"),
     Action("find.forward", ("ctrl+r",), "the view after", "find", Effect.VIEW_FORWARD,
            why_not=reasons.no_view_after),
     Action("measure.area", ("v",), "measure: begin, end", "view", _measure, TIMELINE,
-           reasons.no_time, hint="measure"),
+           no_time, hint="measure"),
     Action("view.unfold", ("u",), "streams of this rank", "view", chart_moves.unfold, TIMELINE,
            chart_moves.no_streams, hint="streams"),
     Action("compare.block", ("R",), "repeating block of a kernel", "view", compare_ranks.show_block,
-           TIMELINE | EVENTS, compare_ranks.why_no_block, hint="block"),
+           KERNELS, compare_ranks.why_no_block, hint="block"),
     Action("compare.versus", ("V",), "against another rank or step", "view",
-           Effect.PROMPT_VERSUS, TIMELINE | STEPS, compare_ranks.why_no_versus, hint="versus"),
+           Effect.PROMPT_VERSUS, COMPARED, compare_ranks.why_no_versus, hint="versus"),
     Action("compare.sort", ("O",), "largest changes, or in order", "view", compare_ranks.sort_rows,
-           TIMELINE | STEPS, compare_ranks.why_not_sort),
+           COMPARED, compare_ranks.why_not_sort),
     Action("open.loss", ("!",), "next largest loss of time", "stragglers", loss_list.show_next,
            why_not=loss_list.why_no_evidence, hint="fix first"),
     Action("out.export", ("e",), "write csv or json", "out", Effect.PROMPT_EXPORT,
@@ -217,11 +216,33 @@ ACTIONS: Final[tuple[Action, ...]] = (
 )  # fmt: skip
 
 
-def active(pane: Pane) -> tuple[Action, ...]:
-    """Actions that a pane knows."""
-    return tuple(action for action in ACTIONS if pane in action.panes)
+def all_actions() -> tuple[Action, ...]:
+    """Every action: first those that open a pane, in the order of their tabs."""
+    return _with_panes(all_panes())
+
+
+@cache
+def _with_panes(panes: tuple[Pane, ...]) -> tuple[Action, ...]:
+    return (*map(_opening, panes), *_OTHERS)
+
+
+def _opening(pane: Pane) -> Action:
+    return Action(
+        f"pane.{pane.name}",
+        (pane.key,),
+        pane.title,
+        "panes",
+        view_moves.open_pane(pane.name),
+        why_not=pane.why_unavailable,
+    )
+
+
+def active(pane: str) -> tuple[Action, ...]:
+    """Actions that act in the pane of a name."""
+    shown = pane_named(pane)
+    return tuple(action for action in all_actions() if action.where(shown))
 
 
 def by_id(action_id: str) -> Action:
     """The action of that id; KeyError when there is none."""
-    return {action.id: action for action in ACTIONS}[action_id]
+    return {action.id: action for action in all_actions()}[action_id]

@@ -1,13 +1,13 @@
-"""What leaves the explorer at a key: the clipboard, a picture; each as what it says about it."""
+"""Clipboard and screenshot actions: each does its work and returns the scene with a message."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.terminal import compat
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from ccltui.tui.options import ExplorerOptions
 
 
-def copy(app: App[Any], scene: Scene, options: ExplorerOptions) -> Scene:
+def copy(put: Callable[[str], None], scene: Scene, options: ExplorerOptions) -> Scene:
     """Put the command line of the view on the clipboard of the user's terminal."""
     from ccltui.tui.actions.shell_command import command_line  # noqa: PLC0415  (not needed to start)
 
     text = command_line(scene, options)
-    compat.copy(app, text)
+    put(text)
     return replace(scene, said=f"copied: {text}")
 
 
-def copy_rows(app: App[Any], scene: Scene) -> Scene:
+def copy_rows(put: Callable[[str], None], scene: Scene) -> Scene:
     """Put the rows in view on the clipboard, cells apart by tabs, as a spreadsheet takes them."""
     from ccltui.tui.actions.export import tabular  # noqa: PLC0415
 
     text, count = tabular(scene)
     if not count:
         return replace(scene, notice="nothing is in view that could be copied")
-    compat.copy(app, text)
+    put(text)
     return replace(scene, said=f"copied: {count:,} rows")
 
 
@@ -40,7 +40,7 @@ def take_picture(app: App[Any], scene: Scene) -> Scene:
     from ccltui.report.output import write_new_file  # noqa: PLC0415
     from ccltui.tui.actions.export import free_name  # noqa: PLC0415
 
-    path = free_name(f"ccltui-{scene.state.pane.name.lower()}", ".svg")
+    path = free_name(f"ccltui-{scene.state.pane}", ".svg")
     try:
         write_new_file(app.export_screenshot().encode(), Path(path))
     except OSError as error:

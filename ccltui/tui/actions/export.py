@@ -1,4 +1,4 @@
-"""What is in view as a file: csv or json by its ending, or a picture."""
+"""Export rows in view as csv or json."""
 
 from __future__ import annotations
 
@@ -9,24 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ccltui.metrics.device.step_parts import PARTS
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.csv_text import csv_text
 from ccltui.report.output import check_target, write_new_file
-from ccltui.tui.moves import compare_ranks, drawer, step_rows
-from ccltui.tui.state import side_tables
-from ccltui.tui.state.queries import steps_told
+from ccltui.tui.moves import compare_ranks
+from ccltui.tui.state.pane import Record, drawer_shows, pane_in_view
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.summary_rows import rank_columns
-from ccltui.tui.state.view_state import Pane, Shown
+from ccltui.tui.state.view_state import Shown
 
 if TYPE_CHECKING:
     from ccltui.metrics.device.repetition import Block
-    from ccltui.tui.state.communicator import Communicator
-    from ccltui.tui.state.event_table import EventTable
 
-Cell = str | int | float | None
-Row = dict[str, Cell]
 ENDINGS = (".csv", ".json")
 
 
@@ -56,7 +49,7 @@ def export_to(text: str, scene: Scene) -> Export:
 
 def suggestion(scene: Scene) -> str:
     """A name that is free."""
-    return free_name(f"ccltui-{scene.state.pane.name.lower()}", ".csv")
+    return free_name(f"ccltui-{scene.state.pane}", ".csv")
 
 
 def free_name(stem: str, ending: str) -> str:
@@ -78,29 +71,21 @@ def write_rows(scene: Scene, path: str) -> int:
     return len(rows)
 
 
-def rows_of(scene: Scene) -> Iterator[Row]:
+def rows_of(scene: Scene) -> Iterator[Record]:
     """Rows in view; times in ns since the job's origin. None while ranks are partly read."""
     if is_of_beginnings(scene):
         return
-    if scene.state.shows_drawer and drawer.shows(scene, Shown.BLOCK):
+    if drawer_shows(scene, Shown.BLOCK):
         yield from _block(compare_ranks.block(scene))
-    elif scene.state.shows_drawer and drawer.shows(scene, Shown.VERSUS):
+    elif drawer_shows(scene, Shown.VERSUS):
         yield from _versus(scene)
-    elif scene.state.pane is Pane.SUMMARY:
-        yield from _metric(scene)
-    elif scene.state.pane is Pane.STEPS:
-        yield from _steps(scene)
-    elif scene.state.pane in side_tables.PANES:
-        yield from side_tables.records(scene)
-    elif scene.state.pane is Pane.EVENTS and scene.events is not None:
-        yield from _events(scene.events)
-    elif scene.communicator is not None:
-        yield from _collectives(scene.communicator)
+    else:
+        yield from pane_in_view(scene).records(scene)
 
 
 def is_of_beginnings(scene: Scene) -> bool:
     """Whether anything in view may come from a rank of which only the beginning is read."""
-    if scene.state.pane in (Pane.RUNS, Pane.CLUSTER):  # of other files
+    if not pane_in_view(scene).is_of_ranks:
         return False
     results = scene.findings.results.values()
     return scene.session.ranks_partly > 0 or any(
@@ -108,15 +93,15 @@ def is_of_beginnings(scene: Scene) -> bool:
     )
 
 
-def _block(found: Block | None) -> Iterator[Row]:
+def _block(found: Block | None) -> Iterator[Record]:
     """Positions of a repeating block."""
     for place, one in enumerate(() if found is None else found.positions):
         times = ("median_ns", "p5_ns", "p95_ns", "spread_ns", "least_ns", "most_ns", "gap_ns")
-        cells: Row = {"position": place, "name": one.name, "count": one.count}
+        cells: Record = {"position": place, "name": one.name, "count": one.count}
         yield cells | {name: getattr(one, name) for name in times}
 
 
-def _versus(scene: Scene) -> Iterator[Row]:
+def _versus(scene: Scene) -> Iterator[Record]:
     """Kernels of both sides, as the drawer orders them."""
     found = compare_ranks.versus(scene)
     if found is None:
@@ -136,24 +121,6 @@ def _versus(scene: Scene) -> Iterator[Row]:
         }
 
 
-def _steps(scene: Scene) -> Iterator[Row]:
-    """Parts of every step on every rank."""
-    parts = steps_told(scene)
-    if parts is None:
-        return
-    for row in step_rows.order(scene):
-        for column, label in enumerate(parts.labels):
-            if parts.start_ns[row, column] >= 0:
-                spent = parts.parts_ns[:, row, column].tolist()
-                yield {
-                    "step": parts.steps[row],
-                    "rank": label,
-                    "start_ns": int(parts.start_ns[row, column]),
-                    "length_ns": int(parts.length_ns[row, column]),
-                    **{f"{name}_ns": ns for name, ns in zip(PARTS, spent, strict=True)},
-                }
-
-
 def tabular(scene: Scene) -> tuple[str, int]:
     """Rows in view as lines of cells apart by tabs, with a heading, and how many there are."""
     rows = list(rows_of(scene))
@@ -162,63 +129,9 @@ def tabular(scene: Scene) -> tuple[str, int]:
     return _delimited(rows, "\t"), len(rows)
 
 
-def _delimited(rows: Sequence[Row], delimiter: str) -> str:
+def _delimited(rows: Sequence[Record], delimiter: str) -> str:
     """A heading and the rows, whose cells all have the names of the first."""
     names = list(rows[0]) if rows else []
     return csv_text(
         [names, *([row.get(name) for name in names] for row in rows)], delimiter=delimiter
     )
-
-
-def _metric(scene: Scene) -> Iterator[Row]:
-    """The selected metric rank by rank."""
-    metrics, labels = scene.findings.metrics, tuple(scene.findings.lanes)
-    if not metrics:
-        return
-    metric = metrics[min(scene.state.metric, len(metrics) - 1)]
-    result = scene.findings.results.get(metric.name)
-    if result is None or result.value is None:
-        return
-    columns = rank_columns(result, labels)
-    yield {"rank": None, "value": result.value, **dict.fromkeys(columns)}
-    for label in labels if columns else ():
-        cells = {name: column.get(label) for name, column in columns.items()}
-        yield {"rank": label, "value": None, **cells}
-
-
-def _events(table: EventTable) -> Iterator[Row]:
-    for row in table.order.tolist():
-        cells: Row = {
-            "start_ns": table.time_ns(row),
-            "dur_ns": int(table.dur_ns[row]),
-            "name": table.name_of(row),
-        }
-        if table.calls is not None:
-            columns = ("k", "lag_ns", "late_ns", "message_bytes", "step")
-            known = {name: int(getattr(table.calls, name)[row]) for name in columns}
-            cells |= {name: None if value < 0 else value for name, value in known.items()}
-        yield {"rank": table.query.rank, **cells}
-
-
-def _collectives(one: Communicator) -> Iterator[Row]:
-    """Every collective of the communicator, with how late each rank was."""
-    for k in range(len(one)):
-        late = {f"late_ns_{label}": int(one.late_ns[k, i]) for i, label in enumerate(one.labels)}
-        cells: dict[str, int] = {
-            "start_ns": int(one.first_ns[k]),
-            "lag_ns": int(one.lag_ns[k]),
-            "message_bytes": int(one.message_bytes[k]),
-            "step": int(one.step[k]),
-            **late,
-        }
-        shown = {
-            name: None if value < 0 and name != "start_ns" else value
-            for name, value in cells.items()
-        }
-        yield {
-            "communicator": one.name,
-            "k": k,
-            "type": one.type_of(k),
-            "last": one.culprit(k),
-            **shown,
-        }

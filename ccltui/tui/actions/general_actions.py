@@ -1,4 +1,4 @@
-"""Actions that need no trace: the key line names them while one is looked for."""
+"""Actions that need no trace; the key line shows them until a trace is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view as a command line that prints its numbers without the explorer."""
+"""Build the command line that prints the numbers of the view without the explorer."""
 
 from __future__ import annotations
 
@@ -8,35 +8,30 @@ from collections.abc import Sequence
 
 from ccltui.parsers.safe_text import safe_text
 from ccltui.parsers.window import Window, format_ranks, format_steps, format_window
-from ccltui.tui.moves import step_rows
-from ccltui.tui.moves.measured_area import span
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.state import side_tables
+from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Pane, Section
 
 
 def command_line(scene: Scene, options: ExplorerOptions) -> str:
     """What to type for the numbers behind the view."""
-    if scene.state.pane is Pane.REPORTS:
-        return _joined(["ccltui", "stats", scene.session.path, "--alltoall"])
-    words = ["ccltui", scene.session.path, "--metric", _metric(scene)]
+    pane = pane_in_view(scene)
+    whole = pane.command(scene)
+    if whole is not None:
+        return _joined(whole)
+    words = ["ccltui", scene.session.path, "--metric", pane.metric(scene)]
     chosen, window = scene.session.filter, _window(scene)
     if window is not None:
         words.append(f"--window={format_window(window)}")
-    listed = step_rows.chosen(scene) if scene.state.pane is Pane.STEPS else None
-    if listed is not None:
-        words += ["--steps", format_steps((listed, listed))]
+    step = pane.chosen_step(scene)
+    if step is not None:
+        words += ["--steps", format_steps((step, step))]
     elif chosen.steps is not None:
         words += ["--steps", format_steps(chosen.steps)]
     if chosen.ranks is not None:
         words += ["--ranks", format_ranks(chosen.ranks)]
     communicator = scene.communicator
-    if (
-        scene.state.pane is not Pane.SUMMARY
-        and communicator is not None
-        and communicator.group >= 0
-    ):
+    if pane.names_communicator and communicator is not None and communicator.group >= 0:
         words += ["--group", communicator.name]
     return _joined([*words, *_opened(scene, options)])
 
@@ -61,25 +56,10 @@ def _octal(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
 
 
-def _metric(scene: Scene) -> str:
-    if scene.state.pane in side_tables.PANES:
-        return side_tables.metric(scene)
-    if scene.state.pane is Pane.STEPS:
-        return "temporal_breakdown"
-    if scene.state.pane is Pane.TIMELINE:
-        return "comm_comp_overlap"
-    metrics = scene.findings.metrics
-    if scene.state.pane is Pane.SUMMARY and scene.state.section is Section.LOSSES:
-        return "fix_first"
-    if scene.state.pane is not Pane.SUMMARY or not metrics:
-        return "straggler_cause" if scene.state.drawer is not None else "straggler_lag"
-    return metrics[min(scene.state.metric, len(metrics) - 1)].name
-
-
 def _window(scene: Scene) -> Window | None:
     """The area that is measured, else the window that is set."""
-    measured = span(scene)
-    if scene.state.pane is Pane.TIMELINE and measured is not None:
+    measured = pane_in_view(scene).measured(scene)
+    if measured is not None:
         return Window(measured.start_ns, measured.end_ns)
     return scene.session.filter.window
 

@@ -1,4 +1,4 @@
-"""What stands in the way of an action, as the sentence that the user reads; None where nothing."""
+"""Reasons why an action is unavailable, as sentences for the user; None where it is available."""
 
 from __future__ import annotations
 
@@ -6,54 +6,26 @@ from collections.abc import Callable
 
 from ccltui.tui.moves import row_moves as rows
 from ccltui.tui.moves import time_moves, view_moves
-from ccltui.tui.state import side_tables
-from ccltui.tui.state.file_rows import file_rows
+from ccltui.tui.moves.missing_data import no_collectives, no_time
+from ccltui.tui.state.pane import Axis, pane_in_view
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Pane
 
 WhyNot = Callable[[Scene], str | None]
 
 
-def no_collectives(scene: Scene) -> str | None:
-    """Whether there are collectives to move between."""
-    communicators = scene.findings.communicators
-    if communicators is None:
-        if not scene.session.busy and not scene.session.ranks_loaded:
-            return "no rank is loaded"
-        return "the collectives are not matched yet" if scene.session.busy else "still matching"
-    if not communicators:
-        result = scene.findings.results.get("straggler_lag")
-        reason = result.reasons[0].message if result is not None and result.reasons else ""
-        return f"no collective is matched across ranks{': ' if reason else ''}{reason}"
-    communicator = scene.communicator
-    if communicator is not None and not len(communicator):
-        return "no collective in the window: ctrl+t clears it"
-    return None
-
-
-def no_time(scene: Scene) -> str | None:
-    """Whether nothing is loaded that has a time."""
-    return None if scene.findings.span is not None else "no rank is loaded yet"
-
-
 def nothing_to_write(scene: Scene) -> str | None:
     """Whether nothing is there to be written."""
-    return None if side_tables.count(scene) else no_time(scene)
+    return pane_in_view(scene).why_no_export(scene)
 
 
 def chart_is_empty(scene: Scene) -> str | None:
     """Whether the chart in view shows nothing."""
-    return no_time(scene) if scene.state.pane is Pane.TIMELINE else no_collectives(scene)
+    return no_time(scene) if pane_in_view(scene).axis is Axis.TIME else no_collectives(scene)
 
 
 def no_rows(scene: Scene) -> str | None:
     """Whether there is no row to move to."""
-    if scene.state.pane is Pane.EVENTS and scene.findings.lanes and scene.events is None:
-        return "still listing"
-    if rows.count(scene):
-        return None
-    listed = scene.state.pane is Pane.EVENTS and scene.findings.lanes
-    return "no event is listed: F changes the filter" if listed else "nothing is loaded yet"
+    return None if rows.count(scene) else pane_in_view(scene).why_no_rows(scene)
 
 
 def no_worst(scene: Scene) -> str | None:
@@ -133,15 +105,6 @@ def no_window_here(scene: Scene) -> str | None:
     from ccltui.tui.moves import measured_area  # noqa: PLC0415
 
     return measured_area.why_no_window(scene)
-
-
-def no_capture(scene: Scene) -> str | None:
-    """Whether the selected row opens no capture."""
-    rows = file_rows(scene)
-    if not rows:
-        return "nothing is found yet"
-    chosen = rows[min(scene.state.file, len(rows) - 1)]
-    return None if chosen.capture is not None else "this is not in another capture to open"
 
 
 def nothing_to_go_back(scene: Scene) -> str | None:

@@ -1,4 +1,4 @@
-"""A pane of cells: keeps what it showed, and refreshes only the spans that changed."""
+"""Widget that paints cells, and refreshes only the spans that changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines around the panes: header, tabs, loading, status, keys. Text in, pieces out."""
+"""Lines around the panes: header, tabs, keys, messages."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from ccltui.draw import numbers
-from ccltui.draw.palette import HEAT, LEVELS, SHADES, Ink
+from ccltui.draw.palette import Ink
 from ccltui.draw.text import clean, fit, fit_middle
 from ccltui.tui.actions.action import Action, first_key
 from ccltui.tui.actions.general_actions import GENERAL
-from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.session import Filter, Session, measured_steps
-from ccltui.tui.state.view_state import Pane
-
-Piece = tuple[str, int]
-"""Cleaned text and its style id."""
-Line = list[Piece]
+from ccltui.tui.state.pane import Pane, pane_in_view, panes_with_tabs
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.session import Filter, Session
+from ccltui.tui.styled_text import GAP, Line, Piece
 
 NARROW = 100
-GAP = "   "
 
 
 def cut(pieces: Sequence[Piece], width: int, fill: int) -> Line:
@@ -99,17 +95,18 @@ def tabs(scene: Scene, width: int) -> Line:
 
     Where the one in view would be cut off, the others are their digits alone.
     """
-    full, narrow = (_legend(scene, narrow=shorter) for shorter in (width < NARROW, True))
-    long = [pane.short_title if width < NARROW else pane.title for pane in scene.panes]
-    short = [pane.short_title for pane in scene.panes]
+    shown, panes = pane_in_view(scene), panes_with_tabs(scene)
+    full, narrow = (shown.legend(scene, narrow=shorter) for shorter in (width < NARROW, True))
+    long = [pane.short_title if width < NARROW else pane.title for pane in panes]
+    short = [pane.short_title for pane in panes]
     for titles, legend in ((long, full), (short, full), (short, narrow)):
-        line = _tabs(scene, titles)
+        line = _tabs(scene, panes, titles)
         if _size(line) + _size(legend) <= width:
             return spread(line, legend, width, Ink.TAB)
-    here = scene.panes.index(scene.state.pane)
+    here = panes.index(shown)
     if _size(line[: here + 2]) + _size(narrow) >= width:
         digits = [title if at == here else "" for at, title in enumerate(short)]
-        line = _tabs(scene, digits)
+        line = _tabs(scene, panes, digits)
     return spread(line, narrow, width, Ink.TAB)
 
 
@@ -117,127 +114,13 @@ def _size(line: Sequence[Piece]) -> int:
     return sum(len(clean(text)) for text, _ in line)
 
 
-def _tabs(scene: Scene, titles: Sequence[str]) -> Line:
+def _tabs(scene: Scene, panes: Sequence[Pane], titles: Sequence[str]) -> Line:
     line: Line = [(" ", Ink.TAB)]
-    for pane, title in zip(scene.panes, titles, strict=True):
-        name = f"{pane.value} {title}".rstrip()
-        on = pane is scene.state.pane
+    for pane, title in zip(panes, titles, strict=True):
+        name = f"{pane.key} {title}".rstrip()
+        on = pane.name == scene.state.pane
         line.append((f"[{name}]", Ink.TAB_ON) if on else (f" {name} ", Ink.TAB))
     return line
-
-
-def _legend(scene: Scene, *, narrow: bool) -> Line:
-    if scene.state.pane is Pane.STEPS:
-        return _parts_legend(scene, narrow=narrow)
-    if scene.state.pane is Pane.TIMELINE and scene.state.kernels:
-        return [(f"{scene.state.kernels} only: C ", Ink.WARNING)]
-    if scene.state.pane is Pane.TIMELINE:
-        return _classes_legend(scene, narrow=narrow)
-    if scene.state.pane is Pane.ALIGNMENT:
-        return _lag_legend(scene, narrow=narrow)
-    if scene.state.pane is Pane.EVENTS:
-        return _list_legend(scene)
-    if scene.state.pane is Pane.FILES:
-        return _files_legend(scene)
-    if scene.state.pane is Pane.SUMMARY:
-        return _steps_legend(scene)
-    from ccltui.tui.state import side_tables  # noqa: PLC0415  (the screen paints before)
-
-    return [(side_tables.legend(scene, narrow=narrow), Ink.TAB)]
-
-
-def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
-    """What a cell of a lane is; without colour two rows of a rank tell no exposed part."""
-    if not scene.colour and not scene.state.merged:
-        return [("comp, net below  " if narrow else "compute, network below it  ", Ink.TAB)]
-    names = ("comp", "net", "both") if narrow else ("compute", "exposed net", "overlapped")
-    inks = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
-    return _named(scene, inks, [f" {name}  " for name in names])
-
-
-def _steps_legend(scene: Scene) -> Line:
-    """Which iterations the numbers are of."""
-    steps = measured_steps(scene.findings.steps, scene.session.filter)
-    if not steps:
-        return []
-    first, last = steps[0].id, steps[-1].id
-    if first == last:
-        return [(f"iteration {first} ", Ink.TAB)]
-    return [(f"iterations {first}-{last} (n={len(steps)}) ", Ink.TAB)]
-
-
-def _parts_legend(scene: Scene, *, narrow: bool) -> Line:
-    """What a bar of a step is made of."""
-    names = (
-        ("comp", "both", "net", "copy")
-        if narrow
-        else ("compute", "overlapped", "exposed net", "copies")
-    )
-    inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.EXPOSED, Ink.COPY)
-    return _named(scene, inks, [f"{name} " if narrow else f" {name}  " for name in names])
-
-
-def _named(scene: Scene, inks: Sequence[Ink], names: Sequence[str]) -> Line:
-    """What stands for each kind of time, and its name."""
-    line: Line = []
-    for ink, name in zip(inks, names, strict=True):
-        line += [("█" if scene.colour else SHADES[ink], ink), (name, Ink.TAB)]
-    return line
-
-
-def _files_legend(scene: Scene) -> Line:
-    job = scene.session.job
-    if job is None:
-        return []
-    files, captures = len(job.discovery.files), len(job.discovery.captures)
-    counts = f"{files} file{'s' * (files != 1)}  {captures} capture{'s' * (captures != 1)} "
-    return [(counts, Ink.TAB)]
-
-
-def _list_legend(scene: Scene) -> Line:
-    """Whose events are listed, how many of them, in which order."""
-    listing, rank = scene.state.listing, scene.state.selection.rank
-    if scene.events is None or rank is None:
-        return []
-    count = numbers.count(len(scene.events))
-    filtered = f" /{fit(listing.pattern, 12).rstrip()}/" if listing.pattern else ""
-    text = f"{rank_name(rank)}  {count} {listing.listed.value}{filtered}  by {listing.sort.value} "
-    return [(text, Ink.TAB)]
-
-
-def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
-    floor = scene.state.floor_ns
-    cell = " " if narrow else "  "
-    if scene.colour:
-        ramp: Line = [(cell, HEAT + level * LEVELS + level) for level in range(1, LEVELS)]
-    else:
-        ramp = [(".:-=+*#", Ink.TEXT)]
-    return [
-        (
-            f"{'' if narrow else _communicator_text(scene)}  lag {numbers.short_duration(floor)} ",
-            Ink.TAB,
-        ),
-        *ramp,
-        (f" {_top_of_scale(scene)} ", Ink.TAB),
-    ]
-
-
-def _top_of_scale(scene: Scene) -> str:
-    """From which lag on a cell has the last colour."""
-    floor, communicator = scene.state.floor_ns, scene.communicator
-    if not scene.state.linear or communicator is None:
-        return numbers.short_duration(floor * 100)
-    return f"{numbers.duration(communicator.top_ns(floor))}, even"
-
-
-def _communicator_text(scene: Scene) -> str:
-    """Which communicator of how many, and its number of collectives."""
-    communicator = scene.communicator
-    if communicator is None:
-        return ""
-    count = len(scene.findings.communicators or ())
-    place = f"{scene.state.selection.communicator + 1}/{count} " if count > 1 else ""
-    return f"{place}{fit_middle(communicator.name, 26)} ({numbers.count(len(communicator))})"
 
 
 def too_small(scene: Scene, width: int, height: int) -> list[Line]:
@@ -249,8 +132,8 @@ def too_small(scene: Scene, width: int, height: int) -> list[Line]:
     ]
 
 
-def told(scene: Scene) -> Line | None:
-    """What stands in the way or was done, None where there is nothing to say."""
+def message_line(scene: Scene) -> Line | None:
+    """The notice, else what was done last; None where there is neither."""
     if scene.notice:
         return [(f" ! {scene.notice}", Ink.WARNING)]
     return [(f" {scene.said}", Ink.TEXT)] if scene.said else None
@@ -260,7 +143,7 @@ def waiting(scene: Scene, width: int) -> list[Line]:
     """The two lines about the cursor while nothing is open yet, or cannot be."""
     failed = scene.session.phase == "failed"
     above: Line = [(f" x {scene.session.problem}", Ink.ERROR)] if failed else []
-    return [cut(above, width, Ink.TEXT), cut(told(scene) or [], width, Ink.TEXT)]
+    return [cut(above, width, Ink.TEXT), cut(message_line(scene) or [], width, Ink.TEXT)]
 
 
 def keys(scene: Scene, width: int) -> Line:
@@ -288,13 +171,12 @@ def _actions(scene: Scene) -> tuple[Action, ...]:
 
 
 def _leads_away(action: Action, scene: Scene) -> bool:
-    """Whether an action is about traces, where the pane is not."""
-    beside = scene.state.pane in (Pane.RUNS, Pane.CLUSTER, Pane.REPORTS, Pane.FILES)
-    return beside and action.group in ("stragglers", "filter")
+    """Whether an action is about traces, and the pane is not."""
+    return not pane_in_view(scene).is_of_traces and action.group in ("stragglers", "filter")
 
 
 def _hint_pieces(action: Action, known: Mapping[str, Action], scene: Scene) -> Line:
     label = first_key(action, scene.bindings)
-    if action.twin:
-        label += f"/{first_key(known[action.twin], scene.bindings)}"
+    if action.pair:
+        label += f"/{first_key(known[action.pair], scene.bindings)}"
     return [(label, Ink.KEY), (f" {action.hint}  ", Ink.DIM)]

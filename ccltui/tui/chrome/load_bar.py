@@ -1,4 +1,4 @@
-"""Progress of loading: one bar in all, and one for each file."""
+"""Widget that shows the progress of loading, in all and by file."""
 
 from __future__ import annotations
 

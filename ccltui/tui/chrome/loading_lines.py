@@ -1,4 +1,4 @@
-"""How far loading is: all files together, and each by itself."""
+"""Lines of the progress of loading, in all and by file."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
 from ccltui.draw.spark import bar
 from ccltui.draw.text import fit
-from ccltui.tui.chrome.chrome_lines import Line, cut, spread
+from ccltui.tui.chrome.chrome_lines import cut, spread
 from ccltui.tui.state.scene import rank_name
 from ccltui.tui.state.session import FileState, Session
+from ccltui.tui.styled_text import Line
 
 _BAR = 24
 

@@ -1,4 +1,4 @@
-"""Lines of pieces: header, tabs, status and keys are all of this kind."""
+"""Widget of lines in styled pieces: header, tabs, status and keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ccltui.tui.chrome.chrome_lines import Line
+from ccltui.tui.styled_text import Line
 
 
 def strip_of(line: Line, styles: Sequence[Style], ascii_table: dict[int, int] | None) -> Strip:

@@ -1,4 +1,4 @@
-"""Style ids as Rich styles for the depth and the ground of this terminal."""
+"""Rich styles of the style ids, for the colour depth and background of the terminal."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw.minimap import Minimap
 from ccltui.metrics.metric import Metric
@@ -16,6 +16,7 @@ from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.engine import memory
 from ccltui.tui.engine.messages import Fact, FindingsReady
+from ccltui.tui.state.answers import Answered, ViewQuery
 from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
 from ccltui.tui.state.findings import (
     clock_of,
@@ -25,8 +26,8 @@ from ccltui.tui.state.findings import (
     span_of,
     steps_of_job,
 )
-from ccltui.tui.state.queries import Answered, Query
-from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
 from ccltui.tui.state.side_tables import of_traces
 
@@ -58,16 +59,17 @@ class Analyst:
         self._ready: tuple[int, View] | None = None
         self._began = False
 
-    def answer(self, scene: Scene, query: Query) -> Answered | None:
+    def answer(self, scene: Scene, query: ViewQuery[Any]) -> Answered[Any] | None:
         """Answer a pane's query about the scene; None when the scene is no longer the newest."""
-        from ccltui.tui.engine import query_answers  # noqa: PLC0415  (a first number is posted before)
+        # A first number is posted before this is imported.
+        from ccltui.tui.engine import query_answers  # noqa: PLC0415
 
         ready = self._ready
         if ready is None or ready[0] != scene.findings.generation:
             return None
         return query_answers.answer(ready[1], scene, query)
 
-    def answer_newest(self, generation: int, query: Query) -> Answered | None:
+    def answer_newest(self, generation: int, query: ViewQuery[Any]) -> Answered[Any] | None:
         """Answer a query about the newest findings; None when they are of another generation."""
         findings = self._findings
         if findings.generation != generation:

@@ -21,7 +21,7 @@ from ccltui.tui.terminal import compat
 if TYPE_CHECKING:
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.client import RemoteAnalyst
-    from ccltui.tui.state.queries import Answered, Query
+    from ccltui.tui.state.answers import Answered, Query
 
 MakeAnalyst = Callable[[ExplorerOptions], "Analyst | RemoteAnalyst"]
 LOADING = "load"
@@ -114,7 +114,7 @@ class Background:
 
             memory.release_memory(session.job, heap=False)
 
-    def ask(self, scene: Scene, query: Query) -> None:
+    def ask(self, scene: Scene, query: Query[Any]) -> None:
         """Answer a query about a scene in a thread; a newer query of its kind replaces an older."""
         self._app.run_worker(
             lambda: self._answer(scene, query),
@@ -124,15 +124,17 @@ class Background:
             exit_on_error=False,
         )
 
-    def _answer(self, scene: Scene, query: Query) -> None:
-        from ccltui.tui.state.queries import side_answer  # noqa: PLC0415  (after the first paint)
-        from ccltui.tui.state.side_tables import SideQuery  # noqa: PLC0415
+    def _answer(self, scene: Scene, query: Query[Any]) -> None:
+        # Imported after the first paint.
+        from ccltui.tui.state.answers import FileQuery, ViewQuery  # noqa: PLC0415
+        from ccltui.tui.state.queries import side_answer  # noqa: PLC0415
 
         worker, analyst = get_current_worker(), self._analyst
-        if isinstance(query, SideQuery):
-            found: Answered | None = side_answer(scene, query, lambda: worker.is_cancelled)
-        else:
-            found = None if analyst is None else analyst.answer(scene, query)
+        found: Answered[Any] | None = None
+        if isinstance(query, FileQuery):
+            found = side_answer(scene, query, lambda: worker.is_cancelled)
+        elif isinstance(query, ViewQuery) and analyst is not None:
+            found = analyst.answer(scene, query)
         if found is not None and not worker.is_cancelled:
             self._post(found)
 

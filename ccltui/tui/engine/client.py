@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.tui.engine import server_messages
 from ccltui.tui.engine.messages import FindingsReady, Problem
@@ -18,14 +18,14 @@ from ccltui.tui.engine.server_process import (
     ServerProcess,
 )
 from ccltui.tui.engine.start_server import StartedServer, start_server
-from ccltui.tui.state.queries import Answered
-from ccltui.tui.state.scene import Findings
+from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.job_findings import Findings
 
 if TYPE_CHECKING:
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
     from ccltui.tui.options import ExplorerOptions
-    from ccltui.tui.state.queries import Query
+    from ccltui.tui.state.answers import ViewQuery
     from ccltui.tui.state.scene import Scene
     from ccltui.tui.state.session import Session
 
@@ -128,7 +128,7 @@ class RemoteAnalyst:
                     return True
         return None
 
-    def answer(self, scene: Scene, query: Query) -> Answered | None:
+    def answer(self, scene: Scene, query: ViewQuery[Any]) -> Answered[Any] | None:
         """Answer a pane's query about the scene; None when the scene is no longer the newest."""
         if self._is_local and self._local is not None:
             return self._local.answer(scene, query)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ccltui.tui.state.session import Session
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
-    from ccltui.tui.state.queries import Answered
-    from ccltui.tui.state.scene import Findings
+    from ccltui.tui.state.answers import Answered
+    from ccltui.tui.state.job_findings import Findings
 
 STOPPING: Final = "stopping: what is loaded stays"
 """Notice from the request to stop loading until loading has ended."""
@@ -85,7 +85,7 @@ class Problem:
 
 
 LoadFact = JobOpened | LoadProgress | RankLoaded | RankFailed | LoadEnded | OpenFailed
-Fact: TypeAlias = "LoadFact | FindingsReady | Answered | Exported | Problem"
+Fact: TypeAlias = "LoadFact | FindingsReady | Answered[Any] | Exported | Problem"
 
 
 def after(session: Session, fact: LoadFact) -> Session:

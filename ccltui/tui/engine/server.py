@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ccltui.tui.engine.analysis import Analyst
     from ccltui.tui.engine.messages import Fact
     from ccltui.tui.options import ExplorerOptions
-    from ccltui.tui.state.scene import Findings
+    from ccltui.tui.state.job_findings import Findings
     from ccltui.tui.state.session import Session
 
 _NO_MEMORY: Final = "out of memory"
@@ -148,7 +148,7 @@ class _Server:
         """Send what has changed; a message that is begun is sent whole."""
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
         from ccltui.tui.engine.messages import FindingsReady  # noqa: PLC0415
-        from ccltui.tui.state.scene import Findings  # noqa: PLC0415
+        from ccltui.tui.state.job_findings import Findings  # noqa: PLC0415
 
         with self._interruption(allowed=False):
             if isinstance(fact, FindingsReady):
@@ -245,14 +245,14 @@ class _Server:
 
     def _answer(self, request: server_messages.AskQuery) -> None:
         from ccltui.tui.engine import server_messages  # noqa: PLC0415
-        from ccltui.tui.state.queries import Answered, of_collectives  # noqa: PLC0415
+        from ccltui.tui.state.answers import Answered  # noqa: PLC0415
 
         def is_pending() -> bool:
             """Whether this process still computes what the query is about.
 
             The explorer may have the findings from a process before this one.
             """
-            available = self._available[of_collectives(request.query)]
+            available = self._available[request.query.of_collectives]
             return request.generation == self._computing != available
 
         with self._generations:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ccltui.tui.state.queries import Answered, Query
-from ccltui.tui.state.scene import Findings
+from ccltui.tui.state.answers import Answered, ViewQuery
+from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.session import Session
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class AskQuery:
 
     number: int
     generation: int
-    query: Query
+    query: ViewQuery[Any]
 
 
 Request = AddRank | SetJob | StartRun | PrepareQueries | CancelRun | AskQuery
@@ -92,7 +92,7 @@ class QueryAnswered:
     """The answer to a query, None where its generation is no longer available."""
 
     number: int
-    answered: Answered | None
+    answered: Answered[Any] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
     from ccltui.parsers.job import Job
     from ccltui.tui.engine.start_server import StartedServer
-    from ccltui.tui.state.scene import Findings
+    from ccltui.tui.state.job_findings import Findings
 
 Inbox = queue.SimpleQueue["server_messages.Reply | None"]
 """Replies to one run or one query; None once the process has ended."""

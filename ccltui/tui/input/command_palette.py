@@ -10,14 +10,16 @@ from typing import Final
 from ccltui.draw.palette import Ink
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.actions.action import Action, Bindings, keys_of, shown
-from ccltui.tui.actions.action_list import ACTIONS
-from ccltui.tui.chrome.chrome_lines import Line, cut
+from ccltui.tui.actions.action_list import all_actions
+from ccltui.tui.chrome.chrome_lines import cut
 from ccltui.tui.input.goto import goto
 from ccltui.tui.input.key_counts import MAX_COUNT
 from ccltui.tui.input.keymap import works_in
 from ccltui.tui.input.prompt_line import Prompt, PromptEnd
+from ccltui.tui.state.pane import all_panes
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import Line
 
 TITLE: Final = "Commands"
 _COUNT: Final = re.compile(r"(\d{1,9})\s*(?=\D)")
@@ -59,7 +61,7 @@ class Commands:
         times = 1 if counted is None else min(max(int(counted[1]), 1), MAX_COUNT)
         words = text if counted is None else text[counted.end() :]
         place = _place(text, scene)
-        fitting = [action for action in ACTIONS if _fits(action, words, bindings)]
+        fitting = [action for action in all_actions() if _fits(action, words, bindings)]
         fitting.sort(key=lambda action: _rank(action, words, scene.state.pane, bindings))
         return place + [_entry(action, times, scene, bindings) for action in fitting]
 
@@ -94,7 +96,9 @@ class Commands:
         entries = self.entries(scene, bindings)
         room = max(height - 3, 1)
         first = max(min(self.row - room // 2, len(entries) - room), 0)
-        count = f"  {len(entries)} of {len(ACTIONS)}   5] counts   r16, k 4705, 12.5s: go there"
+        count = (
+            f"  {len(entries)} of {len(all_actions())}   5] counts   r16, k 4705, 12.5s: go there"
+        )
         lines = [cut([(f" {TITLE}", Ink.HEADER), (count, Ink.HEADER_DIM)], width, Ink.HEADER_DIM)]
         shown_entries = entries[first : first + room]
         for index, entry in enumerate(shown_entries, first):
@@ -123,18 +127,18 @@ def _fits(action: Action, words: str, bindings: Bindings) -> bool:
 
 
 def _rank(
-    action: Action, words: str, pane: Pane, bindings: Bindings
+    action: Action, words: str, pane: str, bindings: Bindings
 ) -> tuple[bool, bool, bool, bool]:
     """Return a sort key: exact keys, actions of this pane, matching names, in this order."""
-    is_elsewhere = pane not in action.panes
+    is_elsewhere = not action.works_in(pane)
     exact = words in keys_of(action, bindings)
     named = action.id.startswith(words) or words in action.id.split(".")
     return (not (exact and not is_elsewhere), is_elsewhere, not named, not exact)
 
 
 def _entry(action: Action, times: int, scene: Scene, bindings: Bindings) -> Entry:
-    if scene.state.pane not in action.panes:
-        why = works_in([pane for pane in Pane if pane in action.panes])
+    if not action.works_in(scene.state.pane):
+        why = works_in([pane for pane in all_panes() if action.where(pane)])
     else:
         why = action.why_not(scene) or ""
     keys = " ".join(shown(key) for key in keys_of(action, bindings))

@@ -18,15 +18,15 @@ from ccltui.tui.input.key_counts import append_digit, repeated
 from ccltui.tui.input.keymap import PREFIXES, Keymap
 from ccltui.tui.input.mouse import Mouse
 from ccltui.tui.moves import drawer, view_history, view_moves
-from ccltui.tui.state import side_tables
-from ccltui.tui.state.file_rows import file_rows
+from ccltui.tui.panes import files, runs
+from ccltui.tui.state.own.pane_names import FILES, SUMMARY
+from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
 
 if TYPE_CHECKING:
-    from ccltui.tui.app import Explorer
-    from ccltui.tui.display import Display
+    from ccltui.tui.input.host_protocols import Host, Screen
     from ccltui.tui.input.prompt_line import Prompt
     from ccltui.tui.input.prompt_session import PromptSession
     from ccltui.tui.input.prompts import Outcome
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Control:
     """Changes the scene of an explorer by the user's input."""
 
-    def __init__(self, app: Explorer, front: Display) -> None:
+    def __init__(self, app: Host, front: Screen) -> None:
         self._app = app
         self._front = front
         self._mouse = Mouse(front)
@@ -50,8 +50,8 @@ class Control:
             Effect.STEP_HERE: self._step_here,
             Effect.OPEN_CAPTURE: self._open_capture,
             Effect.OPEN_RUN: self._open_run,
-            Effect.COPY: lambda: self._view(lambda s: clipboard_actions.copy(app, s, app.options)),
-            Effect.COPY_ROWS: lambda: self._view(lambda s: clipboard_actions.copy_rows(app, s)),
+            Effect.COPY: self._copy,
+            Effect.COPY_ROWS: self._copy_rows,
             Effect.SCREENSHOT: app.take_picture,
             Effect.VIEW_BACK: lambda: self._view(view_history.back),
             Effect.VIEW_FORWARD: lambda: self._view(view_history.forward),
@@ -202,6 +202,13 @@ class Control:
     def _view(self, step: Callable[[Scene], Scene]) -> None:
         self._scene = step(self._scene)
 
+    def _copy(self) -> None:
+        app = self._app
+        self._scene = clipboard_actions.copy(app.copy_text, self._scene, app.options)
+
+    def _copy_rows(self) -> None:
+        self._scene = clipboard_actions.copy_rows(self._app.copy_text, self._scene)
+
     def _window_here(self) -> None:
         self._app.replace_session(windowed(self._scene))
         self._scene = self._scene.with_state(replace(self._scene.state, area=None))
@@ -210,24 +217,23 @@ class Control:
         """Make the selected step the window, or open the row of the drawer if it has the focus."""
         from ccltui.tui.moves import step_rows  # noqa: PLC0415
 
-        if self._scene.state.drawer_has_keys:
+        if drawer_has_keys(self._scene):
             self._go(drawer.enter(self._scene), "open.step")
         else:
             self._app.replace_session(step_rows.windowed(self._scene))
 
     def _open_capture(self) -> None:
-        rows = file_rows(self._scene)
-        capture = rows[min(self._scene.state.file, len(rows) - 1)].capture
+        capture = files.chosen_capture(self._scene)
         if capture is not None:
-            self._app.open_capture(capture, Pane.FILES)
+            self._app.open_capture(capture, FILES)
 
     def _open_run(self) -> None:
         """Open the traces of the selected run, unless they are open already."""
-        capture, job = side_tables.capture_of_run(self._scene), self._scene.session.job
+        capture, job = runs.capture_of_run(self._scene), self._scene.session.job
         if job is not None and capture == job.capture.name:
-            self._go(view_moves.open_pane(Pane.SUMMARY)(self._scene), "open.run")
+            self._go(view_moves.open_pane(SUMMARY)(self._scene), "open.run")
         elif capture is not None:
-            self._app.open_capture(capture, Pane.SUMMARY)
+            self._app.open_capture(capture, SUMMARY)
 
     def _open_help(self) -> None:
         self._front.help = 0

@@ -8,9 +8,9 @@ from ccltui.config import Config
 from ccltui.parsers.errors import GrammarError
 from ccltui.report.text_layout import table
 from ccltui.tui.actions.action import keys_of, shown
-from ccltui.tui.actions.action_list import ACTIONS
+from ccltui.tui.actions.action_list import all_actions
 from ccltui.tui.input.keymap import bind, conflicts
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.state.pane import all_panes
 
 HEADER = ("action", "keys", "what it does", "panes")
 
@@ -23,10 +23,10 @@ def key_lines(config: Config) -> Iterator[str]:
     """
     bindings = checked(config)
     rows = []
-    for action in ACTIONS:
+    for action in all_actions():
         keys = " ".join(shown(key) for key in keys_of(action, bindings)) or "none: by : only"
-        panes = [pane.title for pane in Pane if pane in action.panes]
-        everywhere = len(panes) == len(Pane)
+        panes = [pane.title for pane in all_panes() if action.where(pane)]
+        everywhere = len(panes) == len(all_panes())
         rows.append((action.id, keys, action.help, "all" if everywhere else ", ".join(panes)))
     yield from table(HEADER, rows)
     taken = list(conflicts(config.keys))

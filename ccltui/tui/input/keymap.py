@@ -10,8 +10,8 @@ from typing import Final
 from ccltui.config import nearest
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.actions.action import Action, Bindings, keys_of, shown
-from ccltui.tui.actions.action_list import ACTIONS
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.actions.action_list import active, all_actions
+from ccltui.tui.state.pane import Pane, all_panes
 
 _NAMES: Final = frozenset(
     {
@@ -38,22 +38,21 @@ class Keymap:
 
     def __init__(self, bindings: Bindings | None = None) -> None:
         self._bound = {
-            pane: {
+            pane.name: {
                 key: action
-                for action in ACTIONS
-                if pane in action.panes
+                for action in active(pane.name)
                 for key in keys_of(action, bindings or {})
             }
-            for pane in Pane
+            for pane in all_panes()
         }
 
-    def press(self, pane: Pane, before: str, key: str) -> Pressed:
+    def press(self, pane: str, before: str, key: str) -> Pressed:
         """Look up a key, after the stroke ``before``, which is empty for a key of one stroke."""
         bound = self._bound[pane]
         typed = f"{before} {key}" if before else key
         if typed in bound:
             return Pressed(action=bound[typed])
-        in_other_panes = [other for other in Pane if typed in self._bound[other]]
+        in_other_panes = [other for other in all_panes() if typed in self._bound[other.name]]
         if in_other_panes:
             return Pressed(problem=f"{shown(typed)} {works_in(in_other_panes)}")
         return Pressed(problem=f"{shown(typed)} is not a key here: ? lists them")
@@ -61,11 +60,11 @@ class Keymap:
 
 def works_in(panes: Sequence[Pane]) -> str:
     """Return a phrase that names the panes in which an action works."""
-    *others, last = [f"{pane.value} {pane.title}" for pane in panes]
+    *others, last = [f"{pane.key} {pane.title}" for pane in panes]
     return f"works in {', '.join(others)} and {last}" if others else f"works in {last}"
 
 
-def bind(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Bindings:
+def bind(chosen: Bindings, actions: Sequence[Action] | None = None) -> Bindings:
     """Return the keys of every action whose keys differ from those of the registry, by id.
 
     A key that is chosen for one action is taken from another that has it by default.
@@ -73,6 +72,7 @@ def bind(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Bindings:
     Raises:
         GrammarError: An action or a key does not exist, or a key is chosen twice in a pane.
     """
+    actions = all_actions() if actions is None else actions
     known = {action.id: action for action in actions}
     for name, keys in chosen.items():
         if name not in known:
@@ -89,8 +89,9 @@ def bind(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Bindings:
     return {**changed, **chosen}
 
 
-def conflicts(chosen: Bindings, actions: Sequence[Action] = ACTIONS) -> Iterator[str]:
+def conflicts(chosen: Bindings, actions: Sequence[Action] | None = None) -> Iterator[str]:
     """Yield a sentence for each key that the chosen keys take from another action."""
+    actions = all_actions() if actions is None else actions
     known = {action.id: action for action in actions}
     for action in actions:
         for key in () if action.id in chosen else action.keys:
@@ -113,18 +114,21 @@ def _is_key(stroke: str) -> bool:
 
 
 def _check_twice(chosen: Bindings, known: Mapping[str, Action]) -> None:
-    owners: dict[tuple[Pane, str], str] = {}
+    owners: dict[tuple[str, str], str] = {}
     for name, keys in chosen.items():
-        for pane in known[name].panes:
+        for pane in filter(known[name].where, all_panes()):
             for key in keys:
-                other = owners.setdefault((pane, key), name)
+                other = owners.setdefault((pane.name, key), name)
                 if other != name:
                     raise GrammarError(f"[keys] {key!r} is both {other} and {name}")
 
 
 def _taken(action: Action, key: str, chosen: Bindings, known: Mapping[str, Action]) -> str:
     """Return the action for which a default key of this one was chosen, empty without one."""
-    takers = (
-        name for name, keys in chosen.items() if key in keys and known[name].panes & action.panes
-    )
+    takers = (name for name, keys in chosen.items() if key in keys and _meet(known[name], action))
     return next(takers, "")
+
+
+def _meet(one: Action, other: Action) -> bool:
+    """Whether two actions act in the same pane."""
+    return any(one.where(pane) and other.where(pane) for pane in all_panes())

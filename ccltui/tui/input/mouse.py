@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from textual import events
 
-from ccltui.tui.display import Display
+from ccltui.tui.input.host_protocols import Screen
 from ccltui.tui.moves import pointer, view_moves
+from ccltui.tui.state.pane import Axis, Pane
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Pane
 
 _LEFT = 1
 
@@ -24,7 +24,7 @@ class Drag:
 class Mouse:
     """Handles mouse events; holds the drag in progress between them."""
 
-    def __init__(self, front: Display) -> None:
+    def __init__(self, front: Screen) -> None:
         self._front = front
         self._drag: Drag | None = None
 
@@ -46,13 +46,13 @@ class Mouse:
             return None
         tab = self._front.tab_at(scene, event.screen_x, event.screen_y)
         if tab is not None:
-            return scene.with_state(view_moves.open_pane(tab)(scene)), "pane"
+            return scene.with_state(view_moves.open_pane(tab.name)(scene)), "pane"
         found = self._front.under(event.screen_x, event.screen_y)
         if found is None:
             return None
         pane, planes, x, y = found
         scene = _in_pane(scene, pane)
-        on_chart = pane is Pane.TIMELINE and scene.findings.span is not None and y > 0
+        on_chart = pane.axis is Axis.TIME and scene.findings.span is not None and y > 0
         self._drag = Drag(pointer.time_at(scene, x)) if on_chart else None
         return scene.with_state(pointer.clicked(scene, planes, x, y)), "click"
 
@@ -61,7 +61,7 @@ class Mouse:
             self._drag = None
             return None
         found = self._front.under(event.screen_x, event.screen_y)
-        if found is None or found[0] is not Pane.TIMELINE or scene.state.pane is not Pane.TIMELINE:
+        if found is None or found[0].axis is not Axis.TIME or scene.state.pane != found[0].name:
             return None
         return scene.with_state(pointer.dragged(scene, self._drag.start_ns, found[2])), "drag"
 
@@ -77,6 +77,6 @@ class Mouse:
 
 def _in_pane(scene: Scene, pane: Pane) -> Scene:
     """Return the scene with the key focus in a pane that is on the screen."""
-    if scene.state.pane is pane:
+    if scene.state.pane == pane.name:
         return scene
-    return scene.with_state(replace(scene.state, pane=pane))
+    return scene.with_state(replace(scene.state, pane=pane.name))

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from ccltui.draw.palette import Ink
-from ccltui.tui.chrome.chrome_lines import Line, cut
+from ccltui.tui.chrome.chrome_lines import cut
+from ccltui.tui.styled_text import Line
 
 _MARK = " > "
 

@@ -16,6 +16,8 @@ from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.cursor import show_communicator
 from ccltui.tui.moves.view_history import Mark, Return
 from ccltui.tui.state.device_streams import COMMUNICATION, COPIES
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, listing_of
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter
 from ccltui.tui.state.view_state import ViewState
@@ -67,9 +69,9 @@ def _pattern(text: str) -> str:
 
 
 def _filter(text: str, scene: Scene) -> Outcome:
-    return replace(
-        scene.state, listing=replace(scene.state.listing, pattern=_pattern(text.strip()))
-    )
+    own = EVENTS_STATE.of(scene.state)
+    listing = replace(own.listing, pattern=_pattern(text.strip()))
+    return EVENTS_STATE.put(scene.state, replace(own, listing=listing))
 
 
 def _search(text: str, scene: Scene) -> Outcome:
@@ -142,14 +144,15 @@ def _kernels(text: str, scene: Scene) -> Outcome:
     if not found:
         raise GrammarError(f"no kind {text!r}; there are {', '.join(_kernel_kinds('', scene))}")
     kind = "" if not text.strip() or found[0] == ALL_KERNELS else found[0]
-    return replace(scene.state, kernels=kind)
+    own = TIMELINE_STATE.of(scene.state)
+    return TIMELINE_STATE.put(scene.state, replace(own, kernels=kind))
 
 
 WINDOW = Question(filters.TITLE, _window, lambda scene: filters.filter_text(scene.session.filter))
 FILTER = Question(
     "rows whose name matches (regex, case ignored)   empty: all",
     _filter,
-    lambda scene: scene.state.listing.pattern,
+    lambda scene: listing_of(scene.state).pattern,
 )
 SEARCH = Question("search names (regex, case ignored)   n N: next, previous   empty: end", _search)
 GOTO = Question(TITLE, goto, previewed=True, prefix="g")

@@ -1,4 +1,4 @@
-"""What keys do to how charts are drawn: order, pins, streams, rows, scale, layout."""
+"""Change how charts are drawn: order, pins, streams, rows, scale, layout."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ccltui.tui.moves.cursor import in_view
+from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
+from ccltui.tui.state.pane import Axis, pane_in_view
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.state.viewport import ColumnView, TimeView
 
 _MOST_PER_LANE = 64
@@ -22,7 +24,8 @@ def order(scene: Scene) -> ViewState:
 
 def merge(scene: Scene) -> ViewState:
     """One row a rank, or two."""
-    return replace(scene.state, merged=not scene.state.merged)
+    own = TIMELINE_STATE.of(scene.state)
+    return TIMELINE_STATE.put(scene.state, replace(own, merged=not own.merged))
 
 
 def pin(scene: Scene) -> ViewState:
@@ -62,7 +65,8 @@ def no_streams(scene: Scene) -> str | None:
 
 def scale(scene: Scene) -> ViewState:
     """Colours of lag by equal steps, or by equal factors."""
-    return replace(scene.state, linear=not scene.state.linear)
+    own = ALIGNMENT_STATE.of(scene.state)
+    return ALIGNMENT_STATE.put(scene.state, replace(own, linear=not own.linear))
 
 
 def zoom_rows(*, inwards: bool) -> Callable[[Scene], ViewState]:
@@ -70,13 +74,16 @@ def zoom_rows(*, inwards: bool) -> Callable[[Scene], ViewState]:
 
     def move(scene: Scene) -> ViewState:
         state = scene.state
-        if state.pane is Pane.TIMELINE:
-            per_lane = state.ranks_per_lane // 2 if inwards else state.ranks_per_lane * 2
-            return replace(state, ranks_per_lane=max(min(per_lane, _MOST_PER_LANE), 1))
-        count = len(scene.members)
-        shown = state.ranks_in_view or count
+        if pane_in_view(scene).axis is Axis.TIME:
+            lanes = TIMELINE_STATE.of(state)
+            per_lane = lanes.ranks_per_lane // 2 if inwards else lanes.ranks_per_lane * 2
+            lanes = replace(lanes, ranks_per_lane=max(min(per_lane, _MOST_PER_LANE), 1))
+            return TIMELINE_STATE.put(state, lanes)
+        own, count = ALIGNMENT_STATE.of(state), len(scene.members)
+        shown = own.ranks_in_view or count
         shown = -(-shown // 2) if inwards else shown * 2
-        return replace(state, ranks_in_view=0 if shown >= count else max(shown, 1))
+        own = replace(own, ranks_in_view=0 if shown >= count else max(shown, 1))
+        return ALIGNMENT_STATE.put(state, own)
 
     return move
 
@@ -88,14 +95,16 @@ def why_not_zoom_rows(*, inwards: bool) -> Callable[[Scene], str | None]:
         state = scene.state
         if not scene.findings.lanes:
             return "no rank is loaded yet"
-        if state.pane is Pane.TIMELINE:
-            if inwards and state.ranks_per_lane == 1:
+        if pane_in_view(scene).axis is Axis.TIME:
+            per_lane = TIMELINE_STATE.of(state).ranks_per_lane
+            if inwards and per_lane == 1:
                 return "every rank has a lane of its own"
             most = min(len(scene.ranks), _MOST_PER_LANE)
-            return None if inwards or state.ranks_per_lane < most else "one lane holds all ranks"
-        if inwards and state.ranks_in_view == 1:
+            return None if inwards or per_lane < most else "one lane holds all ranks"
+        in_view = ALIGNMENT_STATE.of(state).ranks_in_view
+        if inwards and in_view == 1:
             return "one rank is in view"
-        return None if inwards or state.ranks_in_view else "all ranks are in view"
+        return None if inwards or in_view else "all ranks are in view"
 
     return why_not
 
@@ -103,7 +112,7 @@ def why_not_zoom_rows(*, inwards: bool) -> Callable[[Scene], str | None]:
 def centre(scene: Scene) -> ViewState:
     """The cursor in the middle; there already, what is selected fills the view."""
     state, selection = scene.state, scene.state.selection
-    if state.pane is Pane.TIMELINE:
+    if pane_in_view(scene).axis is Axis.TIME:
         if selection.time_ns is None:
             return state
         centred, fitted = state.time.centred(selection.time_ns), _fit_time(scene)

@@ -1,18 +1,19 @@
-"""The block of a kernel, and two ranks or steps laid over each other: what opens them."""
+"""Open the block of a kernel, or the comparison of two ranks or steps."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from ccltui.parsers.errors import GrammarError
-from ccltui.tui.moves import step_rows
 from ccltui.tui.moves.cursor import to_time
-from ccltui.tui.moves.kernel_at import row_at_cursor
-from ccltui.tui.state.queries import block_query, steps_told, told, versus_query
+from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.pane import pane_in_view
+from ccltui.tui.state.queries import block_query, versus_query
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.view_state import Drawer, Listed, Pane, Shown, Versus, ViewState
+from ccltui.tui.state.view_state import Drawer, Shown, Versus, ViewState
 
 if TYPE_CHECKING:
     from ccltui.metrics.compare.step_diff import StepDiff
@@ -23,25 +24,14 @@ _PART = re.compile(r"r\s*(?P<rank>\S+)|it(?:er)?\s*(?P<step>\d+)", re.IGNORECASE
 
 def kernel_row(scene: Scene) -> tuple[str, int] | None:
     """Rank and row of the device work under the cursor, None where there is none."""
-    rank = scene.state.selection.rank
-    if rank is None or rank not in scene.findings.lanes:
+    if scene.state.selection.rank not in scene.findings.lanes:
         return None
-    events = scene.events
-    if scene.state.pane is Pane.EVENTS:
-        if events is None or events.query.listing.listed is not Listed.DEVICE or not len(events):
-            return None
-        return events.query.rank, int(events.order[events.at(scene)])
-    row = row_at_cursor(scene)
-    return None if row is None else (rank, row)
+    return pane_in_view(scene).kernel_row(scene)
 
 
 def why_no_block(scene: Scene) -> str | None:
     """What keeps :func:`show_block` from showing one."""
-    if kernel_row(scene) is not None:
-        return None
-    if scene.state.pane is Pane.EVENTS:
-        return "collectives are listed: C lists the device work, R on a kernel shows its block"
-    return "no kernel is under the cursor"
+    return pane_in_view(scene).why_no_kernel(scene) if kernel_row(scene) is None else None
 
 
 def show_block(scene: Scene) -> ViewState:
@@ -52,35 +42,25 @@ def show_block(scene: Scene) -> ViewState:
 
 def block(scene: Scene) -> Block | None:
     """The block in the drawer, None while it is not known."""
-    found = told(scene, block_query(scene))
-    return None if found is None else cast("Block | None", found.answer)
+    found = scene.answers.to(block_query(scene))
+    return None if found is None else found.answer
 
 
 def versus(scene: Scene) -> StepDiff | None:
     """What is laid over each other in the drawer, None while it is not known."""
-    found = told(scene, versus_query(scene))
-    return None if found is None else cast("StepDiff | None", found.answer)
+    found = scene.answers.to(versus_query(scene))
+    return None if found is None else found.answer
 
 
 def problem(scene: Scene) -> str:
     """Why the drawer has nothing to show, "" while that is being found out."""
-    query = block_query(scene) or versus_query(scene)
-    found = told(scene, query)
+    found: Answered[Any] | None = scene.answers.to(block_query(scene) or versus_query(scene))
     return "" if found is None else found.problem
 
 
 def here(scene: Scene) -> tuple[str, int | None] | None:
-    """The rank and the step that the cursor is in; in Steps the slowest rank of the chosen one."""
-    selection = scene.state.selection
-    if scene.state.pane is Pane.STEPS:
-        return step_rows.slowest(scene)
-    if selection.rank is None or selection.rank not in scene.findings.lanes:
-        return None
-    at = selection.time_ns
-    marked = scene.findings.steps
-    inside = [step.id for step in marked if at is not None and step.start_ns <= at < step.end_ns]
-    first = marked[0].id if marked else None
-    return selection.rank, inside[0] if inside else first
+    """The rank and the step that the cursor is in, as the pane in view has it."""
+    return pane_in_view(scene).side(scene)
 
 
 def why_no_versus(scene: Scene) -> str | None:
@@ -89,35 +69,15 @@ def why_no_versus(scene: Scene) -> str | None:
 
 
 def suggestion(scene: Scene) -> str:
-    """What to compare with: in Steps the middle step of this rank, else the rank before it."""
+    """What to compare with, as the pane in view suggests it; "" for nothing."""
     one = here(scene)
-    if one is None:
-        return ""
-    if scene.state.pane is Pane.STEPS:
-        middle = middle_step(scene, one[0], one[1])
-        return "" if middle is None else f"it {middle}"
-    ranks = [label for label in scene.ranks if label != one[0]]
-    return rank_name(ranks[0]) if ranks else ""
+    return "" if one is None else pane_in_view(scene).suggested_side(scene, one)
 
 
 def suggestions(text: str, scene: Scene) -> list[str]:
     """What enter takes where nothing was typed."""
     found = suggestion(scene)
     return [found] if found and found.startswith(text) else []
-
-
-def middle_step(scene: Scene, label: str, other_than: int | None) -> int | None:
-    """The step of a rank whose length is the median of its other steps."""
-    parts = steps_told(scene)
-    if parts is None or label not in parts.labels:
-        return None
-    lengths = parts.length_ns[:, parts.labels.index(label)].tolist()
-    known = sorted(
-        (length, step)
-        for length, step in zip(lengths, parts.steps, strict=True)
-        if length and step != other_than
-    )
-    return known[len(known) // 2][1] if known else None
 
 
 def parse_versus(text: str, scene: Scene) -> ViewState:
@@ -191,5 +151,5 @@ def enter(scene: Scene) -> ViewState:
     side = 0 if found.dur_ns[0, row] >= 0 else 1
     label = found.sides[side].label
     at = int(found.origin_ns[side] + found.start_ns[side, row]) - scene.findings.origin_ns
-    state = replace(scene.state.select(rank=label), pane=Pane.TIMELINE)
+    state = replace(scene.state.select(rank=label), pane=TIMELINE)
     return to_time(scene.with_state(state), at)

@@ -1,4 +1,4 @@
-"""The cursor that all panes share: putting it on a collective, a time or a communicator."""
+"""Move the cursor of all panes to a collective, a time or a communicator."""
 
 from __future__ import annotations
 

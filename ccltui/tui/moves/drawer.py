@@ -1,4 +1,4 @@
-"""What keys do to the drawer: open, close, focus, and follow the blame to where it began."""
+"""Move in the drawer: open, close, focus, and follow the blame chain."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from ccltui.tui.moves import compare_ranks
 from ccltui.tui.moves.cursor import in_view, show_communicator
+from ccltui.tui.state.own.event_listing import with_event
+from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.queries import detail_query
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.view_state import Drawer, Pane, Shown, ViewState
+from ccltui.tui.state.view_state import Drawer, Shown, ViewState
 
 if TYPE_CHECKING:
     from ccltui.tui.state.collective_detail import Detail
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
 
 def described(scene: Scene) -> Detail | None:
     """What is known of the selected collective, None while it is being found out."""
-    detail = scene.detail
-    return detail if detail is not None and detail.query == detail_query(scene) else None
+    found = scene.answers.to(detail_query(scene))
+    return None if found is None else found.answer
 
 
 def arrivals(scene: Scene) -> tuple[int, ...]:
@@ -75,11 +78,11 @@ def switch_focus(scene: Scene) -> ViewState:
 def enter(scene: Scene) -> ViewState:
     """Open the drawer; in it a rank opens on the timeline, a link of the chain is followed."""
     state = scene.state
-    if state.drawer is None or not (state.drawer_has_keys or shows(scene, Shown.COLLECTIVE)):
+    if state.drawer is None or not (drawer_has_keys(scene) or shows(scene, Shown.COLLECTIVE)):
         return open_drawer(scene)
     if shows(scene, Shown.VERSUS):
         return compare_ranks.enter(scene)
-    if not scene.state.drawer_has_keys:
+    if not drawer_has_keys(scene):
         return _follow(scene, 1)
     place, members = row(scene), arrivals(scene)
     if place < len(members):
@@ -89,15 +92,15 @@ def enter(scene: Scene) -> ViewState:
 
 def why_not_enter(scene: Scene) -> str | None:
     """What keeps :func:`enter` from leading anywhere."""
-    if scene.state.drawer_has_keys and shows(scene, Shown.BLOCK):
+    if drawer_has_keys(scene) and shows(scene, Shown.BLOCK):
         return "a block leads nowhere: Y copies it"
-    if scene.state.drawer_has_keys and shows(scene, Shown.VERSUS):
+    if drawer_has_keys(scene) and shows(scene, Shown.VERSUS):
         return None if compare_ranks.rows(scene) else "nothing is compared yet"
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None:
         return "no collective is selected"
     state = scene.state
-    if state.drawer is None or state.drawer_has_keys or not shows(scene, Shown.COLLECTIVE):
+    if state.drawer is None or drawer_has_keys(scene) or not shows(scene, Shown.COLLECTIVE):
         return None
     if scene.disproved:
         return f"nobody can be blamed: {scene.disproved}"
@@ -125,7 +128,7 @@ def _to_rank(scene: Scene, member: int) -> ViewState:
     time_ns = int(communicator.start_ns[k, member])
     known = bool(communicator.present[k, member])
     state = scene.state.select(rank=communicator.labels[member], time_ns=time_ns if known else None)
-    return in_view(replace(state, pane=Pane.TIMELINE, drawer=Drawer()))
+    return in_view(replace(state, pane=TIMELINE, drawer=Drawer()))
 
 
 def _follow(scene: Scene, link: int) -> ViewState:
@@ -138,4 +141,4 @@ def _follow(scene: Scene, link: int) -> ViewState:
             state = show_communicator(scene, stop.communicator)
         state = state.select(k=stop.k)
     state = state.select(rank=stop.label, time_ns=stop.time_ns)
-    return in_view(replace(state, worst=None, event=None, drawer=Drawer()))
+    return in_view(with_event(replace(state, worst=None, drawer=Drawer()), None))

@@ -1,4 +1,4 @@
-"""What a rank's device was doing at a moment."""
+"""Find the device work of a rank at a time."""
 
 from __future__ import annotations
 

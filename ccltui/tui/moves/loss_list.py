@@ -1,4 +1,4 @@
-"""The largest losses of time, each with the view that shows it."""
+"""The largest losses of time, and moving to the view that shows each."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_collective, to_time
+from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Drawer, Pane, ViewState
+from ccltui.tui.state.view_state import Drawer, ViewState
 
 SHOWN = 3
 _AROUND = 3
@@ -53,15 +55,17 @@ def show_next(scene: Scene) -> ViewState:
     found = losses(scene)
     if not found:
         return scene.state
-    at = 0 if scene.state.loss is None else (scene.state.loss + 1) % len(found)
+    loss = SUMMARY_STATE.of(scene.state).loss
+    at = 0 if loss is None else (loss + 1) % len(found)
     return show(scene, at)
 
 
 def show(scene: Scene, index: int) -> ViewState:
-    """Where a loss is seen best: the collective that was kept waiting, else a moment in time."""
+    """Where a loss is seen best: the collective that waited, else a moment in time."""
     found = losses(scene)
     index = min(index, len(found) - 1)
-    state = replace(scene.state, loss=index, table_open=False)
+    own = replace(SUMMARY_STATE.of(scene.state), loss=index, table_open=False)
+    state = SUMMARY_STATE.put(scene.state, own)
     evidence = found[index]["evidence"]
     if evidence is None:
         return state
@@ -78,7 +82,7 @@ def _collective(scene: Scene, number: int, row: int) -> ViewState | None:
         places = (communicator.row == row).nonzero()[0]
         if communicator.number != number or not len(places):
             continue
-        state = replace(scene.state, pane=Pane.ALIGNMENT, drawer=Drawer())
+        state = replace(scene.state, pane=ALIGNMENT, drawer=Drawer())
         scene = scene.with_state(state)
         if index != state.selection.communicator:
             scene = scene.with_state(show_communicator(scene, index))
@@ -88,7 +92,7 @@ def _collective(scene: Scene, number: int, row: int) -> ViewState | None:
 
 def _moment(scene: Scene, evidence: Mapping[str, Any]) -> ViewState:
     at = round(evidence["time_us"] * 1000)
-    state = replace(scene.state.select(rank=evidence["rank"]), pane=Pane.TIMELINE, drawer=None)
+    state = replace(scene.state.select(rank=evidence["rank"]), pane=TIMELINE, drawer=None)
     length = round(evidence.get("length_us", 0) * 1000)
     if length:
         cell = min(max(-(-length * _AROUND // state.time.cells), 1), state.time.widest_ns)

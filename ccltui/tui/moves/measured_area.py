@@ -1,4 +1,4 @@
-"""A stretch of time that is measured on the timeline."""
+"""The measured area of the timeline: its span, contents and window."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from ccltui.draw import numbers
-from ccltui.tui.state.scene import Scene, Span, rank_name
-from ccltui.tui.state.view_state import Area, Pane, ViewState
+from ccltui.tui.state.job_findings import Span
+from ccltui.tui.state.pane import Axis, pane_in_view
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.view_state import Area, ViewState
 
 
 def measure(scene: Scene) -> ViewState:
@@ -86,13 +88,14 @@ def _exchanged(scene: Scene, label: str, found: Span) -> str:
 def window(scene: Scene) -> Span | None:
     """What ``T`` makes the window: the area, else the view; None where nothing is in view."""
     chosen, limits = span(scene), scene.findings.span
-    if scene.state.pane is Pane.TIMELINE and chosen is not None:
+    axis = pane_in_view(scene).axis
+    if axis is Axis.TIME and chosen is not None:
         return chosen if chosen.end_ns > chosen.start_ns else None
-    if scene.state.pane is Pane.TIMELINE and limits is not None:
+    if axis is Axis.TIME and limits is not None:
         view = scene.state.time
         return Span(max(view.left_ns, limits.start_ns), min(view.right_ns, limits.end_ns))
     communicator, columns = scene.communicator, scene.state.columns
-    if scene.state.pane is not Pane.ALIGNMENT or communicator is None or not len(communicator):
+    if axis is not Axis.COLLECTIVES or communicator is None or not len(communicator):
         return None
     first, past = columns.first, columns.first + columns.shown
     end = limits.end_ns if limits is not None else int(communicator.first_ns[-1]) + 1

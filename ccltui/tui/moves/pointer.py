@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from ccltui.draw.palette import Ink
 from ccltui.tui.moves import row_moves, view_moves
 from ccltui.tui.moves.cursor import to_collective, to_time
+from ccltui.tui.state.pane import Axis, pane_in_view
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene, rank_name
-from ccltui.tui.state.view_state import CHARTS, Area, Pane, ViewState
+from ccltui.tui.state.view_state import Area, ViewState
 
 if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
@@ -26,14 +27,14 @@ _LINES = 3
 
 def clicked(scene: Scene, planes: Planes, x: int, y: int) -> ViewState:
     """The cursor where the pointer is, as far as there is anything."""
-    if scene.state.pane not in CHARTS:
+    if not pane_in_view(scene).is_chart:
         return _listed(scene, planes, y)
     rank = _rank_at(scene, planes, y)
     state = scene.state if rank is None else scene.state.select(rank=rank)
     if x < gutter(scene):
         return state
     here = scene.with_state(state)
-    if state.pane is Pane.TIMELINE:
+    if pane_in_view(scene).axis is Axis.TIME:
         return to_time(here, time_at(scene, x))
     k = collective_at(scene, x)
     if k is None:
@@ -67,11 +68,11 @@ def dragged(scene: Scene, start_ns: int, x: int) -> ViewState:
 def turned(scene: Scene, x: int, *, up: bool, shifted: bool) -> ViewState:
     """The wheel: zoom at the pointer, pan with shift; in a list, some rows."""
     state = scene.state
-    if state.pane not in CHARTS:
+    if not pane_in_view(scene).is_chart:
         return row_moves.to_row(scene, row_moves.current(scene) + (-_LINES if up else _LINES))
     if shifted:
         return view_moves.pan(-1 if up else 1)(scene)
-    if state.pane is Pane.TIMELINE:
+    if pane_in_view(scene).axis is Axis.TIME:
         at = time_at(scene, x)
         time = state.time.zoom_in(at) if up else state.time.zoom_out(at)
         return replace(state, time=time)

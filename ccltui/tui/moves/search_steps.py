@@ -1,59 +1,56 @@
-"""Stepping through the hits of a search."""
+"""Move between the hits of a search."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ccltui.draw import numbers
-from ccltui.tui.moves import row_moves
-from ccltui.tui.moves.cursor import to_collective, to_time
-from ccltui.tui.moves.kernel_at import running_at_cursor
+from ccltui.tui.state.pane import pane_in_view
 from ccltui.tui.state.queries import hit_query
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
+
+if TYPE_CHECKING:
+    from ccltui.tui.state.search_hits import Hits
 
 
 def place(scene: Scene) -> int:
     """Where the cursor is, in the measure of the hits; -1 where it is nowhere."""
-    selection = scene.state.selection
-    if scene.state.pane is Pane.EVENTS:
-        return row_moves.current(scene)
-    found = selection.k if scene.state.pane is Pane.ALIGNMENT else selection.time_ns
-    return -1 if found is None else found
+    return pane_in_view(scene).hit_place(scene)
+
+
+def _hits(scene: Scene) -> Hits | None:
+    """Hits of the search in view, None while they are not known."""
+    found = scene.answers.to(hit_query(scene))
+    return None if found is None else found.answer
 
 
 def next_hit(step: int) -> Callable[[Scene], ViewState]:
     """The next or previous hit; after the last comes the first."""
 
     def move(scene: Scene) -> ViewState:
-        if scene.hits is None or not len(scene.hits.places):
+        hits = _hits(scene)
+        if hits is None or not len(hits.places):
             return scene.state
-        places, here = scene.hits.places, place(scene)
+        places, here = hits.places, place(scene)
         if step > 0:
             at = int(places.searchsorted(here, side="right"))
         else:
             at = int(places.searchsorted(here, side="left")) - 1
-        return _to(scene, int(places[at % len(places)]))
+        return pane_in_view(scene).to_hit(scene, int(places[at % len(places)]))
 
     return move
-
-
-def _to(scene: Scene, found: int) -> ViewState:
-    if scene.state.pane is Pane.EVENTS:
-        return row_moves.to_row(scene, found)
-    if scene.state.pane is Pane.ALIGNMENT:
-        return to_collective(scene, found)
-    return to_time(scene, found)
 
 
 def why_not_next(scene: Scene) -> str | None:
     """What keeps :func:`next_hit` from leading anywhere."""
     if not scene.state.search:
         return "nothing is searched for: / begins"
-    found = scene.hits
-    if found is None or found.query != hit_query(scene):
+    found = _hits(scene)
+    if found is None:
         return "still searching"
     if len(found.places):
         return None
@@ -63,18 +60,7 @@ def why_not_next(scene: Scene) -> str | None:
 
 def name_at_cursor(scene: Scene) -> str | None:
     """What ``#`` looks for: the name under the cursor."""
-    communicator, k = scene.communicator, scene.state.selection.k
-    if scene.state.pane is Pane.EVENTS:
-        table = scene.events
-        if table is None or not len(table):
-            return None
-        return table.name_of(int(table.order[table.at(scene)]))
-    if scene.state.pane is Pane.TIMELINE:
-        running = running_at_cursor(scene)
-        return None if running is None else running.name
-    if communicator is None or k is None or k >= len(communicator):
-        return None
-    return communicator.type_of(k)
+    return pane_in_view(scene).name_at_cursor(scene)
 
 
 def why_not_like_this(scene: Scene) -> str | None:
@@ -87,17 +73,17 @@ def like_this(scene: Scene) -> ViewState:
     name = name_at_cursor(scene)
     if name is None:
         return scene.state
-    end = r"( |$)" if scene.state.pane is Pane.ALIGNMENT else "$"
+    end = pane_in_view(scene).name_end
     return replace(scene.state, search=f"^{re.escape(name)}{end}")
 
 
 def count_text(scene: Scene) -> str:
     """The search and the place among its hits, "" without one."""
-    found = scene.hits
+    found = _hits(scene)
     if not scene.state.search or hit_query(scene) is None:
         return ""
     pattern = f"/{scene.state.search[:20]}/"
-    if found is None or found.query != hit_query(scene):
+    if found is None:
         return f"{pattern} …"
     at = int(found.places.searchsorted(place(scene), side="right"))
     return f"{pattern} {numbers.count(at)}/{numbers.count(len(found.places))}"

@@ -1,22 +1,37 @@
-"""The rows of Steps: which step is chosen, in which order, and what enter does with it."""
+"""Rows of Steps: order, chosen step, and the window of that step."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 from ccltui.tui.moves.cursor import in_view
-from ccltui.tui.state.queries import steps_told
+from ccltui.tui.state.own.event_listing import with_event
+from ccltui.tui.state.own.own_state import OwnState
+from ccltui.tui.state.own.pane_names import STEPS
+from ccltui.tui.state.queries import parts_of_steps
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
 from ccltui.tui.state.view_state import ViewState
 
 
+@dataclass(frozen=True, slots=True)
+class StepsState:
+    """State of Steps."""
+
+    step: int | None = None  # the chosen one, by its id
+    in_order: bool = False  # rows in order of time, else the slowest first
+
+
+STEPS_STATE: Final = OwnState(STEPS, StepsState())
+
+
 def order(scene: Scene) -> list[int]:
     """Rows of the steps as they are listed: the slowest first, or in order of time."""
-    parts = steps_told(scene)
+    parts = parts_of_steps(scene)
     if parts is None:
         return []
-    if scene.state.steps_in_order:
+    if STEPS_STATE.of(scene.state).in_order:
         return list(range(len(parts)))
     found: list[int] = parts.slowest_first.tolist()
     return found
@@ -24,7 +39,7 @@ def order(scene: Scene) -> list[int]:
 
 def current(scene: Scene) -> int:
     """Place of the chosen step in the list, the first where none is."""
-    parts, step = steps_told(scene), scene.state.step
+    parts, step = parts_of_steps(scene), STEPS_STATE.of(scene.state).step
     if parts is None or step not in parts.steps:
         return 0
     return order(scene).index(parts.steps.index(step))
@@ -32,7 +47,7 @@ def current(scene: Scene) -> int:
 
 def to_row(scene: Scene, place: int) -> ViewState:
     """Choose a step; the shared cursor goes to its beginning on its slowest rank."""
-    parts = steps_told(scene)
+    parts = parts_of_steps(scene)
     if parts is None or not len(parts):
         return scene.state
     row = order(scene)[place]
@@ -42,12 +57,13 @@ def to_row(scene: Scene, place: int) -> ViewState:
     communicator = scene.communicator
     if communicator is not None and len(communicator):
         state = state.select(k=communicator.nearest(time_ns))
-    return in_view(replace(state, step=parts.steps[row], worst=None, event=None))
+    own = replace(STEPS_STATE.of(state), step=parts.steps[row])
+    return in_view(with_event(STEPS_STATE.put(replace(state, worst=None), own), None))
 
 
 def chosen(scene: Scene) -> int | None:
     """Id of the chosen step, None where there is none."""
-    parts = steps_told(scene)
+    parts = parts_of_steps(scene)
     if parts is None or not len(parts):
         return None
     return parts.steps[order(scene)[current(scene)]]
@@ -55,10 +71,24 @@ def chosen(scene: Scene) -> int | None:
 
 def slowest(scene: Scene) -> tuple[str, int] | None:
     """The rank that took longest in the chosen step, and the step; None where there is none."""
-    parts, step = steps_told(scene), chosen(scene)
+    parts, step = parts_of_steps(scene), chosen(scene)
     if parts is None or step is None:
         return None
     return parts.labels[int(parts.slowest[parts.steps.index(step)])], step
+
+
+def middle_step(scene: Scene, label: str, other_than: int | None) -> int | None:
+    """The step of a rank whose length is the median of its other steps."""
+    parts = parts_of_steps(scene)
+    if parts is None or label not in parts.labels:
+        return None
+    lengths = parts.length_ns[:, parts.labels.index(label)].tolist()
+    known = sorted(
+        (length, step)
+        for length, step in zip(lengths, parts.steps, strict=True)
+        if length and step != other_than
+    )
+    return known[len(known) // 2][1] if known else None
 
 
 def why_none(scene: Scene) -> str | None:
@@ -67,7 +97,7 @@ def why_none(scene: Scene) -> str | None:
         return "no rank is loaded yet"
     if not scene.findings.steps:
         return "the traces have no step markers"
-    if steps_told(scene) is None:
+    if parts_of_steps(scene) is None:
         return "still dividing the steps"
     return None if chosen(scene) is not None else "no step has device work"
 
@@ -83,4 +113,5 @@ def windowed(scene: Scene) -> Session:
 
 def other_order(scene: Scene) -> ViewState:
     """The slowest first, or in order of time."""
-    return replace(scene.state, steps_in_order=not scene.state.steps_in_order)
+    own = STEPS_STATE.of(scene.state)
+    return STEPS_STATE.put(scene.state, replace(own, in_order=not own.in_order))

@@ -1,4 +1,4 @@
-"""From event to event, from edge to edge, from iteration to iteration."""
+"""Move between events, edges of work and iterations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from ccltui.tui.moves.cursor import in_view, show_communicator, to_time
 from ccltui.tui.moves.view_moves import Move, step_collective
+from ccltui.tui.state.pane import Axis, pane_in_view
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
 
 
 def event(direction: int) -> Move:
@@ -17,7 +18,7 @@ def event(direction: int) -> Move:
     """
 
     def move(scene: Scene) -> ViewState:
-        if scene.state.pane is not Pane.TIMELINE:
+        if pane_in_view(scene).axis is not Axis.TIME:
             return step_collective(direction)(scene)
         if is_measuring(scene):
             edge = _next_edge(scene, direction)
@@ -39,7 +40,7 @@ def event(direction: int) -> Move:
 def is_measuring(scene: Scene) -> bool:
     """Whether an edge of an area moves with the cursor."""
     area = scene.state.area
-    return scene.state.pane is Pane.TIMELINE and area is not None and area.end_ns is None
+    return pane_in_view(scene).axis is Axis.TIME and area is not None and area.end_ns is None
 
 
 def _next_edge(scene: Scene, direction: int) -> int | None:
@@ -67,7 +68,7 @@ def why_no_event(scene: Scene, direction: int) -> str | None:
 
 
 def _has_event(scene: Scene, direction: int) -> bool:
-    if scene.state.pane is Pane.TIMELINE:
+    if pane_in_view(scene).axis is Axis.TIME:
         return _event_row(scene, direction) is not None
     return True
 

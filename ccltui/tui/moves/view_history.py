@@ -1,4 +1,4 @@
-"""Coming back to views that were left."""
+"""Return to earlier views."""
 
 from __future__ import annotations
 

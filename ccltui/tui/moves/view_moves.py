@@ -1,4 +1,4 @@
-"""What keys do to the view: functions from a scene to its next state, without a terminal."""
+"""Move between panes and collectives, pan, zoom, and close what is open."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from dataclasses import replace
 
 from ccltui.tui.moves import drawer, loss_list, row_moves
 from ccltui.tui.moves.cursor import in_view, to_collective, to_time
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, EventsState, with_event
+from ccltui.tui.state.own.pane_names import ALIGNMENT
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
+from ccltui.tui.state.pane import Axis, pane_in_view, panes_with_tabs, shows_drawer
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import SEARCHED, Drawer, Pane, Section, Shown, ViewState
+from ccltui.tui.state.view_state import Drawer, Shown, ViewState
 
 Move = Callable[[Scene], ViewState]
 _FLOOR_LIMITS_NS = (1_000, 10_000_000_000)
 
 
-def open_pane(pane: Pane) -> Move:
+def open_pane(name: str) -> Move:
     """Show a pane; the shared cursor comes into view there."""
 
     def move(scene: Scene) -> ViewState:
-        return in_view(replace(scene.state, pane=pane, table_open=False))
+        return in_view(replace(_with_closed_table(scene.state), pane=name))
 
     return move
 
@@ -27,23 +31,23 @@ def next_pane(step: int) -> Move:
     """Show the pane after or before this one."""
 
     def move(scene: Scene) -> ViewState:
-        panes = scene.panes
-        at = panes.index(scene.state.pane) + step
-        return open_pane(panes[at % len(panes)])(scene)
+        panes = panes_with_tabs(scene)
+        at = panes.index(pane_in_view(scene)) + step
+        return open_pane(panes[at % len(panes)].name)(scene)
 
     return move
 
 
 def tab(scene: Scene) -> ViewState:
     """The keys of the drawer where one is open, else the next pane."""
-    return drawer.switch_focus(scene) if scene.state.shows_drawer else next_pane(1)(scene)
+    return drawer.switch_focus(scene) if shows_drawer(scene) else next_pane(1)(scene)
 
 
 def across(cells: int) -> Move:
     """One cell or collective to the right (negative: left)."""
 
     def move(scene: Scene) -> ViewState:
-        if scene.state.pane is Pane.TIMELINE:
+        if pane_in_view(scene).axis is Axis.TIME:
             view = scene.state.time
             at = scene.state.selection.time_ns
             at = view.left_ns if at is None else at
@@ -57,8 +61,8 @@ def page_across(direction: int) -> Move:
     """90 % of a page to the right or left, the cursor along with it."""
 
     def move(scene: Scene) -> ViewState:
-        view = scene.state.time if scene.state.pane is Pane.TIMELINE else scene.state.columns
-        repeat = 1 if scene.state.pane is Pane.TIMELINE else scene.state.columns.repeat
+        view = scene.state.time if pane_in_view(scene).axis is Axis.TIME else scene.state.columns
+        repeat = 1 if pane_in_view(scene).axis is Axis.TIME else scene.state.columns.repeat
         return across(direction * max(view.cells * row_moves.PAGE // 10 // repeat, 1))(scene)
 
     return move
@@ -69,7 +73,7 @@ def pan(tenths: int) -> Move:
 
     def move(scene: Scene) -> ViewState:
         state = scene.state
-        if state.pane is Pane.TIMELINE:
+        if pane_in_view(scene).axis is Axis.TIME:
             return replace(state, time=state.time.pan(_tenths(state.time.cells, tenths)))
         return replace(state, columns=state.columns.pan(_tenths(state.columns.cells, tenths)))
 
@@ -86,7 +90,7 @@ def zoom(*, inwards: bool) -> Move:
 
     def move(scene: Scene) -> ViewState:
         state = scene.state
-        if state.pane is Pane.TIMELINE:
+        if pane_in_view(scene).axis is Axis.TIME:
             view, at = state.time, state.selection.time_ns
             if at is None or not 0 <= view.column(at) < view.cells:
                 at = (view.left_ns + view.right_ns) // 2
@@ -102,7 +106,7 @@ def zoom(*, inwards: bool) -> Move:
 def fit(scene: Scene) -> ViewState:
     """Everything in view."""
     state = scene.state
-    if state.pane is Pane.TIMELINE:
+    if pane_in_view(scene).axis is Axis.TIME:
         return replace(state, time=state.time.fit())
     return replace(state, columns=state.columns.fit())
 
@@ -122,7 +126,7 @@ def step_collective(step: int) -> Move:
 
 
 def worst(step: int) -> Move:
-    """The next or previous collective by harm, and the rank to blame."""
+    """The next or previous collective by caused wait, and the rank that came last."""
 
     def move(scene: Scene) -> ViewState:
         communicator = scene.communicator
@@ -131,14 +135,15 @@ def worst(step: int) -> Move:
         place = scene.state.worst
         first = 0 if step > 0 else len(communicator.by_harm) - 1
         place = first if place is None else (place + step) % len(communicator.by_harm)
-        return _in_collectives(to_collective(scene, int(communicator.by_harm[place]), culprit=True))
+        state = to_collective(scene, int(communicator.by_harm[place]), culprit=True)
+        return _in_collectives(scene, state)
 
     return move
 
 
-def _in_collectives(state: ViewState) -> ViewState:
+def _in_collectives(scene: Scene, state: ViewState) -> ViewState:
     """In Alignment, from a pane that shows no collective."""
-    return state if state.pane in SEARCHED else replace(state, pane=Pane.ALIGNMENT)
+    return state if pane_in_view(scene).among is not None else replace(state, pane=ALIGNMENT)
 
 
 def over_floor(direction: int) -> Move:
@@ -148,7 +153,7 @@ def over_floor(direction: int) -> Move:
         k = next_over_floor(scene, direction)
         if k is None:
             return scene.state
-        return _in_collectives(to_collective(scene, k, culprit=True))
+        return _in_collectives(scene, to_collective(scene, k, culprit=True))
 
     return move
 
@@ -174,17 +179,22 @@ def floor(*, higher: bool) -> Move:
 
 def open_row(scene: Scene) -> ViewState:
     """The evidence of a loss, a metric rank by rank, or a remark in full."""
-    state = scene.state
-    if state.section is Section.LOSSES and loss_list.losses(scene):
-        return loss_list.show(scene, state.loss or 0)
-    return replace(state, table_open=True, first_rank=0)
+    own = SUMMARY_STATE.of(scene.state)
+    if own.section is Section.LOSSES and loss_list.losses(scene):
+        return loss_list.show(scene, own.loss or 0)
+    return SUMMARY_STATE.put(scene.state, replace(own, table_open=True, first_rank=0))
+
+
+def _with_closed_table(state: ViewState) -> ViewState:
+    own = SUMMARY_STATE.of(state)
+    return SUMMARY_STATE.put(state, replace(own, table_open=False)) if own.table_open else state
 
 
 def is_open(scene: Scene) -> bool:
     """Whether :func:`back` closes anything."""
     state = scene.state
-    opened = scene.state.shows_drawer or state.area is not None or state.maximised
-    return opened or state.table_open or bool(state.search)
+    opened = shows_drawer(scene) or state.area is not None or state.maximised
+    return opened or SUMMARY_STATE.of(state).table_open or bool(state.search)
 
 
 def back(scene: Scene) -> ViewState:
@@ -192,13 +202,13 @@ def back(scene: Scene) -> ViewState:
     state = scene.state
     if state.maximised:
         return replace(state, maximised=False)
-    if state.drawer is not None and state.shows_drawer:
+    if state.drawer is not None and shows_drawer(scene):
         focused = state.drawer.focused and state.drawer.shown is Shown.COLLECTIVE
         return replace(state, drawer=Drawer() if focused else None)
     if state.area is not None:
         return replace(state, area=None)
-    if state.table_open:
-        return replace(state, table_open=False)
+    if SUMMARY_STATE.of(state).table_open:
+        return _with_closed_table(state)
     return replace(state, search="")
 
 
@@ -209,16 +219,18 @@ def other_rank(step: int) -> Move:
         ranks, rank = scene.ranks, scene.state.selection.rank
         at = ranks.index(rank) + step if rank in ranks else 0
         at = max(min(at, len(ranks) - 1), 0)
-        return replace(scene.state.select(rank=ranks[at]), event=None) if ranks else scene.state
+        return with_event(scene.state.select(rank=ranks[at]), None) if ranks else scene.state
 
     return move
 
 
 def sort(scene: Scene) -> ViewState:
     """The next order of events."""
-    return replace(scene.state, listing=scene.state.listing.sorted_next())
+    own = EVENTS_STATE.of(scene.state)
+    return EVENTS_STATE.put(scene.state, replace(own, listing=own.listing.sorted_next()))
 
 
 def switch_list(scene: Scene) -> ViewState:
     """Collectives, or all work of the device."""
-    return replace(scene.state, listing=scene.state.listing.switched(), event=None)
+    listing = EVENTS_STATE.of(scene.state).listing.switched()
+    return EVENTS_STATE.put(scene.state, EventsState(listing))

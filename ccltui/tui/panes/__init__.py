@@ -1,1 +1,35 @@
-"""What each pane draws: from a scene to cells."""
+"""The panes: each an object with its queries, picture, rows and texts, registered here in order.
+
+Importing this package imports neither numpy nor metrics: the first frame needs only names, keys
+and titles.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ccltui.tui.panes.alignment_pane import ALIGNMENT
+from ccltui.tui.panes.events import EVENTS
+from ccltui.tui.panes.files import FILES
+from ccltui.tui.panes.machines import CLUSTER
+from ccltui.tui.panes.reports import REPORTS
+from ccltui.tui.panes.runs import RUNS
+from ccltui.tui.panes.steps import STEPS
+from ccltui.tui.panes.summary_pane import SUMMARY
+from ccltui.tui.panes.timeline_pane import TIMELINE
+from ccltui.tui.state.pane import Pane, register
+
+PANES: Final[tuple[Pane, ...]] = (
+    SUMMARY,
+    ALIGNMENT,
+    TIMELINE,
+    EVENTS,
+    FILES,
+    STEPS,
+    RUNS,
+    CLUSTER,
+    REPORTS,
+)
+
+for _pane in PANES:
+    register(_pane)

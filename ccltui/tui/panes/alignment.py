@@ -1,4 +1,4 @@
-"""Ranks against the collectives of one communicator, and who came when to the selected one."""
+"""Draw the Alignment pane: lateness by rank and collective."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.ruler import put_hits
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
-from ccltui.tui.actions.unavailable_reasons import no_collectives
-from ccltui.tui.state.queries import hit_query
+from ccltui.tui.moves.missing_data import no_collectives
+from ccltui.tui.state.name_search import Among
+from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE
+from ccltui.tui.state.queries import hits_in_view
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene, rank_name
 
@@ -61,10 +63,13 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         order=order,
         colour=scene.colour,
         pinned=[index for index, label in enumerate(members) if label in scene.state.pins],
-        top_ns=communicator.top_ns(scene.state.floor_ns) if scene.state.linear else None,
+        top_ns=communicator.top_ns(scene.state.floor_ns)
+        if ALIGNMENT_STATE.of(scene.state).linear
+        else None,
     )
-    if scene.hits is not None and scene.hits.query == hit_query(scene):
-        places = scene.hits.places - view.first
+    hits = hits_in_view(scene, Among.COLLECTIVES)
+    if hits is not None:
+        places = hits.places - view.first
         put_hits(planes, gutter(scene), places // view.per_cell * view.repeat)
     closed = scene.state.drawer is None
     if closed and height - rows > _LEAST_DETAIL and selection.k is not None:
@@ -82,7 +87,7 @@ def _names(scene: Scene, members: Sequence[str], rows: int) -> list[str]:
 
 def _in_view(scene: Scene) -> tuple[str, ...]:
     """Pinned ranks and the page of others that holds the selected one."""
-    members, shown = scene.members, scene.state.ranks_in_view
+    members, shown = scene.members, ALIGNMENT_STATE.of(scene.state).ranks_in_view
     if not shown or shown >= len(members):
         return members
     pins = tuple(label for label in members if label in scene.state.pins)
@@ -125,11 +130,3 @@ def _arrival(communicator: Communicator, k: int, member: int) -> list[str]:
         numbers.duration(int(communicator.dur_ns[k, member])),
         "◀ last" if member == communicator.last[k] else "",
     ]
-
-
-def shift(before: Scene, after: Scene) -> int:
-    """By how many columns the picture moved, 0 when it is another picture."""
-    old, new = before.state.columns, after.state.columns
-    if (old.per_cell, old.repeat, old.cells) != (new.per_cell, new.repeat, new.cells):
-        return 0
-    return (old.first - new.first) // new.per_cell * new.repeat

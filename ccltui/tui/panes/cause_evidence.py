@@ -1,4 +1,4 @@
-"""The numbers behind a reason: what the late rank did beside its peers, and how usual that is."""
+"""Text of the evidence for a cause: the late rank against its peers, and usual lags."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 3
 
 
 def evidence_lines(evidence: Evidence, last: str) -> list[str]:
-    """What the last rank spent longer on since the ranks last met, kernels and host by name."""
+    """What the last rank spent more time on since it last waited with its peers."""
     if evidence.since is None:
         return []
     own, peers = evidence.segment_ns, round(evidence.peers_segment_ns)

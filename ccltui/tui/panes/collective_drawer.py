@@ -1,4 +1,4 @@
-"""The drawer: every rank at the selected collective, and why the last one was late."""
+"""Draw the drawer: every rank at the selected collective, and why the last one was late."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ccltui.draw.text import fit, wrap
 from ccltui.tui.moves import drawer
 from ccltui.tui.panes import comparison, repeated_block
 from ccltui.tui.panes.cause_evidence import evidence_lines, history_lines
+from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.view_state import Shown
 
@@ -70,7 +71,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     for line in why:
         planes.put(y, 1, line, Ink.STRONG if instance is not None else Ink.DIM)
         y += 1
-    chosen = drawer.row(scene) - len(communicator.labels) if scene.state.drawer_has_keys else -1
+    chosen = drawer.row(scene) - len(communicator.labels) if drawer_has_keys(scene) else -1
     for index, text in links:
         ink = Ink.LABEL_ON if index == chosen else Ink.TEXT
         sign = "▶" if index == chosen else " "
@@ -95,7 +96,7 @@ def _put_title(
         "" if instance is None else f"match {instance.confidence}, by {instance.method}",
     ]
     text = "── " + "  ".join(part for part in parts if part) + " "
-    ink = Ink.STRONG if scene.state.drawer_has_keys else Ink.RULER
+    ink = Ink.STRONG if drawer_has_keys(scene) else Ink.RULER
     planes.put_fitted(0, 0, text.ljust(planes.width, "─"), ink)
 
 
@@ -123,7 +124,7 @@ def _put_ranks(planes: Planes, scene: Scene, ranks: list[tuple[str, list[str]]],
     planes.put(1, 1, lines[0], Ink.DIM)
     room = max(end - 2, 1)
     room -= len(ranks) > room
-    at = min(drawer.row(scene), len(ranks) - 1) if scene.state.drawer_has_keys else -1
+    at = min(drawer.row(scene), len(ranks) - 1) if drawer_has_keys(scene) else -1
     first = max(at, 0) // max(room, 1) * room
     for index, (label, _) in enumerate(ranks[first : first + room]):
         on = first + index == at

@@ -1,4 +1,4 @@
-"""Two ranks or steps laid over each other: what only one has, and what took longer."""
+"""Draw the comparison of two ranks or steps: kernels that only one has, and changed durations."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ccltui.draw.text import fit, wrap
 from ccltui.draw.timeline_chart import merged_row, shaded_row
 from ccltui.metrics.compare.step_diff import ADDED, MATCHED, MISSING_HERE
 from ccltui.tui.moves import compare_ranks, drawer
+from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _put_rows(planes: Planes, y: int, scene: Scene, found: StepDiff) -> None:
     lines = table(columns, [_row(found, row) for row in shown], planes.width - 2)
     planes.put(y, 1, lines[0], Ink.DIM)
     for offset, (row, line) in enumerate(zip(shown, lines[1:], strict=True)):
-        on = first + offset == at and scene.state.drawer_has_keys
+        on = first + offset == at and drawer_has_keys(scene)
         text = ("▶" if on else " ") + line
         ink = Ink.LABEL_ON if on else _INK[int(found.op[row])]
         planes.put(y + 1 + offset, 0, text.ljust(planes.width), ink)

@@ -1,14 +1,29 @@
-"""The events of the selected rank, row by row."""
+"""The Events pane: a table of the events of the selected rank."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
-from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
-from ccltui.tui.state.event_table import NONE, CallColumns, EventTable
-from ccltui.tui.state.queries import event_query
-from ccltui.tui.state.scene import Scene
+from ccltui.draw.text import fit
+from ccltui.tui.panes.cursor_text import collective_text
+from ccltui.tui.state.answers import Query
+from ccltui.tui.state.name_search import Among
+from ccltui.tui.state.own.event_listing import Listed, listing_of, with_event
+from ccltui.tui.state.own.pane_names import EVENTS as NAME
+from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.view_state import Shown, ViewState
+from ccltui.tui.styled_text import Line
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+    from ccltui.tui.state.event_table import CallColumns, EventTable
+    from ccltui.tui.state.queries import EventQuery
 
 _RESOLUTION_NS = 1_000
 _TIMES = (Column("start", "right"), Column("dur", "right"))
@@ -17,11 +32,167 @@ _BESIDE = (52, 68)
 """Columns beside what collectives are: on a narrow screen, and with one more on a wider."""
 
 
-def paint(scene: Scene, height: int, width: int) -> Planes:
-    """A page of the list, the selected row in it."""
+_UNKNOWN = -1
+
+
+class EventsPane(Pane):
+    """The events of the selected rank: its collectives, or all work of its device."""
+
+    name = NAME
+    key = "4"
+    title = "Events"
+    short_title = "Events"
+    about = (
+        "Collectives of the selected rank, or all work of its device. lag: how long after the "
+        "first rank the last one came; k: place among the collectives of its communicator."
+    )
+    among = Among.ROWS
+    details = frozenset(Shown)
+
+    def queries(self, scene: Scene) -> Iterable[Query[Any]]:
+        """The list that is in view."""
+        query = event_query(scene)
+        return () if query is None else (query,)
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """A page of the list, the selected row in it."""
+        return _paint(scene, height, width)
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """Whose events are listed, how many of them, in which order."""
+        events, listing = _listed(scene), listing_of(scene.state)
+        rank = scene.state.selection.rank
+        if events is None or rank is None:
+            return []
+        count = numbers.count(len(events))
+        filtered = f" /{fit(listing.pattern, 12).rstrip()}/" if listing.pattern else ""
+        of = f"{count} {listing.listed.value}{filtered}"
+        return [(f"{rank_name(rank)}  {of}  by {listing.sort.value} ", Ink.TAB)]
+
+    def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
+        """The selected collective, and the full name of the selected row with its place."""
+        above: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
+        return above, [(f" {_event_text(scene)}", Ink.DIM)]
+
+    def count(self, scene: Scene) -> int:
+        """Listed events."""
+        events = _listed(scene)
+        return 0 if events is None else len(events)
+
+    def row(self, scene: Scene) -> int:
+        """Place of the cursor in the list."""
+        events = _listed(scene)
+        return 0 if events is None else events.at(scene)
+
+    def to_row(self, scene: Scene, row: int) -> ViewState:
+        """The event at a place of the list, and its collective in the other panes."""
+        return _to_event(scene, row)
+
+    def why_no_rows(self, scene: Scene) -> str:
+        """Whether the list is empty, or not there yet."""
+        if not scene.findings.lanes:
+            return super().why_no_rows(scene)
+        unlisted = _listed(scene) is None
+        return "still listing" if unlisted else "no event is listed: F changes the filter"
+
+    def hit_place(self, scene: Scene) -> int:
+        """Place of the cursor in the list."""
+        return self.row(scene)
+
+    def to_hit(self, scene: Scene, place: int) -> ViewState:
+        """The event at a place of the list."""
+        return self.to_row(scene, max(min(place, self.count(scene) - 1), 0))
+
+    def name_at_cursor(self, scene: Scene) -> str | None:
+        """Name of the selected event."""
+        events = _listed(scene)
+        return None if not events else events.name_of(int(events.order[events.at(scene)]))
+
+    def kernel_row(self, scene: Scene) -> tuple[str, int] | None:
+        """The selected row, where device work is listed."""
+        events = _listed(scene)
+        if not events or events.listing.listed is not Listed.DEVICE:
+            return None
+        return events.rank, int(events.order[events.at(scene)])
+
+    def why_no_kernel(self, scene: Scene) -> str:
+        """Collectives are listed, or nothing."""
+        return "collectives are listed: C lists the device work, R on a kernel shows its block"
+
+    def records(self, scene: Scene) -> Iterator[Record]:
+        """Listed events, in their order."""
+        events = _listed(scene)
+        return super().records(scene) if events is None else _records(events)
+
+
+EVENTS: Final = EventsPane()
+
+
+def event_query(scene: Scene) -> EventQuery | None:
+    """The list for the selected rank, None while there is none to be made."""
+    from ccltui.tui.state.queries import EventQuery
+
+    rank, findings = scene.state.selection.rank, scene.findings
+    if rank is None or rank not in findings.lanes or not findings.is_matched:
+        return None
+    return EventQuery(findings.matched, rank, listing_of(scene.state))
+
+
+def _listed(scene: Scene) -> EventTable | None:
+    """The newest list, None before there is one."""
+    from ccltui.tui.state.queries import listed_events
+
+    return listed_events(scene)
+
+
+def _event_text(scene: Scene) -> str:
+    """Full name of the selected row, and its place."""
+    events = _listed(scene)
+    if events is None or not len(events):
+        return ""
+    at = events.at(scene)
+    place = f"row {numbers.count(at + 1)} of {numbers.count(len(events))}"
+    total = "" if len(events) == events.total else f" ({numbers.count(events.total)} unfiltered)"
+    return f"{place}{total}   {events.name_of(int(events.order[at]))}"
+
+
+def _to_event(scene: Scene, place: int) -> ViewState:
+    from ccltui.tui.moves.cursor import in_view, show_communicator
+
+    table, state = _listed(scene), scene.state
+    if table is None:
+        return state
+    row = int(table.order[place])
+    time_ns, rank, found = table.time_ns(row), table.rank, table.collective(row)
+    if found is not None:
+        communicator, k = found
+        if communicator != state.selection.communicator:
+            state = show_communicator(scene, communicator)
+        state = state.select(rank=rank, k=k)
+    state = replace(state.select(rank=rank, time_ns=time_ns), worst=None)
+    return in_view(with_event(state, row))
+
+
+def _records(table: EventTable) -> Iterator[Record]:
+    for row in table.order.tolist():
+        cells: Record = {
+            "start_ns": table.time_ns(row),
+            "dur_ns": int(table.dur_ns[row]),
+            "name": table.name_of(row),
+        }
+        if table.calls is not None:
+            columns = ("k", "lag_ns", "late_ns", "message_bytes", "step")
+            known = {name: int(getattr(table.calls, name)[row]) for name in columns}
+            cells |= {name: None if value < 0 else value for name, value in known.items()}
+        yield {"rank": table.rank, **cells}
+
+
+def _paint(scene: Scene, height: int, width: int) -> Planes:
+    from ccltui.draw.planes import Planes
+
     planes = Planes.blank(height, width, Ink.TEXT)
-    events, query = scene.events, event_query(scene)
-    if events is None or query is None or events.query.rank != query.rank:
+    events, query = _listed(scene), event_query(scene)
+    if events is None or query is None or events.rank != query.rank:
         planes.put(1, 1, "Events appear here as they are listed.", Ink.DIM)
         return planes
     room = max(height - 1, 1)
@@ -41,7 +212,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _nothing(events: EventTable) -> str:
-    listing = events.query.listing
+    listing = events.listing
     of = f"of {numbers.count(events.total)} rows of {listing.listed.value}"
     if listing.pattern:
         return f"No name matches {listing.pattern!r} (0 {of}): F changes it."
@@ -75,11 +246,11 @@ def _collective(events: EventTable, calls: CallColumns, row: int) -> list[str]:
     k, step, size = int(calls.k[row]), int(calls.step[row]), int(calls.message_bytes[row])
     lag, late = int(calls.lag_ns[row]), int(calls.late_ns[row])
     return [
-        "--" if k == NONE else numbers.count(k),
+        "--" if k == _UNKNOWN else numbers.count(k),
         *_times(events, row),
-        "--" if lag == NONE else numbers.duration(lag),
+        "--" if lag == _UNKNOWN else numbers.duration(lag),
         events.name_of(row),
-        "--" if size == NONE else numbers.binary_size(size),
-        "" if step == NONE else str(step),
-        "--" if late == NONE else numbers.signed_duration(late),
+        "--" if size == _UNKNOWN else numbers.binary_size(size),
+        "" if step == _UNKNOWN else str(step),
+        "--" if late == _UNKNOWN else numbers.signed_duration(late),
     ]

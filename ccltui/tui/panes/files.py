@@ -1,23 +1,115 @@
-"""The directory: captures and files, each with its state."""
+"""The Files pane: captures and files of the directory, each with its state."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
 from ccltui.draw.palette import Ink
-from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit_middle
-from ccltui.tui.state.file_rows import file_rows
+from ccltui.tui.state.own.own_state import OwnState, RowState
+from ccltui.tui.state.own.pane_names import FILES as NAME
+from ccltui.tui.state.pane import Pane
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import Line
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+    from ccltui.tui.state.file_rows import FileRow
 
 _STATE = 20
 """Room that is kept for the states; the whole of one stands below."""
 _BETWEEN = 34
 
 
-def paint(scene: Scene, height: int, width: int) -> Planes:
-    """A page of rows, the selected one in it."""
+FILES_STATE: Final = OwnState(NAME, RowState())
+
+
+class FilesPane(Pane):
+    """The directory, file by file, and captures to switch to."""
+
+    name = NAME
+    key = "5"
+    title = "Files"
+    short_title = "Files"
+    about = (
+        "What lies in the directory: captures to switch to, then every file and its state. "
+        "x: cannot be read, and why; !: read in part, and what is missing."
+    )
+    is_of_traces = False
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """A page of rows, the selected one in it."""
+        return _paint(scene, height, width)
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """How many files and captures there are."""
+        job = scene.session.job
+        if job is None:
+            return []
+        files, captures = len(job.discovery.files), len(job.discovery.captures)
+        counts = f"{files} file{'s' * (files != 1)}  {captures} capture{'s' * (captures != 1)} "
+        return [(counts, Ink.TAB)]
+
+    def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
+        """Full name and state of the selected file."""
+        chosen = _chosen(scene)
+        if chosen is None:
+            return [], []
+        name, kind, _, size, state = chosen.cells
+        return [(f" {name}   {kind}   {size}", Ink.TEXT)], [(f" {state}", Ink.DIM)]
+
+    def count(self, scene: Scene) -> int:
+        """Captures and files."""
+        return len(_rows(scene))
+
+    def row(self, scene: Scene) -> int:
+        """The selected row."""
+        return FILES_STATE.of(scene.state).row
+
+    def to_row(self, scene: Scene, row: int) -> ViewState:
+        """Select a row."""
+        return FILES_STATE.put(scene.state, replace(FILES_STATE.of(scene.state), row=row))
+
+
+FILES: Final = FilesPane()
+
+
+def _rows(scene: Scene) -> list[FileRow]:
+    """Captures, then files."""
+    from ccltui.tui.state.file_rows import file_rows
+
+    return file_rows(scene)
+
+
+def _chosen(scene: Scene) -> FileRow | None:
+    """The selected row, None where there are none."""
+    rows = _rows(scene)
+    return rows[min(FILES_STATE.of(scene.state).row, len(rows) - 1)] if rows else None
+
+
+def chosen_capture(scene: Scene) -> str | None:
+    """The capture that enter opens, None where the selected row opens none."""
+    chosen = _chosen(scene)
+    return None if chosen is None else chosen.capture
+
+
+def why_no_capture(scene: Scene) -> str | None:
+    """Why the selected row opens no capture."""
+    if _chosen(scene) is None:
+        return "nothing is found yet"
+    if chosen_capture(scene) is None:
+        return "this is not in another capture to open"
+    return None
+
+
+def _paint(scene: Scene, height: int, width: int) -> Planes:
+    from ccltui.draw.planes import Planes
+
     planes = Planes.blank(height, width, Ink.TEXT)
-    rows = file_rows(scene)
+    rows = _rows(scene)
     if not rows:
         read = scene.session.job is not None
         text = "No file here." if read else "Files appear here as soon as the directory is read."
@@ -32,7 +124,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         Column("state", widest=width),
     )
     room = max(height - 1, 1)
-    at = min(scene.state.file, len(rows) - 1)
+    at = min(FILES_STATE.of(scene.state).row, len(rows) - 1)
     first = at // room * room
     shown = rows[first : first + room]
     lines = table(

@@ -1,20 +1,26 @@
-"""Machines: what benchmarks, NCCL and drivers say of them, and what of it cannot be."""
+"""The Cluster pane: values about machines from benchmarks, NCCL and drivers, and doubts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
-from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import clean, fit_middle, wrap
-from ccltui.tui.state import side_tables
+from ccltui.tui.panes.side_pane import SidePane
+from ccltui.tui.state.answers import FileQuery
+from ccltui.tui.state.own.pane_names import CLUSTER as NAME
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
     from ccltui.metrics.cluster.cluster_table import ClusterRow
+    from ccltui.parsers.job import Job
 
 _SECTION = 20
 _WIDE_SECTION = 36
@@ -39,10 +45,76 @@ _INKS = {
 }
 
 
-def paint(scene: Scene, height: int, width: int) -> Planes:
-    """A page of facts, the selected one in it, and why it is doubted below."""
+@dataclass(frozen=True, slots=True)
+class ClusterQuery(FileQuery["Sequence[ClusterRow]"]):
+    """All that is known of the machines below what is open; ``device`` as the card names it."""
+
+    path: str
+    device: str
+
+    def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[ClusterRow]:
+        """A row for each fact, those of long logs made in a process of its own."""
+        from ccltui.metrics.cluster.cluster_table import cluster_table
+        from ccltui.tui.state.side_tables import has_short_texts, made_in_process
+
+        make = partial(cluster_table, job.discovery, self.device)
+        return make() if has_short_texts(job) else made_in_process(make, cancelled)
+
+
+class ClusterPane(SidePane["ClusterRow"]):
+    """What files say of the machines, and which values are in doubt."""
+
+    name = NAME
+    key = "8"
+    title = "Cluster"
+    short_title = "Clu"
+    about = (
+        "What benchmarks, nccl-tests, logs of NCCL and drivers say of the machines. outlier: far "
+        "from the median of the other devices; impossible: above what the hardware can do, or at "
+        "odds with another value of the same file; suspect: probably not what its name says."
+    )
+    is_of_ranks = False
+    kind = ClusterQuery
+    definition = "outlier: beyond 3.5 scaled MADs and 5 % of the median of the same test"
+
+    def why_unavailable(self, scene: Scene) -> str | None:
+        """Why there is nothing to see."""
+        if scene.session.has_cluster:
+            return None
+        return "nothing about machines here: no benchmark, log of NCCL, topology or ibstat"
+
+    def query(self, scene: Scene) -> ClusterQuery:
+        """All that is known of the machines."""
+        job = scene.session.job
+        device = "" if job is None or job.card is None else job.card.gpu_model or ""
+        return ClusterQuery(scene.session.path, device)
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """A page of facts, the selected one in it, and why it is doubted below."""
+        return _paint(scene, height, width)
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """How many rows are in doubt."""
+        marks = [one.mark for one in self.rows(scene) or ()]
+        if narrow:
+            doubted = marks.count("outlier") + marks.count("suspect")
+            return [(f"x {marks.count('impossible')}  ! {doubted} ", Ink.TAB)]
+        doubts = [f"{marks.count(mark)} {mark}" for mark in ("impossible", "outlier", "suspect")]
+        return [(f"{'  '.join(doubts)} ", Ink.TAB)]
+
+    def metric(self, scene: Scene) -> str:
+        """The metric of the rows."""
+        return "cluster_outliers"
+
+
+CLUSTER: Final = ClusterPane()
+
+
+def _paint(scene: Scene, height: int, width: int) -> Planes:
+    from ccltui.draw.planes import Planes
+
     planes = Planes.blank(height, width, Ink.TEXT)
-    rows = side_tables.machines(scene)
+    rows = CLUSTER.rows(scene)
     if rows is None:
         planes.put(1, 1, "Benchmarks and logs are being read.", Ink.DIM)
         return planes
@@ -50,7 +122,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         text = "Nothing about machines here: no benchmark, log of NCCL, topology or ibstat."
         planes.put(1, 1, text, Ink.DIM)
         return planes
-    at = min(scene.state.machine, len(rows) - 1)
+    at = min(CLUSTER.row(scene), len(rows) - 1)
     below = _detail(rows[at], width - 2)
     room = max(height - _DETAIL_LINES - 2, 1)
     first = at // room * room
@@ -94,8 +166,8 @@ def _cells(pair: tuple[ClusterRow, str], width: int) -> tuple[str, ...]:
     row, section = pair
     wide = width >= _WIDE
     text = clean(row.text) if row.value is None else ""
-    said = row.message if row.mark else row.text if row.unit else ""
-    why = clean(said) if width > _WITHOUT_WHY else ""
+    text_of_row = row.message if row.mark else row.text if row.unit else ""
+    why = clean(text_of_row) if width > _WITHOUT_WHY else ""
     return (
         _SIGNS[row.mark][:1],
         fit_middle(clean(section), _WIDE_SECTION if wide else _SECTION).rstrip(),

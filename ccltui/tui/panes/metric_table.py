@@ -1,4 +1,4 @@
-"""One metric in full: what it says, what it rests on, and its parts rank by rank."""
+"""Draw one metric in full: definition, basis, and its values rank by rank."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ccltui.draw.palette import Ink
 from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import wrap
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.summary_rows import Number, RankColumns, leading, rank_columns
 
@@ -36,7 +37,7 @@ def by_rank(scene: Scene, metric: Metric, height: int, width: int, *, full: bool
     lines = table(layout, rows, width - 2)
     planes.put(y + 1, 1, lines[0], Ink.DIM)
     room = max(height - y - 2, 1)
-    start = min(scene.state.first_rank, max(len(rows) - room, 0))
+    start = min(SUMMARY_STATE.of(scene.state).first_rank, max(len(rows) - room, 0))
     shown = lines[1 + start : 1 + start + room]
     for index, line in enumerate(shown):
         planes.put(y + 2 + index, 1, line, Ink.TEXT)

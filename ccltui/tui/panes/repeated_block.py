@@ -1,4 +1,4 @@
-"""The repeating block of a kernel: its positions over all repetitions and ranks."""
+"""Draw the repeating block of a kernel: its positions over all repetitions and ranks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ccltui.draw.planes import Planes
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import fit, wrap
 from ccltui.tui.moves import compare_ranks, drawer
+from ccltui.tui.state.pane import drawer_has_keys
 from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
     at = drawer.row(scene)
     first = at // room * room
     for y, line in enumerate(lines[1 + first : 1 + first + room], 3):
-        on = first + y - 3 == at and scene.state.drawer_has_keys
+        on = first + y - 3 == at and drawer_has_keys(scene)
         text = ("▶" if on else " ") + line
         planes.put(y, 0, text.ljust(width), Ink.LABEL_ON if on else Ink.TEXT)
     return planes

@@ -1,31 +1,99 @@
-"""Reports: studies of all-to-all and the tables of nsys' text, line by line."""
+"""The Reports pane: studies of all-to-all and the tables of texts of nsys, line by line."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from ccltui.draw.palette import Ink
-from ccltui.draw.planes import Planes
 from ccltui.draw.text import wrap
-from ccltui.tui.state import side_tables
+from ccltui.tui.panes.side_pane import SidePane
+from ccltui.tui.state.answers import FileQuery
+from ccltui.tui.state.own.pane_names import REPORTS as NAME
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+    from ccltui.parsers.job import Job
     from ccltui.report.nsys_overview import OverviewLine
 
 
-def paint(scene: Scene, height: int, width: int) -> Planes:
-    """A page of lines, the selected one in it, which is whole below where it is cut."""
+NO_REPORTS: Final = (
+    "no text of nsys stats and no all-to-all here; ccltui stats prints the tables of an export"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportsQuery(FileQuery["Sequence[OverviewLine]"]):
+    """What the files of nsys below what is open say."""
+
+    path: str
+
+    def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[OverviewLine]:
+        """The lines of the overview, made in a process of its own."""
+        from ccltui.report.nsys_overview import nsys_overview
+        from ccltui.tui.state.side_tables import made_in_process
+
+        return made_in_process(partial(nsys_overview, self.path), cancelled)
+
+
+class ReportsPane(SidePane["OverviewLine"]):
+    """Studies of all-to-all and the tables of every text of nsys."""
+
+    name = NAME
+    key = "9"
+    title = "Reports"
+    short_title = "Rep"
+    about = (
+        "What files of nsys say: for each node how long its all-to-all exchanges waited for the "
+        "last device (p50, p95, the whole distribution) and where device time went, shares below "
+        "1 % added up; then the tables of every text of nsys stats. ccltui stats prints them."
+    )
+    kind = ReportsQuery
+    definition = "delay: longest less shortest kernel of an exchange, over the devices"
+
+    def why_unavailable(self, scene: Scene) -> str | None:
+        """Why there is nothing to see."""
+        return None if scene.session.has_reports else NO_REPORTS
+
+    def query(self, scene: Scene) -> ReportsQuery:
+        """What the files of nsys say."""
+        return ReportsQuery(scene.session.path)
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """A page of lines, the selected one in it, which is whole below where it is cut."""
+        return _paint(scene, height, width)
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """Where the cursor is."""
+        count = self.count(scene)
+        at = min(self.row(scene), max(count - 1, 0))
+        return [("" if narrow or not count else f"line {at + 1} of {count} ", Ink.TAB)]
+
+    def command(self, scene: Scene) -> list[str] | None:
+        """The command that prints these tables."""
+        return ["ccltui", "stats", scene.session.path, "--alltoall"]
+
+
+REPORTS: Final = ReportsPane()
+
+
+def _paint(scene: Scene, height: int, width: int) -> Planes:
+    from ccltui.draw.planes import Planes
+
     planes = Planes.blank(height, width, Ink.TEXT)
-    lines = side_tables.reports(scene)
+    lines = REPORTS.rows(scene)
     if lines is None:
         planes.put(1, 1, "Files of nsys are being read.", Ink.DIM)
         return planes
     if not lines:
-        for y, text in enumerate(wrap(side_tables.NO_REPORTS, width - 2), 1):
+        for y, text in enumerate(wrap(NO_REPORTS, width - 2), 1):
             planes.put(y, 1, text, Ink.DIM)
         return planes
-    at = min(scene.state.report, len(lines) - 1)
+    at = min(REPORTS.row(scene), len(lines) - 1)
     whole = wrap(lines[at].text.strip(), width - 2, most=3, indent="  ")
     below = whole if len(lines[at].text) > width - 1 else []
     room = max(height - len(below), 1)

@@ -1,21 +1,27 @@
-"""Runs: key figures side by side, loss and throughput in their course, and what is missing."""
+"""The Runs pane: key figures of runs, curves of loss and throughput, and missing files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from ccltui.draw import numbers
 from ccltui.draw.palette import Ink
-from ccltui.draw.planes import Planes
 from ccltui.draw.spark import spark
 from ccltui.draw.table import Column, table
 from ccltui.draw.text import clean, fit_middle, wrap
-from ccltui.tui.state import side_tables
+from ccltui.tui.panes.side_pane import SidePane
+from ccltui.tui.state.answers import FileQuery
+from ccltui.tui.state.own.pane_names import RUNS as NAME
 from ccltui.tui.state.scene import Scene
+from ccltui.tui.styled_text import Line
 
 if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
     from ccltui.metrics.runs.runs_table import RunRow
+    from ccltui.parsers.job import Job
 
 _NAME = 24
 _WIDE_NAME = 40
@@ -29,17 +35,105 @@ _STATES = {"complete": "complete", "unmarked": "! unmarked", "incomplete": "x in
 _INKS = {"complete": Ink.TEXT, "unmarked": Ink.WARNING, "incomplete": Ink.ERROR}
 
 
-def paint(scene: Scene, height: int, width: int) -> Planes:
-    """A page of runs, the selected one in it, and everything about that one below."""
+@dataclass(frozen=True, slots=True)
+class RunsQuery(FileQuery["Sequence[RunRow]"]):
+    """All runs below what is open; loading it again asks again."""
+
+    path: str
+
+    def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[RunRow]:
+        """A row for each run, those of long logs made in a process of its own."""
+        from ccltui.metrics.runs.runs_table import run_table
+        from ccltui.tui.state.side_tables import has_short_texts, made_in_process
+
+        make = partial(run_table, job.discovery)
+        return make() if has_short_texts(job) else made_in_process(make, cancelled)
+
+
+class RunsPane(SidePane["RunRow"]):
+    """Runs below what is open, and the traces of the selected one."""
+
+    name = NAME
+    key = "7"
+    title = "Runs"
+    short_title = "Runs"
+    about = (
+        "Runs below what is open: figures that each recorded, loss and throughput in its course, "
+        "and what it lacks. !: the step times rest on few samples, or the run has no mark of its "
+        "end. ccltui diff A B says whether two of them may be compared, and what changed."
+    )
+    is_of_ranks = False
+    kind = RunsQuery
+    definition = "tokens/s: of all ranks, over training wall time; p50, p95: of micro-steps timed"
+
+    def why_unavailable(self, scene: Scene) -> str | None:
+        """Why there is nothing to see."""
+        if scene.session.has_runs:
+            return None
+        return "no run here: no folder with training_metrics.json, training_steps.jsonl or a log"
+
+    def query(self, scene: Scene) -> RunsQuery:
+        """All runs below what is open."""
+        return RunsQuery(scene.session.path)
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """A page of runs, the selected one in it, and everything about that one below."""
+        return _paint(scene, height, width)
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """How many runs are incomplete."""
+        found = self.rows(scene) or ()
+        lacking = sum(one.completeness.state == "incomplete" for one in found)
+        text = f"x {lacking} " if narrow else f"{lacking} of {len(found)} incomplete "
+        return [(text, Ink.TAB)]
+
+    def metric(self, scene: Scene) -> str:
+        """The metric of the rows."""
+        return "run_throughput"
+
+
+RUNS: Final = RunsPane()
+
+
+def capture_of_run(scene: Scene) -> str | None:
+    """The capture that was recorded in the selected run, None where there is none."""
+    job, rows = scene.session.job, RUNS.rows(scene)
+    if job is None or not rows:
+        return None
+    name = rows[min(RUNS.row(scene), len(rows) - 1)].name
+    fitting = [
+        one for one in job.discovery.captures if _is_in(one.name, name, alone=len(rows) == 1)
+    ]
+    whole = [one for one in fitting if one.complete] or fitting
+    return whole[-1].name if whole else None
+
+
+def _is_in(capture: str, run: str, *, alone: bool) -> bool:
+    """Whether a capture lies in the folder of a run; "" is the directory that was opened."""
+    return capture == run or capture.startswith(f"{run}/") or (alone and capture == "")
+
+
+def why_no_capture(scene: Scene) -> str | None:
+    """Why the selected run opens no traces."""
+    if not RUNS.rows(scene):
+        return "no run is listed yet"
+    if capture_of_run(scene) is None:
+        return "no trace was recorded in this run: nothing to open"
+    return None
+
+
+def _paint(scene: Scene, height: int, width: int) -> Planes:
+    from ccltui.draw.planes import Planes
+
     planes = Planes.blank(height, width, Ink.TEXT)
-    rows = side_tables.runs(scene)
+    rows = RUNS.rows(scene)
     if rows is None:
         planes.put(1, 1, "Runs are being read.", Ink.DIM)
         return planes
     if not rows:
         planes.put(1, 1, "No run here: no folder with training_metrics.json or a log.", Ink.DIM)
         return planes
-    at = min(scene.state.run, len(rows) - 1)
+    at = min(RUNS.row(scene), len(rows) - 1)
     below = _detail(rows[at], width - 2)
     below = below[: max(min(_DETAIL_LINES, height - 4), 0)]
     room = max(height - len(below) - 2, 1)
@@ -58,14 +152,14 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _columns(width: int) -> tuple[Column, ...]:
-    wide, course = width >= _WIDE, _course(width)
+    wide, curve = width >= _WIDE, _curve_width(width)
     return (
         Column("run", widest=_WIDE_NAME if wide else _NAME),
         Column("state", widest=12),
         Column("tokens/s", "right"),
-        Column("course", widest=course),
+        Column("course", widest=curve),
         Column("loss", "right"),
-        Column("course", widest=course),
+        Column("course", widest=curve),
         Column("p95 ms", "right"),
         Column("ranks", "right"),
         Column("p50 ms", "right"),
@@ -77,15 +171,15 @@ def _columns(width: int) -> tuple[Column, ...]:
 
 
 def _cells(row: RunRow, width: int) -> tuple[str, ...]:
-    wide, course = width >= _WIDE, _course(width)
+    wide, curve = width >= _WIDE, _curve_width(width)
     doubt = " !" if row.step_caveat else ""
     return (
         fit_middle(clean(row.name), _WIDE_NAME if wide else _NAME).rstrip(),
         _STATES[row.completeness.state],
         numbers.quantity(row.tokens_per_s),
-        _curve(row.rate_curve, course),
+        _curve(row.rate_curve, curve),
         numbers.quantity(row.train_loss),
-        _curve(row.loss_curve, course),
+        _curve(row.loss_curve, curve),
         f"{numbers.quantity(row.step_p95_ms)}{doubt if row.step_p95_ms is not None else ''}",
         "" if row.world_size is None else str(row.world_size),
         f"{numbers.quantity(row.step_p50_ms)}{doubt if row.step_p50_ms is not None else ''}",
@@ -96,32 +190,32 @@ def _cells(row: RunRow, width: int) -> tuple[str, ...]:
     )
 
 
-def _course(width: int) -> int:
+def _curve_width(width: int) -> int:
     if width >= _VERY_WIDE:
         return _WIDE_SPARK
     return _SPARK if width >= _WIDE else _NARROW_SPARK
 
 
 def _curve(values: Sequence[float | None], width: int) -> str:
-    """A course has at least two points."""
+    """The values as a sparkline; nothing for fewer than two."""
     return spark(values, width) if len(values) > 1 else ""
 
 
 def _detail(row: RunRow, width: int) -> list[tuple[str, Ink]]:
-    """What is to be said about a run, the gravest first."""
+    """Remarks on a run, the gravest first, below its name."""
     done = row.completeness
-    said: list[tuple[str, Ink]] = []
+    remarks: list[tuple[str, Ink]] = []
     if done.sentence:
         sign, ink = ("x", Ink.ERROR) if done.state == "incomplete" else ("!", Ink.WARNING)
-        said.append((f"{sign} {done.sentence}", ink))
-    said += [(f"! {remark}", Ink.WARNING) for remark in row.remarks]
+        remarks.append((f"{sign} {done.sentence}", ink))
+    remarks += [(f"! {remark}", Ink.WARNING) for remark in row.remarks]
     if row.step_caveat:
-        said.append((f"! {row.step_caveat}", Ink.WARNING))
+        remarks.append((f"! {row.step_caveat}", Ink.WARNING))
     if row.tokens_source:
-        said.append((f"throughput: {row.tokens_source}", Ink.DIM))
+        remarks.append((f"throughput: {row.tokens_source}", Ink.DIM))
     if done.present:
-        said.append((f"there: {', '.join(done.present)}", Ink.DIM))
+        remarks.append((f"there: {', '.join(done.present)}", Ink.DIM))
     lines = [(clean(row.name).ljust(width)[:width], Ink.STRONG)]
-    for text, ink in said:
+    for text, ink in remarks:
         lines += [(line, ink) for line in wrap(clean(text), width, most=3, indent="  ")]
     return lines

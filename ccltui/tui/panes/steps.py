@@ -1,27 +1,163 @@
-"""Steps against time: what each was spent on, and the same rank by rank for the chosen one."""
+"""The Steps pane: parts of the time of each step, and of the chosen step rank by rank."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.draw import numbers
-from ccltui.draw.bars import put_bar, put_scale
 from ccltui.draw.palette import Ink
-from ccltui.draw.planes import Planes
-from ccltui.metrics.device.step_parts import StepParts, one_per_rank
-from ccltui.tui.moves import step_rows
-from ccltui.tui.state.queries import steps_told
+from ccltui.tui.panes.cursor_text import collective_text, named
+from ccltui.tui.state.answers import Query
+from ccltui.tui.state.own.pane_names import STEPS as NAME
+from ccltui.tui.state.pane import Pane, Record
 from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.view_state import Shown, ViewState
+from ccltui.tui.styled_text import GAP, Line
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+    from ccltui.metrics.device.step_parts import StepParts
 
 _LABELS = 30
 _MOST_STEPS = 0.55
 """Share of the pane that steps take at most; the ranks of one have the rest."""
 
 
-def paint(scene: Scene, height: int, width: int) -> Planes:
-    """Steps above, the ranks of the chosen one below."""
+class StepsPane(Pane):
+    """Steps with the parts of their time, and the ranks of the chosen one."""
+
+    name = NAME
+    key = "6"
+    title = "Steps"
+    short_title = "Steps"
+    about = (
+        "Steps, the slowest first: length on the slowest rank, and what the time of the device "
+        "went to, mean over ranks; below the same rank by rank for the chosen step. Moving here "
+        "moves the cursor of all panes to the step; enter limits them to it, and again to all."
+    )
+    details = frozenset({Shown.VERSUS})
+
+    def queries(self, scene: Scene) -> Iterable[Query[Any]]:
+        """The parts of all steps."""
+        from ccltui.tui.state.queries import StepsQuery
+
+        return (StepsQuery(scene.findings.generation),) if scene.findings.steps else ()
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """Steps above, the ranks of the chosen one below."""
+        return _paint(scene, height, width)
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """What a bar of a step is made of."""
+        names = (
+            ("comp", "both", "net", "copy")
+            if narrow
+            else ("compute", "overlapped", "exposed net", "copies")
+        )
+        inks = (Ink.COMPUTE, Ink.OVERLAPPED, Ink.EXPOSED, Ink.COPY)
+        return named(scene, inks, [f"{name} " if narrow else f" {name}  " for name in names])
+
+    def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
+        """The chosen step, and the selected collective."""
+        below: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
+        return [(f" {_chosen_text(scene)}", Ink.TEXT)], below
+
+    def count(self, scene: Scene) -> int:
+        """Steps that have device work."""
+        from ccltui.tui.moves import step_rows
+
+        return len(step_rows.order(scene))
+
+    def row(self, scene: Scene) -> int:
+        """Place of the chosen step."""
+        from ccltui.tui.moves import step_rows
+
+        return step_rows.current(scene)
+
+    def to_row(self, scene: Scene, row: int) -> ViewState:
+        """Choose a step."""
+        from ccltui.tui.moves import step_rows
+
+        return step_rows.to_row(scene, row)
+
+    def side(self, scene: Scene) -> tuple[str, int | None] | None:
+        """The slowest rank of the chosen step."""
+        from ccltui.tui.moves import step_rows
+
+        return step_rows.slowest(scene)
+
+    def suggested_side(self, scene: Scene, side: tuple[str, int | None]) -> str:
+        """The step of the rank whose length is the median of its other steps."""
+        from ccltui.tui.moves import step_rows
+
+        middle = step_rows.middle_step(scene, *side)
+        return "" if middle is None else f"it {middle}"
+
+    def records(self, scene: Scene) -> Iterator[Record]:
+        """Parts of every step on every rank."""
+        return _records(scene)
+
+    def metric(self, scene: Scene) -> str:
+        """The metric of the parts."""
+        return "temporal_breakdown"
+
+    def chosen_step(self, scene: Scene) -> int | None:
+        """The chosen step."""
+        from ccltui.tui.moves import step_rows
+
+        return step_rows.chosen(scene)
+
+
+STEPS: Final = StepsPane()
+
+
+def _chosen_text(scene: Scene) -> str:
+    """The chosen step: how long it is against the middle one, and what its parts are."""
+    from ccltui.metrics.device.step_parts import PARTS
+    from ccltui.tui.moves import step_rows
+    from ccltui.tui.state.queries import parts_of_steps
+
+    parts, step = parts_of_steps(scene), step_rows.chosen(scene)
+    if parts is None or step is None:
+        return ""
+    row = parts.steps.index(step)
+    longest, shares = int(parts.longest_ns[row]), parts.mean_shares(row)
+    texts = [f"{name} {share:.0%}" for name, share in zip(PARTS, shares, strict=True)]
+    over = f"{numbers.signed_duration(longest - parts.median_ns)} against the median step"
+    return GAP.join([f"step {step}  {numbers.duration(longest)}  {over}", "  ".join(texts)])
+
+
+def _records(scene: Scene) -> Iterator[Record]:
+    from ccltui.metrics.device.step_parts import PARTS
+    from ccltui.tui.moves import step_rows
+    from ccltui.tui.state.queries import parts_of_steps
+
+    parts = parts_of_steps(scene)
+    if parts is None:
+        return
+    for row in step_rows.order(scene):
+        for column, label in enumerate(parts.labels):
+            if parts.start_ns[row, column] >= 0:
+                spent = parts.parts_ns[:, row, column].tolist()
+                yield {
+                    "step": parts.steps[row],
+                    "rank": label,
+                    "start_ns": int(parts.start_ns[row, column]),
+                    "length_ns": int(parts.length_ns[row, column]),
+                    **{f"{name}_ns": ns for name, ns in zip(PARTS, spent, strict=True)},
+                }
+
+
+def _paint(scene: Scene, height: int, width: int) -> Planes:
+    from ccltui.draw.bars import put_bar, put_scale
+    from ccltui.draw.planes import Planes
+    from ccltui.metrics.device.step_parts import one_per_rank
+    from ccltui.tui.moves import step_rows
+    from ccltui.tui.state.queries import parts_of_steps
+
     planes = Planes.blank(height, width, Ink.TEXT)
-    parts, order = steps_told(scene), step_rows.order(scene)
+    parts, order = parts_of_steps(scene), step_rows.order(scene)
     if parts is None or not order:
         planes.put(1, 1, _nothing(scene), Ink.DIM)
         return planes
@@ -48,6 +184,8 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _nothing(scene: Scene) -> str:
+    from ccltui.tui.moves import step_rows
+
     why = step_rows.why_none(scene)
     return "no step has device work" if why is None else f"{why[0].upper()}{why[1:]}."
 
@@ -71,6 +209,8 @@ def _put_ranks(
     planes: Planes, y: int, scene: Scene, ranks: Sequence[tuple[str, list[int]]], most_ns: int
 ) -> None:
     """Length and parts of a step on each rank, as many as fit."""
+    from ccltui.draw.bars import put_bar
+
     room = planes.height - y
     if room < 1:
         return

@@ -1,4 +1,4 @@
-"""The summary: what to fix first, every metric with its unit or why it is absent, remarks."""
+"""Draw the Summary pane: what to fix first, every metric with its unit or reason, remarks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ccltui.draw.text import fit, wrap
 from ccltui.tui.moves import loss_list
 from ccltui.tui.panes.metric_table import by_rank
 from ccltui.tui.state.notes import NoteRow, notes
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.scene import Scene, rank_name
 from ccltui.tui.state.summary_rows import (
     Number,
@@ -27,7 +28,6 @@ from ccltui.tui.state.summary_rows import (
     spread,
     trend,
 )
-from ccltui.tui.state.view_state import Section
 
 if TYPE_CHECKING:
     from ccltui.metrics.metric import Metric
@@ -62,7 +62,7 @@ _EMPTY = [""] * (len(_COLUMNS) - 1)
 def paint(scene: Scene, height: int, width: int) -> Planes:
     """Losses and metrics above; below (or beside, when wide) one metric by rank, then notes."""
     planes = Planes.blank(height, width, Ink.TEXT)
-    findings, state = scene.findings, scene.state
+    findings, state = scene.findings, SUMMARY_STATE.of(scene.state)
     if not findings.metrics:
         planes.put(1, 1, _waiting(scene), Ink.STRONG)
         found = [NoteRow(text, ink) for text, ink in _found_instead(scene)]
@@ -95,9 +95,10 @@ def _put_losses(planes: Planes, scene: Scene, width: int) -> int:
     """What to fix first; returns the row after it."""
     planes.put(0, 1, fit(loss_list.heading(scene), width - 1), Ink.DIM)
     found = loss_list.losses(scene)
-    in_section = scene.state.section is Section.LOSSES
+    own = SUMMARY_STATE.of(scene.state)
+    in_section = own.section is Section.LOSSES
     for index, loss in enumerate(found):
-        on = in_section and index == (scene.state.loss or 0)
+        on = in_section and index == (own.loss or 0)
         text = f"{'▶' if on else ' '}{index + 1} {loss['sentence']}"
         ink = Ink.LABEL_ON if on else Ink.STRONG if index == 0 else Ink.TEXT
         planes.put(1 + index, 0, fit(text, width), ink)
@@ -107,7 +108,8 @@ def _put_losses(planes: Planes, scene: Scene, width: int) -> int:
 
 def _chosen_note(scene: Scene, count: int) -> int:
     """Of so many remarks; there may be fewer than when it was chosen."""
-    return min(scene.state.note, count - 1) if scene.state.section is Section.NOTES else -1
+    own = SUMMARY_STATE.of(scene.state)
+    return min(own.note, count - 1) if own.section is Section.NOTES else -1
 
 
 def _put_note(planes: Planes, scene: Scene) -> None:
@@ -115,7 +117,7 @@ def _put_note(planes: Planes, scene: Scene) -> None:
     found = notes(scene)
     if not found:
         return
-    note = found[min(scene.state.note, len(found) - 1)]
+    note = found[min(SUMMARY_STATE.of(scene.state).note, len(found) - 1)]
     y = 0
     for line in wrap(note.text, planes.width - 2, most=planes.height, indent="  "):
         planes.put(y, 1, line, note.ink)
@@ -155,13 +157,14 @@ def _put_metrics(planes: Planes, scene: Scene, y: int, end: int, width: int) -> 
     lag = scene.findings.results.get("straggler_lag")
     late = "" if lag is None else late_ranks(lag)
     room = max(end - y - (2 if late else 1), 1)
-    chosen = min(scene.state.metric, len(rows) - 1)
+    own = SUMMARY_STATE.of(scene.state)
+    chosen = min(own.metric, len(rows) - 1)
     first = max(min(chosen - room // 2, len(rows) - room), 0)
     lines = table(_COLUMNS, [row.cells for row in rows], width - 2)
     planes.put(y, 1, lines[0], Ink.DIM)
     y += 1
     at = 3 + min(max(len(row.cells[0]) for row in rows), _WIDEST)
-    in_section, above = scene.state.section is Section.METRICS, len(loss_list.losses(scene))
+    in_section, above = own.section is Section.METRICS, len(loss_list.losses(scene))
     for index in range(first, min(first + room, len(rows))):
         row, on = rows[index], in_section and index == chosen
         ink = Ink.LABEL_ON if on else row.ink

@@ -1,4 +1,4 @@
-"""Compute and network of every rank against time."""
+"""Draw the Timeline pane: compute and network of every rank against time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from ccltui.draw.rank_rows import RankRow, StepMark, timeline
 from ccltui.draw.ruler import put_area, put_hits
 from ccltui.draw.timeline_chart import Selected, TimeGrid
 from ccltui.tui.moves import measured_area
-from ccltui.tui.state.queries import hit_query, kernel_query, stream_query, told
+from ccltui.tui.state.job_findings import Span
+from ccltui.tui.state.name_search import Among
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.queries import hits_in_view, kernel_query, stream_query
 from ccltui.tui.state.rank_labels import gutter
-from ccltui.tui.state.scene import Scene, Span, rank_name
+from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
     from ccltui.draw.lanes import Track
@@ -35,7 +38,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         planes.put(1, 1, "Ranks appear here as they are read.", Ink.DIM)
         return planes
     rows = rank_rows(scene)
-    selection, merged = scene.state.selection, scene.state.merged
+    selection, merged = scene.state.selection, TIMELINE_STATE.of(scene.state).merged
     view, steps = scene.state.time, _marks(scene)
     used = sum(row.height(merged=merged) for row in rows) + 1 + bool(steps)
     mapped = 2 if height >= _TALL else int(used < height)
@@ -57,9 +60,10 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
         put_area(
             planes, gutter(scene), view.column(measured.start_ns), view.column(measured.end_ns)
         )
-    if scene.hits is not None and scene.hits.query == hit_query(scene):
+    hits = hits_in_view(scene, Among.TIMES)
+    if hits is not None:
         edges = TimeGrid(view.k0, view.cell_ns, 0, view.phase_ns).edges_ns(view.cells)
-        passed = scene.hits.places.searchsorted(edges)
+        passed = hits.places.searchsorted(edges)
         put_hits(planes, gutter(scene), np.flatnonzero(np.diff(passed)))
     return planes
 
@@ -78,7 +82,7 @@ def _marks(scene: Scene) -> list[StepMark]:
 
 def _groups(scene: Scene) -> list[tuple[str, ...]]:
     """Ranks that share a row: pinned and unfolded ones stand alone."""
-    ranks, per_row = scene.ranks, scene.state.ranks_per_lane
+    ranks, per_row = scene.ranks, TIMELINE_STATE.of(scene.state).ranks_per_lane
     alone = {*scene.state.pins, *scene.state.unfolded}
     if per_row == 1:
         return [(rank,) for rank in ranks]
@@ -104,9 +108,9 @@ def _selected(scene: Scene) -> int:
 
 def rank_rows(scene: Scene) -> list[RankRow]:
     """What the timeline shows of each rank, in order."""
-    found = told(scene, stream_query(scene))
+    found = scene.answers.to(stream_query(scene))
     streams: Streams = {} if found is None or found.answer is None else found.answer
-    limited = told(scene, kernel_query(scene))
+    limited = scene.answers.to(kernel_query(scene))
     only: Mapping[str, Track] | None = None if limited is None else limited.answer
     lanes = scene.findings.lanes
     return [
@@ -115,7 +119,7 @@ def rank_rows(scene: Scene) -> list[RankRow]:
             lanes=tuple(lanes[rank] for rank in group),
             streams=streams.get(group[0], ()) if group[0] in scene.state.unfolded else (),
             only=_tracks(group, only),
-            ink=_INKS.get(scene.state.kernels, Ink.COMPUTE),
+            ink=_INKS.get(TIMELINE_STATE.of(scene.state).kernels, Ink.COMPUTE),
             pinned=group[0] in scene.state.pins,
         )
         for group in _groups(scene)
@@ -153,11 +157,3 @@ def _with_minimap(planes: Planes, scene: Scene, span: Span, rows: int) -> Planes
             what=what,
         )
     return whole
-
-
-def shift(before: Scene, after: Scene) -> int:
-    """By how many columns the picture moved, 0 when it is another picture."""
-    old, new = before.state.time, after.state.time
-    if (old.cell_ns, old.cells, old.phase_ns) != (new.cell_ns, new.cells, new.phase_ns):
-        return 0
-    return old.k0 - new.k0

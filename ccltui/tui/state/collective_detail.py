@@ -1,4 +1,4 @@
-"""One collective in full, as the metrics describe it, and where its blame chain leads."""
+"""Description of one collective by the metrics, and the views that its blame chain leads to."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import numpy as np
 
 from ccltui.metrics.collectives.reports.instance_report import Instance, describe
 from ccltui.metrics.collectives.reports.lag_history import LagHistory, lag_history
+from ccltui.tui.state.job_findings import Findings
 
 if TYPE_CHECKING:
     from ccltui.metrics.collectives.causes.blame_link import Link
     from ccltui.metrics.view.job_view import View
-    from ccltui.tui.state.queries import DetailQuery
-    from ccltui.tui.state.scene import Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +33,26 @@ class Detail:
     ``history`` tells how late ranks usually are at such a collective.
     """
 
-    query: DetailQuery
     instance: Instance
     stops: tuple[Stop, ...]
     history: LagHistory | None = None
 
 
-def detail(view: View, scene: Scene, query: DetailQuery) -> Detail:
+def detail(view: View, findings: Findings, number: int, row: int) -> Detail:
     """Describe a collective. Raises IndexError when it does not exist."""
-    found = describe(view, query.number, query.row)
-    history = lag_history(view.arrivals.groups[query.number], query.row)
-    return Detail(query, found, tuple(_stop(view, scene, link) for link in found.chain), history)
+    found = describe(view, number, row)
+    history = lag_history(view.arrivals.groups[number], row)
+    return Detail(found, tuple(_stop(view, findings, link) for link in found.chain), history)
 
 
-def _stop(view: View, scene: Scene, link: Link) -> Stop:
+def _stop(view: View, findings: Findings, link: Link) -> Stop:
     if link.number < 0:  # a transfer between two ranks: a call of its own
         start_ns = view.facts.calls[link.label].start_ns[link.row : link.row + 1]
         return Stop(link.label, int(view.on_job_clock(link.label, start_ns)[0]) - view.origin_ns)
     arrived = view.arrivals.groups[link.number]
     start = int(arrived.start_ns[link.row, arrived.labels.index(link.label)])
     stop = Stop(link.label, start - view.origin_ns)
-    for index, communicator in enumerate(scene.findings.communicators or ()):
+    for index, communicator in enumerate(findings.communicators or ()):
         if communicator.number == link.number:
             found = np.flatnonzero(communicator.row == link.row)
             if len(found):

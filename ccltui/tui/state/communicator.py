@@ -1,8 +1,8 @@
-"""The collectives of one communicator, ready to be drawn and walked through."""
+"""Collectives of one communicator as arrays for charts and for moving between them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -67,7 +67,7 @@ class Communicator:
 
     @cached_property
     def by_harm(self) -> npt.NDArray[np.intp]:
-        """Collectives that harm, the worst first; behind them those of the recording's begin."""
+        """Collectives that made ranks wait, the worst first; those that begin the trace last."""
         order = np.lexsort((-self.harm_ns, self.begins))
         return order[self.harm_ns[order] > 0]
 
@@ -103,7 +103,7 @@ class Communicator:
         return max(int(np.searchsorted(self.first_ns, time_ns, side="right")) - 1, 0)
 
     def place_of(self, k: int) -> int | None:
-        """Place of a collective by harm, None when it harms nobody."""
+        """Place of a collective by caused wait, None when no rank waited."""
         found = np.flatnonzero(self.by_harm == k)
         return int(found[0]) if len(found) else None
 
@@ -115,6 +115,31 @@ class Communicator:
         if not len(over):
             return None
         return int(over[0] if forward else over[-1])
+
+    def records(self) -> Iterator[dict[str, str | int | float | None]]:
+        """Every collective as a row of an exported table, with how late each rank was."""
+        for k in range(len(self)):
+            late = {
+                f"late_ns_{label}": int(self.late_ns[k, i]) for i, label in enumerate(self.labels)
+            }
+            cells: dict[str, int] = {
+                "start_ns": int(self.first_ns[k]),
+                "lag_ns": int(self.lag_ns[k]),
+                "message_bytes": int(self.message_bytes[k]),
+                "step": int(self.step[k]),
+                **late,
+            }
+            known = {
+                name: None if value < 0 and name != "start_ns" else value
+                for name, value in cells.items()
+            }
+            yield {
+                "communicator": self.name,
+                "k": k,
+                "type": self.type_of(k),
+                "last": self.culprit(k),
+                **known,
+            }
 
     def take(self, rows: npt.NDArray[np.intp] | Bool) -> Communicator:
         """The same communicator with some of its collectives."""

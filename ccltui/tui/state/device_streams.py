@@ -1,4 +1,4 @@
-"""The device work of a rank stream by stream, and of one category of kernels, for the timeline."""
+"""Device work of a rank by stream, and of one category of kernels, for the timeline."""
 
 from __future__ import annotations
 

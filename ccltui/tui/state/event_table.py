@@ -1,4 +1,4 @@
-"""The events of one rank as a table that is read row by row; columns are those of the trace."""
+"""Table of the events of one rank, in columns of the trace."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 
 from ccltui.metrics.model.classify import TYPES
 from ccltui.parsers.array_types import I32, I64, Bool
-from ccltui.tui.state.view_state import Listed, Sort
+from ccltui.tui.state.job_findings import Findings, Span
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing, Sort
+from ccltui.tui.state.scene import Scene
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
     from ccltui.metrics.view.job_view import View
-    from ccltui.tui.state.queries import EventQuery
-    from ccltui.tui.state.scene import Scene, Span
 
 NONE = -1
 
@@ -50,7 +50,8 @@ class EventTable:
     ``start_ns`` counts from the job's origin, on its clock; ``name`` indexes what ``text`` knows.
     """
 
-    query: EventQuery
+    rank: str
+    listing: Listing
     start_ns: I64
     dur_ns: I64
     name: I32
@@ -85,7 +86,7 @@ class EventTable:
 
     def at(self, scene: Scene) -> int:
         """Place of the cursor: the row chosen here, else the collective, else the time."""
-        selection, chosen = scene.state.selection, scene.state.event
+        selection, chosen = scene.state.selection, EVENTS_STATE.of(scene.state).event
         time_ns = 0 if selection.time_ns is None else selection.time_ns
         if chosen is not None and chosen < len(self.start_ns):
             place = int(self._place[chosen])
@@ -109,33 +110,36 @@ class EventTable:
         return int(before[kept[-1]]) if len(kept) else 0
 
 
-def event_table(view: View, scene: Scene, query: EventQuery) -> EventTable:
+def event_table(view: View, findings: Findings, rank: str, listing: Listing) -> EventTable:
     """List the events of a rank. Raises re.error for a bad pattern, KeyError without the rank."""
-    if query.listing.listed is Listed.COLLECTIVES:
-        return _collectives(view, scene, query)
-    trace = view.facts.ranks[query.rank].trace
+    if listing.listed is Listed.COLLECTIVES:
+        return _collectives(view, findings, rank, listing)
+    trace = view.facts.ranks[rank].trace
     gpu = trace.group("gpu")
-    starts = view.on_job_clock(query.rank, gpu.start_ns) - view.origin_ns
-    inside = _inside(starts, scene.findings.span)
-    return _listed(EventTable(query, starts, gpu.dur_ns, gpu.name, trace.text, inside, len(inside)))
+    starts = view.on_job_clock(rank, gpu.start_ns) - view.origin_ns
+    inside = _inside(starts, findings.span)
+    return _listed(
+        EventTable(rank, listing, starts, gpu.dur_ns, gpu.name, trace.text, inside, len(inside))
+    )
 
 
-def _collectives(view: View, scene: Scene, query: EventQuery) -> EventTable:
-    calls = view.facts.calls[query.rank]
-    starts = view.on_job_clock(query.rank, calls.start_ns) - view.origin_ns
-    columns = _call_columns(view, scene, query.rank, calls)
-    for index, communicator in enumerate(scene.findings.communicators or ()):
+def _collectives(view: View, findings: Findings, rank: str, listing: Listing) -> EventTable:
+    calls = view.facts.calls[rank]
+    starts = view.on_job_clock(rank, calls.start_ns) - view.origin_ns
+    columns = _call_columns(view, findings, rank, calls)
+    for index, communicator in enumerate(findings.communicators or ()):
         mine = columns.communicator == index
         if mine.any():  # the corrected start, as the other panes show it
-            member = communicator.labels.index(query.rank)
+            member = communicator.labels.index(rank)
             starts[mine] = communicator.start_ns[columns.k[mine], member]
     code = (calls.group.astype(np.int64) + 1) * len(TYPES) + calls.kind
     distinct, name = np.unique(code, return_inverse=True)
     names = [_call_name(view, int(one)) for one in distinct]
-    inside = _inside(starts, scene.findings.span)
+    inside = _inside(starts, findings.span)
     return _listed(
         EventTable(
-            query,
+            rank,
+            listing,
             starts,
             calls.dur_ns,
             name.astype(np.int32),
@@ -152,11 +156,11 @@ def _call_name(view: View, code: int) -> str:
     return f"{kind} {view.group_label(group)}" if group >= 0 else kind
 
 
-def _call_columns(view: View, scene: Scene, label: str, calls: Calls) -> CallColumns:
+def _call_columns(view: View, findings: Findings, label: str, calls: Calls) -> CallColumns:
     columns = CallColumns.unknown(len(calls))
     columns.message_bytes[:] = calls.message_bytes
     columns.step[:] = calls.step
-    for index, communicator in enumerate(scene.findings.communicators or ()):
+    for index, communicator in enumerate(findings.communicators or ()):
         if label not in communicator.labels:
             continue
         member = communicator.labels.index(label)
@@ -180,14 +184,15 @@ def _inside(times_ns: I64, span: Span | None) -> I64:
 
 def _listed(table: EventTable) -> EventTable:
     """The same with its rows filtered and in order."""
-    listing, rows = table.query.listing, table.order
+    listing, rows = table.listing, table.order
     if listing.pattern:
         rows = rows[_matching(table, listing.pattern)[rows]]
     key = _key(table, listing.sort)
     if key is not None:
         rows = rows[np.argsort(key[rows], kind="stable")]
     return EventTable(
-        table.query,
+        table.rank,
+        table.listing,
         table.start_ns,
         table.dur_ns,
         table.name,

@@ -1,4 +1,4 @@
-"""What lies in the directory, row by row: captures to switch to, then files and their states."""
+"""Rows of the Files pane: captures to switch to, then files and their states."""
 
 from __future__ import annotations
 

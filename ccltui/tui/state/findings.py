@@ -20,7 +20,7 @@ from ccltui.metrics.model.rank_facts import RankFacts
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.array_types import I64, Bool
 from ccltui.tui.state.communicator import Communicator
-from ccltui.tui.state.scene import Span, Step
+from ccltui.tui.state.job_findings import Span, Step
 from ccltui.tui.state.session import Filter
 
 
@@ -96,8 +96,11 @@ def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
 
 
 def communicators_of(view: View, chosen: Filter) -> tuple[Communicator, ...]:
-    """Matched collectives of every communicator, that with the most harm first."""
-    from ccltui.metrics.collectives.causes.truncated_starts import starts_recording  # noqa: PLC0415  (a number comes before)
+    """Matched collectives of every communicator, the one with the most caused wait first."""
+    # A first number is posted before this is imported.
+    from ccltui.metrics.collectives.causes.truncated_starts import (  # noqa: PLC0415
+        starts_recording,
+    )
 
     begin = starts_recording(view.facts.causes)
     found = [_communicator(view, number, one) for number, one in enumerate(begin)]

@@ -1,4 +1,4 @@
-"""What went wrong or is uncertain, and what can be done about it."""
+"""Warnings and uncertain results, with advice where there is any."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def _remarks(scene: Scene) -> list[NoteRow]:
     result = None if metric is None else scene.findings.results.get(metric.name)
     if metric is None or result is None:
         return []
-    said = {reason.message: _ADVICE.get(reason.code, "") for reason in result.reasons}
-    said |= {text: "" for text in result.warnings if text not in said}
+    advice_of = {reason.message: _ADVICE.get(reason.code, "") for reason in result.reasons}
+    advice_of |= {text: "" for text in result.warnings if text not in advice_of}
     known = [] if scene.session.job is None else scene.session.job.failures
     return [
         NoteRow(f"! {metric.title}: {text}", Ink.WARNING, advice)
-        for text, advice in said.items()
+        for text, advice in advice_of.items()
         if not any(failure.error in text for failure in known)  # those have a line of their own
     ]

@@ -1,4 +1,4 @@
-"""Room for rank labels at the left of a chart."""
+"""Width of the rank labels at the left of a chart."""
 
 from __future__ import annotations
 

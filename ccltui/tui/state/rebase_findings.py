@@ -1,10 +1,11 @@
-"""New findings under an old view: the cursor stays where it was, as far as that still exists."""
+"""Adopt new findings: the cursor keeps its place as far as that still exists."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.view_state import ViewState
 from ccltui.tui.state.viewport import ColumnView
 

@@ -1,4 +1,4 @@
-"""Everything a pane draws from and an action decides on, in one frozen value."""
+"""The immutable scene: session, findings, answers and view."""
 
 from __future__ import annotations
 
@@ -6,58 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ccltui.tui.state.answers import Answers
+from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.session import Session
-from ccltui.tui.state.view_state import History, Order, Pane, ViewState
+from ccltui.tui.state.view_state import History, Order, ViewState
 
 if TYPE_CHECKING:
-    from ccltui.draw.lanes import Lane
-    from ccltui.draw.minimap import Minimap
-    from ccltui.metrics.metric import Metric
-    from ccltui.metrics.result import Result
-    from ccltui.tui.state.collective_detail import Detail
-    from ccltui.tui.state.communicator import Communicator, RankCalls
-    from ccltui.tui.state.event_table import EventTable
-    from ccltui.tui.state.queries import Answered
-    from ccltui.tui.state.search_hits import Hits
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One iteration on the job's clock, ns since its origin."""
-
-    id: int
-    start_ns: int
-    end_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Time in ns since the job's origin."""
-
-    start_ns: int
-    end_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What has been computed so far; each part says by its presence that it is there."""
-
-    generation: int = -1
-    matched: int = -1  # generation that the communicators are of
-    metrics: tuple[Metric, ...] = ()
-    results: Mapping[str, Result] = field(default_factory=dict)
-    communicators: tuple[Communicator, ...] | None = None
-    calls: Mapping[str, RankCalls] = field(default_factory=dict)
-    harm_ns: Mapping[str, int] = field(default_factory=dict)
-    lanes: Mapping[str, Lane] = field(default_factory=dict)
-    minimap: Minimap | None = None  # of the lanes
-    steps: tuple[Step, ...] = ()
-    span: Span | None = None
-    origin_ns: int = 0  # zero of all times here, on the common clock
-    clock: str = ""  # how sure times of different ranks are
-    nodes: Mapping[str, int] = field(default_factory=dict)  # number of each rank's host, by label
-    groups: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # see groups_by_size
-    complete: bool = False
+    from ccltui.tui.state.communicator import Communicator
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +24,7 @@ class Scene:
     findings: Findings = field(default_factory=Findings)
     colour: bool = True
     notice: str = ""
-    events: EventTable | None = None  # the list last asked for
-    detail: Detail | None = None  # the collective last asked about
-    hits: Hits | None = None  # of the search last made
-    told: Mapping[str, Answered] = field(default_factory=dict)  # other answers, by kind of query
+    answers: Answers = field(default_factory=Answers)
     history: History = field(default_factory=History)
     marks: Mapping[str, ViewState] = field(default_factory=dict)
     said: str = ""  # what was done, in a sentence
@@ -94,16 +46,6 @@ class Scene:
             return ""
         found = [one.message for one in result.reasons if one.code == "unmatched_collectives"]
         return found[0] if found else ""
-
-    @property
-    def panes(self) -> list[Pane]:
-        """The panes that there is something for: those of traces always, and the one in view."""
-        there = {
-            Pane.RUNS: self.session.has_runs,
-            Pane.CLUSTER: self.session.has_cluster,
-            Pane.REPORTS: self.session.has_reports,
-        }
-        return [pane for pane in Pane if there.get(pane, True) or pane is self.state.pane]
 
     @property
     def ranks(self) -> tuple[str, ...]:

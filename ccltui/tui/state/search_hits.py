@@ -1,4 +1,4 @@
-"""Where a searched name occurs: times, collectives or rows, whatever the pane steps through."""
+"""Find the places of a searched name: times, collectives or rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import numpy as np
 
 from ccltui.parsers.array_types import I32, I64
 from ccltui.tui.state.event_table import event_table
-from ccltui.tui.state.queries import EventQuery, HitQuery
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.name_search import Among, Search
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.columns import Group
-    from ccltui.tui.state.scene import Scene
 
 _SEEN = 3
 
@@ -31,34 +30,35 @@ class Hits:
     where nothing matches.
     """
 
-    query: HitQuery
     places: I64
     seen: tuple[str, ...] = ()
 
 
-def hits(view: View, scene: Scene, query: HitQuery) -> Hits:
+def hits(view: View, findings: Findings, search: Search) -> Hits:
     """Search the names of a pane. Raises re.error for a bad pattern."""
-    if query.pane is Pane.EVENTS:
-        return _rows(view, scene, query)
-    return _collectives(view, scene, query) if query.pane is Pane.ALIGNMENT else _times(view, query)
+    if search.among is Among.ROWS:
+        return _rows(view, findings, search)
+    if search.among is Among.COLLECTIVES:
+        return _collectives(view, findings, search)
+    return _times(view, search)
 
 
-def _rows(view: View, scene: Scene, query: HitQuery) -> Hits:
-    table = event_table(view, scene, EventQuery(query.generation, query.rank, query.listing))
-    return _found(query, table.name[table.order], np.arange(len(table)), table.text)
+def _rows(view: View, findings: Findings, search: Search) -> Hits:
+    table = event_table(view, findings, search.rank, search.listing)
+    return _found(search, table.name[table.order], np.arange(len(table)), table.text)
 
 
-def _times(view: View, query: HitQuery) -> Hits:
-    trace = view.facts.ranks[query.rank].trace
+def _times(view: View, search: Search) -> Hits:
+    trace = view.facts.ranks[search.rank].trace
     gpu = trace.group("gpu")
-    starts = view.on_job_clock(query.rank, gpu.start_ns) - view.origin_ns
-    return _found(query, gpu.name, starts, trace.text)
+    starts = view.on_job_clock(search.rank, gpu.start_ns) - view.origin_ns
+    return _found(search, gpu.name, starts, trace.text)
 
 
-def _collectives(view: View, scene: Scene, query: HitQuery) -> Hits:
+def _collectives(view: View, findings: Findings, search: Search) -> Hits:
     """By the type of a collective, or by the kernel of the rank (else of the first member)."""
-    communicator = (scene.findings.communicators or ())[query.communicator]
-    member = communicator.labels.index(query.rank) if query.rank in communicator.labels else 0
+    communicator = (findings.communicators or ())[search.communicator]
+    member = communicator.labels.index(search.rank) if search.rank in communicator.labels else 0
     label = communicator.labels[member]
     calls, trace = view.facts.calls[label], view.facts.ranks[label].trace
     rows = view.arrivals.groups[communicator.number].match.rows[communicator.row, member]
@@ -73,15 +73,15 @@ def _collectives(view: View, scene: Scene, query: HitQuery) -> Hits:
         kind, kernel = pairs[:, name].tolist()
         return f"{communicator.kind[kind]} {trace.text(kernel)}".rstrip()
 
-    return _found(query, names, np.arange(len(rows)), text)
+    return _found(search, names, np.arange(len(rows)), text)
 
 
-def _found(query: HitQuery, names: I32 | I64, places: I64, text: Callable[[int], str]) -> Hits:
+def _found(search: Search, names: I32 | I64, places: I64, text: Callable[[int], str]) -> Hits:
     distinct, counts = np.unique(names, return_counts=True)
-    found = re.compile(query.pattern, re.IGNORECASE).search
+    found = re.compile(search.pattern, re.IGNORECASE).search
     matching = [name for name in distinct.tolist() if found(text(name))]
     if matching:
-        return Hits(query, np.unique(places[np.isin(names, matching)]))
+        return Hits(np.unique(places[np.isin(names, matching)]))
     frequent = Counter(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
     seen = tuple(text(name) for name, _ in frequent.most_common(_SEEN))
-    return Hits(query, np.empty(0, np.int64), seen)
+    return Hits(np.empty(0, np.int64), seen)

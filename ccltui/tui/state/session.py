@@ -1,4 +1,4 @@
-"""What is open: a frozen snapshot with a generation, replaced as ranks arrive."""
+"""Immutable snapshot of what is open, with a generation; replaced as ranks arrive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ccltui.metrics.view.view_options import ViewOptions
 
 if TYPE_CHECKING:
     from ccltui.parsers.job import Job
-    from ccltui.tui.state.scene import Step
+    from ccltui.tui.state.job_findings import Step
 
 Phase = Literal["opening", "loading", "ready", "stopped", "failed"]
 FileStatus = Literal["queued", "reading", "done", "failed"]

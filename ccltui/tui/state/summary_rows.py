@@ -1,10 +1,11 @@
-"""A metric's result as rows and columns: what it says in all, and rank by rank."""
+"""Tables of metric results: values of the headline and by rank."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE
 from ccltui.tui.state.scene import Scene, rank_name
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def trend(result: Result, headline: str) -> list[Number]:
 def chosen_metric(scene: Scene) -> Metric | None:
     """The metric that is selected in Summary."""
     metrics = scene.findings.metrics
-    return metrics[min(scene.state.metric, len(metrics) - 1)] if metrics else None
+    return metrics[min(SUMMARY_STATE.of(scene.state).metric, len(metrics) - 1)] if metrics else None
 
 
 def late_ranks(result: Result) -> str:

@@ -1,43 +1,14 @@
-"""What the user looks at: panes, viewports and the one cursor they share. No terminal here."""
+"""State of the view: the pane, the viewports and the cursor that all panes share."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from ccltui.tui.state.own.pane_names import SUMMARY
 from ccltui.tui.state.viewport import ColumnView, TimeView
-
-
-class Pane(Enum):
-    """The panes, by the digit that opens them."""
-
-    SUMMARY = "1"
-    ALIGNMENT = "2"
-    TIMELINE = "3"
-    EVENTS = "4"
-    FILES = "5"
-    STEPS = "6"
-    RUNS = "7"
-    CLUSTER = "8"
-    REPORTS = "9"
-
-    @property
-    def title(self) -> str:
-        """Full name."""
-        return self.name.capitalize()
-
-    @property
-    def short_title(self) -> str:
-        """Name where there is little room."""
-        short = {"1": "Sum", "2": "Align", "3": "Time", "8": "Clu", "9": "Rep"}
-        return short.get(self.value, self.title)
-
-
-CHARTS: Final = frozenset({Pane.ALIGNMENT, Pane.TIMELINE})
-SEARCHED: Final = CHARTS | {Pane.EVENTS}
-WITH_DRAWER: Final = SEARCHED | {Pane.STEPS}
-"""Panes that have a detail beside them."""
 
 
 class Order(Enum):
@@ -67,37 +38,12 @@ class Layout(Enum):
         return layouts[(layouts.index(self) + 1) % len(layouts)]
 
 
-class Section(Enum):
-    """The parts of Summary, from top to bottom."""
-
-    LOSSES = "losses"
-    METRICS = "metrics"
-    NOTES = "notes"
-
-
 class Shown(Enum):
     """What the drawer is about."""
 
     COLLECTIVE = "collective"
     BLOCK = "block"
     VERSUS = "versus"
-
-
-class Listed(Enum):
-    """What the rows of Events are."""
-
-    COLLECTIVES = "collectives"
-    DEVICE = "device work"
-
-
-class Sort(Enum):
-    """Order of the rows of Events: by time ascending, by sizes the largest first."""
-
-    TIME = "time"
-    DURATION = "duration"
-    NAME = "name"
-    LAG = "lag"
-    BYTES = "bytes"
 
 
 DEFAULT_FLOOR_NS: Final = 100_000
@@ -112,31 +58,6 @@ class Selection:
     communicator: int = 0
     k: int | None = None
     time_ns: int | None = None  # since the job's origin, on its clock
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """Which events of the selected rank are listed, and how; ``pattern`` filters by name."""
-
-    listed: Listed = Listed.COLLECTIVES
-    sort: Sort = Sort.TIME
-    pattern: str = ""
-
-    @property
-    def sorts(self) -> tuple[Sort, ...]:
-        """Orders that these rows can have."""
-        everything = tuple(Sort)
-        return everything if self.listed is Listed.COLLECTIVES else everything[:3]
-
-    def sorted_next(self) -> Listing:
-        """The next order in turn."""
-        at = self.sorts.index(self.sort) + 1
-        return replace(self, sort=self.sorts[at % len(self.sorts)])
-
-    def switched(self) -> Listing:
-        """The other kind of rows, in order of time."""
-        other = Listed.DEVICE if self.listed is Listed.COLLECTIVES else Listed.COLLECTIVES
-        return Listing(other, Sort.TIME, self.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,56 +90,29 @@ class Versus:
 class ViewState:
     """Everything that keys change. A new state is a new object; nothing else is mutable."""
 
-    pane: Pane = Pane.SUMMARY
+    pane: str = SUMMARY  # by its name
     selection: Selection = field(default_factory=Selection)
     time: TimeView = field(default_factory=TimeView)
     columns: ColumnView = field(default_factory=ColumnView)
     roomy: bool = False  # whether rank labels have room for more than a name
     rows: int = 1  # screen rows of the selected pane below its heading
-    section: Section = Section.METRICS  # of Summary, which the cursor is in
-    metric: int = 0
-    loss: int | None = None  # whose evidence was shown last
-    note: int = 0
-    first_rank: int = 0  # of the per-rank table, when it is opened
-    table_open: bool = False
     floor_ns: int = DEFAULT_FLOOR_NS
     order: Order = Order.RANK
-    merged: bool = False
-    linear: bool = False  # colours of lag: by equal steps, else by equal factors
     layout: Layout = Layout.STACK
     maximised: bool = False
     pins: tuple[str, ...] = ()  # ranks that stay on top, in this order
     unfolded: tuple[str, ...] = ()  # ranks whose streams are shown
-    kernels: str = ""  # category of kernels on the timeline, "" for all
-    ranks_in_view: int = 0  # of Alignment, 0 for all
-    ranks_per_lane: int = 1  # of Timeline
     worst: int | None = None  # place of the selected collective by harm
-    file: int = 0  # row of Files
-    run: int = 0  # row of Runs
-    machine: int = 0  # row of Cluster
-    report: int = 0  # line of Reports
-    step: int | None = None  # chosen in Steps, by its id
-    steps_in_order: bool = False  # rows of Steps: in order of time, else the slowest first
-    listing: Listing = field(default_factory=Listing)
-    event: int | None = None  # row of Events that was chosen there
     drawer: Drawer | None = None  # None: closed
     block: tuple[str, int] | None = None  # rank and row of the kernel whose block is shown
     versus: Versus | None = None
     area: Area | None = None
     search: str = ""  # a regular expression, "" for none
+    own: Mapping[str, object] = field(default_factory=dict)  # see OwnState, by the pane's name
 
-    @property
-    def shows_drawer(self) -> bool:
-        """Whether the drawer is open, and beside a pane that has one."""
-        if self.drawer is None or self.pane not in WITH_DRAWER:
-            return False
-        # A step is no collective.
-        return self.pane is not Pane.STEPS or self.drawer.shown is Shown.VERSUS
-
-    @property
-    def drawer_has_keys(self) -> bool:
-        """Whether keys of rows are the drawer's."""
-        return self.drawer is not None and self.drawer.focused and self.shows_drawer
+    def with_own(self, pane: str, state: object) -> ViewState:
+        """The view with another state of a single pane; see `OwnState`."""
+        return replace(self, own={**self.own, pane: state})
 
     def select(
         self,

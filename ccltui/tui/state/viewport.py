@@ -1,4 +1,4 @@
-"""Viewports on an integer grid: a pan is an exact shift of cells, whatever the zoom."""
+"""Viewports on an integer grid: panning shifts cells exactly, whatever the zoom."""
 
 from __future__ import annotations
 

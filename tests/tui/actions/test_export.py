@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import Plan, full_job, scene
+from fakes import Plan, full_job, own_changed, scene
 
 from ccltui.metrics.result import Reason
 from ccltui.metrics.view.job_view import View
@@ -31,29 +31,32 @@ from ccltui.tui.actions.export import (
 from ccltui.tui.actions.shell_command import command_line
 from ccltui.tui.engine.query_answers import answer
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.state.queries import answered, event_query
+from ccltui.tui.panes.events import event_query
+from ccltui.tui.state.own.pane_names import EVENTS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE
+from ccltui.tui.state.queries import answered
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter
-from ccltui.tui.state.view_state import Area, Drawer, Pane
+from ccltui.tui.state.view_state import Area, Drawer
 
 
 def test_a_command_line_for_each_pane() -> None:
     options = ExplorerOptions()
-    summary = scene(pane=Pane.SUMMARY)
-    summary = summary.with_state(replace(summary.state, metric=2))
+    summary = scene(pane=SUMMARY)
+    summary = own_changed(summary, SUMMARY_STATE, metric=2)
 
     assert command_line(summary, options) == "ccltui /nowhere/run-0421 --metric step_ms"
     assert command_line(scene(), options) == (
         "ccltui /nowhere/run-0421 --metric straggler_lag --group 'default_pg 0-7'"
     )
-    assert " --metric comm_comp_overlap " in command_line(scene(pane=Pane.TIMELINE), options)
+    assert " --metric comm_comp_overlap " in command_line(scene(pane=TIMELINE), options)
     detail = scene()
     detail = detail.with_state(replace(detail.state, drawer=Drawer()))
     assert " --metric straggler_cause " in command_line(detail, options)
 
 
 def test_the_filter_and_the_options_are_part_of_it() -> None:
-    found = scene(pane=Pane.SUMMARY)
+    found = scene(pane=SUMMARY)
     chosen = Filter(Window(10_000_000, None), (2, 5), frozenset({0, 1, 2, 7}))
     session = replace(found.session, filter=chosen, path="/data/run 1; rm")
     options = ExplorerOptions(
@@ -70,7 +73,7 @@ def test_the_filter_and_the_options_are_part_of_it() -> None:
 
 
 def test_the_measured_area_is_its_window() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     found = found.with_state(replace(found.state, area=Area(1_000_000, 3_000_000)))
 
     assert " --window=1ms/3ms " in command_line(found, ExplorerOptions())
@@ -90,8 +93,8 @@ def test_collectives_as_csv(tmp_path: Path) -> None:
 
 
 def test_a_metric_rank_by_rank_as_json(tmp_path: Path) -> None:
-    found = scene(pane=Pane.SUMMARY)
-    found = found.with_state(replace(found.state, metric=2))
+    found = scene(pane=SUMMARY)
+    found = own_changed(found, SUMMARY_STATE, metric=2)
     target = tmp_path / "steps.json"
 
     write_rows(found, str(target))
@@ -104,7 +107,7 @@ def test_a_metric_rank_by_rank_as_json(tmp_path: Path) -> None:
 
 def listed() -> Scene:
     """Events with their list."""
-    found = scene(pane=Pane.EVENTS)
+    found = scene(pane=EVENTS)
     query = event_query(found)
     assert query is not None
     return answered(found, answer(View(full_job(Plan())), found, query))
@@ -197,7 +200,7 @@ def test_names_are_escaped_and_compute_nothing(tmp_path: Path) -> None:
 
 def test_a_command_line_has_no_key_that_a_line_editor_acts_on() -> None:
     path = "/data/it's\x03\n\x1b[201~\u202e\\x"
-    found = scene(pane=Pane.SUMMARY)
+    found = scene(pane=SUMMARY)
     found = replace(found, session=replace(found.session, path=path))
 
     line = command_line(found, ExplorerOptions())

@@ -7,18 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fakes import Plan, empty_job, full_job, scene
+from fakes import Plan, empty_job, full_job, own_changed, scene
 
 from ccltui.metrics.result import Reason
 from ccltui.parsers.window import Window
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.chrome import chrome_lines, loading_lines
-from ccltui.tui.chrome.chrome_lines import Line
 from ccltui.tui.chrome.status_lines import status
 from ccltui.tui.moves import view_moves
+from ccltui.tui.panes import PANES
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.own.pane_names import STEPS, SUMMARY, TIMELINE
+from ccltui.tui.state.pane import pane_named
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.styled_text import Line
 
 
 def text(line: Line) -> str:
@@ -28,8 +31,8 @@ def text(line: Line) -> str:
 
 @pytest.mark.parametrize("width", [70, 80, 120, 200])
 def test_every_line_is_as_wide_as_the_screen(width: int) -> None:
-    for pane in Pane:
-        found = replace(scene(pane=pane), notice="a notice " * 40)
+    for pane in PANES:
+        found = replace(scene(pane=pane.name), notice="a notice " * 40)
         drawn = [
             chrome_lines.header(found, width),
             chrome_lines.tabs(found, width),
@@ -64,7 +67,7 @@ def test_header_cleans_the_name() -> None:
 
 
 def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
-    assert text(chrome_lines.tabs(scene(pane=Pane.TIMELINE), 80)) == (
+    assert text(chrome_lines.tabs(scene(pane=TIMELINE), 80)) == (
         "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps     █ comp  █ net  █ both  "
     )
     aligned = text(chrome_lines.tabs(scene(), 120))
@@ -74,7 +77,7 @@ def test_tabs_mark_the_pane_and_carry_its_legend() -> None:
 
 
 def test_names_of_panes_are_shorter_where_they_and_the_legend_have_no_room() -> None:
-    assert text(chrome_lines.tabs(scene(pane=Pane.TIMELINE), 100)) == (
+    assert text(chrome_lines.tabs(scene(pane=TIMELINE), 100)) == (
         "  1 Sum  2 Align [3 Time] 4 Events  5 Files  6 Steps"
         "        █ compute  █ exposed net  █ overlapped  "
     )
@@ -83,16 +86,17 @@ def test_names_of_panes_are_shorter_where_they_and_the_legend_have_no_room() -> 
     assert aligned.endswith("  lag 100us         10ms ")
 
 
-@pytest.mark.parametrize("pane", Pane)
+@pytest.mark.parametrize("pane", [pane.name for pane in PANES])
 @pytest.mark.parametrize("width", [70, 80, 100, 120])
-def test_the_pane_in_view_is_always_named(pane: Pane, width: int) -> None:
+def test_the_pane_in_view_is_always_named(pane: str, width: int) -> None:
     drawn = text(chrome_lines.tabs(scene(pane=pane), width))
 
-    assert re.search(rf"\[{pane.value} ({pane.title}|{pane.short_title})\]", drawn)
+    named = pane_named(pane)
+    assert re.search(rf"\[{named.key} ({named.title}|{named.short_title})\]", drawn)
 
 
 def test_of_other_panes_digits_are_left_where_the_one_in_view_had_no_room() -> None:
-    assert text(chrome_lines.tabs(scene(pane=Pane.STEPS), 70)) == (
+    assert text(chrome_lines.tabs(scene(pane=STEPS), 70)) == (
         "  1  2  3  4  5 [6 Steps]                      █comp █both █net █copy "
     )
 
@@ -148,14 +152,14 @@ def test_a_notice_takes_the_second_line() -> None:
 
 
 def test_the_summary_defines_the_selected_metric_on_two_lines() -> None:
-    above, below = status(scene(pane=Pane.SUMMARY), 40)
+    above, below = status(scene(pane=SUMMARY), 40)
 
     assert text(above).rstrip() == " collective calls: Literal collective"
     assert text(below).rstrip() == " calls for tests, mean over ranks."
 
 
 def test_keys_are_those_of_the_pane_and_help_always_fits() -> None:
-    assert text(chrome_lines.keys(scene(pane=Pane.TIMELINE), 80)).rstrip() == (
+    assert text(chrome_lines.keys(scene(pane=TIMELINE), 80)).rstrip() == (
         " enter why  ]/[ worst  a/d pan  ./, step  w/s zoom  0 all  t window  ? help"
     )
     for width in (20, 40, 70, 200):
@@ -192,7 +196,7 @@ def test_what_is_cut_leaves_an_ellipsis_and_blanks_do_not() -> None:
 
 
 def test_a_status_names_whole_facts_only() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     wide = text(status(found, 200)[0])
     facts = [fact for fact in wide.strip().split("   ") if fact]
     assert len(facts) == 4
@@ -204,7 +208,7 @@ def test_a_status_names_whole_facts_only() -> None:
 
 
 def test_the_summary_names_the_iterations_that_numbers_are_of() -> None:
-    found = scene(pane=Pane.SUMMARY)
+    found = scene(pane=SUMMARY)
     steps = found.findings.steps
     second = steps[1]
 
@@ -219,15 +223,15 @@ def test_the_summary_names_the_iterations_that_numbers_are_of() -> None:
 
 
 def test_without_colour_the_legend_names_what_can_be_told_apart() -> None:
-    plain = replace(scene(pane=Pane.TIMELINE), colour=False)
-    merged = plain.with_state(replace(plain.state, merged=True))
+    plain = replace(scene(pane=TIMELINE), colour=False)
+    merged = own_changed(plain, TIMELINE_STATE, merged=True)
 
     assert text(chrome_lines.tabs(plain, 120)).rstrip().endswith("compute, network below it")
     assert "█ compute  ░ exposed net  ▒ overlapped" in text(chrome_lines.tabs(merged, 120))
 
 
 def test_one_iteration_is_no_range() -> None:
-    found = scene(pane=Pane.SUMMARY)
+    found = scene(pane=SUMMARY)
     step = found.findings.steps[0]
     one = replace(found, findings=replace(found.findings, steps=(step,)))
 

@@ -14,7 +14,7 @@ from ccltui.metrics.catalog.communication.coll_call_num import coll_call_num
 from ccltui.tui.engine.analysis import Analyst
 from ccltui.tui.engine.messages import Fact, FindingsReady
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.state.scene import Findings
+from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.session import Filter, Session
 
 WHOLE = full_job(Plan(ranks=2))

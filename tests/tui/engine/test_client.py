@@ -35,8 +35,11 @@ from ccltui.tui.engine.client import AGAIN, LATER, TWICE, RemoteAnalyst
 from ccltui.tui.engine.messages import Fact, FindingsReady, Problem
 from ccltui.tui.engine.transport import Channel
 from ccltui.tui.options import ExplorerOptions
+from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.name_search import Among, Search
+from ccltui.tui.state.own.event_listing import Listed, Listing
 from ccltui.tui.state.queries import (
-    Answered,
     BlockQuery,
     DetailQuery,
     EventQuery,
@@ -45,10 +48,9 @@ from ccltui.tui.state.queries import (
     StepsQuery,
     StreamQuery,
 )
-from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
 from ccltui.tui.state.side_tables import of_traces
-from ccltui.tui.state.view_state import Listed, Listing, Pane
 
 OPTIONS = ExplorerOptions()
 LONGEST_S = 60.0
@@ -200,7 +202,7 @@ def test_answers_equal_those_of_a_local_analyst(shared_process: RemoteAnalyst, j
         EventQuery(1, "0", Listing()),
         EventQuery(1, "0", Listing(listed=Listed.COLLECTIVES)),
         DetailQuery(1, 0, 3),
-        HitQuery(1, Pane.TIMELINE, "1", 0, Listing(), "nccl"),
+        HitQuery(1, Search(Among.TIMES, "1", 0, Listing(), "nccl")),
         StepsQuery(1),
         StreamQuery(1, ("0", "1")),
         KernelQuery(1, "communication"),
@@ -302,6 +304,7 @@ def test_ranks_whose_files_are_removed_are_computed_locally(
     assert sorted(found.lanes) == ["0", "1", "2", "3"]
     answered = shared_process.answer(Scene(session, findings=found), StepsQuery(1))
     assert answered is not None
+    assert answered.answer is not None
     assert len(answered.answer) == 3
 
 
@@ -357,6 +360,7 @@ def test_a_killed_process_is_reported_and_restarted(own_process: RemoteAnalyst, 
     answered = own_process.answer(scene, DetailQuery(1, 0, 3))
     assert isinstance(answered, Answered)
     assert answered.problem == ""
+    assert answered.answer is not None
     assert answered.answer.instance.number == 0
 
 
@@ -366,7 +370,7 @@ def test_a_query_waits_for_a_restarted_process_to_compute_again(
     """The explorer has the communicators already; the restarted process has not."""
     session = session_of(job)
     scene = Scene(session, findings=whole(own_process, session))
-    answers: list[Answered | None] = []
+    answers: list[Answered[Any] | None] = []
 
     def ask(fact: Fact) -> None:
         if isinstance(fact, Problem):
@@ -390,6 +394,7 @@ def test_a_query_waits_for_a_restarted_process_to_compute_again(
     (answered,) = answers
     assert answered is not None
     assert answered.problem == ""
+    assert answered.answer is not None
     assert answered.answer.instance.row == 3
 
 

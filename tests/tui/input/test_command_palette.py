@@ -6,11 +6,11 @@ import pytest
 from explorers import Settle, Start
 from fakes import Plan, scene
 
-from ccltui.tui.actions.action_list import ACTIONS, by_id
+from ccltui.tui.actions.action_list import all_actions, by_id
 from ccltui.tui.input.command_palette import Chosen, Commands
 from ccltui.tui.input.prompt_line import Prompt
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, SUMMARY
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Pane
 
 
 def typed(text: str) -> Commands:
@@ -28,10 +28,10 @@ def chosen(text: str, found: Scene) -> Chosen:
 
 
 def test_every_action_is_listed_and_those_of_the_pane_first() -> None:
-    found = names("", scene(pane=Pane.EVENTS))
+    found = names("", scene(pane=EVENTS))
 
-    assert sorted(found) == sorted(action.id for action in ACTIONS)
-    here = [Pane.EVENTS in by_id(name).panes for name in found]
+    assert sorted(found) == sorted(action.id for action in all_actions())
+    here = [by_id(name).works_in(EVENTS) for name in found]
     assert here == sorted(here, reverse=True)
 
 
@@ -69,7 +69,7 @@ def test_an_action_that_cannot_act_shows_why_and_keeps_the_palette_open() -> Non
     assert isinstance(after, Commands)
     assert after.prompt.problem == "no collective is matched across ranks"
 
-    merge = typed("view.merge").entries(scene(pane=Pane.SUMMARY), {})[0]
+    merge = typed("view.merge").entries(scene(pane=SUMMARY), {})[0]
     assert merge.why_not == "works in 3 Timeline"
 
     nothing = typed("x y z").press("enter", None, one, {})
@@ -115,4 +115,4 @@ async def test_in_the_explorer(start: Start, settle: Settle) -> None:
         assert app.scene.session.filter.window is not None
 
         await pilot.press(":", *"no such", "enter", "escape", "j")
-        assert app.scene.state.pane is Pane.ALIGNMENT
+        assert app.scene.state.pane == ALIGNMENT

@@ -13,9 +13,10 @@ from ccltui.tui.input.prompt_session import PromptSession
 from ccltui.tui.input.prompts import COMMUNICATOR, GOTO, MARK, RANKS, RETURN, SEARCH
 from ccltui.tui.moves import view_history, view_moves
 from ccltui.tui.moves.view_history import Mark, Return
+from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
 
 
 def go(found: Scene, text: str) -> ViewState:
@@ -34,13 +35,13 @@ def test_a_rank(text: str) -> None:
 
 
 def test_an_iteration_begins_where_its_marker_does() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
 
     assert go(found, "it 3").selection.time_ns == found.findings.steps[3].start_ns
 
 
 def test_a_time_and_the_collective_that_runs_there() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     communicator = found.communicator
     assert communicator is not None
 
@@ -127,12 +128,12 @@ def test_a_bookmark_is_one_key_and_restores_its_view() -> None:
     asked = PromptSession.of(MARK, found).press("a", "a", found)
     assert asked.outcome == Mark("a")
     found = view_history.settled(found, Mark("a"))
-    elsewhere = found.with_state(view_moves.open_pane(Pane.TIMELINE)(found))
+    elsewhere = found.with_state(view_moves.open_pane(TIMELINE)(found))
 
     assert RETURN.answer("a", elsewhere) == Return("a")
     there = view_history.settled(elsewhere, Return("a"))
-    assert there.state.pane is Pane.ALIGNMENT
-    assert view_history.back(there).state.pane is Pane.TIMELINE
+    assert there.state.pane == ALIGNMENT
+    assert view_history.back(there).state.pane == TIMELINE
     refused = PromptSession.of(RETURN, found).press("x", "x", found)
     assert refused.asking is not None
     assert refused.asking.prompt.problem == "no bookmark 'x'; a"
@@ -140,7 +141,7 @@ def test_a_bookmark_is_one_key_and_restores_its_view() -> None:
 
 
 def test_views_go_back_and_forward_and_a_held_key_is_one_view() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     start = found.state
     for _ in range(3):
         state = view_moves.zoom(inwards=True)(found)

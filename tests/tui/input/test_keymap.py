@@ -11,13 +11,15 @@ from fakes import scene
 from ccltui.config import Config, default_path, parse_config, read_config
 from ccltui.draw.palette import Ink
 from ccltui.parsers.errors import GrammarError
+from ccltui.tui import panes
 from ccltui.tui.actions.action import Bindings, first_key
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.chrome import chrome_lines as lines
 from ccltui.tui.chrome.help_page import help_lines
 from ccltui.tui.input.key_table import checked, key_lines
 from ccltui.tui.input.keymap import Keymap, bind, conflicts, works_in
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, TIMELINE
+from ccltui.tui.state.pane import pane_named
 
 
 def test_settings_are_read_from_toml() -> None:
@@ -122,11 +124,11 @@ def test_a_chosen_key_is_taken_from_its_default() -> None:
     bindings = bind(chosen)
     keymap = Keymap(bindings)
 
-    assert keymap.press(Pane.TIMELINE, "", "n").action is by_id("stragglers.next")
-    assert keymap.press(Pane.TIMELINE, "", "ctrl+x").action is by_id("stragglers.next")
-    assert keymap.press(Pane.TIMELINE, "", "]").action is None
-    assert keymap.press(Pane.TIMELINE, "", "b").action is None
-    assert keymap.press(Pane.TIMELINE, "", "q").action is by_id("app.quit")
+    assert keymap.press(TIMELINE, "", "n").action is by_id("stragglers.next")
+    assert keymap.press(TIMELINE, "", "ctrl+x").action is by_id("stragglers.next")
+    assert keymap.press(TIMELINE, "", "]").action is None
+    assert keymap.press(TIMELINE, "", "b").action is None
+    assert keymap.press(TIMELINE, "", "q").action is by_id("app.quit")
     assert bindings["find.next"] == ()
     assert list(conflicts(chosen)) == ["n is stragglers.next now, no longer find.next"]
     assert first_key(by_id("find.next"), bindings) == ":"
@@ -135,14 +137,14 @@ def test_a_chosen_key_is_taken_from_its_default() -> None:
 def test_a_key_may_have_different_actions_in_two_panes() -> None:
     bindings = bind({"events.sort": ("x",), "view.merge": ("x",)})
 
-    assert Keymap(bindings).press(Pane.EVENTS, "", "x").action is by_id("events.sort")
-    assert Keymap(bindings).press(Pane.TIMELINE, "", "x").action is by_id("view.merge")
+    assert Keymap(bindings).press(EVENTS, "", "x").action is by_id("events.sort")
+    assert Keymap(bindings).press(TIMELINE, "", "x").action is by_id("view.merge")
 
 
 def test_help_and_the_key_line_show_the_keys_of_the_user() -> None:
     bindings = bind({"stragglers.next": ("n",), "app.help": ("f1",)})
     found = scene()
-    text = "".join(text for line in help_lines(Pane.ALIGNMENT, 80, bindings) for text, _ in line)
+    text = "".join(text for line in help_lines(ALIGNMENT, 80, bindings) for text, _ in line)
 
     assert "n [       next, previous worst" in text
     assert "f1        this help" in text
@@ -171,7 +173,7 @@ async def test_counts_repeat_and_stop_at_the_end(start: Start, settle: Settle) -
         await settle(pilot)
         await pilot.press("2", "alt+1", "0", "l")
         await pilot.pause()
-        assert app.scene.state.pane is Pane.ALIGNMENT
+        assert app.scene.state.pane == ALIGNMENT
         assert app.scene.state.selection.k == 10
 
         await pilot.press("alt+2")
@@ -198,16 +200,19 @@ async def test_keys_of_the_user_work_in_the_explorer(start: Start, settle: Settl
 
 
 def test_where_a_key_works_is_a_list_in_words() -> None:
-    assert works_in([Pane.TIMELINE]) == "works in 3 Timeline"
-    assert works_in([Pane.ALIGNMENT, Pane.TIMELINE]) == "works in 2 Alignment and 3 Timeline"
-    assert works_in([Pane.ALIGNMENT, Pane.TIMELINE, Pane.EVENTS]) == (
+    assert works_in([pane_named(TIMELINE)]) == "works in 3 Timeline"
+    assert (
+        works_in([pane_named(ALIGNMENT), pane_named(TIMELINE)])
+        == "works in 2 Alignment and 3 Timeline"
+    )
+    assert works_in([pane_named(ALIGNMENT), pane_named(TIMELINE), pane_named(EVENTS)]) == (
         "works in 2 Alignment, 3 Timeline and 4 Events"
     )
 
 
-@pytest.mark.parametrize("pane", Pane)
+@pytest.mark.parametrize("pane", [pane.name for pane in panes.PANES])
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_help_explains_every_key_fully_in_aligned_columns(pane: Pane, width: int) -> None:
+def test_help_explains_every_key_fully_in_aligned_columns(pane: str, width: int) -> None:
     keys = [line for line in help_lines(pane, width, {}) if any(ink == Ink.KEY for _, ink in line)]
 
     pieces = [piece for line in keys for piece in line]
@@ -216,7 +221,7 @@ def test_help_explains_every_key_fully_in_aligned_columns(pane: Pane, width: int
 
 
 def test_long_keys_of_two_actions_are_explained_one_by_one() -> None:
-    lines = ["".join(text for text, _ in line) for line in help_lines(Pane.ALIGNMENT, 40, {})]
+    lines = ["".join(text for text, _ in line) for line in help_lines(ALIGNMENT, 40, {})]
 
     assert "  tab       next pane; drawer           " in lines
     assert "  shift+tab previous pane               " in lines

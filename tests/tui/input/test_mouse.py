@@ -15,9 +15,12 @@ from ccltui.parsers.columns import Note
 from ccltui.tui.app import Explorer
 from ccltui.tui.moves import pointer
 from ccltui.tui.panes import alignment, summary, timeline
+from ccltui.tui.state.own.event_listing import EVENTS_STATE
+from ccltui.tui.state.own.pane_names import STEPS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section
 from ccltui.tui.state.rank_labels import gutter
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Area, Drawer, Pane, Section, Shown
+from ccltui.tui.state.view_state import Area, Drawer, Shown
 
 
 def mouse(kind: type[events.MouseEvent], x: int, y: int, **more: bool | int) -> events.MouseEvent:
@@ -45,7 +48,7 @@ def row_of(found: Scene, name: str) -> tuple[int, int]:
 
 
 def test_a_click_on_the_timeline_selects_rank_and_time() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     y, left = row_of(found, "r3")
     planes = timeline.paint(found, 30, 80)
 
@@ -83,7 +86,7 @@ def test_a_row_shared_by_ranks_selects_the_first(ranks: int) -> None:
 
 
 def test_the_wheel_zooms_at_the_pointer_and_pans_with_shift() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     x = gutter(found) + 30
     before = pointer.time_at(found, x)
 
@@ -97,7 +100,7 @@ def test_the_wheel_zooms_at_the_pointer_and_pans_with_shift() -> None:
 
 
 def test_a_drag_measures_within_the_view() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     start = pointer.time_at(found, gutter(found) + 5)
 
     state = pointer.dragged(found, start, 10_000)
@@ -117,13 +120,13 @@ def with_remarks(found: Scene) -> Scene:
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_a_click_in_summary_selects_the_row_under_it(width: int) -> None:
-    found = with_remarks(scene(pane=Pane.SUMMARY))
+    found = with_remarks(scene(pane=SUMMARY))
     planes = summary.paint(found, 60, width)
     sections = set()
 
     for y in sorted(planes.listed):
         state = pointer.clicked(found, planes, 3, y)
-        sections.add(state.section)
+        sections.add(SUMMARY_STATE.of(state).section)
         after = summary.paint(found.with_state(state), 60, width)
         first = min(at for at, row in after.listed.items() if row == planes.listed[y])
         assert after.row_text(first)[0] == "▶", planes.row_text(y)
@@ -135,7 +138,7 @@ def test_a_click_in_summary_selects_the_row_under_it(width: int) -> None:
 
 
 def test_a_click_in_a_list_takes_the_focus_from_the_drawer() -> None:
-    found = scene(pane=Pane.STEPS)
+    found = scene(pane=STEPS)
     state = replace(found.state, drawer=Drawer(focused=True, shown=Shown.VERSUS))
     planes = Planes.blank(9, 80, 0)
     planes.listed[3] = 0
@@ -152,7 +155,7 @@ async def test_in_the_explorer(start: Start, settle: Settle) -> None:
         await settle(pilot)
         tab = "".join(t for t, _ in app._front._lines("tabs")._lines[0]).index("3 Time")
         await send(pilot, mouse(events.MouseDown, tab, 1))
-        assert app.scene.state.pane is Pane.TIMELINE
+        assert app.scene.state.pane == TIMELINE
         left = gutter(app.scene)
 
         await send(
@@ -176,9 +179,9 @@ async def test_in_the_explorer(start: Start, settle: Settle) -> None:
         await pilot.press("4")
         await pilot.pause()
         await send(pilot, mouse(events.MouseDown, 5, 8))
-        chosen = app.scene.state.event
+        chosen = EVENTS_STATE.of(app.scene.state).event
         await send(pilot, mouse(events.MouseScrollDown, 5, 8))
-        assert app.scene.state.event != chosen
+        assert EVENTS_STATE.of(app.scene.state).event != chosen
 
 
 async def test_prompts_and_covered_panes_ignore_clicks(start: Start, settle: Settle) -> None:

@@ -12,7 +12,7 @@ from textual import events
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.app import Explorer
 from ccltui.tui.input.recording import Header, Recorder, Stroke, event_of, read_recording, stroke_of
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.state.own.pane_names import TIMELINE
 
 HEADER = '{"recording":1,"opened":"run","width":80,"height":24}\n'
 
@@ -136,5 +136,5 @@ async def test_a_replay_ends_in_the_recorded_view(
     assert second.scene.said == f"replayed {len(keys)} keys of {path}"
     assert second.scene.state == first.scene.state
     assert second.scene.session.filter == first.scene.session.filter
-    assert second.scene.state.pane is Pane.TIMELINE
+    assert second.scene.state.pane == TIMELINE
     assert second.scene.state.selection.rank == "3"

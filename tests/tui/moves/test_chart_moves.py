@@ -10,8 +10,10 @@ from fakes import Plan, scene
 from ccltui.tui.moves import chart_moves, view_moves
 from ccltui.tui.panes import alignment, timeline
 from ccltui.tui.state.communicator import groups_by_size
+from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE, TIMELINE_STATE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Area, Layout, Order, Pane
+from ccltui.tui.state.view_state import Area, Layout, Order
 
 
 def after(start: Scene, *moved: view_moves.Move) -> Scene:
@@ -65,7 +67,7 @@ def test_by_group_members_of_a_communicator_stand_together() -> None:
 
 
 def test_with_room_a_rank_is_named_with_its_host_where_there_are_several() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     nodes = {str(rank): rank // 4 for rank in range(8)}
     found = replace(found, findings=replace(found.findings, nodes=nodes))
     assert found.row_name("5") == "r5"
@@ -79,7 +81,7 @@ def test_with_room_a_rank_is_named_with_its_host_where_there_are_several() -> No
 
 
 def test_unfolding_needs_a_rank_with_device_work() -> None:
-    found = after(on(scene(pane=Pane.TIMELINE), "2"), chart_moves.unfold)
+    found = after(on(scene(pane=TIMELINE), "2"), chart_moves.unfold)
 
     assert found.state.unfolded == ("2",)
     assert chart_moves.no_streams(found) is None
@@ -95,24 +97,24 @@ def test_fewer_ranks_in_alignment_are_a_page_around_the_selected_one() -> None:
     found = on(scene(Plan(ranks=16)), "9")
     closer = after(found, chart_moves.zoom_rows(inwards=True), chart_moves.zoom_rows(inwards=True))
 
-    assert closer.state.ranks_in_view == 4
+    assert ALIGNMENT_STATE.of(closer.state).ranks_in_view == 4
     planes = alignment.paint(closer, 24, 80)
     assert [planes.row_text(y)[:4].strip() for y in (1, 2, 3, 4)] == ["r8", "▶r9", "r10", "r11"]
     pinned = after(on(closer, "0"), chart_moves.pin)
     assert alignment.paint(on(pinned, "9"), 24, 80).row_text(1)[:3] == "•r0"
 
     wider = after(closer, *[chart_moves.zoom_rows(inwards=False)] * 2)
-    assert wider.state.ranks_in_view == 0
+    assert ALIGNMENT_STATE.of(wider.state).ranks_in_view == 0
     assert chart_moves.why_not_zoom_rows(inwards=False)(wider) == "all ranks are in view"
     one = after(found, *[chart_moves.zoom_rows(inwards=True)] * 6)
     assert chart_moves.why_not_zoom_rows(inwards=True)(one) == "one rank is in view"
 
 
 def test_more_ranks_in_timeline_share_lanes_but_for_pinned_ones() -> None:
-    found = on(scene(Plan(ranks=8), pane=Pane.TIMELINE), "5")
+    found = on(scene(Plan(ranks=8), pane=TIMELINE), "5")
     shared = after(found, chart_moves.pin, *[chart_moves.zoom_rows(inwards=False)] * 2)
 
-    assert shared.state.ranks_per_lane == 4
+    assert TIMELINE_STATE.of(shared.state).ranks_per_lane == 4
     labels = [row.label for row in timeline.rank_rows(shared)]
     assert labels == ["r5", "r0-r3", "r4-r7"]
     assert "r0-r3" in timeline.paint(shared, 24, 80).row_text(4)
@@ -120,12 +122,12 @@ def test_more_ranks_in_timeline_share_lanes_but_for_pinned_ones() -> None:
     every = after(shared, chart_moves.zoom_rows(inwards=False))
     assert chart_moves.why_not_zoom_rows(inwards=False)(every) == "one lane holds all ranks"
     alone = after(every, *[chart_moves.zoom_rows(inwards=True)] * 5)
-    assert alone.state.ranks_per_lane == 1
+    assert TIMELINE_STATE.of(alone.state).ranks_per_lane == 1
     assert chart_moves.why_not_zoom_rows(inwards=True)(alone) == "every rank has a lane of its own"
 
 
 def test_centre_and_then_fit_the_collective_on_the_timeline() -> None:
-    found = after(scene(pane=Pane.TIMELINE), view_moves.zoom(inwards=True), view_moves.worst(1))
+    found = after(scene(pane=TIMELINE), view_moves.zoom(inwards=True), view_moves.worst(1))
     centred = after(found, chart_moves.centre)
     fitted = after(centred, chart_moves.centre)
 
@@ -138,7 +140,7 @@ def test_centre_and_then_fit_the_collective_on_the_timeline() -> None:
 
 
 def test_fit_takes_the_measured_area() -> None:
-    found = after(scene(pane=Pane.TIMELINE), view_moves.zoom(inwards=True), view_moves.worst(1))
+    found = after(scene(pane=TIMELINE), view_moves.zoom(inwards=True), view_moves.worst(1))
     at = found.state.selection.time_ns
     assert at is not None
     found = found.with_state(replace(found.state, area=Area(at - 100_000, at + 100_000)))
@@ -176,8 +178,8 @@ def test_layouts_follow_each_other_and_end_maximising() -> None:
     assert not found.state.maximised
 
 
-@pytest.mark.parametrize("pane", [Pane.ALIGNMENT, Pane.TIMELINE])
-def test_nothing_to_zoom_says_so(pane: Pane) -> None:
+@pytest.mark.parametrize("pane", [ALIGNMENT, TIMELINE])
+def test_nothing_to_zoom_says_so(pane: str) -> None:
     empty = replace(scene(pane=pane), findings=replace(scene().findings, lanes={}))
 
     assert chart_moves.why_not_zoom_rows(inwards=True)(empty) == "no rank is loaded yet"

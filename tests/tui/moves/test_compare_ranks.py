@@ -5,23 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fakes import Plan, full_job, scene
+from fakes import Plan, full_job, own_changed, scene
 
 from ccltui.metrics.view.job_view import View
 from ccltui.parsers.errors import GrammarError
 from ccltui.tui.actions.export import rows_of, tabular
 from ccltui.tui.engine import query_answers
-from ccltui.tui.moves import compare_ranks, drawer, row_moves, view_moves
+from ccltui.tui.moves import compare_ranks, drawer, row_moves, step_rows, view_moves
 from ccltui.tui.panes import collective_drawer
+from ccltui.tui.state.answers import ViewQuery
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing
+from ccltui.tui.state.own.pane_names import EVENTS, STEPS, TIMELINE
 from ccltui.tui.state.queries import answered, block_query, versus_query, wanted
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Listed, Listing, Pane, Shown, Versus
+from ccltui.tui.state.view_state import Shown, Versus
 
 
 def told(found: Scene) -> Scene:
     """The scene with everything that its panes ask about."""
     view = View(full_job(Plan()))
     for query in wanted(found):
+        assert isinstance(query, ViewQuery)
         found = answered(found, query_answers.answer(view, found, query))
     return found
 
@@ -33,7 +37,7 @@ def picture(found: Scene, height: int = 14, width: int = 100) -> list[str]:
 
 def at_kernel() -> Scene:
     """The cursor is on a gemm of rank 1, in step 0."""
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     return found.with_state(found.state.select(rank="1", time_ns=100_000))
 
 
@@ -66,13 +70,13 @@ def test_a_block_can_be_copied_as_rows() -> None:
 
 
 def test_where_no_kernel_is_the_reason_is_given() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     nobody = replace(found.state, selection=replace(found.state.selection, rank=None))
     assert compare_ranks.why_no_block(found.with_state(nobody)) == "no kernel is under the cursor"
 
-    events = scene(pane=Pane.EVENTS)
+    events = scene(pane=EVENTS)
     assert "C lists the device work" in str(compare_ranks.why_no_block(events))
-    device = events.with_state(replace(events.state, listing=Listing(Listed.DEVICE)))
+    device = own_changed(events, EVENTS_STATE, listing=Listing(Listed.DEVICE))
     device = told(device)
     assert compare_ranks.kernel_row(device) is not None
 
@@ -124,7 +128,7 @@ def test_enter_shows_the_kernel_on_the_timeline() -> None:
     diff = compare_ranks.versus(found)
     assert diff is not None
     at = diff.origin_ns[0] + int(diff.start_ns[0, 1]) - found.findings.origin_ns
-    assert (moved.pane, moved.selection.rank, moved.selection.time_ns) == (Pane.TIMELINE, "1", at)
+    assert (moved.pane, moved.selection.rank, moved.selection.time_ns) == (TIMELINE, "1", at)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +151,8 @@ def test_enter_alone_compares_with_another_rank_and_in_steps_with_the_middle_ste
     assert compare_ranks.suggestions("", found) == ["r0"]
     assert compare_ranks.parse_versus("", found).versus == Versus(("1", 0), ("0", 0))
 
-    steps = told(scene(pane=Pane.STEPS))  # the slowest step is chosen, of its slowest rank
-    middle = compare_ranks.middle_step(steps, "0", 2)
+    steps = told(scene(pane=STEPS))  # the slowest step is chosen, of its slowest rank
+    middle = step_rows.middle_step(steps, "0", 2)
     assert middle is not None
     assert compare_ranks.parse_versus("", steps).versus == Versus(("0", 2), ("0", middle))
 

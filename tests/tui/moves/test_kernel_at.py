@@ -6,7 +6,7 @@ import pytest
 from fakes import BASE_NS, COMPUTE_NS, Plan, ready_and_end, scene, trace
 
 from ccltui.tui.moves.kernel_at import Running, running_at, running_at_cursor
-from ccltui.tui.state.view_state import Pane
+from ccltui.tui.state.own.pane_names import TIMELINE
 
 GEMM = "sm90_xmma_gemm_bf16"
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -33,7 +33,7 @@ def test_before_and_after_everything_it_is_idle() -> None:
 
 
 def test_at_the_cursor_of_a_scene() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     found = found.with_state(found.state.select(rank="3", time_ns=1_000))
     ready, _ = ready_and_end(Plan())
 

@@ -12,12 +12,18 @@ from ccltui.parsers.columns import Note
 from ccltui.tui.moves import loss_list, row_moves, view_moves
 from ccltui.tui.panes import summary
 from ccltui.tui.state.notes import notes
+from ccltui.tui.state.own.pane_names import ALIGNMENT, SUMMARY, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, Section, SummaryState
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Pane, Section
+
+
+def own(found: Scene) -> SummaryState:
+    """State of Summary."""
+    return SUMMARY_STATE.of(found.state)
 
 
 def opened() -> Scene:
-    return scene(pane=Pane.SUMMARY)
+    return scene(pane=SUMMARY)
 
 
 def text(found: Scene, height: int = 20, width: int = 100) -> list[str]:
@@ -44,12 +50,12 @@ def test_each_key_press_shows_the_next() -> None:
     found = opened()
     first = found.with_state(loss_list.show_next(found))
 
-    assert (first.state.pane, first.state.selection.k) == (Pane.ALIGNMENT, 40)
+    assert (first.state.pane, first.state.selection.k) == (ALIGNMENT, 40)
     assert first.state.selection.rank == "5"
     assert first.state.drawer is not None
 
     second = first.with_state(loss_list.show_next(first))
-    assert (second.state.pane, second.state.selection.rank) == (Pane.TIMELINE, "2")
+    assert (second.state.pane, second.state.selection.rank) == (TIMELINE, "2")
     view = second.state.time
     assert second.state.selection.time_ns == 21_000_000
     assert view.left_ns <= 21_000_000
@@ -57,8 +63,8 @@ def test_each_key_press_shows_the_next() -> None:
     assert view.cells * view.cell_ns < 20 * 300_000
 
     third = second.with_state(loss_list.show_next(second))
-    assert third.state.loss == 2
-    assert third.with_state(loss_list.show_next(third)).state.pane is Pane.ALIGNMENT
+    assert SUMMARY_STATE.of(third.state).loss == 2
+    assert third.with_state(loss_list.show_next(third)).state.pane == ALIGNMENT
 
 
 def test_a_loss_in_a_collective_that_is_not_in_view_is_a_moment() -> None:
@@ -71,7 +77,7 @@ def test_a_loss_in_a_collective_that_is_not_in_view_is_a_moment() -> None:
     moved = loss_list.show_next(found)
 
     assert (moved.pane, moved.selection.rank, moved.selection.time_ns) == (
-        Pane.TIMELINE,
+        TIMELINE,
         "3",
         5_000_000,
     )
@@ -80,13 +86,13 @@ def test_a_loss_in_a_collective_that_is_not_in_view_is_a_moment() -> None:
 def test_rows_lead_through_losses_metrics_and_remarks() -> None:
     found = opened()
     up = found.with_state(row_moves.down(-1)(found))
-    assert (up.state.section, up.state.loss) == (Section.LOSSES, 2)
+    assert (own(up).section, own(up).loss) == (Section.LOSSES, 2)
     assert text(up)[3].startswith("▶3 ")
-    assert view_moves.open_row(found.with_state(row_moves.first_row(found))).pane is Pane.ALIGNMENT
+    assert view_moves.open_row(found.with_state(row_moves.first_row(found))).pane == ALIGNMENT
 
     last = found.with_state(row_moves.last_row(found))
-    assert (last.state.section, last.state.metric) == (Section.METRICS, 4)
-    assert view_moves.open_row(last).table_open
+    assert (own(last).section, own(last).metric) == (Section.METRICS, 4)
+    assert SUMMARY_STATE.of(view_moves.open_row(last)).table_open
 
 
 def test_what_is_missing_is_said_instead() -> None:
@@ -134,7 +140,7 @@ def test_remarks_open_with_what_can_be_done() -> None:
 
     assert [one.text for one in notes(found)] == ["! r0: the file ends at byte 77 \x1b[31m"]
     last = found.with_state(row_moves.last_row(found))
-    assert last.state.section is Section.NOTES
+    assert own(last).section is Section.NOTES
     assert any(line.startswith("▶! r0: the file ends") for line in text(last))
     shown = text(last.with_state(view_moves.open_row(last)))
     assert shown[0] == " ! r0: the file ends at byte 77 ␛[31m"

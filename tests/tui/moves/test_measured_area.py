@@ -15,8 +15,10 @@ from ccltui.parsers.window import Window
 from ccltui.tui.input.filters import windowed
 from ccltui.tui.moves import measured_area, time_moves, view_moves
 from ccltui.tui.panes import timeline
-from ccltui.tui.state.scene import Scene, Span
-from ccltui.tui.state.view_state import Area, Pane
+from ccltui.tui.state.job_findings import Span
+from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import Area
 
 
 def at(found: Scene, time_ns: int) -> Scene:
@@ -26,14 +28,14 @@ def at(found: Scene, time_ns: int) -> Scene:
 
 def measured(start_ns: int, end_ns: int) -> Scene:
     """v, move, v."""
-    found = at(scene(pane=Pane.TIMELINE), start_ns)
+    found = at(scene(pane=TIMELINE), start_ns)
     found = found.with_state(measured_area.measure(found))
     found = at(found, end_ns)
     return found.with_state(measured_area.measure(found))
 
 
 def test_an_area_follows_the_cursor_until_it_is_ended() -> None:
-    found = at(scene(pane=Pane.TIMELINE), 5_000_000)
+    found = at(scene(pane=TIMELINE), 5_000_000)
     assert measured_area.span(found) is None
     found = found.with_state(measured_area.measure(found))
     assert measured_area.span(at(found, 3_000_000)) == Span(3_000_000, 5_000_000)
@@ -55,7 +57,7 @@ def edges_of(found: Scene) -> list[int]:
 
 
 def test_the_moving_edge_snaps_to_beginnings_and_ends_of_work() -> None:
-    found = at(scene(pane=Pane.TIMELINE), 5_000_000)
+    found = at(scene(pane=TIMELINE), 5_000_000)
     found = found.with_state(measured_area.measure(found))
     edges = [time for time in edges_of(found) if time > 5_000_000][:6]
     assert len(edges) == 6

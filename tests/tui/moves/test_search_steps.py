@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fakes import Plan, full_job, ready_and_end, scene
+from fakes import Plan, full_job, own_changed, ready_and_end, scene
 
 from ccltui.draw import glyphs
 from ccltui.draw.palette import Ink
@@ -13,18 +13,21 @@ from ccltui.metrics.view.job_view import View
 from ccltui.tui.engine.query_answers import answer
 from ccltui.tui.moves import search_steps
 from ccltui.tui.panes import alignment, timeline
-from ccltui.tui.state.queries import Answered, answered, event_query, hit_query
+from ccltui.tui.panes.events import event_query
+from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, TIMELINE
+from ccltui.tui.state.queries import HitQuery, answered, hit_query
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Listed, Listing, Pane
 
 VIEW = View(full_job(Plan()))
 
 
-def searched(pattern: str, pane: Pane, listing: Listing | None = None) -> Scene:
+def searched(pattern: str, pane: str, listing: Listing | None = None) -> Scene:
     """The scene once the search is done."""
     found = scene(pane=pane)
-    state = replace(found.state, search=pattern, listing=listing or Listing())
-    found = found.with_state(state.select(rank="3"))
+    found = own_changed(found, EVENTS_STATE, listing=listing or Listing())
+    found = found.with_state(replace(found.state, search=pattern).select(rank="3"))
     listed = event_query(found)
     if listed is not None:
         found = answered(found, answer(VIEW, found, listed))
@@ -35,12 +38,13 @@ def searched(pattern: str, pane: Pane, listing: Listing | None = None) -> Scene:
 
 def places(found: Scene) -> list[int]:
     """Where the hits are."""
-    assert found.hits is not None
-    return list(found.hits.places.tolist())
+    hits = found.answers.latest(HitQuery)
+    assert hits is not None
+    return list(hits.places.tolist())
 
 
 def test_on_the_timeline_hits_are_kernels_of_the_rank() -> None:
-    found = searched("GEMM", Pane.TIMELINE)
+    found = searched("GEMM", TIMELINE)
     _, end = ready_and_end(Plan())
 
     assert places(found) == [0, *end[:-1].tolist()]
@@ -52,7 +56,7 @@ def test_on_the_timeline_hits_are_kernels_of_the_rank() -> None:
 
 @pytest.mark.parametrize("pattern", ["allreduce", "RING_LL"])
 def test_in_alignment_hits_are_collectives_by_type_or_kernel(pattern: str) -> None:
-    found = searched(pattern, Pane.ALIGNMENT)
+    found = searched(pattern, ALIGNMENT)
 
     assert places(found) == list(range(84))
     moved = search_steps.next_hit(1)(found.with_state(found.state.select(k=7)))
@@ -60,7 +64,7 @@ def test_in_alignment_hits_are_collectives_by_type_or_kernel(pattern: str) -> No
 
 
 def test_in_events_hits_are_rows() -> None:
-    found = searched("nccl", Pane.EVENTS, Listing(Listed.DEVICE))
+    found = searched("nccl", EVENTS, Listing(Listed.DEVICE))
 
     assert len(places(found)) == 84
     moved = found.with_state(search_steps.next_hit(1)(found))
@@ -70,7 +74,7 @@ def test_in_events_hits_are_rows() -> None:
 
 
 def test_nothing_found_names_what_was_seen() -> None:
-    found = searched("cutlass", Pane.TIMELINE)
+    found = searched("cutlass", TIMELINE)
 
     assert search_steps.why_not_next(found) is not None
     assert "no name matches 'cutlass'; seen: " in str(search_steps.why_not_next(found))
@@ -87,7 +91,7 @@ def test_before_and_while_searching_n_says_so() -> None:
 
 
 def test_names_like_the_one_under_the_cursor() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     found = found.with_state(found.state.select(rank="3", time_ns=1_000))
 
     assert search_steps.like_this(found).search == "^sm90_xmma_gemm_bf16$"
@@ -99,18 +103,18 @@ def test_names_like_the_one_under_the_cursor() -> None:
 
 
 def test_hits_are_marked_on_the_ruler_and_labels_stay_readable() -> None:
-    found = searched("gemm", Pane.TIMELINE)
+    found = searched("gemm", TIMELINE)
     planes = timeline.paint(found, 12, 80)
     ruler = planes.row_text(0)
 
     assert glyphs.HIT in ruler
     assert "20ms" in ruler
     assert (planes.style[0] == Ink.HIT).any()
-    assert (alignment.paint(searched("All", Pane.ALIGNMENT), 12, 80).style[0] == Ink.HIT).any()
+    assert (alignment.paint(searched("All", ALIGNMENT), 12, 80).style[0] == Ink.HIT).any()
 
 
 def test_another_rank_searches_again_on_the_timeline_but_a_cursor_move_does_not() -> None:
-    found = searched("gemm", Pane.TIMELINE)
+    found = searched("gemm", TIMELINE)
     query = hit_query(found)
 
     assert hit_query(found.with_state(found.state.select(time_ns=5))) == query

@@ -9,23 +9,24 @@ from fakes import Plan, full_job, scene
 from ccltui.metrics.device.step_parts import step_parts
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.moves import row_moves, step_rows
-from ccltui.tui.panes import steps as pane
-from ccltui.tui.state.queries import Answered, StepsQuery, answered, steps_query
-from ccltui.tui.state.scene import Findings, Scene
+from ccltui.tui.panes.steps import STEPS as PANE
+from ccltui.tui.state.answers import Answered
+from ccltui.tui.state.job_findings import Findings
+from ccltui.tui.state.own.pane_names import STEPS
+from ccltui.tui.state.queries import StepsQuery, answered
+from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.state.view_state import Pane
 
 
 def opened() -> Scene:
     """Steps are in view, and divided."""
-    found = scene(pane=Pane.STEPS)
-    query = steps_query(found)
-    assert query is not None
+    found = scene(pane=STEPS)
+    (query,) = PANE.queries(found)
     return answered(found, Answered(query, step_parts(View(full_job(Plan())))))
 
 
 def text(found: Scene, height: int = 24) -> list[str]:
-    planes = pane.paint(found, height, 80)
+    planes = PANE.paint(found, height, 80)
     return [planes.row_text(y).rstrip() for y in range(planes.height)]
 
 
@@ -45,7 +46,7 @@ def test_moving_takes_the_shared_cursor_along() -> None:
     parts = step_parts(View(full_job(Plan())))
     row = int(parts.slowest_first[1])
 
-    assert moved.state.step == parts.steps[row]
+    assert step_rows.STEPS_STATE.of(moved.state).step == parts.steps[row]
     assert moved.state.selection.rank == parts.labels[int(parts.slowest[row])]
     assert moved.state.selection.time_ns == int(parts.start_ns[row, int(parts.slowest[row])])
     assert row_moves.current(moved) == 1
@@ -73,12 +74,12 @@ def test_ranks_of_the_chosen_step_stand_below() -> None:
 
 def test_what_is_missing_is_said() -> None:
     assert step_rows.why_none(Scene(Session("x"))) == "no rank is loaded yet"
-    found = scene(pane=Pane.STEPS)
+    found = scene(pane=STEPS)
     assert step_rows.why_none(found) == "still dividing the steps"
     unmarked = replace(found, findings=replace(found.findings, steps=()))
     assert step_rows.why_none(unmarked) == "the traces have no step markers"
     assert text(unmarked)[1] == " The traces have no step markers."
-    assert steps_query(unmarked) is None
+    assert not PANE.queries(unmarked)
 
 
 def test_older_steps_are_shown_until_newer_are_there() -> None:
@@ -87,5 +88,5 @@ def test_older_steps_are_shown_until_newer_are_there() -> None:
 
     assert text(newer)[1].startswith("▶2 ")
     stale = Answered(StepsQuery(3), None)
-    assert answered(newer, stale).told == newer.told
+    assert answered(newer, stale).answers == newer.answers
     assert Findings().steps == ()

@@ -7,8 +7,11 @@ from fakes import Plan, scene
 
 from ccltui.tui.moves import chart_moves, cursor, row_moves, time_moves, view_moves
 from ccltui.tui.moves.view_moves import Move
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.own.pane_names import ALIGNMENT, STEPS, SUMMARY, TIMELINE
+from ccltui.tui.state.own.summary_state import SUMMARY_STATE, SummaryState
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Order, Pane
+from ccltui.tui.state.view_state import Order
 
 
 def after(start: Scene, *moved: Move) -> Scene:
@@ -32,9 +35,7 @@ def test_the_worst_is_the_planted_one_and_its_rank_is_selected() -> None:
 
 
 def test_the_next_worst_stands_in_its_cell_where_the_last_one_stood() -> None:
-    found = after(
-        scene(pane=Pane.TIMELINE), view_moves.worst(1), *[view_moves.zoom(inwards=True)] * 4
-    )
+    found = after(scene(pane=TIMELINE), view_moves.worst(1), *[view_moves.zoom(inwards=True)] * 4)
     jumped = after(found, view_moves.worst(1), view_moves.worst(1))
 
     before, now = found.state.time, jumped.state.time
@@ -68,9 +69,9 @@ def test_over_the_floor_goes_by_time_and_heeds_the_floor() -> None:
 
 def test_one_cursor_from_alignment_to_timeline_and_back() -> None:
     aligned = after(scene(), view_moves.worst(1))
-    timeline = after(aligned, view_moves.open_pane(Pane.TIMELINE))
+    timeline = after(aligned, view_moves.open_pane(TIMELINE))
 
-    assert timeline.state.pane is Pane.TIMELINE
+    assert timeline.state.pane == TIMELINE
     assert timeline.state.selection == aligned.state.selection
     at = timeline.state.selection.time_ns
     assert at is not None
@@ -80,12 +81,12 @@ def test_one_cursor_from_alignment_to_timeline_and_back() -> None:
     assert moved.state.selection.time_ns is not None
     assert moved.state.selection.time_ns > at
 
-    back = after(moved, view_moves.open_pane(Pane.ALIGNMENT))
-    assert back.state.pane is Pane.ALIGNMENT
+    back = after(moved, view_moves.open_pane(ALIGNMENT))
+    assert back.state.pane == ALIGNMENT
 
 
 def test_moving_in_time_selects_the_collective_that_runs_there() -> None:
-    found = scene(pane=Pane.TIMELINE)
+    found = scene(pane=TIMELINE)
     communicator = found.communicator
     assert communicator is not None
 
@@ -95,7 +96,7 @@ def test_moving_in_time_selects_the_collective_that_runs_there() -> None:
 
 
 def test_events_snap_to_the_rank_s_own_collectives() -> None:
-    found = after(scene(pane=Pane.TIMELINE), row_moves.down(3), time_moves.event(1))
+    found = after(scene(pane=TIMELINE), row_moves.down(3), time_moves.event(1))
     starts = found.findings.calls["3"].start_ns
 
     assert found.state.selection.rank == "3"
@@ -106,7 +107,7 @@ def test_events_snap_to_the_rank_s_own_collectives() -> None:
 
 
 def test_iterations_are_the_step_markers() -> None:
-    found = after(scene(pane=Pane.TIMELINE), time_moves.iteration(1), time_moves.iteration(1))
+    found = after(scene(pane=TIMELINE), time_moves.iteration(1), time_moves.iteration(1))
 
     assert found.state.selection.time_ns == found.findings.steps[2].start_ns
     found = after(found, time_moves.iteration(-1))
@@ -114,8 +115,8 @@ def test_iterations_are_the_step_markers() -> None:
     assert time_moves.next_iteration(after(found, *[time_moves.iteration(1)] * 9), 1) is None
 
 
-@pytest.mark.parametrize("pane", [Pane.ALIGNMENT, Pane.TIMELINE])
-def test_rows(pane: Pane) -> None:
+@pytest.mark.parametrize("pane", [ALIGNMENT, TIMELINE])
+def test_rows(pane: str) -> None:
     found = scene(pane=pane)
 
     assert after(found, row_moves.last_row).state.selection.rank == "7"
@@ -126,17 +127,17 @@ def test_rows(pane: Pane) -> None:
 
 
 def test_rows_of_the_summary_are_metrics_then_ranks() -> None:
-    found = scene(pane=Pane.SUMMARY)
+    found = scene(pane=SUMMARY)
 
     moved = after(found, row_moves.down(2))
-    assert moved.state.metric == 2
+    assert SUMMARY_STATE.of(moved.state).metric == 2
     opened = after(moved, view_moves.open_row, row_moves.down(3))
-    assert (opened.state.table_open, opened.state.metric, opened.state.first_rank) == (True, 2, 3)
-    assert not view_moves.back(opened).table_open
+    assert SUMMARY_STATE.of(opened.state) == SummaryState(table_open=True, metric=2, first_rank=3)
+    assert not SUMMARY_STATE.of(view_moves.back(opened)).table_open
 
 
-@pytest.mark.parametrize("pane", [Pane.ALIGNMENT, Pane.TIMELINE])
-def test_zoom_and_pan_leave_the_cursor_alone(pane: Pane) -> None:
+@pytest.mark.parametrize("pane", [ALIGNMENT, TIMELINE])
+def test_zoom_and_pan_leave_the_cursor_alone(pane: str) -> None:
     found = after(scene(pane=pane), view_moves.worst(1))
     selection = found.state.selection
 
@@ -170,7 +171,7 @@ def test_paging_across_moves_the_cursor_by_90_percent() -> None:
 
 
 def test_ranks_by_harm() -> None:
-    found = after(scene(pane=Pane.TIMELINE), chart_moves.order)
+    found = after(scene(pane=TIMELINE), chart_moves.order)
 
     assert found.state.order is Order.HARM
     assert found.ranks[0] == "5"
@@ -179,11 +180,11 @@ def test_ranks_by_harm() -> None:
 
 
 def test_panes_in_turn() -> None:
-    found = scene(pane=Pane.SUMMARY)
+    found = scene(pane=SUMMARY)
 
-    assert after(found, view_moves.next_pane(1)).state.pane is Pane.ALIGNMENT
-    assert after(found, view_moves.next_pane(-1)).state.pane is Pane.STEPS
-    assert after(found, chart_moves.merge).state.merged
+    assert after(found, view_moves.next_pane(1)).state.pane == ALIGNMENT
+    assert after(found, view_moves.next_pane(-1)).state.pane == STEPS
+    assert TIMELINE_STATE.of(after(found, chart_moves.merge).state).merged
 
 
 def test_a_job_of_one_rank_has_no_collectives_to_walk() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 from explorers import Settle, Start
-from fakes import Plan, trace
+from fakes import Plan, own_changed, trace
 
 from ccltui.draw.palette import Ink
 from ccltui.metrics.runs.completeness import Completeness
@@ -16,19 +16,19 @@ from ccltui.parsers.columns import Note, RankTrace, SourceFile
 from ccltui.parsers.discovery.discover import Capture, Discovery, FoundFile
 from ccltui.parsers.ingest.load import Failed
 from ccltui.parsers.job import Job
-from ccltui.tui.actions import unavailable_reasons
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.engine.messages import Fact, JobOpened, LoadEnded, RankLoaded
+from ccltui.tui.moves import missing_data
 from ccltui.tui.options import ExplorerOptions
-from ccltui.tui.panes import summary
-from ccltui.tui.panes.files import paint
-from ccltui.tui.state import side_tables
+from ccltui.tui.panes import runs, summary
+from ccltui.tui.panes.files import FILES as PANE
+from ccltui.tui.panes.runs import RunsQuery
+from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.file_rows import FileRow, file_rows
-from ccltui.tui.state.queries import Answered
+from ccltui.tui.state.own.pane_names import FILES, RUNS, SUMMARY
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Session
-from ccltui.tui.state.side_tables import RunsQuery
-from ccltui.tui.state.view_state import Pane, ViewState
+from ccltui.tui.state.view_state import ViewState
 
 PLAN = Plan(ranks=2)
 
@@ -69,7 +69,7 @@ def two_captures(chosen: str = "iteration_6") -> Job:
 
 def shown(job: Job, session: Session) -> dict[str, FileRow]:
     """Rows by name."""
-    state = ViewState(pane=Pane.FILES)
+    state = ViewState(pane=FILES)
     return {row.cells[0]: row for row in file_rows(Scene(replace(session, job=job), state))}
 
 
@@ -142,13 +142,13 @@ def replace_path(one: RankTrace, path: str) -> SourceFile:
 def test_one_capture_is_no_choice() -> None:
     job = two_captures()
     alone = replace_captures(job)
-    scene = Scene(Session("/nowhere/run").opened(alone), ViewState(pane=Pane.FILES))
+    scene = Scene(Session("/nowhere/run").opened(alone), ViewState(pane=FILES))
 
     assert [row.cells[1] for row in file_rows(scene)][:2] == ["kineto", "kineto"]
     assert by_id("open.capture").why_not(scene) == "this is not in another capture to open"
-    empty = Scene(Session("x"), ViewState(pane=Pane.FILES))
+    empty = Scene(Session("x"), ViewState(pane=FILES))
     assert by_id("open.capture").why_not(empty) == "nothing is found yet"
-    assert "as soon as" in paint(empty, 10, 80).row_text(1)
+    assert "as soon as" in PANE.paint(empty, 10, 80).row_text(1)
 
 
 def replace_captures(job: Job) -> Job:
@@ -182,7 +182,7 @@ async def test_enter_opens_another_capture(start: Start, settle: Settle) -> None
         job = app.scene.session.job
         assert job is not None
         assert job.capture.name == "iteration_5"
-        assert app.scene.state.pane is Pane.FILES
+        assert app.scene.state.pane == FILES
         assert len(app.scene.findings.lanes) == 2
         await pilot.press("2")
         await pilot.pause()
@@ -198,10 +198,10 @@ def listed(found: Scene, *names: str) -> Scene:
         for name in names
     ]
     query = RunsQuery(found.session.path)
-    told = {RunsQuery.__name__: Answered(query, rows)}
+    answers = found.answers.with_result(Answered(query, rows))
     session = replace(found.session, has_runs=True)
-    return replace(found, session=session, told=told).with_state(
-        replace(found.state, pane=Pane.RUNS)
+    return replace(found, session=session, answers=answers).with_state(
+        replace(found.state, pane=RUNS)
     )
 
 
@@ -209,23 +209,23 @@ def test_a_run_is_the_capture_in_its_folder() -> None:
     found = Scene(Session("x").opened(two_captures()))
 
     def capture(*names: str) -> str | None:
-        return side_tables.capture_of_run(listed(found, *names))
+        return runs.capture_of_run(listed(found, *names))
 
     assert capture("iteration_5", "b") == "iteration_5"
     assert capture("iteration", "b") is None
-    assert side_tables.why_no_capture(listed(found, "b", "c")) == (
+    assert runs.why_no_capture(listed(found, "b", "c")) == (
         "no trace was recorded in this run: nothing to open"
     )
-    assert side_tables.why_no_capture(found) == "no run is listed yet"
+    assert runs.why_no_capture(found) == "no run is listed yet"
     job = two_captures()
     parts = [msgspec.structs.replace(one, name=f"a/{one.name}") for one in job.discovery.captures]
     discovery = msgspec.structs.replace(job.discovery, captures=tuple(parts))
     nested = Scene(Session("x").opened(replace(job, discovery=discovery)))
-    assert side_tables.capture_of_run(listed(nested, "a", "b")) == "a/iteration_6"
+    assert runs.capture_of_run(listed(nested, "a", "b")) == "a/iteration_6"
     only = msgspec.structs.replace(parts[0], name="")
     discovery = msgspec.structs.replace(job.discovery, captures=(only,))
     whole = Scene(Session("x").opened(replace(job, discovery=discovery)))
-    assert side_tables.capture_of_run(listed(whole, "run")) == ""
+    assert runs.capture_of_run(listed(whole, "run")) == ""
 
 
 async def test_enter_opens_the_traces_of_a_run(start: Start, settle: Settle) -> None:
@@ -235,7 +235,7 @@ async def test_enter_opens_the_traces_of_a_run(start: Start, settle: Settle) -> 
         for at, name in enumerate(("iteration_6", "iteration_5")):
             app._asked[RunsQuery] = RunsQuery(app.scene.session.path)
             shown = listed(app.scene, "iteration_6", "iteration_5")
-            app.scene = shown.with_state(replace(shown.state, run=at))
+            app.scene = own_changed(shown, runs.RUNS.own, row=at)
             loads = app._background.loads
             await pilot.press("enter")
             await pilot.pause()
@@ -244,16 +244,16 @@ async def test_enter_opens_the_traces_of_a_run(start: Start, settle: Settle) -> 
             job = app.scene.session.job
             assert job is not None
             assert (job.capture.name, app._background.loads - loads) == (name, at)
-            assert app.scene.state.pane is Pane.SUMMARY
+            assert app.scene.state.pane == SUMMARY
 
 
 def test_a_directory_without_a_file_says_so() -> None:
     nothing = Job("/nowhere", Discovery("/nowhere", (), ()), Capture("", None, (), (), None, True))
     looked = Session("x").opened(nothing).finished(stopped=False)
-    empty = Scene(looked, ViewState(pane=Pane.FILES))
+    empty = Scene(looked, ViewState(pane=FILES))
 
-    assert paint(empty, 4, 60).row_text(1).strip() == "No file here."
-    assert unavailable_reasons.no_collectives(empty) == "no rank is loaded"
+    assert PANE.paint(empty, 4, 60).row_text(1).strip() == "No file here."
+    assert missing_data.no_collectives(empty) == "no rank is loaded"
     shown = summary.paint(empty, 12, 80)
     text = " ".join(shown.row_text(y).strip() for y in range(12))
     assert "No trace that can be shown." in text
@@ -263,6 +263,6 @@ def test_a_directory_without_a_file_says_so() -> None:
 
 def test_a_long_state_leaves_an_ellipsis() -> None:
     job = two_captures()
-    picture = paint(Scene(Session("x").opened(job), ViewState(pane=Pane.FILES)), 12, 70)
+    picture = PANE.paint(Scene(Session("x").opened(job), ViewState(pane=FILES)), 12, 70)
 
     assert [picture.row_text(y)[-2:] for y in (1, 3)] == ["i…", "t…"]

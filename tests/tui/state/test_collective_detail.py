@@ -10,10 +10,12 @@ from ccltui.metrics.view.job_view import View
 from ccltui.tui.actions.action_list import by_id
 from ccltui.tui.moves import drawer, row_moves, view_moves
 from ccltui.tui.panes.collective_drawer import paint
+from ccltui.tui.state.answers import Answered, Answers
 from ccltui.tui.state.collective_detail import Detail, Stop, detail
-from ccltui.tui.state.queries import Answered, answered, detail_query
+from ccltui.tui.state.own.pane_names import TIMELINE
+from ccltui.tui.state.queries import answered, detail_query
 from ccltui.tui.state.scene import Scene
-from ccltui.tui.state.view_state import Drawer, Pane
+from ccltui.tui.state.view_state import Drawer
 
 
 def opened(*, focused: bool = False) -> Scene:
@@ -23,7 +25,15 @@ def opened(*, focused: bool = False) -> Scene:
     found = found.with_state(replace(found.state, drawer=Drawer(focused=focused)))
     query = detail_query(found)
     assert query is not None
-    return answered(found, Answered(query, detail(View(full_job(Plan())), found, query)))
+    known = detail(View(full_job(Plan())), found.findings, query.number, query.row)
+    return answered(found, Answered(query, known))
+
+
+def with_detail(found: Scene, detail: Detail) -> Scene:
+    """The scene with another answer about its collective."""
+    query = detail_query(found)
+    assert query is not None
+    return answered(found, Answered(query, detail))
 
 
 def picture(found: Scene, height: int = 14, width: int = 110) -> list[str]:
@@ -48,11 +58,11 @@ def test_ranks_by_arrival_with_waits_bandwidth_and_what_they_did() -> None:
 
 
 def test_before_the_reason_is_known_the_ranks_are_there() -> None:
-    shown = picture(replace(opened(), detail=None))
+    shown = picture(replace(opened(), answers=Answers()))
 
     assert shown[2].split()[:4] == ["r5", "+12.02ms", "0ns", "550.00us"]
     assert shown[11] == " finding out why…"
-    assert drawer.why_not_enter(replace(opened(), detail=None)) == "still finding out why"
+    assert drawer.why_not_enter(replace(opened(), answers=Answers())) == "still finding out why"
 
 
 def test_a_tie_blames_nobody() -> None:
@@ -63,9 +73,10 @@ def test_a_tie_blames_nobody() -> None:
     last[40] = -1
     tied = replace(communicator, last=last)
     found = replace(found, findings=replace(found.findings, communicators=(tied,)))
-    assert found.detail is not None
-    instance = replace(found.detail.instance, last=None, chain=(), why=None)
-    found = replace(found, detail=replace(found.detail, instance=instance, stops=()))
+    known = drawer.described(found)
+    assert known is not None
+    instance = replace(known.instance, last=None, chain=(), why=None)
+    found = with_detail(found, replace(known, instance=instance, stops=()))
 
     assert "nobody is blamed" in picture(found)[11]
     assert drawer.why_not_enter(found) == "no rank is blamed for this collective"
@@ -87,7 +98,7 @@ def test_enter_on_a_rank_opens_it_on_the_timeline_when_it_arrived() -> None:
 
     moved = drawer.enter(found)
 
-    assert moved.pane is Pane.TIMELINE
+    assert moved.pane == TIMELINE
     assert moved.selection.rank == "1"
     assert moved.selection.time_ns == ready[1, 40] - 150_000
 
@@ -101,25 +112,27 @@ def test_a_chain_of_one_ends_where_it_begins() -> None:
 
 def test_a_chain_that_ends_with_an_unknown_cause_has_no_root() -> None:
     found = opened()
-    assert found.detail is not None
-    one = found.detail.instance
+    known = drawer.described(found)
+    assert known is not None
+    one = known.instance
     chain = (replace(one.chain[0], cause="unknown"),)
-    detail = replace(found.detail, instance=replace(one, chain=chain))
+    detail = replace(known, instance=replace(one, chain=chain))
 
-    said = drawer.why_not_enter(replace(found, detail=detail))
+    said = drawer.why_not_enter(with_detail(found, detail))
 
     assert said == "the root is unknown: the trace does not tell why r5 was late"
 
 
 def with_chain(found: Scene) -> Scene:
     """The same, as if rank 2 at collective 20 had kept rank 5."""
-    assert found.detail is not None
-    one = found.detail.instance
+    known = drawer.described(found)
+    assert known is not None
+    one = known.instance
     instance = replace(
         one, chain=one.chain * 2, chain_sentences=("rank 5 was kept", "rank 2: its kernels")
     )
-    stops = (found.detail.stops[0], Stop("2", 33_000_000, 0, 20))
-    return replace(found, detail=Detail(found.detail.query, instance, stops))
+    stops = (known.stops[0], Stop("2", 33_000_000, 0, 20))
+    return with_detail(found, Detail(instance, stops))
 
 
 def test_enter_follows_the_blame_to_the_collective_where_it_began() -> None:

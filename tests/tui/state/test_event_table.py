@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from fakes import Plan, full_job, ready_and_end, scene
+from fakes import Plan, full_job, own_changed, ready_and_end, scene
 
 from ccltui.metrics.view.job_view import View, ViewOptions
 from ccltui.parsers.window import Window
 from ccltui.tui.engine.query_answers import answer
 from ccltui.tui.moves import row_moves, view_moves
+from ccltui.tui.panes.events import event_query
+from ccltui.tui.state.answers import Answered
 from ccltui.tui.state.event_table import EventTable, event_table
-from ccltui.tui.state.queries import Answered, answered, event_query, wanted
+from ccltui.tui.state.own.event_listing import EVENTS_STATE, Listed, Listing, Sort
+from ccltui.tui.state.own.pane_names import ALIGNMENT, EVENTS, SUMMARY, TIMELINE
+from ccltui.tui.state.queries import EventQuery, answered, listed_events, wanted
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter
-from ccltui.tui.state.view_state import Listed, Listing, Pane, Sort
 
 PLAN = Plan()
 
@@ -27,21 +29,22 @@ def listed(found: Scene) -> Scene:
     query = event_query(found)
     assert query is not None
     chosen = ViewOptions(window=found.session.filter.window)
-    table = event_table(View(full_job(PLAN), chosen), found, query)
+    table = event_table(View(full_job(PLAN), chosen), found.findings, query.rank, query.listing)
     return answered(found, Answered(query, table))
 
 
 def events(listing: Listing | None = None, rank: str = "3") -> Scene:
     """Events of a rank of the made-up job."""
-    found = scene(pane=Pane.EVENTS)
-    state = replace(found.state.select(rank=rank), listing=listing or Listing())
-    return listed(found.with_state(state))
+    found = scene(pane=EVENTS)
+    found = own_changed(found, EVENTS_STATE, listing=listing or Listing())
+    return listed(found.with_state(found.state.select(rank=rank)))
 
 
 def table_of(found: Scene) -> EventTable:
     """The list in a scene."""
-    assert found.events is not None
-    return found.events
+    table = listed_events(found)
+    assert table is not None
+    return table
 
 
 def test_collectives_of_a_rank_with_their_lag_and_how_late_the_rank_was() -> None:
@@ -82,7 +85,7 @@ def test_names_are_sorted_as_text() -> None:
 
 
 def test_a_window_leaves_what_begins_in_it() -> None:
-    found = scene(pane=Pane.EVENTS, chosen=Filter(Window(10_000_000, 20_000_000)))
+    found = scene(pane=EVENTS, chosen=Filter(Window(10_000_000, 20_000_000)))
     found = listed(found.with_state(found.state.select(rank="0")))
     table = table_of(found)
 
@@ -92,7 +95,7 @@ def test_a_window_leaves_what_begins_in_it() -> None:
 
 
 def test_the_cursor_is_on_the_collective_that_other_panes_chose() -> None:
-    found = scene(pane=Pane.EVENTS)
+    found = scene(pane=EVENTS)
     found = listed(found.with_state(view_moves.worst(1)(found)))
 
     assert row_moves.current(found) == 40
@@ -109,15 +112,16 @@ def test_device_work_is_stepped_through_one_by_one_and_found_by_time() -> None:
     assert steps == [79, 81]
 
     at = table_of(found).time_ns(81)
-    moved = found.with_state(replace(found.state.select(time_ns=at + 1), event=None))
+    moved = own_changed(found, EVENTS_STATE, event=None)
+    moved = moved.with_state(moved.state.select(time_ns=at + 1))
     assert row_moves.current(moved) == 81
 
 
 def test_another_rank_or_order_asks_for_another_list() -> None:
     found = events()
-    assert found.events is not None
+    before = event_query(found)
     for move in (view_moves.other_rank(1), view_moves.sort, view_moves.switch_list):
-        assert wanted(found.with_state(move(found))) != [found.events.query]
+        assert wanted(found.with_state(move(found))) != [before]
     assert view_moves.other_rank(-9)(found).selection.rank == "0"
 
 
@@ -140,8 +144,8 @@ def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
 
 
 def test_a_bad_pattern_is_a_problem_not_a_crash() -> None:
-    found = scene(pane=Pane.EVENTS)
-    found = found.with_state(replace(found.state, listing=Listing(pattern="(")))
+    found = scene(pane=EVENTS)
+    found = own_changed(found, EVENTS_STATE, listing=Listing(pattern="("))
     query = event_query(found)
     assert query is not None
 
@@ -152,6 +156,6 @@ def test_a_bad_pattern_is_a_problem_not_a_crash() -> None:
     assert answered(found, result).notice == result.problem
 
 
-@pytest.mark.parametrize("pane", [Pane.SUMMARY, Pane.ALIGNMENT, Pane.TIMELINE])
-def test_nothing_is_listed_where_no_list_is_in_view(pane: Pane) -> None:
-    assert event_query(scene(pane=pane)) is None
+@pytest.mark.parametrize("pane", [SUMMARY, ALIGNMENT, TIMELINE])
+def test_nothing_is_listed_where_no_list_is_in_view(pane: str) -> None:
+    assert not [query for query in wanted(scene(pane=pane)) if isinstance(query, EventQuery)]

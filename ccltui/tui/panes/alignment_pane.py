@@ -1,0 +1,138 @@
+"""The Alignment pane: ranks against the collectives of one communicator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import HEAT, LEVELS, Ink
+from ccltui.draw.text import fit_middle
+from ccltui.tui.panes.chart_pane import ChartPane
+from ccltui.tui.panes.cursor_text import as_many, collective_text
+from ccltui.tui.state.name_search import Among
+from ccltui.tui.state.own.chart_state import ALIGNMENT_STATE
+from ccltui.tui.state.own.pane_names import ALIGNMENT as NAME
+from ccltui.tui.state.pane import Axis
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import Line
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+
+
+class AlignmentPane(ChartPane):
+    """How late every rank was at every collective."""
+
+    name = NAME
+    key = "2"
+    title = "Alignment"
+    short_title = "Align"
+    about = (
+        "Rows are ranks, columns collectives of one communicator in order of time. "
+        "Colour: how much later than the first rank this one arrived; a cell of several "
+        "shows the largest, below the floor it is blank. Who waits has a LONG kernel: "
+        "the late rank has the shortest one. The line above the keys says how sure."
+    )
+    axis = Axis.COLLECTIVES
+    among = Among.COLLECTIVES
+    name_end = r"( |$)"
+
+    def labels(self, scene: Scene) -> tuple[str, ...]:
+        """Ranks of the communicator in view."""
+        return scene.members
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """Heat above, the selected collective by rank below where there is room."""
+        from ccltui.tui.panes import alignment
+
+        return alignment.paint(scene, height, width)
+
+    def shift(self, before: Scene, after: Scene) -> int:
+        """By how many columns the picture moved, 0 when it is another picture."""
+        old, new = before.state.columns, after.state.columns
+        if (old.per_cell, old.repeat, old.cells) != (new.per_cell, new.repeat, new.cells):
+            return 0
+        return (old.first - new.first) // new.per_cell * new.repeat
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """The communicator, and which colours lag has."""
+        return _lag_legend(scene, narrow=narrow)
+
+    def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
+        """The selected collective, and how sure its lag is."""
+        above: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
+        if scene.disproved:
+            text = f" ! pairs disproved by the clocks: {scene.disproved}"
+            return above, [(text, Ink.WARNING)]
+        floor = numbers.short_duration(scene.state.floor_ns)
+        order, own = f"ranks by {scene.state.order.value}", ALIGNMENT_STATE.of(scene.state)
+        if own.ranks_in_view:
+            order += f", {own.ranks_in_view} of {len(scene.members)}"
+        clock = "" if scene.communicator is None else scene.communicator.clock
+        parts = [_match_text(scene), clock, f"floor {floor}", order]
+        sure = as_many([part for part in parts if part], width - 2)
+        return above, [(f" {sure}", Ink.DIM)]
+
+    def hit_place(self, scene: Scene) -> int:
+        """Number of the selected collective."""
+        k = scene.state.selection.k
+        return -1 if k is None else k
+
+    def to_hit(self, scene: Scene, place: int) -> ViewState:
+        """Select a collective."""
+        from ccltui.tui.moves.cursor import to_collective
+
+        return to_collective(scene, place)
+
+    def name_at_cursor(self, scene: Scene) -> str | None:
+        """Type of the selected collective."""
+        communicator, k = scene.communicator, scene.state.selection.k
+        if communicator is None or k is None or k >= len(communicator):
+            return None
+        return communicator.type_of(k)
+
+
+ALIGNMENT: Final = AlignmentPane()
+
+
+def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
+    floor = scene.state.floor_ns
+    cell = " " if narrow else "  "
+    if scene.colour:
+        ramp: Line = [(cell, HEAT + level * LEVELS + level) for level in range(1, LEVELS)]
+    else:
+        ramp = [(".:-=+*#", Ink.TEXT)]
+    return [
+        (
+            f"{'' if narrow else _communicator_text(scene)}  lag {numbers.short_duration(floor)} ",
+            Ink.TAB,
+        ),
+        *ramp,
+        (f" {_top_of_scale(scene)} ", Ink.TAB),
+    ]
+
+
+def _top_of_scale(scene: Scene) -> str:
+    """From which lag on a cell has the last colour."""
+    floor, communicator = scene.state.floor_ns, scene.communicator
+    if not ALIGNMENT_STATE.of(scene.state).linear or communicator is None:
+        return numbers.short_duration(floor * 100)
+    return f"{numbers.duration(communicator.top_ns(floor))}, even"
+
+
+def _communicator_text(scene: Scene) -> str:
+    """Which communicator of how many, and its number of collectives."""
+    communicator = scene.communicator
+    if communicator is None:
+        return ""
+    count = len(scene.findings.communicators or ())
+    place = f"{scene.state.selection.communicator + 1}/{count} " if count > 1 else ""
+    return f"{place}{fit_middle(communicator.name, 26)} ({numbers.count(len(communicator))})"
+
+
+def _match_text(scene: Scene) -> str:
+    communicator, k = scene.communicator, scene.state.selection.k
+    if communicator is None or k is None or k >= len(communicator):
+        return ""
+    return f"match {('low', 'medium', 'high')[communicator.confidence[k]]}"

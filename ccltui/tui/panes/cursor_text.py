@@ -1,0 +1,50 @@
+"""Text about the selected collective, and pieces of legends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import SHADES, Ink
+from ccltui.draw.text import fit_middle
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.styled_text import GAP, Line
+
+
+def collective_text(scene: Scene) -> str:
+    """The selected collective in words."""
+    communicator, k = scene.communicator, scene.state.selection.k
+    if communicator is None or k is None or k >= len(communicator):
+        return ""
+    size, step = int(communicator.message_bytes[k]), int(communicator.step[k])
+    lag = int(communicator.lag_ns[k])
+    culprit = None if scene.disproved else communicator.culprit(k)
+    place = scene.state.worst
+    name, kind = fit_middle(communicator.name, 30), communicator.kind[communicator.kind_id[k]]
+    parts = [
+        f"{name} {kind} #{numbers.count(k)}",
+        f"worst {place + 1}/{len(communicator.by_harm)}" if place is not None else "",
+        f"last {rank_name(culprit)}" if culprit is not None else "",
+        "recording begins here" if communicator.begins[k] else "",
+        f"lag {numbers.duration(lag)}" if lag >= 0 else "not matched on all ranks",
+        numbers.binary_size(size) if size >= 0 else "",
+        f"it {step}" if step >= 0 else "",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def as_many(parts: Sequence[str], width: int) -> str:
+    """As many parts as there is room for, none of them cut but the first."""
+    text = parts[0]
+    for part in parts[1:]:
+        if part and len(text) + len(GAP) + len(part) <= width:
+            text += GAP + part
+    return text
+
+
+def named(scene: Scene, inks: Sequence[Ink], names: Sequence[str]) -> Line:
+    """A sample of each ink, and its name."""
+    line: Line = []
+    for ink, name in zip(inks, names, strict=True):
+        line += [("█" if scene.colour else SHADES[ink], ink), (name, Ink.TAB)]
+    return line

@@ -1,0 +1,69 @@
+"""Base class of the panes of files beside the traces: a list of rows from one query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from ccltui.draw.palette import Ink
+from ccltui.tui.state.answers import FileQuery, Query
+from ccltui.tui.state.own.own_state import OwnState, RowState
+from ccltui.tui.state.pane import Pane, Record
+from ccltui.tui.state.scene import Scene
+from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import Line
+
+R = TypeVar("R")
+
+
+class SidePane(Pane, Generic[R]):
+    """A list of rows that come with one query, with a selected row."""
+
+    is_of_traces = False
+    opens_without_traces = True
+    kind: type[FileQuery[Sequence[R]]]
+    """The query that the rows are the answer to."""
+    definition: str
+    """What the numbers are, as the first line about the cursor."""
+
+    def __init__(self) -> None:
+        self.own = OwnState(self.name, RowState())
+
+    def query(self, scene: Scene) -> FileQuery[Sequence[R]]:
+        """The query for the directory that is open."""
+        raise NotImplementedError
+
+    def queries(self, scene: Scene) -> Iterable[Query[Any]]:
+        """The rows, once the directory is known."""
+        return () if scene.session.job is None else (self.query(scene),)
+
+    def rows(self, scene: Scene) -> Sequence[R] | None:
+        """The rows, None as long as they are being read."""
+        return scene.answers.latest(self.kind)
+
+    def count(self, scene: Scene) -> int:
+        """Number of rows that are read."""
+        return len(self.rows(scene) or ())
+
+    def row(self, scene: Scene) -> int:
+        """The selected row; there may be fewer rows than when it was selected."""
+        return self.own.of(scene.state).row
+
+    def to_row(self, scene: Scene, row: int) -> ViewState:
+        """Select a row."""
+        return self.own.put(scene.state, replace(self.own.of(scene.state), row=row))
+
+    def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
+        """What the numbers are."""
+        return [(f" {self.definition}", Ink.TEXT)], []
+
+    def why_no_export(self, scene: Scene) -> str | None:
+        """Rows can be written without any trace."""
+        return None if self.count(scene) else super().why_no_export(scene)
+
+    def records(self, scene: Scene) -> Iterator[Record]:
+        """The rows without their curves."""
+        from ccltui.tui.state.side_tables import records_of
+
+        return records_of(self.rows(scene) or ())

@@ -1,0 +1,155 @@
+"""The Timeline pane: compute and network of every rank against time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from ccltui.draw import numbers
+from ccltui.draw.palette import Ink
+from ccltui.draw.text import fit
+from ccltui.tui.panes.chart_pane import ChartPane
+from ccltui.tui.panes.cursor_text import as_many, collective_text, named
+from ccltui.tui.state.answers import Query
+from ccltui.tui.state.job_findings import Span
+from ccltui.tui.state.name_search import Among
+from ccltui.tui.state.own.chart_state import TIMELINE_STATE
+from ccltui.tui.state.own.pane_names import TIMELINE as NAME
+from ccltui.tui.state.pane import Axis
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.view_state import ViewState
+from ccltui.tui.styled_text import Line
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+
+_KERNEL_NAME = 30
+
+
+class TimelinePane(ChartPane):
+    """What the devices of all ranks do."""
+
+    name = NAME
+    key = "3"
+    title = "Timeline"
+    short_title = "Time"
+    about = (
+        "Per rank one row of compute and one of network, on corrected clocks. A network "
+        "cell is exposed, or hidden under compute, by majority. A height is the share of "
+        "busy time, rounded up: any activity shows. The last rows, where there is room, are the "
+        "whole window: network and compute time of all ranks, and what of it is in view. R: the "
+        "kernels from this one to its next occurrence, over all repetitions; V: this rank and step "
+        "against another."
+    )
+    axis = Axis.TIME
+    among = Among.TIMES
+
+    def queries(self, scene: Scene) -> Iterable[Query[Any]]:
+        """Streams of unfolded ranks, and the kernels that rows are limited to."""
+        from ccltui.tui.state.queries import kernel_query, stream_query
+
+        found = (stream_query(scene), kernel_query(scene))
+        return [query for query in found if query is not None]
+
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """As many ranks as fit, the selected one among them."""
+        from ccltui.tui.panes import timeline
+
+        return timeline.paint(scene, height, width)
+
+    def shift(self, before: Scene, after: Scene) -> int:
+        """By how many columns the picture moved, 0 when it is another picture."""
+        old, new = before.state.time, after.state.time
+        if (old.cell_ns, old.cells, old.phase_ns) != (new.cell_ns, new.cells, new.phase_ns):
+            return 0
+        return old.k0 - new.k0
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """What a cell is, or the kind of kernels that rows are limited to."""
+        kernels = TIMELINE_STATE.of(scene.state).kernels
+        if kernels:
+            return [(f"{kernels} only: C ", Ink.WARNING)]
+        return _classes_legend(scene, narrow=narrow)
+
+    def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
+        """What runs at the cursor, and what is measured or else the selected collective."""
+        area = _area_text(scene)
+        below: Line = (
+            [(f" {area}", Ink.STRONG)] if area else [(f" {collective_text(scene)}", Ink.TEXT)]
+        )
+        return [(f" {_time_text(scene, width - 2)}", Ink.TEXT)], below
+
+    def hit_place(self, scene: Scene) -> int:
+        """The selected time."""
+        time_ns = scene.state.selection.time_ns
+        return -1 if time_ns is None else time_ns
+
+    def to_hit(self, scene: Scene, place: int) -> ViewState:
+        """Select a time."""
+        from ccltui.tui.moves.cursor import to_time
+
+        return to_time(scene, place)
+
+    def name_at_cursor(self, scene: Scene) -> str | None:
+        """The kernel under the cursor."""
+        from ccltui.tui.moves.kernel_at import running_at_cursor
+
+        running = running_at_cursor(scene)
+        return None if running is None else running.name
+
+    def metric(self, scene: Scene) -> str:
+        """The metric of the classes of time."""
+        return "comm_comp_overlap"
+
+    def measured(self, scene: Scene) -> Span | None:
+        """The area that is measured."""
+        from ccltui.tui.moves import measured_area
+
+        return measured_area.span(scene)
+
+
+TIMELINE: Final = TimelinePane()
+
+
+def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
+    """What a cell of a lane is; without colour two rows of a rank tell no exposed part."""
+    if not scene.colour and not TIMELINE_STATE.of(scene.state).merged:
+        return [("comp, net below  " if narrow else "compute, network below it  ", Ink.TAB)]
+    names = ("comp", "net", "both") if narrow else ("compute", "exposed net", "overlapped")
+    inks = (Ink.COMPUTE, Ink.EXPOSED, Ink.OVERLAPPED)
+    return named(scene, inks, [f" {name}  " for name in names])
+
+
+def _area_text(scene: Scene) -> str:
+    """What is measured on the timeline."""
+    if scene.state.area is None:
+        return ""
+    from ccltui.tui.moves import measured_area
+
+    return measured_area.text(scene)
+
+
+def _time_text(scene: Scene, width: int) -> str:
+    view, selection = scene.state.time, scene.state.selection
+    cursor = "--" if selection.time_ns is None else numbers.instant(selection.time_ns, view.cell_ns)
+    rank = "" if selection.rank is None else rank_name(selection.rank)
+    left = numbers.instant(view.left_ns, view.cell_ns)
+    parts = [
+        f"at {cursor}  {rank} {_running_text(scene)}",
+        f"cell {numbers.duration(view.cell_ns)}",
+        f"view {left} +{numbers.duration(view.cells * view.cell_ns)}",
+        scene.findings.clock,
+    ]
+    return as_many(parts, width)
+
+
+def _running_text(scene: Scene) -> str:
+    """The kernel under the cursor, or that there is none."""
+    from ccltui.tui.moves.kernel_at import running_at_cursor
+
+    running = running_at_cursor(scene)
+    if running is None:
+        return "idle"
+    stream = f"s{running.stream} " if running.stream >= 0 else ""
+    name = fit(running.name, _KERNEL_NAME).rstrip()
+    return f"{stream}{name} {numbers.duration(running.dur_ns)}"

@@ -1,0 +1,89 @@
+"""Queries that panes send to workers, and the answers, each typed by its query."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from ccltui.metrics.view.job_view import View
+    from ccltui.parsers.job import Job
+    from ccltui.tui.state.job_findings import Findings
+
+A = TypeVar("A")
+
+
+class Query(ABC, Generic[A]):
+    """A question whose answer is an ``A``; equal queries have equal answers.
+
+    Queries are frozen dataclasses, and are pickled where another process computes the answer.
+    """
+
+    __slots__ = ()
+
+    of_collectives: ClassVar[bool] = False
+    """Whether the answer depends on matched collectives, not only on single ranks."""
+    keeps_last: ClassVar[bool] = False
+    """Whether a query without an answer leaves the answer before it in place, with a notice."""
+
+
+class ViewQuery(Query[A]):
+    """A query that is answered from the metrics' view of the job."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def answer(self, view: View, findings: Findings) -> A:
+        """Compute the answer.
+
+        Args:
+            view: The job as the metrics read it.
+            findings: The findings of the scene that the query was made for.
+
+        Raises:
+            re.error, KeyError, IndexError, NoBlockError, TooDifferentError: There is no answer.
+        """
+
+
+class FileQuery(Query[A]):
+    """A query that is answered from files beside the traces, in a thread of the explorer."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def answer(self, job: Job, cancelled: Callable[[], bool]) -> A:
+        """Read the files; the result is not used once ``cancelled``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[A]):
+    """The result of a query; ``problem`` is the reason where there is no answer."""
+
+    query: Query[A]
+    answer: A | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The newest result of each kind of query."""
+
+    _newest: Mapping[type[Query[Any]], Answered[Any]] = field(default_factory=dict)
+
+    def latest(self, kind: type[Query[A]]) -> A | None:
+        """The newest answer to any query of a kind, None where there is none."""
+        found = self._newest.get(kind)
+        return None if found is None else found.answer
+
+    def to(self, query: Query[A] | None) -> Answered[A] | None:
+        """The result of exactly this query, None while it is not known."""
+        if query is None:
+            return None
+        found = self._newest.get(type(query))
+        return found if found is not None and found.query == query else None
+
+    def with_result(self, found: Answered[Any]) -> Answers:
+        """The same with a result in place of the one before it."""
+        return Answers({**self._newest, type(found.query): found})

@@ -1,0 +1,58 @@
+"""Results of the analysis of a job so far, and the steps and spans of time they are given in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ccltui.draw.lanes import Lane
+    from ccltui.draw.minimap import Minimap
+    from ccltui.metrics.metric import Metric
+    from ccltui.metrics.result import Result
+    from ccltui.tui.state.communicator import Communicator, RankCalls
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One iteration on the job's clock, ns since its origin."""
+
+    id: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Time in ns since the job's origin."""
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What has been computed so far; a part that is not computed yet has its default."""
+
+    generation: int = -1
+    matched: int = -1  # generation that the communicators are of
+    metrics: tuple[Metric, ...] = ()
+    results: Mapping[str, Result] = field(default_factory=dict)
+    communicators: tuple[Communicator, ...] | None = None
+    calls: Mapping[str, RankCalls] = field(default_factory=dict)
+    harm_ns: Mapping[str, int] = field(default_factory=dict)
+    lanes: Mapping[str, Lane] = field(default_factory=dict)
+    minimap: Minimap | None = None  # of the lanes
+    steps: tuple[Step, ...] = ()
+    span: Span | None = None
+    origin_ns: int = 0  # zero of all times here, on the common clock
+    clock: str = ""  # how sure times of different ranks are
+    nodes: Mapping[str, int] = field(default_factory=dict)  # number of each rank's host, by label
+    groups: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # see groups_by_size
+    complete: bool = False
+
+    @property
+    def is_matched(self) -> bool:
+        """Whether the communicators are those of this generation."""
+        return self.communicators is not None and self.matched == self.generation

@@ -1,0 +1,33 @@
+"""State of Summary: the part that the cursor is in, and the selected row of each part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from ccltui.tui.state.own.own_state import OwnState
+from ccltui.tui.state.own.pane_names import SUMMARY
+
+
+class Section(Enum):
+    """The parts of Summary, from top to bottom."""
+
+    LOSSES = "losses"
+    METRICS = "metrics"
+    NOTES = "notes"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryState:
+    """Selected rows, and whether the metric or remark of one covers the pane."""
+
+    section: Section = Section.METRICS
+    metric: int = 0
+    loss: int | None = None  # whose evidence was shown last
+    note: int = 0
+    first_rank: int = 0  # of the per-rank table, when it is opened
+    table_open: bool = False
+
+
+SUMMARY_STATE: Final = OwnState(SUMMARY, SummaryState())

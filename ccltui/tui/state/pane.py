@@ -1,0 +1,253 @@
+"""The interface of a pane, and the registry that panes are found in by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from ccltui.tui.state.answers import Query
+from ccltui.tui.state.job_findings import Span
+from ccltui.tui.state.name_search import Among
+from ccltui.tui.state.scene import Scene, rank_name
+from ccltui.tui.state.view_state import Shown, ViewState
+from ccltui.tui.styled_text import Line
+
+if TYPE_CHECKING:
+    from ccltui.draw.planes import Planes
+
+Record = dict[str, str | int | float | None]
+"""A row of an exported table, by the names of its columns."""
+
+
+class Axis(Enum):
+    """What lies along the horizontal axis of a chart."""
+
+    TIME = "time"
+    COLLECTIVES = "collectives"
+
+
+class Pane(ABC):
+    """One pane of the explorer: what it is called, what it asks, draws, selects and exports.
+
+    Everything that depends on the pane in view is an attribute or a method here, so that adding a
+    pane takes one module and one line in `ccltui.tui.panes`. State of its own that a pane keeps in
+    the view is declared with `OwnState`. Panes are declared before the first frame is painted:
+    modules that need numpy or metrics are imported in methods.
+    """
+
+    name: str
+    """Identifies the pane in the view, in ids of actions and widgets and in names of files."""
+    key: str
+    title: str
+    short_title: str
+    """The title where there is little room."""
+    about: str
+    """The paragraph that its help begins with."""
+
+    axis: Axis | None = None
+    """The axis of a chart; None where the pane is no chart."""
+    among: Among | None = None
+    """What a search looks through; None where names cannot be searched."""
+    details: frozenset[Shown] = frozenset()
+    """What the drawer can show beside the pane."""
+    is_of_traces: bool = True
+    """Whether actions on stragglers and filters are among its hints."""
+    is_of_ranks: bool = True
+    """Whether its rows may come from ranks that are only partly read."""
+    opens_without_traces: bool = False
+    """Whether the explorer begins here in a directory without traces."""
+    names_communicator: bool = True
+    """Whether its command line is limited to the communicator in view."""
+
+    @property
+    def is_chart(self) -> bool:
+        """Whether ranks are drawn along an axis."""
+        return self.axis is not None
+
+    @property
+    def is_searchable(self) -> bool:
+        """Whether names can be searched."""
+        return self.among is not None
+
+    @property
+    def has_drawer(self) -> bool:
+        """Whether the drawer can be beside the pane."""
+        return bool(self.details)
+
+    # What there is
+
+    def why_unavailable(self, scene: Scene) -> str | None:
+        """Why the pane has nothing to show, None where it can be opened."""
+        return None
+
+    def queries(self, scene: Scene) -> Iterable[Query[Any]]:
+        """What the pane needs to know for a scene in which it is on the screen."""
+        return ()
+
+    # Picture
+
+    @abstractmethod
+    def paint(self, scene: Scene, height: int, width: int) -> Planes:
+        """Draw the pane in so many cells."""
+
+    def shift(self, before: Scene, after: Scene) -> int:
+        """By how many columns the picture moved, 0 when it is another picture."""
+        return 0
+
+    def legend(self, scene: Scene, *, narrow: bool) -> Line:
+        """The text beside the tabs, in shorter words where ``narrow``."""
+        return []
+
+    def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
+        """The two lines about the cursor."""
+        return [], []
+
+    # Rows
+
+    def count(self, scene: Scene) -> int:
+        """Number of rows that the cursor can be put on."""
+        return 0
+
+    def row(self, scene: Scene) -> int:
+        """Row of the cursor."""
+        return 0
+
+    def to_row(self, scene: Scene, row: int) -> ViewState:
+        """Put the cursor on a row that exists."""
+        return scene.state
+
+    def why_no_rows(self, scene: Scene) -> str:
+        """Why there is no row to move to."""
+        return "nothing is loaded yet"
+
+    # Searching
+
+    def hit_place(self, scene: Scene) -> int:
+        """Where the cursor is, in the measure of the hits; -1 where it is nowhere."""
+        return -1
+
+    def to_hit(self, scene: Scene, place: int) -> ViewState:
+        """Put the cursor on a hit of the search."""
+        return scene.state
+
+    def name_at_cursor(self, scene: Scene) -> str | None:
+        """The name under the cursor that a search can look for."""
+        return None
+
+    name_end: str = "$"
+    """Regular expression of what follows such a name in the names that are searched."""
+
+    # Comparing
+
+    def kernel_row(self, scene: Scene) -> tuple[str, int] | None:
+        """Rank and row of the device work under the cursor, None where there is none."""
+        return None
+
+    def why_no_kernel(self, scene: Scene) -> str:
+        """Why no kernel is under the cursor."""
+        return "no kernel is under the cursor"
+
+    def side(self, scene: Scene) -> tuple[str, int | None] | None:
+        """The rank and the step that the cursor is in, as one side of a comparison."""
+        selection, marked = scene.state.selection, scene.findings.steps
+        if selection.rank is None or selection.rank not in scene.findings.lanes:
+            return None
+        at = selection.time_ns
+        inside = [s.id for s in marked if at is not None and s.start_ns <= at < s.end_ns]
+        first = marked[0].id if marked else None
+        return selection.rank, inside[0] if inside else first
+
+    def suggested_side(self, scene: Scene, side: tuple[str, int | None]) -> str:
+        """What to compare a side with, as it would be typed; the first other rank by default."""
+        ranks = [label for label in scene.ranks if label != side[0]]
+        return rank_name(ranks[0]) if ranks else ""
+
+    # Export
+
+    def why_no_export(self, scene: Scene) -> str | None:
+        """Why there is nothing to write, None where there is."""
+        return None if scene.findings.span is not None else "no rank is loaded yet"
+
+    def records(self, scene: Scene) -> Iterator[Record]:
+        """Rows in view; by default every collective of the communicator."""
+        return iter(()) if scene.communicator is None else scene.communicator.records()
+
+    def command(self, scene: Scene) -> list[str] | None:
+        """Words of a command that prints the pane's numbers; None: that of its metric."""
+        return None
+
+    def metric(self, scene: Scene) -> str:
+        """The metric that prints the numbers behind the pane."""
+        return "straggler_lag" if scene.state.drawer is None else "straggler_cause"
+
+    def measured(self, scene: Scene) -> Span | None:
+        """Time that the pane's numbers are of, None where it is the window's."""
+        return None
+
+    def chosen_step(self, scene: Scene) -> int | None:
+        """Step that the pane's numbers are of, None where they are those of the window."""
+        return None
+
+
+_REGISTERED: dict[str, Pane] = {}
+
+
+def register(pane: Pane) -> None:
+    """Add a pane after those that are registered.
+
+    Raises:
+        ValueError: Another pane has its name or its key.
+    """
+    for other in _REGISTERED.values():
+        if pane.name == other.name or pane.key == other.key:
+            raise ValueError(f"pane {other.name} has the name or the key of {pane.name}")
+    _REGISTERED[pane.name] = pane
+
+
+def unregister(pane: Pane) -> None:
+    """Take a pane away. Raises KeyError where it is not registered."""
+    del _REGISTERED[pane.name]
+
+
+def all_panes() -> tuple[Pane, ...]:
+    """All panes, in the order of their tabs."""
+    return tuple(_REGISTERED.values())
+
+
+def pane_named(name: str) -> Pane:
+    """The pane of a name. Raises KeyError where there is none."""
+    return _REGISTERED[name]
+
+
+def pane_in_view(scene: Scene) -> Pane:
+    """The pane that has the keys."""
+    return _REGISTERED[scene.state.pane]
+
+
+def panes_with_tabs(scene: Scene) -> list[Pane]:
+    """The panes that have something to show, and the one in view."""
+    return [
+        pane
+        for pane in all_panes()
+        if pane.name == scene.state.pane or pane.why_unavailable(scene) is None
+    ]
+
+
+def shows_drawer(scene: Scene) -> bool:
+    """Whether the drawer is open, and beside a pane that has it."""
+    drawer = scene.state.drawer
+    return drawer is not None and drawer.shown in pane_in_view(scene).details
+
+
+def drawer_shows(scene: Scene, shown: Shown) -> bool:
+    """Whether the drawer is on the screen and is about this."""
+    drawer = scene.state.drawer
+    return drawer is not None and drawer.shown is shown and shows_drawer(scene)
+
+
+def drawer_has_keys(scene: Scene) -> bool:
+    """Whether keys of rows are the drawer's."""
+    drawer = scene.state.drawer
+    return drawer is not None and drawer.focused and shows_drawer(scene)

@@ -1,0 +1,11 @@
+"""Lines of text in pieces of one style each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+Piece = tuple[str, int]
+"""Cleaned text and its style id."""
+Line = list[Piece]
+
+GAP: Final = "   "
