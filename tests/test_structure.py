@@ -63,6 +63,7 @@ def test_paths_that_the_guides_name_exist(page: str) -> None:
     made = {
         "metrics/catalog/time/launch_count.py",
         "parsers/tally/__init__.py",
+        "parsers/tally/tally_reader.py",
         "ccltui/tui/panes/hosts.py",
     }
 

@@ -15,10 +15,7 @@ from ccltui.metrics.metric import Metric
 from ccltui.metrics.registry import find
 from ccltui.metrics.view.job_view import View
 from ccltui.tui.engine import memory
-from ccltui.tui.engine.messages import Fact, FindingsReady
-from ccltui.tui.state.answers import Answered, ViewQuery
-from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
-from ccltui.tui.state.findings import (
+from ccltui.tui.engine.compute_findings import (
     clock_of,
     communicators_of,
     lanes_of,
@@ -26,6 +23,9 @@ from ccltui.tui.state.findings import (
     span_of,
     steps_of_job,
 )
+from ccltui.tui.engine.messages import Fact, FindingsReady
+from ccltui.tui.state.answers import Answered, ViewQuery
+from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
 from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session

@@ -9,8 +9,14 @@ from fakes import Plan, full_job, ready_and_end, scene, trace
 
 from ccltui.draw.alignment_chart import ABSENT
 from ccltui.metrics.view.job_view import View
+from ccltui.tui.engine.compute_findings import (
+    clock_of,
+    communicators_of,
+    nodes_of,
+    span_of,
+    steps_of_job,
+)
 from ccltui.tui.state.communicator import calls_by_rank, groups_by_size, harm_by_rank
-from ccltui.tui.state.findings import clock_of, communicators_of, nodes_of, span_of, steps_of_job
 from ccltui.tui.state.session import Filter
 
 PLAN = Plan()
