@@ -8,10 +8,11 @@ listed with the reason, and the others still work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.catalog import BUILT_IN, SEED
 from ccltui.metrics.metric import Metric
@@ -40,16 +41,14 @@ class UnknownMetricError(KeyError):
         return f"unknown metric {self.name!r}: {near}there are {', '.join(self.known)}"
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """The metrics that load, and the name and reason of those that do not."""
 
     metrics: Mapping[str, Metric]
     broken: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class _Source:
+class _Source(Struct, frozen=True):
     """Where a metric is defined: its name, its object as ``module:attribute``, its import."""
 
     name: str

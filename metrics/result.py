@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import Struct
+
 Status = Literal["ok", "partial", "unavailable"]
 
 Code = Literal[
@@ -41,8 +43,7 @@ Code = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why a number is missing or covers only a part of the input."""
 
     code: Code

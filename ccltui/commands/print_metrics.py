@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
 
 from ccltui import exit_codes
 from ccltui.commands.loading import LoadOptions
@@ -22,8 +24,7 @@ from ccltui.report.json_document import Entry, Report
 from ccltui.report.output import check_target, print_message, write_report
 
 
-@dataclass(frozen=True, slots=True)
-class PrintOptions:
+class PrintOptions(Struct, frozen=True):
     """Metrics to compute, the output, and the gates."""
 
     metrics: Sequence[str]

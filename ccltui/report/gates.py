@@ -7,9 +7,10 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.result import Result
 from ccltui.parsers.errors import GrammarError
@@ -32,8 +33,7 @@ _CONDITION = re.compile(
 _EXAMPLE = 'write for example "straggler_lag.mean_lag_us > 500" or "comm_comp_overlap < 0.5"'
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """A condition that makes the run fail; ``key`` "" means the metric's headline value."""
 
     text: str
@@ -43,8 +43,7 @@ class Gate:
     limit: float
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Outcome of a gate; ``tripped`` is None if undecided, for the reason in ``problem``."""
 
     gate: Gate
@@ -92,8 +91,7 @@ def judge(gate: Gate, result: Result) -> Verdict:
     return Verdict(gate, number, _OPERATORS[gate.operator](number, gate.limit))
 
 
-@dataclass(frozen=True, slots=True)
-class _Absent:
+class _Absent(Struct, frozen=True):
     hint: str
 
 

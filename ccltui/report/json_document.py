@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
+
 from ccltui.metrics.result import Result
 from ccltui.metrics.view.view_options import ViewOptions
 from ccltui.parsers.window import Window, format_ranks, format_steps, format_window
@@ -42,16 +44,14 @@ class TraceSummary:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One metric's result and the key of its details that holds the value."""
 
     result: Result
     headline: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """Content of the output of a headless command, independent of the format."""
 
     trace: TraceSummary

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from ccltui.metrics.result import Result
 from ccltui.parsers.safe_text import safe_text
@@ -37,8 +38,7 @@ _UNITS: Final = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One line of a report; every field is text without control characters."""
 
     metric: str

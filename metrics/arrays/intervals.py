@@ -7,11 +7,11 @@ equal sets have equal arrays. All lengths are exact integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.metrics.arrays import interval_arrays
 from ccltui.metrics.arrays.compiled import available
@@ -19,8 +19,7 @@ from ccltui.metrics.arrays.interval_arrays import Functions
 from ccltui.parsers.array_types import I64, Bool
 
 
-@dataclass(frozen=True, eq=False)
-class Intervals:
+class Intervals(Struct, frozen=True, eq=False, dict=True):
     """A set of times, as sorted and disjoint half-open intervals.
 
     ``start_ns`` and ``end_ns`` are int64 of one length. Construct with `of` or `union`, which

@@ -8,9 +8,12 @@ purpose of arguments. A card with another value than that of the run is one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec import field as struct_field
 
 from ccltui.metrics.model.dimensions import Degrees
 from ccltui.parsers.discovery.run_settings import DEGREES, RunSource
@@ -31,8 +34,7 @@ _LOCAL: Final = "local_batch"
 _GLOBAL: Final = "global_batch"
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """Two sources that state different values of a field, in one sentence."""
 
     field: str
@@ -47,11 +49,10 @@ class EffectiveValue:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunConfig:
+class RunConfig(Struct, frozen=True):
     """Values of a run by field of the card, without those that equal the card, and conflicts."""
 
-    values: Mapping[str, EffectiveValue] = field(default_factory=dict)
+    values: Mapping[str, EffectiveValue] = struct_field(default_factory=dict)
     conflicts: tuple[Conflict, ...] = ()
 
     def of(self, fields: frozenset[str]) -> tuple[Conflict, ...]:

@@ -7,10 +7,9 @@ nanosecond is one decimal GB/s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_max, row_min
 from ccltui.metrics.model.classify import TYPES
@@ -81,8 +80,7 @@ def wire_factor(kind: npt.ArrayLike, group_size: npt.ArrayLike) -> F64:
     return np.where(_is_one_of(_ONE_WAY)[kinds], 1.0, factor)
 
 
-@dataclass(frozen=True, slots=True)
-class Bandwidth:
+class Bandwidth(Struct, frozen=True):
     """Bandwidth of matched collectives, one row per instance; NaN or -1 where unknown."""
 
     message_bytes: I64

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I32
 from ccltui.parsers.columns import MISSING, ProcessGroup, RankTrace
@@ -55,8 +56,7 @@ class CommGroup:
     implied: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTable:
+class GroupTable(Struct, frozen=True):
     """All groups, and by rank label the index into them of each of its process groups."""
 
     groups: tuple[CommGroup, ...]

@@ -11,10 +11,10 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.model.classify import is_one_of
 from ccltui.metrics.model.communicator_groups import WORLD_NAMES, CommGroup, Ranks, relabelled
@@ -54,8 +54,7 @@ _LONG: Final = {  # only together with the word "parallel"
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Degrees:
+class Degrees(Struct, frozen=True):
     """Parallel degrees of the job, None where neither the card nor the user states one.
 
     A degree of zero or less is automatic: it makes the product equal to the world size.

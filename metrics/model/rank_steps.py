@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.model.classify import any_name, distinct
 from ccltui.parsers.array_types import I32, I64, Bool
@@ -36,8 +37,7 @@ class Step:
         return self.end_ns - self.start_ns
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(Struct, frozen=True):
     """A convention for marking steps.
 
     Attributes:
@@ -174,8 +174,7 @@ def launch_times(trace: RankTrace, rows: I32) -> I64:
     return np.where(rows >= 0, starts.take(rows), np.iinfo(np.int64).min)
 
 
-@dataclass(frozen=True, slots=True)
-class StepWork:
+class StepWork(Struct, frozen=True):
     """The step of each row of ``gpu``, and the extent of each step on the device.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_any
 from ccltui.metrics.collectives.lateness.arrivals import GroupArrivals
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 ENDS_MUST_MEET: Final = "allreduce, allgather, reduce-scatter, barrier or all-to-all"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """The selected part of one group.
 
     Attributes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.intervals import Intervals, union
 from ccltui.metrics.model.calls import Calls
@@ -23,8 +23,7 @@ FOREVER_NS: Final = np.iinfo(np.int64).max // 2
 """Limit of a window that is open on one side: beyond any time, and sums with it stay in int64."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The part of a rank that is measured; times in ns on the rank's own clock.
 
     ``steps`` is an inclusive range of step ids, None for all. ``span`` is that of `ViewOptions`.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import RankTrace
@@ -13,8 +13,7 @@ from ccltui.parsers.columns import RankTrace
 _NUM_CLASSES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class WorkTable:
+class WorkTable(Struct, frozen=True):
     """Device work of one rank, one row for each distinct name and class; arrays of one length.
 
     ``name`` is the string id (-1 without a name), ``kind`` the class, ``calls`` the number of

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from ccltui.metrics.model.rank_steps import Step
 from ccltui.metrics.result import Reason
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 
-@dataclass(frozen=True, slots=True)
-class StepTimes:
+class StepTimes(Struct, frozen=True):
     """Steps that every marking rank has, in order; ``slowest_ns`` is the maximum over ranks."""
 
     ids: tuple[int, ...]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct
+from msgspec import field as struct_field
 
 from ccltui.parsers.card.card_keys import FIELDS
 from ccltui.parsers.columns import Note
@@ -26,8 +28,7 @@ _NO_VALUE = frozenset({"", "n/a", "na", "none", "null", "tbd", "unknown", "-", "
 _TRACE_ALIASES = {"json": "kineto_trace", "execution_trace": "torch_et"}
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(Struct, frozen=True):
     """One workload card.
 
     ``values``: normalised dotted key -> value, sorted by key; lists are tuples. Each accessor
@@ -39,7 +40,7 @@ class Card:
     values: Mapping[str, object]
     unknown_keys: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, Place] = struct_field(default_factory=dict)
 
     def provenance(self, field: str) -> str:
         """Path in the card of the value that an accessor returns: "workload.data.batch_size".

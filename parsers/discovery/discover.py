@@ -6,10 +6,12 @@ import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec import field as struct_field
 
 from ccltui.parsers.columns import Note, RankSource
 from ccltui.parsers.discovery.captures import captures_of, iteration_of
@@ -34,13 +36,12 @@ _JUST_WRITTEN_NS = 120 * 10**9
 _TRACE_SUFFIXES = (".json", ".gz", ".zst")
 
 
-@dataclass(slots=True)
-class _Candidate:
+class _Candidate(Struct):
     """One real file with all of its names, before it becomes a FoundFile."""
 
     entry: Entry
     sniffed: Sniffed
-    aliases: list[Entry] = field(default_factory=list)
+    aliases: list[Entry] = struct_field(default_factory=list)
     repeats: _Candidate | None = None
 
     @property

@@ -6,8 +6,10 @@ import errno
 import os
 import stat
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec import field as struct_field
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.names import natural_key, printable
@@ -27,8 +29,7 @@ _TYPES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A directory entry that is no folder. ``path`` is relative, as the system spells it."""
 
     path: str
@@ -40,16 +41,14 @@ class Entry:
     problem: str | None = None  # then it must not be opened
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(Struct):
     """Entries in natural order of paths, and what was not followed."""
 
-    entries: list[Entry] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    entries: list[Entry] = struct_field(default_factory=list)
+    notes: list[Note] = struct_field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     path: str  # "" for the root
     real_path: str
     depth: int

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
 from ccltui.parsers.columns import RankTrace
 from ccltui.parsers.errors import TraceError, defect_of, is_of_machine
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from ccltui.parsers.discovery.discover import FoundFile
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """Bytes of one file read so far."""
 
     path: str
@@ -25,8 +25,7 @@ class Progress:
     total_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """One rank of a file is in columns; ``cached`` when they came from the store."""
 
     path: str
@@ -46,8 +45,7 @@ class Previewed:
     trace: RankTrace
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """One file gave nothing; ``error`` is one line with the file and the reason.
 
     ``is_lost``: the content of the file is not known to be wrong. It could not be opened, or its

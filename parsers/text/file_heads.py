@@ -6,10 +6,11 @@ import os
 import stat
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from ccltui.parsers.text.compression import Compression, TextChunks
 
@@ -21,8 +22,7 @@ _HIGHEST_RATIO = 1100  # gzip cannot exceed 1032; a zstd stream beyond it is a b
 _STEP = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """The first bytes of a file's text.
 
     ``whole``: there is no more text. ``error``: why decompression stopped early, else None.

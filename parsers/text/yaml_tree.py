@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
+from msgspec import Struct
+from msgspec import field as struct_field
 
 from ccltui.parsers.errors import CardError
 from ccltui.parsers.names import printable
@@ -30,16 +31,14 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000
 Value = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """1-based line and column."""
 
     line: int
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(Struct, frozen=True):
     """A leaf: its YAML 1.1 value (dates stay text), and the text as written."""
 
     value: Value
@@ -49,8 +48,7 @@ class Scalar:
     depth: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A key, as written, and its value."""
 
     key: str
@@ -58,8 +56,7 @@ class Pair:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(Struct, frozen=True):
     """Pairs in the order of the file, merge keys (``<<``) already applied."""
 
     pairs: tuple[Pair, ...]
@@ -68,8 +65,7 @@ class Mapping:
     depth: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(Struct, frozen=True):
     """Items in order."""
 
     items: tuple[Node, ...]
@@ -81,8 +77,7 @@ class Sequence:
 Node = Scalar | Mapping | Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What a document is called, and how large it may be."""
 
     noun: str = "card"
@@ -151,17 +146,16 @@ def _syntax_error(error: yaml.MarkedYAMLError, path: str) -> CardError:
     return CardError(problem, path=path, line=mark.line + 1, column=mark.column + 1)
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A collection whose end event has not come."""
 
     is_mapping: bool
     mark: Mark
     anchor: str | None
-    pairs: list[Pair] = field(default_factory=list)
-    items: list[Node] = field(default_factory=list)
-    lines_of_keys: dict[str, int] = field(default_factory=dict)
-    merged: list[Mapping] = field(default_factory=list)
+    pairs: list[Pair] = struct_field(default_factory=list)
+    items: list[Node] = struct_field(default_factory=list)
+    lines_of_keys: dict[str, int] = struct_field(default_factory=dict)
+    merged: list[Mapping] = struct_field(default_factory=list)
     key: Scalar | None = None
 
 

@@ -9,9 +9,9 @@ that common groups or hosts link to each other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
@@ -23,8 +23,7 @@ Ends of all-to-alls scatter by some ms. Beyond that, the matched calls do not en
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """Clock of one rank against the reference of its component.
 
     ``offset_ns`` is own time minus reference time, 0 where it is not ``known``: where nothing
@@ -41,8 +40,7 @@ class Clock:
     known: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClockModel:
+class ClockModel(Struct, frozen=True):
     """The clocks of all labels; ``evidence`` is the kind of collectives they are from."""
 
     clocks: Mapping[str, Clock]

@@ -17,9 +17,9 @@ clock-free measure compares no clocks; the measure by start needs them corrected
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import row_max, row_min
 from ccltui.metrics.collectives.clocks.clock_model import ClockModel
@@ -48,8 +48,7 @@ _SENDRECV = TYPES.index("SendRecv")
 _GENERIC = TYPES.index("Generic")
 
 
-@dataclass(frozen=True, slots=True)
-class Lateness:
+class Lateness(Struct, frozen=True):
     """One measure of lateness of n instances with m members each.
 
     ``wait_ns`` is how long each member waited for the last one (int64 [n, m]), ``late_ns`` how
@@ -64,8 +63,7 @@ class Lateness:
     last: I32
 
 
-@dataclass(frozen=True, slots=True)
-class GroupArrivals:
+class GroupArrivals(Struct, frozen=True):
     """Arrival and lateness of each member at the instances of one group match, row by row.
 
     ``start_ns`` and ``dur_ns`` are int64 [n, m], -1 for an absent member; starts are on the
@@ -118,8 +116,7 @@ class GroupArrivals:
         return row_min(np.where(self.match.rows >= 0, self.start_ns, never))
 
 
-@dataclass(frozen=True, slots=True)
-class Arrivals:
+class Arrivals(Struct, frozen=True):
     """Arrivals at all groups of a job. ``floor_ns`` is the lag above which a rank is blamed."""
 
     groups: tuple[GroupArrivals, ...]

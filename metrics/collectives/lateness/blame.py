@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values, row_min, row_sum
 from ccltui.metrics.collectives.lateness.arrivals import (
@@ -33,8 +33,7 @@ TRANSIENT_SHARE = 0.8
 Pattern = Literal["persistent", "recurring", "transient"]
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """Eligible instances of one group: n rows, m members that index the ``labels`` of the job.
 
     Times are int64 ns [n, m]; ``step`` is -1 outside steps. ``lateness`` is clock-free;
@@ -71,8 +70,7 @@ def choose(arrived: GroupArrivals, rows: Bool, columns: I64, members: I64, floor
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """Sums per label, int64 arrays of one length; times in ns."""
 
     wait_ns: I64  # waited for others, ties included

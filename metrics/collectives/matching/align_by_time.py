@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import median_along
 from ccltui.metrics.arrays.theil_sen import slopes
@@ -82,8 +83,7 @@ def fit_all(ends_ns: I64, other_ns: I64) -> list[ClockDifference]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Paired:
+class Paired(Struct, frozen=True):
     """Positions of calls among others, int64 ascending, -1 for none; and the clock difference."""
 
     positions: I64

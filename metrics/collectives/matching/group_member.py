@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.model.calls import Calls
 from ccltui.metrics.model.classify import TYPES
@@ -57,8 +58,7 @@ class Member:
         return np.asarray((given * 1_000_003 + produced) * 4096 + what, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """Positions in the members' rows, int64 [n, m], -1 for none; and the level of each line.
 
     ``last`` are the positions of the last kernels where a collective has several. ``summed``

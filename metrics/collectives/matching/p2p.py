@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values, row_all
 from ccltui.metrics.collectives.matching.group_member import Member
@@ -19,8 +19,7 @@ from ccltui.parsers.array_types import I64
 SEND, RECV = TYPES.index("Send"), TYPES.index("Recv")
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """Matched transfers, int64 arrays of one length, ordered by sender and its row.
 
     ``sender`` and ``receiver`` index the inputs, the rows that rank's `Calls`.

@@ -7,9 +7,9 @@ in which every rank needs every other can end before the last one has started.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ccltui.metrics.arrays.reductions import distinct_values, row_all, row_max, row_min
 from ccltui.metrics.collectives.matching.end_deviation import (
@@ -53,8 +53,7 @@ MIN_LONE_WAIT_NS = 10_000
 _NEVER = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Results of the tests of each line, arrays of length n; see `GroupMatch` for the meanings."""
 
     kind: I8
@@ -153,8 +152,7 @@ def _extremes(members: Sequence[Member], positions: I64, name: str) -> tuple[I64
     return low, high
 
 
-@dataclass(frozen=True, slots=True)
-class _Tested:
+class _Tested(Struct, frozen=True):
     """Overlap test of n lines, mask of the lines that end too far apart, and clock offsets.
 
     ``offsets`` are the clock offsets of the members in the middle of all lines, ns. Of the k lines
