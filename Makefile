@@ -65,17 +65,17 @@ bench: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python tests/parsers/kineto_fuzz.py --mutants 200000
 
-# The demo needs no development package, so it has a stamp of its own.
+# The demo needs no development package, so it has a stamp of its own. compileall follows no links.
 $(RUN): pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable .
-	$(BIN)/python -m compileall -q ccltui
+	$(BIN)/python -m compileall -q parsers metrics ccltui
 	touch $@
 
 $(STAMP): pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
-	$(BIN)/python -m compileall -q ccltui
+	$(BIN)/python -m compileall -q parsers metrics ccltui
 	touch $@ $(RUN)
 
 # Large, and of no use outside the tests on Slurm, which are skipped without it.
