@@ -49,7 +49,7 @@ class Loaded(Struct, frozen=True):
 
 
 class _Source(Struct, frozen=True):
-    """Where a metric is defined: its name, its object as ``module:attribute``, its import."""
+    """Definition of a metric: its name, its object as ``module:attribute``, and its import."""
 
     name: str
     value: str

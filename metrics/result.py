@@ -44,7 +44,7 @@ Code = Literal[
 
 
 class Reason(Struct, frozen=True):
-    """Why a number is missing or covers only a part of the input."""
+    """Reason for a number that is missing or covers only a part of the input."""
 
     code: Code
     message: str

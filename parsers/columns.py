@@ -78,7 +78,7 @@ class Strings(Sequence[str]):
 
     @property
     def offsets(self) -> I64:
-        """Where each string starts, and one past the end."""
+        """Start offset of each string, followed by the end of the last one."""
         return self._offsets
 
     def __len__(self) -> int:
@@ -306,7 +306,7 @@ RankSource = Literal[
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """Where the columns came from."""
+    """The file that the columns were read from."""
 
     path: str  # as found below the directory that was opened; shown to users
     real_path: str

@@ -1,4 +1,4 @@
-"""What the parsers know of one kind of file: how it is recognised, read and used.
+"""Declaration of a file format: how the parsers recognise, read and use files of the format.
 
 A `Format` is declared in the ``__init__`` of the folder that reads the kind, and listed in
 :mod:`ccltui.parsers.formats`. Declarations import no reader: functions that need one import it when

@@ -189,7 +189,7 @@ class LoadObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """How captures are loaded; the fields are those of :func:`ccltui.parsers.ingest.load.load`."""
+    """Load settings; the fields are arguments of :func:`ccltui.parsers.ingest.load.load`."""
 
     cache_dir: Path | None = None
     jobs: int | None = None

@@ -9,7 +9,7 @@ _FIRST_SURROGATE_ESCAPE, _LAST_SURROGATE_ESCAPE = 0xDC80, 0xDCFF
 
 
 def escape(character: str) -> str:
-    r"""How an unsafe character is written: ``\x1b``, ``\u202e``, ``\xff`` for a byte.
+    r"""Return an unsafe character in escaped form: ``\x1b``, ``\u202e``, ``\xff`` for a byte.
 
     Two digits from 0x80 on are a byte of a file name that is no UTF-8, four digits a character.
     """

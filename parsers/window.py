@@ -1,4 +1,4 @@
-"""What the user selects: a window of time, a set of ranks, a range of steps."""
+"""User selections: a window of time, a set of ranks, a range of steps."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The Textual application: owns the scene, and replaces it as keys are pressed and facts arrive.
+"""The Textual application: owns the scene, and replaces it on keys and facts from workers.
 
-What keys do, and what follows from facts, is imported once the first frame is painted.
+The modules that handle keys and facts are imported after the first frame is painted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
-    """Panes over one job, with one cursor."""
+    """The explorer: panes over one job, with one shared cursor."""
 
     CSS_PATH = "styles/explorer.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -64,17 +64,17 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
 
     @cached_property
     def control(self) -> Control:
-        """What takes keys."""
-        from ccltui.tui.input.control import Control  # noqa: PLC0415  (the screen paints before)
+        """Handler of keys."""
+        from ccltui.tui.input.control import Control  # noqa: PLC0415  (after the first paint)
 
         return Control(self, self._front)
 
     def compose(self) -> ComposeResult:
-        """Everything the display needs."""
+        """Create the widgets of the display."""
         yield from self._front.compose()
 
     def on_mount(self) -> None:
-        """Paint the skeleton first, then look at the directory."""
+        """Paint the skeleton, then scan the directory."""
         SPLASH.release()
         self.app_resume_signal.subscribe(self, lambda _: self.repaint())
         compat.leave_on_termination(self)
@@ -85,7 +85,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
             self.key_log.start_replay(self, self._is_busy, self._say)
 
     def _open_key_log(self, path: str, options: ExplorerOptions) -> KeyLog | None:
-        """Open what is recorded to or replayed from; None, as mostly, without either."""
+        """Open the log to record to or to replay from; None, the usual case, without either."""
         if options.record is None and options.replay is None:
             return None
         from ccltui.tui.input.recording import KeyLog  # noqa: PLC0415  (rare)
@@ -98,10 +98,10 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
 
     def _begin(self) -> None:
         self._background.start_loading(self.scene.session.path, self.options)
-        _ = self.control  # the first key must not wait for it
+        _ = self.control  # import it now, so that the first key need not wait for it
 
     def _is_busy(self) -> bool:
-        """Whether anything is loaded, computed or found out."""
+        """Return whether anything is being loaded, computed or looked up."""
         waits = self._background.settling or self.scene.session.busy
         return waits or not is_idle(self)
 
@@ -126,8 +126,8 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
                 self._show()
 
     def on_fact_posted(self, message: FactPosted) -> None:
-        """Make the next scene of a fact, and show it."""
-        from ccltui.tui.reducer import scene_after  # noqa: PLC0415  (the screen paints before)
+        """Compute the next scene from a fact, and show it."""
+        from ccltui.tui.reducer import scene_after  # noqa: PLC0415  (after the first paint)
 
         if message.load not in (0, self._background.loads):
             return
@@ -142,10 +142,10 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
     def _analyse(self) -> None:
         self._background.analyse(lambda: self.scene.session)
 
-    # The user
+    # User input
 
     def on_key(self, event: events.Key) -> None:
-        """Do what a key means."""
+        """Perform the action of a key."""
         event.stop()
         event.prevent_default()
         self._record(event)
@@ -154,7 +154,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self._background.tidy(lambda: self.scene.session)
 
     def on_mouse_down(self, event: events.MouseEvent) -> None:
-        """Do what the mouse means."""
+        """Perform the action of the mouse."""
         self._record(event)
         if self.control.mouse(event):
             self._show()
@@ -162,15 +162,15 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
     on_mouse_up = on_mouse_move = on_mouse_scroll_up = on_mouse_scroll_down = on_mouse_down
 
     def on_paste(self, event: events.Paste) -> None:
-        """Take pasted text."""
+        """Handle pasted text."""
         self._record(event)
         self.control.paste(event.text)
         self._show()
 
-    # What keys ask for beyond another view
+    # Effects of actions apart from another view
 
     def replace_session(self, session: Session) -> None:
-        """Show another session; what was computed for the one before is computed again."""
+        """Show another session, and compute again what was computed for the previous one."""
         stale = session.generation != self.scene.session.generation
         self.scene = replace(self.scene, session=session)
         self._show()
@@ -178,7 +178,7 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
             self._analyse()
 
     def open_capture(self, capture: str, pane: str) -> None:
-        """Load another capture of the same directory; the view begins anew in a pane."""
+        """Load another capture of the same directory; the view restarts in the given pane."""
         old = self.scene
         self.options = replace(self.options, capture=capture, iteration=None)
         state = ViewState(pane=pane)
@@ -187,16 +187,16 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self._background.start_loading(old.session.path, self.options)
 
     def export(self, path: str) -> None:
-        """Write what is in view to a file."""
+        """Write the rows in view to a file."""
         self._background.export(self.scene, path)
 
     def copy_text(self, text: str) -> None:
-        """Put a text on the clipboard of the user's terminal."""
+        """Copy a text to the clipboard of the user's terminal."""
         compat.copy(self, text)
 
     def take_picture(self) -> None:
-        """Write a picture of the screen, once a command line that asked for it is gone."""
-        self.screen.refresh(layout=True)  # what covers the panes goes before what is called then
+        """Write a screenshot, after the command line that asked for it has closed."""
+        self.screen.refresh(layout=True)  # hides what covers the panes before the callback
         self.call_after_refresh(self._take_picture)
 
     def _take_picture(self) -> None:
@@ -206,35 +206,35 @@ class Explorer(compat.ErrorKeepingApp, inherit_bindings=False):
         self._show()
 
     def stop_loading(self) -> bool:
-        """Stop loading, if it goes on; what is there stays."""
+        """Stop loading if it is in progress; return whether it was. Loaded data stays."""
         if not self.scene.session.busy or not self._background.stop_loading():
             return False
         self.scene = replace(self.scene, notice=STOPPING)
         return True
 
     def repaint(self) -> None:
-        """Send every cell again."""
+        """Redraw every cell of the terminal."""
         compat.forget_screen(self)
         self.screen.refresh()
 
     def leave(self) -> None:
-        """End with 0, or with 1 when nothing could be opened."""
+        """Exit with status 0, or with 1 when nothing could be opened."""
         self.exit(1 if self.scene.session.phase == "failed" else 0)
 
-    # Showing
+    # Display
 
     def on_resize(self) -> None:
-        """Lay out anew once the size is known everywhere."""
+        """Lay out again once all widgets have the new size."""
         self.call_after_refresh(self._show)
 
     def _show(self) -> None:
-        """Bring everything on the screen up to the scene, and find out what it lacks."""
+        """Update the screen to the scene, and send the queries that it lacks answers to."""
         prompt = self.control.prompt if "control" in self.__dict__ else None
         self.scene = self._front.fitted(self.scene)
         self._front.show(self.scene, prompt)
         if self.scene.session.job is None:
             return
-        from ccltui.tui.state.queries import wanted  # noqa: PLC0415  (the screen paints before)
+        from ccltui.tui.state.queries import wanted  # noqa: PLC0415  (after the first paint)
 
         for query in wanted(self.scene):
             if self._asked.get(type(query)) != query:

@@ -38,14 +38,14 @@ WIDE = 160
 SHORT = 30
 DRAWER_COLUMNS = 60
 _LEFT = 55
-"""Percent of the width that Alignment has beside Timeline."""
+"""Width of Alignment beside Timeline, in percent."""
 
 
 class Display:
-    """What is on the screen.
+    """The widgets on the screen and what covers them.
 
-    While help covers the panes ``help`` is its first line, and ``commands`` is the command line
-    while that does; else they are None.
+    While help covers the panes, ``help`` is its first line, and while the command line does,
+    ``commands`` is that command line; else they are None.
     """
 
     def __init__(self, app: App[Any], look: Appearance) -> None:
@@ -56,7 +56,7 @@ class Display:
         self.commands: Commands | None = None
 
     def compose(self) -> ComposeResult:
-        """Lines above and below the panes; nothing here needs numpy."""
+        """Create the lines above and below the panes; nothing here needs numpy."""
         look = self._look
         yield TextLines(*look, id="header")
         yield TextLines(*look, id="tabs")
@@ -70,7 +70,7 @@ class Display:
         yield TextLines(*look, id="cover")
 
     def prepare(self) -> None:
-        """Give the panes their painters, now that numpy is there anyway."""
+        """Give the panes their paint functions, after numpy is imported."""
         if self._prepared:
             return
         from ccltui.tui.panes import collective_drawer  # noqa: PLC0415
@@ -104,7 +104,7 @@ class Display:
         return self._small or self.help is not None or self.commands is not None
 
     def _visible(self, scene: Scene) -> Iterator[Pane]:
-        """Panes on the screen: a wide one shows both charts, with their one cursor."""
+        """Yield the panes on the screen: a wide one shows both charts, with one shared cursor."""
         state = scene.state
         alone = state.maximised or state.layout is Layout.SINGLE
         if state.maximised and drawer_has_keys(scene):
@@ -116,7 +116,7 @@ class Display:
             yield shown
 
     def fitted(self, scene: Scene) -> Scene:
-        """Lay out the panes, and tell the state how many cells they have."""
+        """Lay out the panes, and return the scene with their sizes in cells."""
         visible = tuple(self._visible(scene))
         for pane in all_panes():
             canvas = self._canvas(pane)
@@ -145,7 +145,7 @@ class Display:
         )
 
     def _place_drawer(self, scene: Scene) -> int:
-        """Put the drawer where it belongs; the columns it takes beside the panes."""
+        """Place the drawer, and return the number of columns it takes beside the panes."""
         widget, height = self._drawer, self._app.size.height
         alone = scene.state.maximised and drawer_has_keys(scene)
         widget.display = shows_drawer(scene) and (alone or not scene.state.maximised)
@@ -156,7 +156,7 @@ class Display:
         return DRAWER_COLUMNS if right and widget.display else 0
 
     def under(self, x: int, y: int) -> tuple[Pane, Planes, int, int] | None:
-        """The pane at a place of the screen, its picture, and the place in it."""
+        """Return the pane at a place of the screen, its picture, and the place in it."""
         for pane in () if self._covered else all_panes():
             canvas = self._canvas(pane)
             if canvas.display and canvas.planes is not None and canvas.region.contains(x, y):
@@ -164,7 +164,7 @@ class Display:
         return None
 
     def tab_at(self, scene: Scene, x: int, y: int) -> Pane | None:
-        """The pane whose tab is at a place of the screen."""
+        """Return the pane whose tab is at a place of the screen."""
         tabs = self._lines("tabs")
         if self._covered or not tabs.region.contains(x, y):
             return None
@@ -177,7 +177,7 @@ class Display:
         return None
 
     def show(self, scene: Scene, prompt: Prompt | None) -> None:
-        """Bring everything on the screen up to a scene that was fitted."""
+        """Update the screen to a scene that was fitted."""
         width, height = self._app.size
         self._lines("header").show([chrome_lines.header(scene, width)])
         self._lines("tabs").show([chrome_lines.tabs(scene, width)])
@@ -194,7 +194,7 @@ class Display:
             self._drawer.show(scene)
 
     def _cover(self, scene: Scene, width: int, height: int) -> None:
-        """Help, or a word about the size, in front of everything."""
+        """Show help or a size message in front of everything."""
         self._app.screen.set_class(self._covered, "covered")
         if self._small:
             self._lines("cover").show(chrome_lines.too_small(scene, width, height))
@@ -209,11 +209,11 @@ class Display:
 
 
 def _below(scene: Scene, prompt: Prompt | None, width: int) -> list[Line]:
-    """What is asked, or the two lines about the cursor."""
+    """Return the prompt, or the two lines about the cursor."""
     if prompt is not None:
         return prompt.lines(width)
     if scene.session.job is None:
         return chrome_lines.waiting(scene, width)
-    from ccltui.tui.chrome.status_lines import status  # noqa: PLC0415  (the screen paints before)
+    from ccltui.tui.chrome.status_lines import status  # noqa: PLC0415  (after the first paint)
 
     return status(scene, width)

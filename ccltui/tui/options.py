@@ -16,7 +16,7 @@ ColorName = Literal["auto", "truecolor", "256", "16", "never"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplorerOptions:
-    """What to open and how to show it; all of it has a default."""
+    """Path to open and display settings; every field has a default."""
 
     rank_map: Mapping[str, int] | None = None
     iteration: int | None = None
@@ -32,4 +32,4 @@ class ExplorerOptions:
     record: str | None = None
     replay: str | None = None
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Keys by action id, where they are not those of the registry."""
+    """Keys by action id, where they differ from the registry."""

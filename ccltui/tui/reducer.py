@@ -1,4 +1,4 @@
-"""Scenes that follow from facts: opened jobs, loaded ranks, findings, answers."""
+"""Compute the scene that follows from a fact: opened job, loaded rank, findings, answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ccltui.tui.state.scene import Scene
 
 
 def scene_after(scene: Scene, fact: Fact) -> Scene:
-    """The scene that follows from a fact."""
+    """Return the scene that follows from a fact."""
     if isinstance(fact, FindingsReady):
         return _adopted(scene, fact.findings)
     if isinstance(fact, Problem):
@@ -39,7 +39,7 @@ def scene_after(scene: Scene, fact: Fact) -> Scene:
 
 
 def _opened(scene: Scene) -> Scene:
-    """The scene of a directory that was looked at: one without traces shows what it has."""
+    """Return the scene of a scanned directory: one without traces shows its other contents."""
     job = scene.session.job
     if job is None or job.capture.files or scene.state.pane != SUMMARY:
         return scene
@@ -50,7 +50,7 @@ def _opened(scene: Scene) -> Scene:
 
 
 def _adopted(scene: Scene, findings: Findings) -> Scene:
-    """Take what is new; of fewer ranks than are there by now only the numbers."""
+    """Adopt new findings; if they cover fewer ranks than are loaded by now, only the numbers."""
     session = scene.session
     if findings.generation == session.generation:
         return adopt(scene, findings)

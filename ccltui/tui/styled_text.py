@@ -1,4 +1,4 @@
-"""Lines of text in pieces of one style each."""
+"""Lines of text, each a sequence of pieces with one style."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class Comparability:
 
     @property
     def why_not(self) -> str:
-        """Why the runs are not comparable, "" where they are."""
+        """Reason why the runs are not comparable, "" where they are."""
         return "; ".join(check.sentence for check in self.differences)
 
     def why_not_in(self, names: frozenset[str]) -> str:

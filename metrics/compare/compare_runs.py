@@ -87,7 +87,7 @@ class Comparison:
 
     @property
     def why(self) -> str:
-        """Why the sides are not comparable, and what differs beside the numbers."""
+        """Reason why the sides are not comparable, and the differences beside the numbers."""
         parts = [self.comparability.why_not]
         parts += [check.sentence for check in self.comparability.reported]
         if self.comparability.unknown:

@@ -20,7 +20,7 @@ from ccltui.parsers.nsys.text_reports.report_names import report_title
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a report is made, and the parts of a capture that it needs.
+    """Function that makes a report, and the parts of a capture that it needs.
 
     ``single_capture``: not defined for pooled captures. ``calls_are_launches``: see `pool`.
     """

@@ -55,7 +55,7 @@ class StepTimes:
 
     @property
     def caveat(self) -> str:
-        """Why the step times do not represent the run, "" where they do."""
+        """Reason why the step times do not represent the run, "" where they do."""
         sampled = self.num_samples is not None and self.num_samples != self.num_steps
         low = self.coverage is not None and not LEAST_COVERAGE <= self.coverage <= MOST_COVERAGE
         if not sampled and not low:

@@ -74,7 +74,7 @@ class Card(Struct, frozen=True):
 
     @property
     def phase(self) -> Phase | None:
-        """What was run."""
+        """Phase of the workload that was run."""
         return _PHASES.get((self._text("phase") or "").lower())
 
     @property
@@ -85,7 +85,7 @@ class Card(Struct, frozen=True):
 
     @property
     def granularity(self) -> str | None:
-        """What one iteration of the workload is: model_fwd_bwd_pass, request, …."""
+        """Unit of work of one iteration of the workload: model_fwd_bwd_pass, request, …."""
         return self._text("granularity")
 
     @property

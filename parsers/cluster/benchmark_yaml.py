@@ -33,7 +33,7 @@ _NOT_MEASURED: Final = "not measured: "
 _DEVICES: Final = re.compile(r"\b(\d{1,7}) (?:GPUs|ranks|devices|processes)\)")
 _GPU: Final = re.compile(r"(?:(?P<host>.+?)\s+)?(?:GPU|Device) (?P<index>\d{1,4})")
 _BYTE_UNITS: Final = {"GB/s": 1 << 30, "MB/s": 1 << 20}
-"""What the first writers of these files divided bytes by."""
+"""Divisors by which the first writers of these files converted bytes."""
 
 _IDS: Final[tuple[tuple[str, str, str], ...]] = (
     # category, test, id: patterns on lower-cased names, the first that fits
@@ -138,7 +138,7 @@ def read_cluster_benchmark(path: Path, *, shown_path: str) -> ClusterBenchmark:
 
 
 def _listed(results: yaml_tree.Mapping, notes: list[Note]) -> Iterator[Measurement]:
-    """What `results:` prints: "number unit" by category and test."""
+    """Yield the measurements that `results:` lists: "number unit" by category and test."""
     for category in results.pairs:
         if not isinstance(category.node, yaml_tree.Mapping):
             message = f"line {category.mark.line}: {printable(category.key[:60])} holds no tests"

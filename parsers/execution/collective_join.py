@@ -101,7 +101,7 @@ def _record_ids(trace: RankTrace, events: Events, names: Mapping[int, str]) -> I
 
 
 def _offset(trace: RankTrace, events: Events, rows: I64, names: Mapping[int, str]) -> int | None:
-    """What to add to Kineto's numbers so that the names agree."""
+    """Return the number to add to Kineto's numbers so that the names agree."""
     of_name: dict[str, list[int]] = {}
     for number, name in names.items():
         of_name.setdefault(name, []).append(number)

@@ -44,7 +44,7 @@ class Product:
 
 @dataclass(frozen=True)
 class ExecutionTrace:
-    """What an execution trace adds to a Kineto trace of the same rank.
+    """Data that an execution trace adds to a Kineto trace of the same rank.
 
     ``names`` has the node of each record id. ``start_ms`` and ``finish_ms`` are of the observer,
     on a clock of its own.

@@ -18,7 +18,7 @@ _PAIR: Final = re.compile(r"(?:^|(?<=\s))([A-Za-z_]\w{0,60})=(\S*)")
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a run was started; ``switches`` are the variables of the job as they took effect.
+    """Launch settings of a run; ``switches`` are the job's variables as they took effect.
 
     ``arguments`` are those of the training program besides its configuration file,
     ``configuration`` the values that file and arguments make, by dotted key.

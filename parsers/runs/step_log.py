@@ -89,7 +89,7 @@ class _Reading:
         )
 
     def notes(self, *, cut: bool) -> list[Note]:
-        """What could not be used; a last line without its end is cut off, not wrong."""
+        """Return notes on unusable lines; a last line without its end is cut off, not wrong."""
         found = list(self._bad)
         notes = []
         if cut and found and found[-1][0] == self._lines:

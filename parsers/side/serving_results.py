@@ -201,7 +201,7 @@ def _raw_export(experiment: Mapping[str, Any], line: int) -> Experiment:
 
 
 def _times(request: Any) -> tuple[int | None, list[int]]:
-    """When a request left and its responses came; nothing of one that failed."""
+    """Return the send time and response times of a request; None and [] for a failed one."""
     if not isinstance(request, dict) or request.get("success") is False:
         return None, []
     came = [_count(part) for part in _list(request.get("response_timestamps"))]

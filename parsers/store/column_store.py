@@ -150,7 +150,7 @@ class Store:
         return trace
 
     def save(self, key: str, trace: RankTrace) -> bool:
-        """As :meth:`write`; False where that fails."""
+        """Write an entry like :meth:`write`, but return False on failure."""
         try:
             self.write(key, trace)
         except OSError:
@@ -187,7 +187,7 @@ class Store:
         return (first, *others)
 
     def save_parts(self, key: str, parts: Sequence[RankTrace]) -> bool:
-        """As :meth:`write_parts`; False where that fails."""
+        """Write all ranks of a file like :meth:`write_parts`, but return False on failure."""
         try:
             self.write_parts(key, parts)
         except OSError:

@@ -50,7 +50,7 @@ else:
 
         @property
         def __array_interface__(self) -> dict[str, Any]:
-            """As numpy asks for it: an array refers to this object, which unmaps the bytes."""
+            """Array interface of numpy: an array refers to this object, which unmaps the bytes."""
             return {
                 "version": 3,
                 "shape": (self._size,),

@@ -134,7 +134,7 @@ class FileSample:
 
 
 def useless_text(text: str) -> str | None:
-    """Why a text is of no use whatever its name, None where it may be."""
+    """Return why a text is unusable whatever its file name, None where it may be usable."""
     start = text.lstrip()[:200].lower()
     if not start:
         return "nothing but blanks"

@@ -78,7 +78,7 @@ Node = Scalar | Mapping | Sequence
 
 
 class Limits(Struct, frozen=True):
-    """What a document is called, and how large it may be."""
+    """Size limits of a document, and the noun that messages call it by."""
 
     noun: str = "card"
     max_bytes: int = MAX_BYTES

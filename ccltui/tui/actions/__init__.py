@@ -1,1 +1,1 @@
-"""The registry of actions, and actions that export or copy."""
+"""Registry of actions, and the actions that export or copy."""

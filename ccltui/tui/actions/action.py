@@ -1,4 +1,4 @@
-"""Actions, and how their keys are written."""
+"""Define actions, and format their keys."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from ccltui.tui.state.scene import Scene
 
 Where = Callable[[Pane], bool]
-"""In which panes an action acts."""
+"""Condition on the pane in view under which an action acts."""
 Bindings = Mapping[str, tuple[str, ...]]
-"""Keys of actions by id, where they are not those of the registry."""
+"""Keys by action id, where they differ from the registry."""
 
 _SHOWN: Final = {
     "left": "←",
@@ -31,7 +31,7 @@ _SHOWN: Final = {
 
 
 class Effect(Enum):
-    """What an action asks of the application beyond another view."""
+    """Effect of an action on the application, apart from another view."""
 
     PROMPT_WINDOW = auto()
     PROMPT_FILTER = auto()
@@ -64,23 +64,23 @@ class Effect(Enum):
 
 
 def anywhere(_: Pane) -> bool:
-    """In every pane."""
+    """Return True: the action acts in every pane."""
     return True
 
 
 def only(*names: str) -> Where:
-    """In the panes of these names."""
+    """Return a condition that holds in the panes of these names."""
     return lambda pane: pane.name in names
 
 
 def possible(_: Scene) -> str | None:
-    """The action is always available."""
+    """Return None: the action is always available."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing the user can do. ``why_not`` gives the reason where it is unavailable.
+    """Action of the user. ``why_not`` returns the reason where the action is unavailable.
 
     ``hint`` puts the action on the key line, together with the key of its ``pair``, the action
     in the other direction; ``pair_help`` is the help of the two in one line.
@@ -98,23 +98,23 @@ class Action:
     pair_help: str = ""
 
     def works_in(self, pane: str) -> bool:
-        """Whether the action acts in the pane of a name."""
+        """Return whether the action acts in the pane of that name."""
         return self.where(pane_named(pane))
 
 
 def keys_of(action: Action, bindings: Bindings) -> tuple[str, ...]:
-    """The keys of an action as the user has them."""
+    """Return the keys of an action under the user's key bindings."""
     return bindings.get(action.id, action.keys)
 
 
 def first_key(action: Action, bindings: Bindings) -> str:
-    """The key to show for an action; without one the command line knows it."""
+    """Return the key to show for an action; an action without keys is in the command line only."""
     keys = keys_of(action, bindings)
     return shown(keys[0]) if keys else ":"
 
 
 def shown(key: str) -> str:
-    """A key as the help writes it: ``gg`` for two strokes, arrows as arrows."""
+    """Return a key in the notation of the help: ``gg`` for two strokes, arrow signs for arrows."""
     if " " in key:
         return "".join(shown(part) for part in key.split(" "))
     modifiers, _, name = key.rpartition("+") if len(key) > 1 else ("", "", key)

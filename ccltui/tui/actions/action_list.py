@@ -1,4 +1,4 @@
-"""Every key of the explorer, once: id, keys, help, where it acts, and why it cannot.
+"""Registry of all actions of the explorer: id, keys, help, panes and reason if unavailable.
 
 The dispatcher, the help screen, the key line and the documentation all read this registry.
 """
@@ -47,7 +47,7 @@ GROUPS: Final = ("panes", "stragglers", "move", "view", "find", "filter", "out",
 
 
 def _measure(scene: Scene) -> ViewState:
-    from ccltui.tui.moves import measured_area  # noqa: PLC0415  (numpy: the screen paints before)
+    from ccltui.tui.moves import measured_area  # noqa: PLC0415  (numpy: after the first paint)
 
     return measured_area.measure(scene)
 
@@ -217,7 +217,7 @@ _OTHERS: Final[tuple[Action, ...]] = (
 
 
 def all_actions() -> tuple[Action, ...]:
-    """Every action: first those that open a pane, in the order of their tabs."""
+    """Return all actions: first those that open a pane, in the order of the tabs."""
     return _with_panes(all_panes())
 
 
@@ -238,11 +238,11 @@ def _opening(pane: Pane) -> Action:
 
 
 def active(pane: str) -> tuple[Action, ...]:
-    """Actions that act in the pane of a name."""
+    """Return the actions that act in the pane of that name."""
     shown = pane_named(pane)
     return tuple(action for action in all_actions() if action.where(shown))
 
 
 def by_id(action_id: str) -> Action:
-    """The action of that id; KeyError when there is none."""
+    """Return the action of that id. Raises KeyError when there is none."""
     return {action.id: action for action in all_actions()}[action_id]

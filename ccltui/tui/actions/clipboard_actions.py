@@ -1,4 +1,4 @@
-"""Clipboard and screenshot actions: each does its work and returns the scene with a message."""
+"""Clipboard and screenshot actions: each performs its effect and returns a scene with a message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def copy(put: Callable[[str], None], scene: Scene, options: ExplorerOptions) -> Scene:
-    """Put the command line of the view on the clipboard of the user's terminal."""
+    """Copy the command line of the view to the clipboard of the user's terminal."""
     from ccltui.tui.actions.shell_command import command_line  # noqa: PLC0415  (not needed to start)
 
     text = command_line(scene, options)
@@ -25,7 +25,7 @@ def copy(put: Callable[[str], None], scene: Scene, options: ExplorerOptions) -> 
 
 
 def copy_rows(put: Callable[[str], None], scene: Scene) -> Scene:
-    """Put the rows in view on the clipboard, cells apart by tabs, as a spreadsheet takes them."""
+    """Copy the rows in view to the clipboard with tabs between cells, as spreadsheets expect."""
     from ccltui.tui.actions.export import tabular  # noqa: PLC0415
 
     text, count = tabular(scene)
@@ -36,7 +36,7 @@ def copy_rows(put: Callable[[str], None], scene: Scene) -> Scene:
 
 
 def take_picture(app: App[Any], scene: Scene) -> Scene:
-    """Write a picture of the screen into the current directory."""
+    """Write a screenshot into the current directory."""
     from ccltui.report.output import write_new_file  # noqa: PLC0415
     from ccltui.tui.actions.export import free_name  # noqa: PLC0415
 

@@ -25,17 +25,17 @@ ENDINGS = (".csv", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Write the rows in view to a file."""
+    """Request to write the rows in view to a file."""
 
     path: str
 
 
 def export_to(text: str, scene: Scene) -> Export:
-    """The file that a text names. Raises GrammarError where nothing can be written."""
+    """Return the export to the named file. Raises GrammarError where nothing can be written."""
     path = Path(text.strip()).expanduser()
     if path.suffix not in ENDINGS:
         raise GrammarError("the name must end in .csv or .json")
-    if os.path.lexists(path):  # a link to nothing too: what is written would go where it points
+    if os.path.lexists(path):  # also true of a broken link: writing would create its target
         raise GrammarError(f"{path} is there already")
     problem = check_target(str(path))
     if problem is not None:
@@ -48,12 +48,12 @@ def export_to(text: str, scene: Scene) -> Export:
 
 
 def suggestion(scene: Scene) -> str:
-    """A name that is free."""
+    """Return a file name that is not in use yet."""
     return free_name(f"ccltui-{scene.state.pane}", ".csv")
 
 
 def free_name(stem: str, ending: str) -> str:
-    """``stem`` and ``ending`` with the first number that makes a new file."""
+    """Return ``stem`` plus ``ending``, with the first number between them that makes a new file."""
     number = 1
     while os.path.lexists(f"{stem}-{number}{ending}"):
         number += 1
@@ -61,7 +61,7 @@ def free_name(stem: str, ending: str) -> str:
 
 
 def write_rows(scene: Scene, path: str) -> int:
-    """Write what is in view to a new file; returns the number of rows. Raises OSError."""
+    """Write the rows in view to a new file and return their number. Raises OSError."""
     rows = list(rows_of(scene))
     if path.endswith(".json"):
         data = json.dumps(rows, indent=1).encode()
@@ -72,7 +72,7 @@ def write_rows(scene: Scene, path: str) -> int:
 
 
 def rows_of(scene: Scene) -> Iterator[Record]:
-    """Rows in view; times in ns since the job's origin. None while ranks are partly read."""
+    """Yield rows in view; times in ns since the job's origin, None while ranks are partly read."""
     if is_of_beginnings(scene):
         return
     if drawer_shows(scene, Shown.BLOCK):
@@ -84,7 +84,7 @@ def rows_of(scene: Scene) -> Iterator[Record]:
 
 
 def is_of_beginnings(scene: Scene) -> bool:
-    """Whether anything in view may come from a rank of which only the beginning is read."""
+    """Return whether rows in view may come from a rank of which only the beginning is read."""
     if not pane_in_view(scene).is_of_ranks:
         return False
     results = scene.findings.results.values()
@@ -94,7 +94,7 @@ def is_of_beginnings(scene: Scene) -> bool:
 
 
 def _block(found: Block | None) -> Iterator[Record]:
-    """Positions of a repeating block."""
+    """Yield the positions of a repeating block."""
     for place, one in enumerate(() if found is None else found.positions):
         times = ("median_ns", "p5_ns", "p95_ns", "spread_ns", "least_ns", "most_ns", "gap_ns")
         cells: Record = {"position": place, "name": one.name, "count": one.count}
@@ -102,7 +102,7 @@ def _block(found: Block | None) -> Iterator[Record]:
 
 
 def _versus(scene: Scene) -> Iterator[Record]:
-    """Kernels of both sides, as the drawer orders them."""
+    """Yield the kernels of both sides in the order of the drawer."""
     found = compare_ranks.versus(scene)
     if found is None:
         return
@@ -122,7 +122,7 @@ def _versus(scene: Scene) -> Iterator[Record]:
 
 
 def tabular(scene: Scene) -> tuple[str, int]:
-    """Rows in view as lines of cells apart by tabs, with a heading, and how many there are."""
+    """Return the rows in view as tab-separated lines with a heading, and the number of rows."""
     rows = list(rows_of(scene))
     if not rows:
         return "", 0
@@ -130,7 +130,7 @@ def tabular(scene: Scene) -> tuple[str, int]:
 
 
 def _delimited(rows: Sequence[Record], delimiter: str) -> str:
-    """A heading and the rows, whose cells all have the names of the first."""
+    """Return a heading and the rows; every row must have the column names of the first."""
     names = list(rows[0]) if rows else []
     return csv_text(
         [names, *([row.get(name) for name in names] for row in rows)], delimiter=delimiter

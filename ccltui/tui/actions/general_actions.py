@@ -1,4 +1,4 @@
-"""Actions that need no trace; the key line shows them until a trace is open."""
+"""Actions that work without a trace; the key line shows them until a trace is open."""
 
 from __future__ import annotations
 

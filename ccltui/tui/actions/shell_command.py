@@ -14,7 +14,7 @@ from ccltui.tui.state.scene import Scene
 
 
 def command_line(scene: Scene, options: ExplorerOptions) -> str:
-    """What to type for the numbers behind the view."""
+    """Return the shell command that prints the numbers of the view."""
     pane = pane_in_view(scene)
     whole = pane.command(scene)
     if whole is not None:
@@ -37,14 +37,14 @@ def command_line(scene: Scene, options: ExplorerOptions) -> str:
 
 
 def _joined(words: Sequence[str]) -> str:
-    """Words as a shell takes them when they are pasted."""
+    """Join words into a command line that can be pasted into a shell."""
     return " ".join(map(_quoted, words))
 
 
 def _quoted(word: str) -> str:
-    """``word`` quoted; with octal escapes where a line editor would act on its characters.
+    """Quote ``word``; with octal escapes where a line editor would act on its characters.
 
-    Quotes do not help there: ctrl+c in a pasted name ends the line before a shell reads it.
+    Quotes alone do not help there: ctrl+c in a pasted name ends the line before a shell reads it.
     """
     if safe_text(word) == word:
         return shlex.quote(word)
@@ -57,7 +57,7 @@ def _octal(character: str) -> str:
 
 
 def _window(scene: Scene) -> Window | None:
-    """The area that is measured, else the window that is set."""
+    """Return the measured area, else the window that is set."""
     measured = pane_in_view(scene).measured(scene)
     if measured is not None:
         return Window(measured.start_ns, measured.end_ns)
@@ -65,7 +65,7 @@ def _window(scene: Scene) -> Window | None:
 
 
 def _opened(scene: Scene, options: ExplorerOptions) -> list[str]:
-    """How the explorer was started, as far as numbers depend on it."""
+    """Return the arguments the explorer was started with, as far as numbers depend on them."""
     words = []
     if options.rank_map:
         pairs = ",".join(f"{rank}={path}" for path, rank in options.rank_map.items())

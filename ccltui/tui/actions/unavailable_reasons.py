@@ -14,22 +14,22 @@ WhyNot = Callable[[Scene], str | None]
 
 
 def nothing_to_write(scene: Scene) -> str | None:
-    """Whether nothing is there to be written."""
+    """Return the reason when there is nothing to export."""
     return pane_in_view(scene).why_no_export(scene)
 
 
 def chart_is_empty(scene: Scene) -> str | None:
-    """Whether the chart in view shows nothing."""
+    """Return the reason when the chart in view is empty."""
     return no_time(scene) if pane_in_view(scene).axis is Axis.TIME else no_collectives(scene)
 
 
 def no_rows(scene: Scene) -> str | None:
-    """Whether there is no row to move to."""
+    """Return the reason when there is no row to move to."""
     return None if rows.count(scene) else pane_in_view(scene).why_no_rows(scene)
 
 
 def no_worst(scene: Scene) -> str | None:
-    """Whether nobody can be blamed in this communicator."""
+    """Return the reason when no rank can be blamed in this communicator."""
     communicator = scene.communicator
     if communicator is None or not len(communicator):
         return no_collectives(scene)
@@ -41,7 +41,7 @@ def no_worst(scene: Scene) -> str | None:
 
 
 def no_other_communicator(scene: Scene) -> str | None:
-    """Whether there is no second communicator."""
+    """Return the reason when there is no second communicator."""
     communicators = scene.findings.communicators
     if communicators is not None and len(communicators) == 1:
         return f"{communicators[0].name} is the only communicator"
@@ -49,7 +49,7 @@ def no_other_communicator(scene: Scene) -> str | None:
 
 
 def none_over_floor(direction: int) -> WhyNot:
-    """Whether no further lag is over the floor in a direction."""
+    """Return the check for a further lag above the floor in a direction."""
 
     def why_not(scene: Scene) -> str | None:
         empty = no_collectives(scene)
@@ -63,7 +63,7 @@ def none_over_floor(direction: int) -> WhyNot:
 
 
 def no_event(direction: int) -> WhyNot:
-    """Whether the rank has no further collective in a direction, or no edge to measure up to."""
+    """Return the check for a further collective of the rank, or edge to measure up to."""
 
     def why_not(scene: Scene) -> str | None:
         empty = no_time(scene) if time_moves.is_measuring(scene) else no_collectives(scene)
@@ -73,7 +73,7 @@ def no_event(direction: int) -> WhyNot:
 
 
 def no_iteration(direction: int) -> WhyNot:
-    """Whether there is no further step in a direction."""
+    """Return the check for a further step in a direction."""
 
     def why_not(scene: Scene) -> str | None:
         if not scene.findings.steps:
@@ -86,29 +86,29 @@ def no_iteration(direction: int) -> WhyNot:
 
 
 def no_window(scene: Scene) -> str | None:
-    """Whether no window is set."""
+    """Return the reason when no window is set."""
     return None if scene.session.filter.limits_time else "no window is set: t sets one"
 
 
 def no_view_before(scene: Scene) -> str | None:
-    """Whether this is the first view."""
+    """Return the reason when this is the first view."""
     return None if scene.history.before else "no view before this one"
 
 
 def no_view_after(scene: Scene) -> str | None:
-    """Whether this is the last view."""
+    """Return the reason when this is the last view."""
     return None if scene.history.after else "no view after this one: backspace goes back"
 
 
 def no_window_here(scene: Scene) -> str | None:
-    """Whether what is in view makes no window."""
+    """Return the reason when the area in view makes no window."""
     from ccltui.tui.moves import measured_area  # noqa: PLC0415
 
     return measured_area.why_no_window(scene)
 
 
 def nothing_to_go_back(scene: Scene) -> str | None:
-    """Whether nothing is open."""
+    """Return the reason when nothing is open that could be closed."""
     if view_moves.is_open(scene) or scene.session.busy:
         return None
     return "nothing is open: q quits"

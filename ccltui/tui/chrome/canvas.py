@@ -1,4 +1,4 @@
-"""Widget that paints cells, and refreshes only the spans that changed."""
+"""Widget that paints cells and refreshes only the spans that changed."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
 
 Paint = Callable[[Scene, int, int], "Planes"]
-"""Scene, height and width in; a picture of that size out."""
+"""Function of scene, height and width that returns a picture of that size."""
 Shift = Callable[[Scene, Scene], int]
-"""By how many columns the picture of one scene has moved in the next."""
+"""Function that returns by how many columns the picture moved between two scenes."""
 
 
 def no_shift(_: Scene, __: Scene) -> int:
-    """A picture that never just moves."""
+    """Return 0: the picture is never a shifted copy of the previous one."""
     return 0
 
 
 class CellCanvas(Widget):
-    """Paints planes. Scenes that come while a frame is due are joined into one frame."""
+    """Widget that paints planes. Scenes that arrive while a frame is due share that frame."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class CellCanvas(Widget):
         self._due = False
 
     def paint_with(self, paint: Paint, shift: Shift = no_shift) -> None:
-        """Say how to draw; before that the pane is blank."""
+        """Set the function that draws; until then the pane is blank."""
         self._paint, self._shift = paint, shift
 
     def show(self, scene: Scene, gutter: int = 0) -> None:
-        """Draw a scene after the keys that are already waiting, so a held key costs one frame."""
+        """Draw a scene after the keys already queued, so that a held key costs one frame."""
         self._scene, self._gutter = scene, gutter
         if not self._due:
             self._due = True
@@ -62,11 +62,11 @@ class CellCanvas(Widget):
 
     @property
     def planes(self) -> Planes | None:
-        """What is shown, None before anything is."""
+        """The planes on the screen, None before the first frame."""
         return self._planes
 
     def rest(self) -> None:
-        """Keep the picture while it is hidden, but not the scene: it holds all that was found."""
+        """Keep the picture while hidden, but release the scene, which holds all findings."""
         self._scene = self._painted = None
 
     def on_resize(self) -> None:
@@ -89,7 +89,7 @@ class CellCanvas(Widget):
         self._planes, self._painted = planes, scene
 
     def _expect_moves(self, before: Planes, planes: Planes, scene: Scene) -> None:
-        """Hint at what has only moved: all of the picture, or single rows that look so."""
+        """Hint at parts that have only moved: the whole picture, or single rows that appear to."""
         region, left = self.region, self._gutter
         if not compat.can_shift(self.app, region):
             return
@@ -104,7 +104,7 @@ class CellCanvas(Widget):
             compat.expect_shift(self.app, row, left, columns)
 
     def render_line(self, y: int) -> Strip:
-        """One row of the picture."""
+        """Return one row of the picture."""
         if self._planes is None or y >= self._planes.height:
             return Strip.blank(self.size.width, self._styles[0])
         return strip_of(self._planes.runs(y), self._styles, self._ascii)

@@ -19,7 +19,7 @@ NARROW = 100
 
 
 def cut(pieces: Sequence[Piece], width: int, fill: int) -> Line:
-    """Pieces in exactly ``width`` cells."""
+    """Return the pieces cut or filled to exactly ``width`` cells."""
     line: Line = []
     left = width
     for text, style in pieces:
@@ -34,12 +34,12 @@ def cut(pieces: Sequence[Piece], width: int, fill: int) -> Line:
 
 
 def spread(left: Sequence[Piece], right: Sequence[Piece], width: int, fill: int) -> Line:
-    """Left pieces, cut where the right ones begin, and those at the right edge."""
+    """Return left pieces, cut where the right ones begin, and right pieces at the right edge."""
     return cut([*cut(left, max(width - _size(right), 0), fill), *right], width, fill)
 
 
 def header(scene: Scene, width: int) -> Line:
-    """What is open, how much of it, and which part is shown."""
+    """Return the header: the open path, how much is loaded, and which part is shown."""
     session = scene.session
     name = PurePath(session.path).name or session.path
     left: Line = [(" ccltui ", Ink.HEADER_DIM), (fit_middle(name, width // 3), Ink.HEADER)]
@@ -72,7 +72,7 @@ def _loaded(session: Session) -> str:
 
 
 def describe(chosen: Filter) -> str:
-    """The filter as the user would type it; nothing when everything is shown."""
+    """Return the filter as the user would type it; "" when everything is shown."""
     parts = []
     if chosen.window is not None:
         parts.append(f"window {_window_text(chosen)}")
@@ -91,9 +91,9 @@ def _window_text(chosen: Filter) -> str:
 
 
 def tabs(scene: Scene, width: int) -> Line:
-    """The panes, and the legend of the one in view: in shorter words where both have no room.
+    """Return the tabs and the legend of the pane in view, shortened where space is short.
 
-    Where the one in view would be cut off, the others are their digits alone.
+    Where the tab in view would be cut off, the other tabs shrink to their digits.
     """
     shown, panes = pane_in_view(scene), panes_with_tabs(scene)
     full, narrow = (shown.legend(scene, narrow=shorter) for shorter in (width < NARROW, True))
@@ -124,7 +124,7 @@ def _tabs(scene: Scene, panes: Sequence[Pane], titles: Sequence[str]) -> Line:
 
 
 def too_small(scene: Scene, width: int, height: int) -> list[Line]:
-    """Instead of a broken layout."""
+    """Return the lines shown instead of a layout that does not fit the terminal."""
     path = scene.session.path
     return [
         cut([(f" Terminal is {width}x{height}; ccltui needs 70x18.", Ink.TEXT)], width, Ink.TEXT),
@@ -133,21 +133,21 @@ def too_small(scene: Scene, width: int, height: int) -> list[Line]:
 
 
 def message_line(scene: Scene) -> Line | None:
-    """The notice, else what was done last; None where there is neither."""
+    """Return the notice, else the message of the last action; None where there is neither."""
     if scene.notice:
         return [(f" ! {scene.notice}", Ink.WARNING)]
     return [(f" {scene.said}", Ink.TEXT)] if scene.said else None
 
 
 def waiting(scene: Scene, width: int) -> list[Line]:
-    """The two lines about the cursor while nothing is open yet, or cannot be."""
+    """Return the two lines about the cursor while nothing is open yet, or cannot be opened."""
     failed = scene.session.phase == "failed"
     above: Line = [(f" x {scene.session.problem}", Ink.ERROR)] if failed else []
     return [cut(above, width, Ink.TEXT), cut(message_line(scene) or [], width, Ink.TEXT)]
 
 
 def keys(scene: Scene, width: int) -> Line:
-    """Keys of the pane that are worth a reminder; help always fits."""
+    """Return the key line: keys of the pane worth a reminder; the help key always fits."""
     actions = _actions(scene)
     known = {action.id: action for action in actions}
     help_line = _hint_pieces(known["app.help"], known, scene)
@@ -162,16 +162,16 @@ def keys(scene: Scene, width: int) -> Line:
 
 
 def _actions(scene: Scene) -> tuple[Action, ...]:
-    """Actions of the pane; those that need no trace while none is known."""
+    """Return the actions of the pane; those that need no trace while no trace is open."""
     if scene.session.job is None:
         return GENERAL
-    from ccltui.tui.actions.action_list import active  # noqa: PLC0415  (the screen paints before)
+    from ccltui.tui.actions.action_list import active  # noqa: PLC0415  (after the first paint)
 
     return active(scene.state.pane)
 
 
 def _leads_away(action: Action, scene: Scene) -> bool:
-    """Whether an action is about traces, and the pane is not."""
+    """Return whether an action is about traces while the pane is not."""
     return not pane_in_view(scene).is_of_traces and action.group in ("stragglers", "filter")
 
 

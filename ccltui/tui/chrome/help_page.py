@@ -16,7 +16,7 @@ _KEYS_WIDTH = 9
 
 
 def help_lines(pane: str, width: int, bindings: Bindings) -> list[Line]:
-    """Every action of a pane, group by group, in as many columns as there is room for."""
+    """Return all actions of a pane by group, in as many columns as fit."""
     shown = pane_named(pane)
     lines = [cut([(f" Help: {shown.title}", Ink.HEADER)], width, Ink.HEADER_DIM)]
     about = wrap(shown.about, width - 2, most=_ABOUT_LINES)
@@ -46,7 +46,7 @@ def _entries(pane: str, bindings: Bindings) -> list[Line]:
 
 
 def _explained(action: Action, bindings: Bindings) -> list[Line]:
-    """Two actions that belong together in one line, or in two where their keys are long."""
+    """Return two paired actions in one line, or in two lines where their keys are long."""
     keys = first_key(action, bindings)
     if not action.pair:
         return [_entry(keys, action.help)]
@@ -64,7 +64,7 @@ def _entry(keys: str, text: str) -> Line:
 def help_page(
     pane: str, first: int, width: int, height: int, bindings: Bindings
 ) -> tuple[list[Line], int]:
-    """As many lines from ``first`` on as fit above a foot, and the first that was shown."""
+    """Return the lines from ``first`` on that fit above a foot, and the first line shown."""
     lines = help_lines(pane, width, bindings)
     room = max(height - 1, 1)
     last = max(len(lines) - room, 0)

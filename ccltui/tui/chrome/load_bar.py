@@ -1,4 +1,4 @@
-"""Widget that shows the progress of loading, in all and by file."""
+"""Widget that shows the loading progress, in total and by file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _SHORT = 30
 
 
 class LoadBar(TextLines):
-    """Takes a few rows while files come in, and none afterwards."""
+    """Loading progress: a few rows while files are read, and none afterwards."""
 
     def show_session(self, session: Session, width: int, height: int, *, shown: bool) -> None:
-        """Show how far loading is; hides itself when it is over."""
+        """Show the progress of loading; hide the widget when loading is over."""
         self.display = session.busy and shown
         if session.busy:
             rows = 1 if height < _SHORT else _MOST_ROWS

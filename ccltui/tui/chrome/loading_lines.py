@@ -1,4 +1,4 @@
-"""Lines of the progress of loading, in all and by file."""
+"""Lines that show the loading progress, in total and by file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BAR = 24
 
 
 def load_total(session: Session, width: int) -> Line:
-    """All files together."""
+    """Return the line of the progress over all files."""
     if session.phase == "opening":
         return cut([(" looking for traces", Ink.TEXT)], width, Ink.TEXT)
     share = session.done_bytes / max(session.total_bytes, 1)
@@ -30,7 +30,7 @@ def load_total(session: Session, width: int) -> Line:
 
 
 def load_files(session: Session, width: int, rows: int) -> list[Line]:
-    """A bar for each file, those being read first, as many as there is room for."""
+    """Return a bar for each file, those being read first, as many as fit."""
     rank = {"reading": 0, "queued": 1, "failed": 2, "done": 3}
     files = sorted(session.files.values(), key=lambda state: rank[state.status])
     cell = 18

@@ -11,7 +11,7 @@ from ccltui.tui.styled_text import Line
 
 
 def status(scene: Scene, width: int) -> list[Line]:
-    """Two lines about the cursor; a notice takes the second."""
+    """Return the two lines about the cursor; a notice replaces the second."""
     above, below = _status(scene, width)
     below = message_line(scene) or below
     session, findings = scene.session, scene.findings

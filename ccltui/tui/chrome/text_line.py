@@ -1,4 +1,4 @@
-"""Widget of lines in styled pieces: header, tabs, status and keys."""
+"""Widget of styled lines: header, tabs, status and keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ccltui.tui.styled_text import Line
 
 
 def strip_of(line: Line, styles: Sequence[Style], ascii_table: dict[int, int] | None) -> Strip:
-    """A line as Textual shows it."""
+    """Convert a line to a Textual strip."""
     segments = [
         Segment(text.translate(ascii_table) if ascii_table else text, styles[style])
         for text, style in line
@@ -22,7 +22,7 @@ def strip_of(line: Line, styles: Sequence[Style], ascii_table: dict[int, int] | 
 
 
 class TextLines(Widget):
-    """A few lines that are replaced whole; equal lines cost nothing."""
+    """A few lines that are replaced as a whole; equal lines cost nothing."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class TextLines(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line; blank where there is none."""
+        """Return one line; blank where there is none."""
         if y < len(self._lines):
             return strip_of(self._lines[y], self._styles, self._ascii)
         return Strip.blank(self.size.width, self._styles[0])

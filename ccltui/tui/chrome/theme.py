@@ -1,4 +1,4 @@
-"""Rich styles of the style ids, for the colour depth and background of the terminal."""
+"""Rich styles by style id, for the colour depth and background of the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Appearance:
 
     @classmethod
     def before_start(cls, options: ExplorerOptions) -> Appearance:
-        """What the user and the environment ask for; Textual takes NO_COLOR away when it starts."""
+        """Return what options and environment set; Textual removes NO_COLOR when it starts."""
         asked: dict[str, Depth] = {"never": "mono", "16": "16", "truecolor": "truecolor"}
         depth: Depth = "mono" if "NO_COLOR" in os.environ else asked.get(options.color, "256")
         theme: Theme = "dark" if options.theme == "auto" else options.theme
@@ -35,7 +35,7 @@ class Appearance:
         return cls(depth, theme, _table(options))
 
     def for_terminal(self, color_system: str | None) -> Appearance:
-        """The same, no richer than the terminal."""
+        """Return the same appearance, limited to the colours of the terminal."""
         if color_system is None:
             return replace(self, depth="mono")
         poor = color_system in ("standard", "windows") and self.depth != "mono"
@@ -43,7 +43,7 @@ class Appearance:
 
     @property
     def heat_in_colour(self) -> bool:
-        """Whether lag is shown by colours; else by characters, which read on any ground."""
+        """Whether lag is shown by colours; else by characters, legible on any background."""
         return self.depth != "mono" and self.theme != "ansi" and self.table is not ASCII
 
     @property
@@ -53,7 +53,7 @@ class Appearance:
 
     @property
     def ground(self) -> str:
-        """Colour behind everything, as a style sheet names it."""
+        """Background colour in the notation of a style sheet."""
         index = None if self.depth == "mono" else looks(self.depth, self.theme)[Ink.TEXT].background
         if index is None:
             return "ansi_default"
@@ -63,7 +63,7 @@ class Appearance:
 
 
 def ground_of(environ: Mapping[str, str]) -> Theme | None:
-    """Whether the terminal's background is light, as COLORFGBG says; None where nothing does."""
+    """Return the theme that COLORFGBG implies; None where it is unset or malformed."""
     last = environ.get("COLORFGBG", "").rpartition(";")[2]
     if not last.isdigit():
         return None
@@ -79,7 +79,7 @@ def _table(options: ExplorerOptions) -> dict[int, int] | None:
 
 @cache
 def styles(depth: Depth, theme: Theme) -> tuple[Style, ...]:
-    """Rich style of every style id. Indices stay indices, but for true colours."""
+    """Return the Rich style of every style id. Palette indices are kept, but for true colours."""
     exact = depth == "truecolor"
     return tuple(_style(look, exact=exact) for look in looks(depth, theme))
 

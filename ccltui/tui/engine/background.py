@@ -52,7 +52,7 @@ class Background:
         self._post = post
         self._loading: Worker[None] | None = None
         self.loads = 0
-        """How often loading has begun; facts of an earlier load are stale."""
+        """Number of loads begun; facts of an earlier load are stale."""
         self._analyst: Analyst | RemoteAnalyst | None = None
         self._making = threading.Lock()
         self._settling = False

@@ -1,4 +1,4 @@
-"""What the panes draw of a view: lanes, steps, the span of time, communicators, hosts.
+"""Compute what the panes draw of a view: lanes, steps, time span, communicators and hosts.
 
 All numbers come from the metrics' view of the job; here they only change their shape.
 """
@@ -72,7 +72,7 @@ def steps_of_job(view: View) -> tuple[Step, ...]:
 
 
 def span_of(view: View, chosen: Filter, steps: tuple[Step, ...]) -> Span | None:
-    """What the timeline can show: the window or the chosen steps, else all device work."""
+    """Return the time span of the timeline: the window or chosen steps, else all device work."""
     starts, ends = [], []
     for rank in view.ranks:
         extent = rank.facts.extent
@@ -160,7 +160,7 @@ def _message_bytes(calls: Mapping[str, Calls], group: GroupArrivals) -> I64:
 
 
 def clock_of(view: View, labels: Sequence[str]) -> str:
-    """How far times of these ranks can be trusted against each other; "" for a single one."""
+    """Describe how precisely times of these ranks compare, as text; "" for fewer than two ranks."""
     if len(labels) < 2:
         return ""
     if view.options.raw_clocks:

@@ -73,7 +73,7 @@ Request = AddRank | SetJob | StartRun | PrepareQueries | CancelRun | AskQuery
 
 @dataclass(frozen=True, slots=True)
 class FindingsChanged:
-    """What has changed in the findings of a run."""
+    """Changes in the findings of a run."""
 
     run: int
     changes: Changes

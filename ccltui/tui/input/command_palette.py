@@ -29,7 +29,7 @@ _ID, _KEYS, _HELP = 28, 14, 36
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the user chose: an action and how often to perform it, or a view to show."""
+    """The user's choice: an action and its number of repetitions, or a view to show."""
 
     action: Action | None = None
     times: int = 1

@@ -1,4 +1,4 @@
-"""What input needs of the application and of its screen."""
+"""Protocols of the application and its screen, as far as input handling uses them."""
 
 from __future__ import annotations
 

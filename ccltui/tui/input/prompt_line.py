@@ -13,7 +13,7 @@ _MARK = " > "
 
 
 class PromptEnd(Enum):
-    """How a prompt ends."""
+    """Outcome of a prompt."""
 
     ACCEPTED = auto()
     CANCELLED = auto()

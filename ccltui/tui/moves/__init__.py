@@ -1,1 +1,1 @@
-"""Functions from a scene to its next state: cursor, rows, charts, time."""
+"""Functions from a scene to the next view state: cursor, rows, charts, time."""

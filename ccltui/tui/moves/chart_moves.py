@@ -1,4 +1,4 @@
-"""Change how charts are drawn: order, pins, streams, rows, scale, layout."""
+"""Change the drawing of charts: order, pins, streams, rows, scale, layout."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ccltui.tui.state.viewport import ColumnView, TimeView
 
 _MOST_PER_LANE = 64
 _MARGIN = 4
-"""A fitted selection leaves one in so many cells free at each side."""
+"""Margin of a fitted selection at each side: one in so many cells."""
 
 
 def order(scene: Scene) -> ViewState:
-    """The next order of ranks."""
+    """Change to the next order of ranks."""
     return replace(scene.state, order=scene.state.order.following())
 
 
 def merge(scene: Scene) -> ViewState:
-    """One row a rank, or two."""
+    """Switch between one row and two rows per rank."""
     own = TIMELINE_STATE.of(scene.state)
     return TIMELINE_STATE.put(scene.state, replace(own, merged=not own.merged))
 
 
 def pin(scene: Scene) -> ViewState:
-    """Keep the selected rank on top, or let it go back to its place."""
+    """Pin the selected rank to the top, or unpin it."""
     return replace(scene.state, pins=_toggled(scene.state.pins, scene.state.selection.rank))
 
 
 def unfold(scene: Scene) -> ViewState:
-    """Show the streams of the selected rank, or fold them up."""
+    """Show the streams of the selected rank, or hide them again."""
     rank = scene.state.selection.rank
     return replace(scene.state, unfolded=_toggled(scene.state.unfolded, rank))
 
@@ -46,13 +46,13 @@ def _toggled(ranks: tuple[str, ...], rank: str | None) -> tuple[str, ...]:
 
 
 def no_rank(scene: Scene) -> str | None:
-    """Whether there is no rank to pin or to unfold."""
+    """Return the reason when there is no rank to pin or to unfold."""
     rank = scene.state.selection.rank
     return None if rank in scene.findings.lanes else "no rank is selected"
 
 
 def no_streams(scene: Scene) -> str | None:
-    """Whether the selected rank has no stream to unfold."""
+    """Return the reason when the selected rank has no stream to unfold."""
     missing = no_rank(scene)
     if missing is not None or scene.session.job is None:
         return missing
@@ -64,13 +64,13 @@ def no_streams(scene: Scene) -> str | None:
 
 
 def scale(scene: Scene) -> ViewState:
-    """Colours of lag by equal steps, or by equal factors."""
+    """Switch the colour scale of lag between equal steps and equal factors."""
     own = ALIGNMENT_STATE.of(scene.state)
     return ALIGNMENT_STATE.put(scene.state, replace(own, linear=not own.linear))
 
 
 def zoom_rows(*, inwards: bool) -> Callable[[Scene], ViewState]:
-    """Fewer ranks with more room each, or more of them."""
+    """Return a move to fewer ranks with more room each (``inwards``), or to more ranks."""
 
     def move(scene: Scene) -> ViewState:
         state = scene.state
@@ -89,7 +89,7 @@ def zoom_rows(*, inwards: bool) -> Callable[[Scene], ViewState]:
 
 
 def why_not_zoom_rows(*, inwards: bool) -> Callable[[Scene], str | None]:
-    """What keeps rows as they are."""
+    """Return the check that gives the reason when :func:`zoom_rows` changes nothing."""
 
     def why_not(scene: Scene) -> str | None:
         state = scene.state
@@ -110,7 +110,7 @@ def why_not_zoom_rows(*, inwards: bool) -> Callable[[Scene], str | None]:
 
 
 def centre(scene: Scene) -> ViewState:
-    """The cursor in the middle; there already, what is selected fills the view."""
+    """Centre the cursor; if it is centred already, fit the selection to the view."""
     state, selection = scene.state, scene.state.selection
     if pane_in_view(scene).axis is Axis.TIME:
         if selection.time_ns is None:
@@ -126,7 +126,7 @@ def centre(scene: Scene) -> ViewState:
 
 
 def _fit_time(scene: Scene) -> TimeView:
-    """The measured area, else the selected collective from its first start to its last end."""
+    """Fit the measured area, else the selected collective from its first start to its last end."""
     state = scene.state
     area, communicator, k = state.area, scene.communicator, state.selection.k
     if area is not None and area.end_ns is not None:
@@ -144,7 +144,7 @@ def _showing(view: TimeView, start_ns: int, end_ns: int) -> TimeView:
 
 
 def _fit_columns(scene: Scene) -> ColumnView:
-    """The widest columns around the selected collective."""
+    """Return the widest columns around the selected collective."""
     columns, k = scene.state.columns, scene.state.selection.k or 0
     closer = columns.zoom_in(k)
     while closer != columns:
@@ -153,10 +153,10 @@ def _fit_columns(scene: Scene) -> ColumnView:
 
 
 def layout(scene: Scene) -> ViewState:
-    """The next layout of a wide screen."""
+    """Change to the next layout of a wide screen."""
     return in_view(replace(scene.state, layout=scene.state.layout.following(), maximised=False))
 
 
 def maximise(scene: Scene) -> ViewState:
-    """Give the pane that has the keys the whole room, or take it away again."""
+    """Maximise the pane that has the keys, or restore the layout."""
     return replace(scene.state, maximised=not scene.state.maximised)

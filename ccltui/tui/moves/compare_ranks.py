@@ -23,65 +23,65 @@ _PART = re.compile(r"r\s*(?P<rank>\S+)|it(?:er)?\s*(?P<step>\d+)", re.IGNORECASE
 
 
 def kernel_row(scene: Scene) -> tuple[str, int] | None:
-    """Rank and row of the device work under the cursor, None where there is none."""
+    """Return rank and row of the device work under the cursor, None where there is none."""
     if scene.state.selection.rank not in scene.findings.lanes:
         return None
     return pane_in_view(scene).kernel_row(scene)
 
 
 def why_no_block(scene: Scene) -> str | None:
-    """What keeps :func:`show_block` from showing one."""
+    """Return the reason when :func:`show_block` has no block to show."""
     return pane_in_view(scene).why_no_kernel(scene) if kernel_row(scene) is None else None
 
 
 def show_block(scene: Scene) -> ViewState:
-    """The block that the kernel under the cursor begins."""
+    """Show the block that begins with the kernel under the cursor."""
     drawer = Drawer(focused=True, shown=Shown.BLOCK)
     return replace(scene.state, block=kernel_row(scene), drawer=drawer)
 
 
 def block(scene: Scene) -> Block | None:
-    """The block in the drawer, None while it is not known."""
+    """Return the block in the drawer, None until it is computed."""
     found = scene.answers.to(block_query(scene))
     return None if found is None else found.answer
 
 
 def versus(scene: Scene) -> StepDiff | None:
-    """What is laid over each other in the drawer, None while it is not known."""
+    """Return the comparison in the drawer, None until it is computed."""
     found = scene.answers.to(versus_query(scene))
     return None if found is None else found.answer
 
 
 def problem(scene: Scene) -> str:
-    """Why the drawer has nothing to show, "" while that is being found out."""
+    """Return the reason why the drawer is empty, "" while its answer is not known yet."""
     found: Answered[Any] | None = scene.answers.to(block_query(scene) or versus_query(scene))
     return "" if found is None else found.problem
 
 
 def here(scene: Scene) -> tuple[str, int | None] | None:
-    """The rank and the step that the cursor is in, as the pane in view has it."""
+    """Return the rank and the step under the cursor, as defined by the pane in view."""
     return pane_in_view(scene).side(scene)
 
 
 def why_no_versus(scene: Scene) -> str | None:
-    """What keeps two sides from being compared."""
+    """Return the reason when two sides cannot be compared."""
     return "no rank is selected" if here(scene) is None else None
 
 
 def suggestion(scene: Scene) -> str:
-    """What to compare with, as the pane in view suggests it; "" for nothing."""
+    """Return the side to compare with that the pane in view suggests; "" for none."""
     one = here(scene)
     return "" if one is None else pane_in_view(scene).suggested_side(scene, one)
 
 
 def suggestions(text: str, scene: Scene) -> list[str]:
-    """What enter takes where nothing was typed."""
+    """Return the answers that enter accepts where nothing was typed."""
     found = suggestion(scene)
     return [found] if found and found.startswith(text) else []
 
 
 def parse_versus(text: str, scene: Scene) -> ViewState:
-    """Lay the rank and step under the cursor over those that a text names: ``r3``, ``it 4``.
+    """Compare the rank and step under the cursor with those in a text: ``r3``, ``it 4``.
 
     Raises GrammarError where there is no such rank or step, or both sides are one.
     """
@@ -122,7 +122,7 @@ def _step(number: int, scene: Scene) -> int:
 
 
 def rows(scene: Scene) -> list[int]:
-    """Rows of the comparison in the order of the drawer."""
+    """Return rows of the comparison in the order of the drawer."""
     found, drawer = versus(scene), scene.state.drawer
     if found is None or drawer is None:
         return []
@@ -130,7 +130,7 @@ def rows(scene: Scene) -> list[int]:
 
 
 def sort_rows(scene: Scene) -> ViewState:
-    """Largest changes first, or in order."""
+    """Switch between largest changes first and the original order."""
     drawer = scene.state.drawer
     if drawer is None:
         return scene.state
@@ -138,12 +138,12 @@ def sort_rows(scene: Scene) -> ViewState:
 
 
 def why_not_sort(scene: Scene) -> str | None:
-    """What keeps rows from being sorted."""
+    """Return the reason when rows cannot be sorted."""
     return None if versus(scene) is not None else "nothing is compared: V compares"
 
 
 def enter(scene: Scene) -> ViewState:
-    """The kernel of a row of the comparison on the timeline."""
+    """Show the kernel of a row of the comparison on the timeline."""
     found, drawer, order = versus(scene), scene.state.drawer, rows(scene)
     if found is None or drawer is None or not order:
         return scene.state

@@ -9,7 +9,7 @@ from ccltui.tui.state.view_state import ViewState
 
 
 def in_view(state: ViewState, like_ns: int | None = None) -> ViewState:
-    """Scroll both viewports so that they hold the cursor, in its cell as ``like_ns`` was."""
+    """Scroll both viewports to the cursor, placed within its cell as ``like_ns`` was."""
     selection, time = state.selection, state.time
     if selection.time_ns is not None:
         time = time.showing(selection.time_ns, like_ns)
@@ -18,7 +18,7 @@ def in_view(state: ViewState, like_ns: int | None = None) -> ViewState:
 
 
 def to_collective(scene: Scene, k: int, *, culprit: bool = False) -> ViewState:
-    """Put the cursor on a collective, and on the rank that came last if asked."""
+    """Put the cursor on a collective, and with ``culprit`` on the rank that arrived last."""
     communicator = scene.communicator
     if communicator is None:
         return scene.state
@@ -29,7 +29,7 @@ def to_collective(scene: Scene, k: int, *, culprit: bool = False) -> ViewState:
 
 
 def to_time(scene: Scene, time_ns: int) -> ViewState:
-    """Put the cursor on a time and on the collective that runs there."""
+    """Put the cursor on a time and on the collective that runs at that time."""
     state = scene.state
     time_ns = state.time.nearest(time_ns)
     communicator = scene.communicator
@@ -38,7 +38,7 @@ def to_time(scene: Scene, time_ns: int) -> ViewState:
 
 
 def show_communicator(scene: Scene, index: int) -> ViewState:
-    """Another communicator, at the same moment."""
+    """Show another communicator at the same moment."""
     communicators = scene.findings.communicators or ()
     chosen = communicators[index]
     state = scene.state

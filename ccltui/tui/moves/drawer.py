@@ -1,4 +1,4 @@
-"""Move in the drawer: open, close, focus, and follow the blame chain."""
+"""Drawer actions: open, close, focus, and follow the blame chain."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def described(scene: Scene) -> Detail | None:
-    """What is known of the selected collective, None while it is being found out."""
+    """Return the detail of the selected collective, None while it is being computed."""
     found = scene.answers.to(detail_query(scene))
     return None if found is None else found.answer
 
 
 def arrivals(scene: Scene) -> tuple[int, ...]:
-    """Members of the selected collective as indices of its labels, the last to arrive first."""
+    """Return members of the selected collective, the last to arrive first, as label indices."""
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None or k >= len(communicator):
         return ()
@@ -34,12 +34,12 @@ def arrivals(scene: Scene) -> tuple[int, ...]:
 
 
 def shows(scene: Scene, shown: Shown) -> bool:
-    """Whether the drawer is about this."""
+    """Return whether the drawer has this content."""
     return scene.state.drawer is not None and scene.state.drawer.shown is shown
 
 
 def count(scene: Scene) -> int:
-    """Rows: the ranks, then the links of the chain where there is more than one."""
+    """Return the number of rows: the ranks, then the links of a chain of more than one link."""
     if shows(scene, Shown.BLOCK):
         found = compare_ranks.block(scene)
         return 0 if found is None else len(found.positions)
@@ -51,7 +51,7 @@ def count(scene: Scene) -> int:
 
 
 def row(scene: Scene) -> int:
-    """Row of the drawer's cursor."""
+    """Return the row of the drawer's cursor."""
     drawer = scene.state.drawer
     return 0 if drawer is None else min(drawer.row, max(count(scene) - 1, 0))
 
@@ -63,12 +63,12 @@ def to_row(scene: Scene, row: int) -> ViewState:
 
 
 def open_drawer(scene: Scene) -> ViewState:
-    """Show the detail of the selected collective."""
+    """Show the details of the selected collective."""
     return replace(scene.state, drawer=Drawer())
 
 
 def switch_focus(scene: Scene) -> ViewState:
-    """Give the keys to the drawer, or back to the pane."""
+    """Move the keys to the drawer, or back to the pane."""
     drawer = scene.state.drawer
     if drawer is None:
         return scene.state
@@ -76,7 +76,7 @@ def switch_focus(scene: Scene) -> ViewState:
 
 
 def enter(scene: Scene) -> ViewState:
-    """Open the drawer; in it a rank opens on the timeline, a link of the chain is followed."""
+    """Open the drawer; in it, show a rank on the timeline or follow a link of the chain."""
     state = scene.state
     if state.drawer is None or not (drawer_has_keys(scene) or shows(scene, Shown.COLLECTIVE)):
         return open_drawer(scene)
@@ -91,7 +91,7 @@ def enter(scene: Scene) -> ViewState:
 
 
 def why_not_enter(scene: Scene) -> str | None:
-    """What keeps :func:`enter` from leading anywhere."""
+    """Return the reason when :func:`enter` has no effect."""
     if drawer_has_keys(scene) and shows(scene, Shown.BLOCK):
         return "a block leads nowhere: Y copies it"
     if drawer_has_keys(scene) and shows(scene, Shown.VERSUS):

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from ccltui.parsers.columns import RankTrace
 
 _LOOK_BACK = 256
-"""Kernels that may have started since one that still runs."""
+"""Most kernels that may have started since one that still runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A piece of device work: its name as recorded, its stream (-1: unknown), its length."""
+    """Device work: its recorded name, its stream (-1: unknown), its length."""
 
     name: str
     stream: int
@@ -24,13 +24,13 @@ class Running:
 
 
 def running_at_cursor(scene: Scene) -> Running | None:
-    """The work of the selected rank at the selected time, the latest to start; None when idle."""
+    """Return the selected rank's work at the cursor, the latest to start; None when idle."""
     found = _trace_and_time(scene)
     return None if found is None else running_at(*found)
 
 
 def row_at_cursor(scene: Scene) -> int | None:
-    """Row of that work; where the rank is idle that of the first to start in the cursor's cell."""
+    """Return the row of that work; on an idle rank, of the first to start in the cursor's cell."""
     found = _trace_and_time(scene)
     if found is None:
         return None
@@ -45,7 +45,7 @@ def row_at_cursor(scene: Scene) -> int | None:
 
 
 def _trace_and_time(scene: Scene) -> tuple[RankTrace, int] | None:
-    """The selected rank's trace, and the selected time on its clock."""
+    """Return the trace of the selected rank, and the selected time on its clock."""
     job, selection = scene.session.job, scene.state.selection
     lane = scene.findings.lanes.get(selection.rank or "")
     if job is None or lane is None or selection.time_ns is None:
@@ -53,14 +53,14 @@ def _trace_and_time(scene: Scene) -> tuple[RankTrace, int] | None:
     trace = next((trace for trace in job.ranks if trace.label == lane.label), None)
     if trace is None:
         return None
-    import numpy as np  # noqa: PLC0415  (the screen paints before)
+    import numpy as np  # noqa: PLC0415  (after the first paint)
 
     time_ns = np.array(scene.findings.origin_ns + selection.time_ns, np.int64)
     return trace, int(lane.own(time_ns))
 
 
 def running_at(trace: RankTrace, time_ns: int) -> Running | None:
-    """The device work of a rank at a time of its own clock."""
+    """Return the device work of a rank at a time of its own clock."""
     row = _row_at(trace, time_ns)
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""The largest losses of time, and moving to the view that shows each."""
+"""The largest losses of time, and moves to the view that shows each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ccltui.tui.state.view_state import Drawer, ViewState
 
 SHOWN = 3
 _AROUND = 3
-"""How many times its own length is in view of what is lost at a time."""
+"""Time span in view around a loss that has a time, as a multiple of its length."""
 
 
 def losses(scene: Scene) -> Sequence[Mapping[str, Any]]:
-    """The largest losses, largest first; none while they are not known."""
+    """Return the largest losses, largest first; none while they are not known."""
     result = scene.findings.results.get("fix_first")
     if result is None or result.value is None:
         return ()
@@ -27,7 +27,7 @@ def losses(scene: Scene) -> Sequence[Mapping[str, Any]]:
 
 
 def heading(scene: Scene) -> str:
-    """What the losses are of, or why there are none."""
+    """Return the heading of the losses, or the reason why there are none."""
     result = scene.findings.results.get("fix_first")
     if result is None:
         return "fix first: …"
@@ -41,7 +41,7 @@ def heading(scene: Scene) -> str:
 
 
 def why_no_evidence(scene: Scene) -> str | None:
-    """What keeps a loss from being shown."""
+    """Return the reason when no loss can be shown."""
     found = losses(scene)
     if found:
         return None
@@ -51,7 +51,7 @@ def why_no_evidence(scene: Scene) -> str | None:
 
 
 def show_next(scene: Scene) -> ViewState:
-    """The evidence of the next loss, the largest first; after the last comes the first."""
+    """Show the evidence of the next loss, the largest first; after the last comes the first."""
     found = losses(scene)
     if not found:
         return scene.state
@@ -61,7 +61,7 @@ def show_next(scene: Scene) -> ViewState:
 
 
 def show(scene: Scene, index: int) -> ViewState:
-    """Where a loss is seen best: the collective that waited, else a moment in time."""
+    """Show a loss: the collective that ranks waited for, else the moment in time."""
     found = losses(scene)
     index = min(index, len(found) - 1)
     own = replace(SUMMARY_STATE.of(scene.state), loss=index, table_open=False)

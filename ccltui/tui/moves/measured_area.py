@@ -14,7 +14,7 @@ from ccltui.tui.state.view_state import Area, ViewState
 
 
 def measure(scene: Scene) -> ViewState:
-    """Begin at the cursor; the second time end there; the third time begin again."""
+    """Begin an area at the cursor; the second time end it, the third time begin again."""
     area, at = scene.state.area, scene.state.selection.time_ns
     at = scene.state.time.left_ns if at is None else at
     if area is None or area.end_ns is not None:
@@ -23,7 +23,7 @@ def measure(scene: Scene) -> ViewState:
 
 
 def next_edge(scene: Scene, direction: int) -> int | None:
-    """Where work of the selected rank begins or ends next, ns since the origin."""
+    """Return the next start or end of work of the selected rank, ns since the origin."""
     at, lane = (
         scene.state.selection.time_ns,
         scene.findings.lanes.get(scene.state.selection.rank or ""),
@@ -45,7 +45,7 @@ def next_edge(scene: Scene, direction: int) -> int | None:
 
 
 def span(scene: Scene) -> Span | None:
-    """What is measured, up to the cursor while it is open; None without an area."""
+    """Return the measured span, up to the cursor while it is open; None without an area."""
     area, at = scene.state.area, scene.state.selection.time_ns
     if area is None:
         return None
@@ -54,7 +54,7 @@ def span(scene: Scene) -> Span | None:
 
 
 def text(scene: Scene) -> str:
-    """Length, shares of the selected rank's time, and what it exchanged; "" without an area."""
+    """Describe length, shares of the rank's time, and data exchanged; "" without an area."""
     found, lane = span(scene), scene.findings.lanes.get(scene.state.selection.rank or "")
     if found is None or lane is None:
         return ""
@@ -72,7 +72,7 @@ def text(scene: Scene) -> str:
 
 
 def _exchanged(scene: Scene, label: str, found: Span) -> str:
-    """Matched collectives that the rank began in the area, and their bytes where known."""
+    """Describe the matched collectives that the rank began in the area, with bytes where known."""
     calls, communicators = scene.findings.calls.get(label), scene.findings.communicators or ()
     if calls is None:
         return ""
@@ -86,7 +86,7 @@ def _exchanged(scene: Scene, label: str, found: Span) -> str:
 
 
 def window(scene: Scene) -> Span | None:
-    """What ``T`` makes the window: the area, else the view; None where nothing is in view."""
+    """Return the window that ``T`` sets: the area, else the view; None where nothing is in view."""
     chosen, limits = span(scene), scene.findings.span
     axis = pane_in_view(scene).axis
     if axis is Axis.TIME and chosen is not None:
@@ -105,7 +105,7 @@ def window(scene: Scene) -> Span | None:
 
 
 def why_no_window(scene: Scene) -> str | None:
-    """What keeps ``T`` from making a window."""
+    """Return the reason when ``T`` cannot set a window."""
     if window(scene) is not None:
         return None
     return "the area is empty: move the cursor" if scene.state.area else "nothing is in view"

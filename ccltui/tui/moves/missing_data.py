@@ -6,7 +6,7 @@ from ccltui.tui.state.scene import Scene
 
 
 def no_collectives(scene: Scene) -> str | None:
-    """Whether there are collectives to move between."""
+    """Return the reason when there are no collectives to move between."""
     communicators = scene.findings.communicators
     if communicators is None:
         if not scene.session.busy and not scene.session.ranks_loaded:
@@ -23,5 +23,5 @@ def no_collectives(scene: Scene) -> str | None:
 
 
 def no_time(scene: Scene) -> str | None:
-    """Whether nothing is loaded that has a time."""
+    """Return the reason when nothing with a time is loaded."""
     return None if scene.findings.span is not None else "no rank is loaded yet"

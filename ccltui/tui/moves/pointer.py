@@ -1,7 +1,7 @@
-"""What the mouse does to the view: functions of a scene, a picture and a place in it.
+"""Mouse actions: functions of a scene, a picture and a place in the picture.
 
-The picture says where its rows are: charts have the names of ranks at their left, lists say which
-row is where. So whatever a pane draws, a click lands on what is under the pointer.
+The picture defines where its rows are: charts have rank names at their left, lists record the row
+of each line. A click therefore selects what is drawn under the pointer, in every pane.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _LABELS = (Ink.LABEL, Ink.LABEL_ON)
 _LINES = 3
-"""Rows of a list that one notch of the wheel is."""
+"""Rows of a list per notch of the wheel."""
 
 
 def clicked(scene: Scene, planes: Planes, x: int, y: int) -> ViewState:
-    """The cursor where the pointer is, as far as there is anything."""
+    """Put the cursor under the pointer, as far as there is anything to select."""
     if not pane_in_view(scene).is_chart:
         return _listed(scene, planes, y)
     rank = _rank_at(scene, planes, y)
@@ -44,13 +44,13 @@ def clicked(scene: Scene, planes: Planes, x: int, y: int) -> ViewState:
 
 
 def time_at(scene: Scene, x: int) -> int:
-    """Time at the left edge of a column of the timeline, ns since the origin."""
+    """Return the time at the left edge of a column of the timeline, ns since the origin."""
     view = scene.state.time
     return view.edge_ns(x - gutter(scene))
 
 
 def collective_at(scene: Scene, x: int) -> int | None:
-    """The collective in a column of Alignment: the latest of those that share a cell."""
+    """Return the collective in a column of Alignment: the latest of those that share a cell."""
     communicator, view = scene.communicator, scene.state.columns
     first = view.first + (x - gutter(scene)) // view.repeat * view.per_cell
     if communicator is None or not 0 <= first < len(communicator):
@@ -60,13 +60,13 @@ def collective_at(scene: Scene, x: int) -> int | None:
 
 
 def dragged(scene: Scene, start_ns: int, x: int) -> ViewState:
-    """What lies between where the button went down and the pointer is measured."""
+    """Measure the time between the place where the button was pressed and the pointer."""
     at = min(max(time_at(scene, x), scene.state.time.left_ns), scene.state.time.right_ns)
     return replace(to_time(scene, at), area=Area(start_ns, at), time=scene.state.time)
 
 
 def turned(scene: Scene, x: int, *, up: bool, shifted: bool) -> ViewState:
-    """The wheel: zoom at the pointer, pan with shift; in a list, some rows."""
+    """Handle the wheel: zoom at the pointer, pan with shift; in a list, move some rows."""
     state = scene.state
     if not pane_in_view(scene).is_chart:
         return row_moves.to_row(scene, row_moves.current(scene) + (-_LINES if up else _LINES))
@@ -84,7 +84,7 @@ def turned(scene: Scene, x: int, *, up: bool, shifted: bool) -> ViewState:
 
 
 def _rank_at(scene: Scene, planes: Planes, y: int) -> str | None:
-    """The rank whose rows these are: the nearest name at or above the pointer."""
+    """Return the rank at a row of the picture: the nearest name at or above the pointer."""
     names = {rank_name(label): label for label in scene.findings.lanes}
     for row in range(min(y, planes.height - 1), 0, -1):
         if planes.style[row, 1] in _LABELS:
@@ -95,7 +95,7 @@ def _rank_at(scene: Scene, planes: Planes, y: int) -> str | None:
 
 
 def _listed(scene: Scene, planes: Planes, y: int) -> ViewState:
-    """The row under the pointer, and the keys to its list; nothing where no row is."""
+    """Select the row under the pointer and move the keys to its list; no change without a row."""
     state = scene.state
     if y not in planes.listed:
         return state

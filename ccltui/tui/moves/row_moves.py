@@ -13,17 +13,17 @@ PAGE = 9  # tenths of a page
 
 
 def count(scene: Scene) -> int:
-    """Number of rows."""
+    """Return the number of rows."""
     return drawer.count(scene) if drawer_has_keys(scene) else pane_in_view(scene).count(scene)
 
 
 def current(scene: Scene) -> int:
-    """Row of the cursor."""
+    """Return the row of the cursor."""
     return drawer.row(scene) if drawer_has_keys(scene) else pane_in_view(scene).row(scene)
 
 
 def to_row(scene: Scene, row: int) -> ViewState:
-    """Put the cursor on a row, the nearest one that exists."""
+    """Put the cursor on a row, or on the nearest one that exists."""
     rows = count(scene)
     if not rows:
         return scene.state
@@ -34,7 +34,7 @@ def to_row(scene: Scene, row: int) -> ViewState:
 
 
 def down(rows: int) -> Callable[[Scene], ViewState]:
-    """Some rows down (negative: up)."""
+    """Return a move by some rows down (negative: up)."""
 
     def move(scene: Scene) -> ViewState:
         return to_row(scene, current(scene) + rows)
@@ -43,7 +43,7 @@ def down(rows: int) -> Callable[[Scene], ViewState]:
 
 
 def page_down(direction: int) -> Callable[[Scene], ViewState]:
-    """90 % of a page down or up."""
+    """Return a move by 90 % of a page down or up."""
 
     def move(scene: Scene) -> ViewState:
         return down(direction * max(scene.state.rows * PAGE // 10, 1))(scene)
@@ -52,10 +52,10 @@ def page_down(direction: int) -> Callable[[Scene], ViewState]:
 
 
 def first_row(scene: Scene) -> ViewState:
-    """The first row."""
+    """Move to the first row."""
     return to_row(scene, 0)
 
 
 def last_row(scene: Scene) -> ViewState:
-    """The last row."""
+    """Move to the last row."""
     return to_row(scene, count(scene) - 1)

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def place(scene: Scene) -> int:
-    """Where the cursor is, in the measure of the hits; -1 where it is nowhere."""
+    """Return the place of the cursor in the unit of the hits; -1 where it has none."""
     return pane_in_view(scene).hit_place(scene)
 
 
 def _hits(scene: Scene) -> Hits | None:
-    """Hits of the search in view, None while they are not known."""
+    """Return the hits of the search in view, None while they are not known."""
     found = scene.answers.to(hit_query(scene))
     return None if found is None else found.answer
 
 
 def next_hit(step: int) -> Callable[[Scene], ViewState]:
-    """The next or previous hit; after the last comes the first."""
+    """Return a move to the next or previous hit; after the last comes the first."""
 
     def move(scene: Scene) -> ViewState:
         hits = _hits(scene)
@@ -46,7 +46,7 @@ def next_hit(step: int) -> Callable[[Scene], ViewState]:
 
 
 def why_not_next(scene: Scene) -> str | None:
-    """What keeps :func:`next_hit` from leading anywhere."""
+    """Return the reason when :func:`next_hit` has no effect."""
     if not scene.state.search:
         return "nothing is searched for: / begins"
     found = _hits(scene)
@@ -59,17 +59,17 @@ def why_not_next(scene: Scene) -> str | None:
 
 
 def name_at_cursor(scene: Scene) -> str | None:
-    """What ``#`` looks for: the name under the cursor."""
+    """Return the name under the cursor, which ``#`` searches for."""
     return pane_in_view(scene).name_at_cursor(scene)
 
 
 def why_not_like_this(scene: Scene) -> str | None:
-    """What keeps :func:`like_this` from searching."""
+    """Return the reason when :func:`like_this` has nothing to search for."""
     return None if name_at_cursor(scene) else "nothing with a name is under the cursor"
 
 
 def like_this(scene: Scene) -> ViewState:
-    """Search for what is called like the thing under the cursor."""
+    """Search for the name under the cursor."""
     name = name_at_cursor(scene)
     if name is None:
         return scene.state
@@ -78,7 +78,7 @@ def like_this(scene: Scene) -> ViewState:
 
 
 def count_text(scene: Scene) -> str:
-    """The search and the place among its hits, "" without one."""
+    """Return the search and the place among its hits, "" without a search."""
     found = _hits(scene)
     if not scene.state.search or hit_query(scene) is None:
         return ""

@@ -27,7 +27,7 @@ STEPS_STATE: Final = OwnState(STEPS, StepsState())
 
 
 def order(scene: Scene) -> list[int]:
-    """Rows of the steps as they are listed: the slowest first, or in order of time."""
+    """Return rows of the steps in the order of the list: slowest first, or by time."""
     parts = parts_of_steps(scene)
     if parts is None:
         return []
@@ -38,7 +38,7 @@ def order(scene: Scene) -> list[int]:
 
 
 def current(scene: Scene) -> int:
-    """Place of the chosen step in the list, the first where none is."""
+    """Return the place of the chosen step in the list, the first where none is chosen."""
     parts, step = parts_of_steps(scene), STEPS_STATE.of(scene.state).step
     if parts is None or step not in parts.steps:
         return 0
@@ -46,7 +46,7 @@ def current(scene: Scene) -> int:
 
 
 def to_row(scene: Scene, place: int) -> ViewState:
-    """Choose a step; the shared cursor goes to its beginning on its slowest rank."""
+    """Choose a step; the shared cursor moves to its beginning on its slowest rank."""
     parts = parts_of_steps(scene)
     if parts is None or not len(parts):
         return scene.state
@@ -62,7 +62,7 @@ def to_row(scene: Scene, place: int) -> ViewState:
 
 
 def chosen(scene: Scene) -> int | None:
-    """Id of the chosen step, None where there is none."""
+    """Return the id of the chosen step, None where there is none."""
     parts = parts_of_steps(scene)
     if parts is None or not len(parts):
         return None
@@ -70,7 +70,7 @@ def chosen(scene: Scene) -> int | None:
 
 
 def slowest(scene: Scene) -> tuple[str, int] | None:
-    """The rank that took longest in the chosen step, and the step; None where there is none."""
+    """Return the rank that took longest in the chosen step, and the step; None without a step."""
     parts, step = parts_of_steps(scene), chosen(scene)
     if parts is None or step is None:
         return None
@@ -78,7 +78,7 @@ def slowest(scene: Scene) -> tuple[str, int] | None:
 
 
 def middle_step(scene: Scene, label: str, other_than: int | None) -> int | None:
-    """The step of a rank whose length is the median of its other steps."""
+    """Return the step of a rank whose length is the median of its other steps."""
     parts = parts_of_steps(scene)
     if parts is None or label not in parts.labels:
         return None
@@ -92,7 +92,7 @@ def middle_step(scene: Scene, label: str, other_than: int | None) -> int | None:
 
 
 def why_none(scene: Scene) -> str | None:
-    """What keeps a step from being chosen."""
+    """Return the reason when no step can be chosen."""
     if not scene.findings.lanes:
         return "no rank is loaded yet"
     if not scene.findings.steps:
@@ -103,7 +103,7 @@ def why_none(scene: Scene) -> str | None:
 
 
 def windowed(scene: Scene) -> Session:
-    """The session with the chosen step for its window; everything again where it was that."""
+    """Set the chosen step as the window; clear the window where it was that step."""
     step, old = chosen(scene), scene.session.filter
     if step is None:
         return scene.session
@@ -112,6 +112,6 @@ def windowed(scene: Scene) -> Session:
 
 
 def other_order(scene: Scene) -> ViewState:
-    """The slowest first, or in order of time."""
+    """Switch between slowest first and order of time."""
     own = STEPS_STATE.of(scene.state)
     return STEPS_STATE.put(scene.state, replace(own, in_order=not own.in_order))

@@ -12,7 +12,7 @@ from ccltui.tui.state.view_state import ViewState
 
 
 def event(direction: int) -> Move:
-    """The rank's next or previous collective in time, whichever communicator it is of.
+    """Return a move to the rank's next or previous collective, of any communicator.
 
     The moving edge of an area snaps to where work begins and ends.
     """
@@ -38,13 +38,13 @@ def event(direction: int) -> Move:
 
 
 def is_measuring(scene: Scene) -> bool:
-    """Whether an edge of an area moves with the cursor."""
+    """Return whether an edge of an area moves with the cursor."""
     area = scene.state.area
     return pane_in_view(scene).axis is Axis.TIME and area is not None and area.end_ns is None
 
 
 def _next_edge(scene: Scene, direction: int) -> int | None:
-    from ccltui.tui.moves import measured_area as area  # noqa: PLC0415  (numpy: the screen paints before)
+    from ccltui.tui.moves import measured_area as area  # noqa: PLC0415  (numpy: after the first paint)
 
     return area.next_edge(scene, direction)
 
@@ -59,7 +59,7 @@ def _event_row(scene: Scene, direction: int) -> int | None:
 
 
 def why_no_event(scene: Scene, direction: int) -> str | None:
-    """Why :func:`event` leads nowhere in a direction, None where it does."""
+    """Return the reason when :func:`event` has no target in a direction, None where it has one."""
     where = "later" if direction > 0 else "earlier"
     if is_measuring(scene):
         at_end = _next_edge(scene, direction) is None
@@ -74,7 +74,7 @@ def _has_event(scene: Scene, direction: int) -> bool:
 
 
 def iteration(direction: int) -> Move:
-    """The start of the next or previous iteration."""
+    """Return a move to the start of the next or previous iteration."""
 
     def move(scene: Scene) -> ViewState:
         at = next_iteration(scene, direction)
@@ -84,7 +84,7 @@ def iteration(direction: int) -> Move:
 
 
 def next_iteration(scene: Scene, direction: int) -> int | None:
-    """Where :func:`iteration` leads, ns since the origin; None when there is no further one."""
+    """Return the target of :func:`iteration`, ns since the origin; None when there is none."""
     at = scene.state.selection.time_ns
     at = scene.state.time.left_ns - 1 if at is None else at
     starts = [step.start_ns for step in scene.findings.steps]

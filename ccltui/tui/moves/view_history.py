@@ -1,4 +1,4 @@
-"""Return to earlier views."""
+"""Bookmarks and history of views."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ccltui.tui.state.view_state import History, ViewState
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Keep this view under a letter."""
+    """Request to store this view under a letter."""
 
     letter: str
 
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """Show a view again: that of a letter, or "" for the one before this."""
+    """Request to show a view again: that of a letter, or "" for the previous one."""
 
     letter: str
 
 
 def settled(scene: Scene, wish: Mark | Return) -> Scene:
-    """The scene with a bookmark set, or at the one that was set."""
+    """Return the scene with a bookmark added, or at the bookmarked view."""
     if isinstance(wish, Mark):
         said = f"bookmark {wish.letter}: '{wish.letter} comes back here"
         return replace(scene, marks={**scene.marks, wish.letter: scene.state}, said=said)
@@ -34,7 +34,7 @@ def settled(scene: Scene, wish: Mark | Return) -> Scene:
 
 
 def back(scene: Scene) -> Scene:
-    """The view before this one."""
+    """Return the scene at the previous view."""
     past = scene.history
     if not past.before:
         return scene
@@ -43,7 +43,7 @@ def back(scene: Scene) -> Scene:
 
 
 def forward(scene: Scene) -> Scene:
-    """The view after this one, where one came back from it."""
+    """Return the scene at the following view, after :func:`back`."""
     past = scene.history
     if not past.after:
         return scene
@@ -52,7 +52,7 @@ def forward(scene: Scene) -> Scene:
 
 
 def restored(scene: Scene, state: ViewState) -> Scene:
-    """A view of before, as far as what it showed still exists."""
+    """Restore an earlier view, as far as what it showed still exists."""
     span = scene.findings.span
     time = state.time.resized(scene.state.time.cells)
     if span is not None:

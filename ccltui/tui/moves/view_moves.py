@@ -19,7 +19,7 @@ _FLOOR_LIMITS_NS = (1_000, 10_000_000_000)
 
 
 def open_pane(name: str) -> Move:
-    """Show a pane; the shared cursor comes into view there."""
+    """Return a move to a pane; the shared cursor is scrolled into view there."""
 
     def move(scene: Scene) -> ViewState:
         return in_view(replace(_with_closed_table(scene.state), pane=name))
@@ -28,7 +28,7 @@ def open_pane(name: str) -> Move:
 
 
 def next_pane(step: int) -> Move:
-    """Show the pane after or before this one."""
+    """Return a move to the pane after or before this one."""
 
     def move(scene: Scene) -> ViewState:
         panes = panes_with_tabs(scene)
@@ -39,12 +39,12 @@ def next_pane(step: int) -> Move:
 
 
 def tab(scene: Scene) -> ViewState:
-    """The keys of the drawer where one is open, else the next pane."""
+    """Move the keys into or out of an open drawer, else go to the next pane."""
     return drawer.switch_focus(scene) if shows_drawer(scene) else next_pane(1)(scene)
 
 
 def across(cells: int) -> Move:
-    """One cell or collective to the right (negative: left)."""
+    """Return a move by cells or collectives to the right (negative: left)."""
 
     def move(scene: Scene) -> ViewState:
         if pane_in_view(scene).axis is Axis.TIME:
@@ -58,7 +58,7 @@ def across(cells: int) -> Move:
 
 
 def page_across(direction: int) -> Move:
-    """90 % of a page to the right or left, the cursor along with it."""
+    """Return a move by 90 % of a page to the right or left, together with the cursor."""
 
     def move(scene: Scene) -> ViewState:
         view = scene.state.time if pane_in_view(scene).axis is Axis.TIME else scene.state.columns
@@ -69,7 +69,7 @@ def page_across(direction: int) -> Move:
 
 
 def pan(tenths: int) -> Move:
-    """Move the view by tenths of a page; the cursor stays where it is."""
+    """Return a move of the view by tenths of a page; the cursor stays where it is."""
 
     def move(scene: Scene) -> ViewState:
         state = scene.state
@@ -86,7 +86,7 @@ def _tenths(cells: int, tenths: int) -> int:
 
 
 def zoom(*, inwards: bool) -> Move:
-    """Twice or half the scale around the cursor, or around the middle when it is out of view."""
+    """Return a zoom by a factor of 2 around the cursor, or around the middle if out of view."""
 
     def move(scene: Scene) -> ViewState:
         state = scene.state
@@ -104,7 +104,7 @@ def zoom(*, inwards: bool) -> Move:
 
 
 def fit(scene: Scene) -> ViewState:
-    """Everything in view."""
+    """Show everything."""
     state = scene.state
     if pane_in_view(scene).axis is Axis.TIME:
         return replace(state, time=state.time.fit())
@@ -112,7 +112,7 @@ def fit(scene: Scene) -> ViewState:
 
 
 def step_collective(step: int) -> Move:
-    """Some collectives on in the communicator (negative: back)."""
+    """Return a move by some collectives of the communicator (negative: back)."""
 
     def move(scene: Scene) -> ViewState:
         communicator = scene.communicator
@@ -126,7 +126,7 @@ def step_collective(step: int) -> Move:
 
 
 def worst(step: int) -> Move:
-    """The next or previous collective by caused wait, and the rank that came last."""
+    """Return a move to the next or previous collective by caused wait, and its last rank."""
 
     def move(scene: Scene) -> ViewState:
         communicator = scene.communicator
@@ -142,12 +142,12 @@ def worst(step: int) -> Move:
 
 
 def _in_collectives(scene: Scene, state: ViewState) -> ViewState:
-    """In Alignment, from a pane that shows no collective."""
+    """Switch to Alignment from a pane that shows no collective."""
     return state if pane_in_view(scene).among is not None else replace(state, pane=ALIGNMENT)
 
 
 def over_floor(direction: int) -> Move:
-    """The next or previous collective in time whose lag is above the floor."""
+    """Return a move to the next or previous collective in time with lag above the floor."""
 
     def move(scene: Scene) -> ViewState:
         k = next_over_floor(scene, direction)
@@ -159,7 +159,7 @@ def over_floor(direction: int) -> Move:
 
 
 def next_over_floor(scene: Scene, direction: int) -> int | None:
-    """Where :func:`over_floor` leads, None when there is no further one."""
+    """Return the target of :func:`over_floor`, None when there is no further one."""
     communicator, state = scene.communicator, scene.state
     if communicator is None:
         return None
@@ -167,7 +167,7 @@ def next_over_floor(scene: Scene, direction: int) -> int | None:
 
 
 def floor(*, higher: bool) -> Move:
-    """Twice or half the lag that counts as noise."""
+    """Return a move that doubles or halves the floor, the lag that counts as noise."""
 
     def move(scene: Scene) -> ViewState:
         low, high = _FLOOR_LIMITS_NS
@@ -178,7 +178,7 @@ def floor(*, higher: bool) -> Move:
 
 
 def open_row(scene: Scene) -> ViewState:
-    """The evidence of a loss, a metric rank by rank, or a remark in full."""
+    """Show the evidence of a loss, a metric rank by rank, or a remark in full."""
     own = SUMMARY_STATE.of(scene.state)
     if own.section is Section.LOSSES and loss_list.losses(scene):
         return loss_list.show(scene, own.loss or 0)
@@ -191,7 +191,7 @@ def _with_closed_table(state: ViewState) -> ViewState:
 
 
 def is_open(scene: Scene) -> bool:
-    """Whether :func:`back` closes anything."""
+    """Return whether :func:`back` closes anything."""
     state = scene.state
     opened = shows_drawer(scene) or state.area is not None or state.maximised
     return opened or SUMMARY_STATE.of(state).table_open or bool(state.search)
@@ -213,7 +213,7 @@ def back(scene: Scene) -> ViewState:
 
 
 def other_rank(step: int) -> Move:
-    """The rank after or before the selected one."""
+    """Return a move to the rank after or before the selected one."""
 
     def move(scene: Scene) -> ViewState:
         ranks, rank = scene.ranks, scene.state.selection.rank
@@ -225,12 +225,12 @@ def other_rank(step: int) -> Move:
 
 
 def sort(scene: Scene) -> ViewState:
-    """The next order of events."""
+    """Change to the next order of events."""
     own = EVENTS_STATE.of(scene.state)
     return EVENTS_STATE.put(scene.state, replace(own, listing=own.listing.sorted_next()))
 
 
 def switch_list(scene: Scene) -> ViewState:
-    """Collectives, or all work of the device."""
+    """Switch between collectives and all work of the device."""
     listing = EVENTS_STATE.of(scene.state).listing.switched()
     return EVENTS_STATE.put(scene.state, EventsState(listing))

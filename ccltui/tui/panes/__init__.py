@@ -1,4 +1,4 @@
-"""The panes: each an object with its queries, picture, rows and texts, registered here in order.
+"""The panes, registered here in order: objects with queries, picture, rows and texts.
 
 Importing this package imports neither numpy nor metrics: the first frame needs only names, keys
 and titles.

@@ -35,7 +35,7 @@ _LEAST_DETAIL = 5
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
-    """Heat above, the selected collective by rank below where there is room."""
+    """Draw the heat map, and below it the selected collective by rank where there is room."""
     communicator = scene.communicator
     empty = no_collectives(scene)
     if communicator is None or empty is not None:
@@ -80,13 +80,13 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _names(scene: Scene, members: Sequence[str], rows: int) -> list[str]:
-    """Names of ranks; with their hosts where each has a row of its own."""
+    """Return the names of ranks, with their hosts where each rank has a row of its own."""
     alone = len(members) <= rows
     return [scene.row_name(label) if alone else rank_name(label) for label in members]
 
 
 def _in_view(scene: Scene) -> tuple[str, ...]:
-    """Pinned ranks and the page of others that holds the selected one."""
+    """Return pinned ranks and the page of other ranks that contains the selected one."""
     members, shown = scene.members, ALIGNMENT_STATE.of(scene.state).ranks_in_view
     if not shown or shown >= len(members):
         return members
@@ -100,7 +100,7 @@ def _in_view(scene: Scene) -> tuple[str, ...]:
 
 
 def _detail(scene: Scene, communicator: Communicator, k: int, height: int, width: int) -> Planes:
-    """Every rank of one collective in order of arrival, the last first."""
+    """Draw every rank of one collective in order of arrival, the last first."""
     planes = Planes.blank(height, width, Ink.TEXT)
     late = communicator.late_ns[k]
     order = np.argsort(-late, kind="stable").tolist()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AlignmentPane(ChartPane):
-    """How late every rank was at every collective."""
+    """Lateness of every rank at every collective."""
 
     name = NAME
     key = "2"
@@ -39,28 +39,28 @@ class AlignmentPane(ChartPane):
     name_end = r"( |$)"
 
     def labels(self, scene: Scene) -> tuple[str, ...]:
-        """Ranks of the communicator in view."""
+        """Return the ranks of the communicator in view."""
         return scene.members
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """Heat above, the selected collective by rank below where there is room."""
+        """Draw the heat map, and below it the selected collective by rank where there is room."""
         from ccltui.tui.panes import alignment
 
         return alignment.paint(scene, height, width)
 
     def shift(self, before: Scene, after: Scene) -> int:
-        """By how many columns the picture moved, 0 when it is another picture."""
+        """Return by how many columns the picture moved, 0 when it is a different picture."""
         old, new = before.state.columns, after.state.columns
         if (old.per_cell, old.repeat, old.cells) != (new.per_cell, new.repeat, new.cells):
             return 0
         return (old.first - new.first) // new.per_cell * new.repeat
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """The communicator, and which colours lag has."""
+        """Return the communicator, and the colour scale of lag."""
         return _lag_legend(scene, narrow=narrow)
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
-        """The selected collective, and how sure its lag is."""
+        """Return the selected collective, and the confidence of its lag."""
         above: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
         if scene.disproved:
             text = f" ! pairs disproved by the clocks: {scene.disproved}"
@@ -75,7 +75,7 @@ class AlignmentPane(ChartPane):
         return above, [(f" {sure}", Ink.DIM)]
 
     def hit_place(self, scene: Scene) -> int:
-        """Number of the selected collective."""
+        """Return the number of the selected collective."""
         k = scene.state.selection.k
         return -1 if k is None else k
 
@@ -86,7 +86,7 @@ class AlignmentPane(ChartPane):
         return to_collective(scene, place)
 
     def name_at_cursor(self, scene: Scene) -> str | None:
-        """Type of the selected collective."""
+        """Return the type of the selected collective."""
         communicator, k = scene.communicator, scene.state.selection.k
         if communicator is None or k is None or k >= len(communicator):
             return None
@@ -114,7 +114,7 @@ def _lag_legend(scene: Scene, *, narrow: bool) -> Line:
 
 
 def _top_of_scale(scene: Scene) -> str:
-    """From which lag on a cell has the last colour."""
+    """Return the lag from which on a cell has the last colour."""
     floor, communicator = scene.state.floor_ns, scene.communicator
     if not ALIGNMENT_STATE.of(scene.state).linear or communicator is None:
         return numbers.short_duration(floor * 100)
@@ -122,7 +122,7 @@ def _top_of_scale(scene: Scene) -> str:
 
 
 def _communicator_text(scene: Scene) -> str:
-    """Which communicator of how many, and its number of collectives."""
+    """Describe which communicator of how many is in view, and its number of collectives."""
     communicator = scene.communicator
     if communicator is None:
         return ""

@@ -1,4 +1,4 @@
-"""Text of the evidence for a cause: the late rank against its peers, and usual lags."""
+"""Text of the evidence for a cause: the late rank compared with its peers, and usual lags."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 3
 
 
 def evidence_lines(evidence: Evidence, last: str) -> list[str]:
-    """What the last rank spent more time on since it last waited with its peers."""
+    """Describe what the last rank spent more time on since it last waited with its peers."""
     if evidence.since is None:
         return []
     own, peers = evidence.segment_ns, round(evidence.peers_segment_ns)
@@ -41,7 +41,7 @@ def evidence_lines(evidence: Evidence, last: str) -> list[str]:
 
 
 def history_lines(history: LagHistory, width: int) -> list[str]:
-    """How late ranks are at all collectives like this one: distribution and trend."""
+    """Describe lags of the ranks at all collectives of this kind: distribution and trend."""
     count, median = numbers.count(len(history.trend_ns)), numbers.duration(history.median_ns)
     low, high = (numbers.duration(int(history.edges_ns[i])) for i in (0, -1))
     bars = spark([count or None for count in history.counts.tolist()], len(history.counts))

@@ -8,20 +8,20 @@ from ccltui.tui.state.view_state import Shown, ViewState
 
 
 class ChartPane(Pane):
-    """Ranks from top to bottom, one of them selected."""
+    """Chart of ranks from top to bottom, one of them selected."""
 
     details = frozenset(Shown)
 
     def labels(self, scene: Scene) -> tuple[str, ...]:
-        """Labels of the ranks, from top to bottom."""
+        """Return the labels of the ranks, from top to bottom."""
         return scene.ranks
 
     def count(self, scene: Scene) -> int:
-        """Number of ranks."""
+        """Return the number of ranks."""
         return len(self.labels(scene))
 
     def row(self, scene: Scene) -> int:
-        """Row of the selected rank, the first where it has none."""
+        """Return the row of the selected rank, the first where it has none."""
         labels, rank = self.labels(scene), scene.state.selection.rank
         return labels.index(rank) if rank in labels else 0
 
@@ -30,7 +30,7 @@ class ChartPane(Pane):
         return scene.state.select(rank=self.labels(scene)[row])
 
     def kernel_row(self, scene: Scene) -> tuple[str, int] | None:
-        """The device work of the selected rank at the selected time."""
+        """Return the device work of the selected rank at the selected time."""
         from ccltui.tui.moves.kernel_at import row_at_cursor
 
         row, rank = row_at_cursor(scene), scene.state.selection.rank

@@ -1,4 +1,4 @@
-"""Draw the drawer: every rank at the selected collective, and why the last one was late."""
+"""Draw the drawer: every rank at the selected collective, and the cause of the lag."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _COLUMNS = (
 _LEAST_RANKS = 3
 _WHY_LINES = 3
 _MOST_LINES = 3
-"""Of one sentence, where there is room."""
+"""Most lines of one sentence, where there is room."""
 _TALL = 24
-"""Rows from which evidence has room, however many ranks there are."""
+"""Rows from which there is room for evidence, however many ranks there are."""
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
-    """Ranks by arrival, then the reason and the chain of blame; or what else the drawer shows."""
+    """Draw ranks by arrival, then cause and blame chain, or the drawer's other contents."""
     if drawer.shows(scene, Shown.BLOCK):
         return repeated_block.paint(scene, height, width)
     if drawer.shows(scene, Shown.VERSUS):
@@ -103,7 +103,7 @@ def _put_title(
 def _ranks(
     scene: Scene, communicator: Communicator, k: int, instance: Instance | None
 ) -> list[tuple[str, list[str]]]:
-    """Label and cells of every rank, the last to arrive first."""
+    """Return label and cells of every rank, the last to arrive first."""
     known = {} if instance is None else {member.label: member for member in instance.members}
     busbw = None if instance is None else instance.busbw_gbps
     return [
@@ -116,7 +116,7 @@ def _ranks(
 
 
 def _put_ranks(planes: Planes, scene: Scene, ranks: list[tuple[str, list[str]]], end: int) -> None:
-    """Heading and a page of ranks in the rows before ``end``."""
+    """Draw the heading and a page of ranks in the rows before ``end``."""
     used = [any(column) for column in zip(*(cells for _, cells in ranks), strict=True)]
     columns = [column for column, one in zip(_COLUMNS, used, strict=True) if one]
     rows = [[cell for cell, one in zip(cells, used, strict=True) if one] for _, cells in ranks]
@@ -168,7 +168,7 @@ def _rank(
 
 
 def _links(chain: Sequence[str], width: int, *, tall: bool) -> list[tuple[int, str]]:
-    """Lines of the chain of blame, each with the number of its link."""
+    """Return the lines of the blame chain, each with the number of its link."""
     found = []
     for index, text in enumerate(chain):
         lines = wrap(text, width, most=_MOST_LINES if tall else 1)
@@ -178,7 +178,7 @@ def _links(chain: Sequence[str], width: int, *, tall: bool) -> list[tuple[int, s
 
 
 def _more(found: Detail | None, width: int, *, tall: bool) -> list[str]:
-    """Evidence of the reason, then how late ranks usually are: what there is room for."""
+    """Return evidence of the cause, then usual lags of the ranks, as far as there is room."""
     if found is None:
         return []
     one, lines = found.instance, list[str]()
@@ -191,7 +191,7 @@ def _more(found: Detail | None, width: int, *, tall: bool) -> list[str]:
 
 
 def _why(scene: Scene, instance: Instance | None, width: int) -> list[str]:
-    """Why the last rank was late, and how sure that is."""
+    """Describe why the last rank was late, with the confidence."""
     if scene.disproved:
         text = f"nobody can be blamed: {scene.disproved}"
     elif instance is None:

@@ -1,4 +1,4 @@
-"""Draw the comparison of two ranks or steps: kernels that only one has, and changed durations."""
+"""Draw the comparison of two ranks or steps: kernels of only one side, changed durations."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _SIGN: Final = {MATCHED: "=", ADDED: "+", MISSING_HERE: "-"}
 _INK: Final = {MATCHED: Ink.TEXT, ADDED: Ink.WARNING, MISSING_HERE: Ink.ERROR}
 _FIXED = 56
-"""Columns beside the names."""
+"""Width of all columns except the names."""
 _GUTTER = 14
 _LEAST_FOR_CHART = 9
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
-    """Both sides against one zero, then their kernels row by row."""
+    """Draw both sides from one zero, then their kernels row by row."""
     planes = Planes.blank(height, width, Ink.TEXT)
     found = compare_ranks.versus(scene)
     planes.put(0, 0, _title(scene).ljust(width, "─"), Ink.STRONG)
@@ -62,7 +62,7 @@ def _title(scene: Scene) -> str:
 
 
 def _summary(found: StepDiff) -> str:
-    """How many kernels are the same and how many are not, and what each amounts to."""
+    """Describe the number of equal and unequal kernels, and the total time of each."""
     lengths = found.extent_ns(1) - found.extent_ns(0)
     return "   ".join(
         (
@@ -78,7 +78,7 @@ def _summary(found: StepDiff) -> str:
 
 
 def _put_chart(planes: Planes, y: int, scene: Scene, found: StepDiff) -> int:
-    """Both sides from their first work on, and where they differ; the next row."""
+    """Draw both sides from their first work on, and their differences; return the next row."""
     cells = planes.width - _GUTTER
     most = max(found.extent_ns(0), found.extent_ns(1), 1)
     edges = np.arange(cells + 1, dtype=np.int64) * most // cells
@@ -96,7 +96,7 @@ def _put_chart(planes: Planes, y: int, scene: Scene, found: StepDiff) -> int:
 
 
 def _put_changes(planes: Planes, y: int, found: StepDiff, edges: I64) -> None:
-    """How much longer the second side is where, and the signs of what only one side has."""
+    """Draw the extra time of the second side by position, and marks of one-sided kernels."""
     cells, width = len(edges) - 1, max(int(edges[-1]), 1)
     start = np.where(found.dur_ns[0] >= 0, found.start_ns[0], found.start_ns[1])
     place = np.clip(start * cells // width, 0, cells - 1)
@@ -112,7 +112,7 @@ def _put_changes(planes: Planes, y: int, found: StepDiff, edges: I64) -> None:
 
 
 def _put_rows(planes: Planes, y: int, scene: Scene, found: StepDiff) -> None:
-    """A page of kernels, the selected one in it."""
+    """Draw a page of kernels that contains the selected one."""
     columns = (
         Column("", widest=1),
         Column("kernel", widest=max(planes.width - _FIXED, 18)),

@@ -12,7 +12,7 @@ from ccltui.tui.styled_text import GAP, Line
 
 
 def collective_text(scene: Scene) -> str:
-    """The selected collective in words."""
+    """Describe the selected collective."""
     communicator, k = scene.communicator, scene.state.selection.k
     if communicator is None or k is None or k >= len(communicator):
         return ""
@@ -34,7 +34,7 @@ def collective_text(scene: Scene) -> str:
 
 
 def as_many(parts: Sequence[str], width: int) -> str:
-    """As many parts as there is room for, none of them cut but the first."""
+    """Join as many parts as fit; only the first is ever cut."""
     text = parts[0]
     for part in parts[1:]:
         if part and len(text) + len(GAP) + len(part) <= width:
@@ -43,7 +43,7 @@ def as_many(parts: Sequence[str], width: int) -> str:
 
 
 def named(scene: Scene, inks: Sequence[Ink], names: Sequence[str]) -> Line:
-    """A sample of each ink, and its name."""
+    """Return a sample of each ink, followed by its name."""
     line: Line = []
     for ink, name in zip(inks, names, strict=True):
         line += [("█" if scene.colour else SHADES[ink], ink), (name, Ink.TAB)]

@@ -29,14 +29,14 @@ _RESOLUTION_NS = 1_000
 _TIMES = (Column("start", "right"), Column("dur", "right"))
 _NARROW = 100
 _BESIDE = (52, 68)
-"""Columns beside what collectives are: on a narrow screen, and with one more on a wider."""
+"""Width of the other columns beside the type: on a narrow screen, with one more on a wider."""
 
 
 _UNKNOWN = -1
 
 
 class EventsPane(Pane):
-    """The events of the selected rank: its collectives, or all work of its device."""
+    """Events of the selected rank: its collectives, or all work of its device."""
 
     name = NAME
     key = "4"
@@ -50,16 +50,16 @@ class EventsPane(Pane):
     details = frozenset(Shown)
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """The list that is in view."""
+        """Yield the query of the list in view."""
         query = event_query(scene)
         return () if query is None else (query,)
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """A page of the list, the selected row in it."""
+        """Draw a page of the list that contains the selected row."""
         return _paint(scene, height, width)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Whose events are listed, how many of them, in which order."""
+        """Return the rank of the listed events, their number and their order."""
         events, listing = _listed(scene), listing_of(scene.state)
         rank = scene.state.selection.rank
         if events is None or rank is None:
@@ -70,57 +70,57 @@ class EventsPane(Pane):
         return [(f"{rank_name(rank)}  {of}  by {listing.sort.value} ", Ink.TAB)]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
-        """The selected collective, and the full name of the selected row with its place."""
+        """Return the selected collective, and the full name of the selected row with its place."""
         above: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
         return above, [(f" {_event_text(scene)}", Ink.DIM)]
 
     def count(self, scene: Scene) -> int:
-        """Listed events."""
+        """Return the number of listed events."""
         events = _listed(scene)
         return 0 if events is None else len(events)
 
     def row(self, scene: Scene) -> int:
-        """Place of the cursor in the list."""
+        """Return the place of the cursor in the list."""
         events = _listed(scene)
         return 0 if events is None else events.at(scene)
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
-        """The event at a place of the list, and its collective in the other panes."""
+        """Select the event at a place of the list, and its collective in the other panes."""
         return _to_event(scene, row)
 
     def why_no_rows(self, scene: Scene) -> str:
-        """Whether the list is empty, or not there yet."""
+        """Return the reason: the list is empty, or not computed yet."""
         if not scene.findings.lanes:
             return super().why_no_rows(scene)
         unlisted = _listed(scene) is None
         return "still listing" if unlisted else "no event is listed: F changes the filter"
 
     def hit_place(self, scene: Scene) -> int:
-        """Place of the cursor in the list."""
+        """Return the place of the cursor in the list."""
         return self.row(scene)
 
     def to_hit(self, scene: Scene, place: int) -> ViewState:
-        """The event at a place of the list."""
+        """Select the event at a place of the list."""
         return self.to_row(scene, max(min(place, self.count(scene) - 1), 0))
 
     def name_at_cursor(self, scene: Scene) -> str | None:
-        """Name of the selected event."""
+        """Return the name of the selected event."""
         events = _listed(scene)
         return None if not events else events.name_of(int(events.order[events.at(scene)]))
 
     def kernel_row(self, scene: Scene) -> tuple[str, int] | None:
-        """The selected row, where device work is listed."""
+        """Return the selected row, where device work is listed."""
         events = _listed(scene)
         if not events or events.listing.listed is not Listed.DEVICE:
             return None
         return events.rank, int(events.order[events.at(scene)])
 
     def why_no_kernel(self, scene: Scene) -> str:
-        """Collectives are listed, or nothing."""
+        """Return the reason: collectives are listed, or nothing."""
         return "collectives are listed: C lists the device work, R on a kernel shows its block"
 
     def records(self, scene: Scene) -> Iterator[Record]:
-        """Listed events, in their order."""
+        """Yield the listed events in their order."""
         events = _listed(scene)
         return super().records(scene) if events is None else _records(events)
 
@@ -129,7 +129,7 @@ EVENTS: Final = EventsPane()
 
 
 def event_query(scene: Scene) -> EventQuery | None:
-    """The list for the selected rank, None while there is none to be made."""
+    """Return the query for the list of the selected rank, None while there is none to make."""
     from ccltui.tui.state.queries import EventQuery
 
     rank, findings = scene.state.selection.rank, scene.findings
@@ -139,14 +139,14 @@ def event_query(scene: Scene) -> EventQuery | None:
 
 
 def _listed(scene: Scene) -> EventTable | None:
-    """The newest list, None before there is one."""
+    """Return the newest list, None before the first."""
     from ccltui.tui.state.queries import listed_events
 
     return listed_events(scene)
 
 
 def _event_text(scene: Scene) -> str:
-    """Full name of the selected row, and its place."""
+    """Return the full name of the selected row, and its place."""
     events = _listed(scene)
     if events is None or not len(events):
         return ""
@@ -197,7 +197,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
         return planes
     room = max(height - 1, 1)
     at = events.at(scene)
-    first = at // room * room  # whole pages: the picture moves only when it must
+    first = at // room * room  # whole pages: the picture scrolls only when it must
     rows = [int(row) for row in events.order[first : first + room]]
     lines = _lines(events, rows, width)
     planes.put(0, 1, lines[0], Ink.DIM)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.file_rows import FileRow
 
 _STATE = 20
-"""Room that is kept for the states; the whole of one stands below."""
+"""Width reserved for states; the full state of the selected row is shown below."""
 _BETWEEN = 34
 
 
@@ -28,7 +28,7 @@ FILES_STATE: Final = OwnState(NAME, RowState())
 
 
 class FilesPane(Pane):
-    """The directory, file by file, and captures to switch to."""
+    """The directory file by file, and captures to switch to."""
 
     name = NAME
     key = "5"
@@ -41,11 +41,11 @@ class FilesPane(Pane):
     is_of_traces = False
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """A page of rows, the selected one in it."""
+        """Draw a page of rows that contains the selected one."""
         return _paint(scene, height, width)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """How many files and captures there are."""
+        """Return the number of files and captures."""
         job = scene.session.job
         if job is None:
             return []
@@ -54,7 +54,7 @@ class FilesPane(Pane):
         return [(counts, Ink.TAB)]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
-        """Full name and state of the selected file."""
+        """Return the full name and the state of the selected file."""
         chosen = _chosen(scene)
         if chosen is None:
             return [], []
@@ -62,11 +62,11 @@ class FilesPane(Pane):
         return [(f" {name}   {kind}   {size}", Ink.TEXT)], [(f" {state}", Ink.DIM)]
 
     def count(self, scene: Scene) -> int:
-        """Captures and files."""
+        """Return the number of captures and files."""
         return len(_rows(scene))
 
     def row(self, scene: Scene) -> int:
-        """The selected row."""
+        """Return the selected row."""
         return FILES_STATE.of(scene.state).row
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
@@ -78,26 +78,26 @@ FILES: Final = FilesPane()
 
 
 def _rows(scene: Scene) -> list[FileRow]:
-    """Captures, then files."""
+    """Return the rows: captures, then files."""
     from ccltui.tui.state.file_rows import file_rows
 
     return file_rows(scene)
 
 
 def _chosen(scene: Scene) -> FileRow | None:
-    """The selected row, None where there are none."""
+    """Return the selected row, None where there are no rows."""
     rows = _rows(scene)
     return rows[min(FILES_STATE.of(scene.state).row, len(rows) - 1)] if rows else None
 
 
 def chosen_capture(scene: Scene) -> str | None:
-    """The capture that enter opens, None where the selected row opens none."""
+    """Return the capture that enter opens, None where the selected row opens none."""
     chosen = _chosen(scene)
     return None if chosen is None else chosen.capture
 
 
 def why_no_capture(scene: Scene) -> str | None:
-    """Why the selected row opens no capture."""
+    """Return the reason when the selected row opens no capture."""
     if _chosen(scene) is None:
         return "nothing is found yet"
     if chosen_capture(scene) is None:

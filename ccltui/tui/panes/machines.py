@@ -27,7 +27,7 @@ _WIDE_SECTION = 36
 _WHAT = 28
 _WIDE_WHAT = 34
 _WIDE = 110
-_WITHOUT_WHY = 122  # what the other columns take at most
+_WITHOUT_WHY = 122  # most characters that the other columns take
 _DETAIL_LINES = 4
 _SIGNS = {
     "": "",
@@ -47,13 +47,13 @@ _INKS = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterQuery(FileQuery["Sequence[ClusterRow]"]):
-    """All that is known of the machines below what is open; ``device`` as the card names it."""
+    """All values about the machines below the open path; ``device`` as named in the card."""
 
     path: str
     device: str
 
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[ClusterRow]:
-        """A row for each fact, those of long logs made in a process of its own."""
+        """Return a row for each value; long logs are read in a separate process."""
         from ccltui.metrics.cluster.cluster_table import cluster_table
         from ccltui.tui.state.side_tables import has_short_texts, made_in_process
 
@@ -62,7 +62,7 @@ class ClusterQuery(FileQuery["Sequence[ClusterRow]"]):
 
 
 class ClusterPane(SidePane["ClusterRow"]):
-    """What files say of the machines, and which values are in doubt."""
+    """Values about machines from files, with marks on doubtful ones."""
 
     name = NAME
     key = "8"
@@ -78,23 +78,23 @@ class ClusterPane(SidePane["ClusterRow"]):
     definition = "outlier: beyond 3.5 scaled MADs and 5 % of the median of the same test"
 
     def why_unavailable(self, scene: Scene) -> str | None:
-        """Why there is nothing to see."""
+        """Return the reason when there are no values about machines."""
         if scene.session.has_cluster:
             return None
         return "nothing about machines here: no benchmark, log of NCCL, topology or ibstat"
 
     def query(self, scene: Scene) -> ClusterQuery:
-        """All that is known of the machines."""
+        """Return the query for all values about the machines."""
         job = scene.session.job
         device = "" if job is None or job.card is None else job.card.gpu_model or ""
         return ClusterQuery(scene.session.path, device)
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """A page of facts, the selected one in it, and why it is doubted below."""
+        """Draw a page of values with the selected one, and below it the reason for its doubt."""
         return _paint(scene, height, width)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """How many rows are in doubt."""
+        """Return the number of doubtful rows."""
         marks = [one.mark for one in self.rows(scene) or ()]
         if narrow:
             doubted = marks.count("outlier") + marks.count("suspect")
@@ -103,7 +103,7 @@ class ClusterPane(SidePane["ClusterRow"]):
         return [(f"{'  '.join(doubts)} ", Ink.TAB)]
 
     def metric(self, scene: Scene) -> str:
-        """The metric of the rows."""
+        """Return the name of the metric of the rows."""
         return "cluster_outliers"
 
 
@@ -141,7 +141,7 @@ def _paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _once(rows: Sequence[ClusterRow]) -> list[tuple[ClusterRow, str]]:
-    """Rows with their section where it begins, and with none where it goes on."""
+    """Return each row with its section where the section begins, and with "" below that."""
     found, before = [], ""
     for row in rows:
         found.append((row, "" if row.section == before else row.section))
@@ -180,7 +180,7 @@ def _cells(pair: tuple[ClusterRow, str], width: int) -> tuple[str, ...]:
 
 
 def _detail(row: ClusterRow, width: int) -> list[tuple[str, Ink]]:
-    """The whole of the selected row, and why it is doubted."""
+    """Return the selected row in full, and the reason for its doubt."""
     value = f"{numbers.quantity(row.value)} {row.unit}" if row.value is not None else row.text
     head = f"{row.section}, {row.what}: {value}" if value else f"{row.section}, {row.what}"
     lines = [(clean(head)[:width], Ink.STRONG)]

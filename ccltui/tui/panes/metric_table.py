@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def by_rank(scene: Scene, metric: Metric, height: int, width: int, *, full: bool = False) -> Planes:
-    """A metric rank by rank, as many columns as fit; ``full`` begins with its definition."""
+    """Draw a metric by rank with as many columns as fit; ``full`` begins with its definition."""
     planes = Planes.blank(height, width, Ink.TEXT)
     result = scene.findings.results.get(metric.name)
     labels = tuple(scene.findings.lanes)
@@ -31,7 +31,7 @@ def by_rank(scene: Scene, metric: Metric, height: int, width: int, *, full: bool
         planes.put(y + 1, 1, _no_columns(result)[: width - 1], Ink.DIM)
         return planes
     first = leading(columns, metric.headline)
-    names = sorted(columns, key=lambda name: name != first)  # the headline's own comes first
+    names = sorted(columns, key=lambda name: name != first)  # the headline's column first
     rows = [_rank_row(label, names, columns) for label in labels]
     layout = [Column("rank", widest=24), *(Column(name, "right", 28) for name in names)]
     lines = table(layout, rows, width - 2)
@@ -49,7 +49,7 @@ def by_rank(scene: Scene, metric: Metric, height: int, width: int, *, full: bool
 
 
 def _put_definition(planes: Planes, metric: Metric, result: Result | None) -> int:
-    """Definition, needs and basis in full; returns the row after them."""
+    """Draw definition, needs and basis in full; return the row after them."""
     lines = wrap(f"{metric.title} ({metric.name}): {metric.definition}", planes.width - 2, most=4)
     needs = f"needs {'; '.join(metric.needs)}; --metric {metric.name} prints it"
     lines += wrap(needs, planes.width - 2, most=2)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ccltui.metrics.device.repetition import Block, Position
 
 _FIXED = 54
-"""Columns beside the names."""
+"""Width of all columns except the names."""
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
-    """A table of positions, the selected one in it."""
+    """Draw a table of positions that contains the selected one."""
     planes = Planes.blank(height, width, Ink.TEXT)
     block = compare_ranks.block(scene)
     planes.put(0, 0, _title(block).ljust(width, "─"), Ink.STRONG)

@@ -1,4 +1,4 @@
-"""The Reports pane: studies of all-to-all and the tables of texts of nsys, line by line."""
+"""The Reports pane: all-to-all studies and tables of nsys text reports, line by line."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ NO_REPORTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReportsQuery(FileQuery["Sequence[OverviewLine]"]):
-    """What the files of nsys below what is open say."""
+    """Overview of the nsys files below the open path."""
 
     path: str
 
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[OverviewLine]:
-        """The lines of the overview, made in a process of its own."""
+        """Return the lines of the overview, made in a separate process."""
         from ccltui.report.nsys_overview import nsys_overview
         from ccltui.tui.state.side_tables import made_in_process
 
@@ -41,7 +41,7 @@ class ReportsQuery(FileQuery["Sequence[OverviewLine]"]):
 
 
 class ReportsPane(SidePane["OverviewLine"]):
-    """Studies of all-to-all and the tables of every text of nsys."""
+    """Studies of all-to-all and the tables of every nsys text report."""
 
     name = NAME
     key = "9"
@@ -56,25 +56,25 @@ class ReportsPane(SidePane["OverviewLine"]):
     definition = "delay: longest less shortest kernel of an exchange, over the devices"
 
     def why_unavailable(self, scene: Scene) -> str | None:
-        """Why there is nothing to see."""
+        """Return the reason when there are no nsys reports."""
         return None if scene.session.has_reports else NO_REPORTS
 
     def query(self, scene: Scene) -> ReportsQuery:
-        """What the files of nsys say."""
+        """Return the query for the overview of the nsys files."""
         return ReportsQuery(scene.session.path)
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """A page of lines, the selected one in it, which is whole below where it is cut."""
+        """Draw a page of lines with the selected one, repeated in full below where it is cut."""
         return _paint(scene, height, width)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Where the cursor is."""
+        """Return the place of the cursor."""
         count = self.count(scene)
         at = min(self.row(scene), max(count - 1, 0))
         return [("" if narrow or not count else f"line {at + 1} of {count} ", Ink.TAB)]
 
     def command(self, scene: Scene) -> list[str] | None:
-        """The command that prints these tables."""
+        """Return the command that prints these tables."""
         return ["ccltui", "stats", scene.session.path, "--alltoall"]
 
 

@@ -37,12 +37,12 @@ _INKS = {"complete": Ink.TEXT, "unmarked": Ink.WARNING, "incomplete": Ink.ERROR}
 
 @dataclass(frozen=True, slots=True)
 class RunsQuery(FileQuery["Sequence[RunRow]"]):
-    """All runs below what is open; loading it again asks again."""
+    """All runs below the open path; after a reload the query is sent again."""
 
     path: str
 
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> Sequence[RunRow]:
-        """A row for each run, those of long logs made in a process of its own."""
+        """Return a row for each run; long logs are read in a separate process."""
         from ccltui.metrics.runs.runs_table import run_table
         from ccltui.tui.state.side_tables import has_short_texts, made_in_process
 
@@ -51,7 +51,7 @@ class RunsQuery(FileQuery["Sequence[RunRow]"]):
 
 
 class RunsPane(SidePane["RunRow"]):
-    """Runs below what is open, and the traces of the selected one."""
+    """Runs below the open path, and the traces of the selected one."""
 
     name = NAME
     key = "7"
@@ -67,28 +67,28 @@ class RunsPane(SidePane["RunRow"]):
     definition = "tokens/s: of all ranks, over training wall time; p50, p95: of micro-steps timed"
 
     def why_unavailable(self, scene: Scene) -> str | None:
-        """Why there is nothing to see."""
+        """Return the reason when there are no runs."""
         if scene.session.has_runs:
             return None
         return "no run here: no folder with training_metrics.json, training_steps.jsonl or a log"
 
     def query(self, scene: Scene) -> RunsQuery:
-        """All runs below what is open."""
+        """Return the query for all runs below the open path."""
         return RunsQuery(scene.session.path)
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """A page of runs, the selected one in it, and everything about that one below."""
+        """Draw a page of runs with the selected one, and its details below."""
         return _paint(scene, height, width)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """How many runs are incomplete."""
+        """Return the number of incomplete runs."""
         found = self.rows(scene) or ()
         lacking = sum(one.completeness.state == "incomplete" for one in found)
         text = f"x {lacking} " if narrow else f"{lacking} of {len(found)} incomplete "
         return [(text, Ink.TAB)]
 
     def metric(self, scene: Scene) -> str:
-        """The metric of the rows."""
+        """Return the name of the metric of the rows."""
         return "run_throughput"
 
 
@@ -96,7 +96,7 @@ RUNS: Final = RunsPane()
 
 
 def capture_of_run(scene: Scene) -> str | None:
-    """The capture that was recorded in the selected run, None where there is none."""
+    """Return the capture that was recorded in the selected run, None where there is none."""
     job, rows = scene.session.job, RUNS.rows(scene)
     if job is None or not rows:
         return None
@@ -109,12 +109,12 @@ def capture_of_run(scene: Scene) -> str | None:
 
 
 def _is_in(capture: str, run: str, *, alone: bool) -> bool:
-    """Whether a capture lies in the folder of a run; "" is the directory that was opened."""
+    """Return whether a capture is in the folder of a run; "" is the opened directory."""
     return capture == run or capture.startswith(f"{run}/") or (alone and capture == "")
 
 
 def why_no_capture(scene: Scene) -> str | None:
-    """Why the selected run opens no traces."""
+    """Return the reason when the selected run opens no traces."""
     if not RUNS.rows(scene):
         return "no run is listed yet"
     if capture_of_run(scene) is None:
@@ -197,12 +197,12 @@ def _curve_width(width: int) -> int:
 
 
 def _curve(values: Sequence[float | None], width: int) -> str:
-    """The values as a sparkline; nothing for fewer than two."""
+    """Return the values as a sparkline; "" for fewer than two."""
     return spark(values, width) if len(values) > 1 else ""
 
 
 def _detail(row: RunRow, width: int) -> list[tuple[str, Ink]]:
-    """Remarks on a run, the gravest first, below its name."""
+    """Return remarks on a run, the most severe first, below its name."""
     done = row.completeness
     remarks: list[tuple[str, Ink]] = []
     if done.sentence:

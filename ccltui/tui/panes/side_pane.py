@@ -1,4 +1,4 @@
-"""Base class of the panes of files beside the traces: a list of rows from one query."""
+"""Base class of panes of files beside the traces: a list of rows from one query."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ R = TypeVar("R")
 
 
 class SidePane(Pane, Generic[R]):
-    """A list of rows that come with one query, with a selected row."""
+    """List of rows that one query returns, with a selected row."""
 
     is_of_traces = False
     opens_without_traces = True
     kind: type[FileQuery[Sequence[R]]]
-    """The query that the rows are the answer to."""
+    """The query that returns the rows."""
     definition: str
-    """What the numbers are, as the first line about the cursor."""
+    """Explanation of the numbers, shown as the first line about the cursor."""
 
     def __init__(self) -> None:
         self.own = OwnState(self.name, RowState())
 
     def query(self, scene: Scene) -> FileQuery[Sequence[R]]:
-        """The query for the directory that is open."""
+        """Return the query for the open directory."""
         raise NotImplementedError
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """The rows, once the directory is known."""
+        """Yield the query for the rows, once the directory is known."""
         return () if scene.session.job is None else (self.query(scene),)
 
     def rows(self, scene: Scene) -> Sequence[R] | None:
-        """The rows, None as long as they are being read."""
+        """Return the rows, None while they are being read."""
         return scene.answers.latest(self.kind)
 
     def count(self, scene: Scene) -> int:
-        """Number of rows that are read."""
+        """Return the number of rows that are read."""
         return len(self.rows(scene) or ())
 
     def row(self, scene: Scene) -> int:
-        """The selected row; there may be fewer rows than when it was selected."""
+        """Return the selected row, limited to the rows there are now."""
         return self.own.of(scene.state).row
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
@@ -55,15 +55,15 @@ class SidePane(Pane, Generic[R]):
         return self.own.put(scene.state, replace(self.own.of(scene.state), row=row))
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
-        """What the numbers are."""
+        """Return the explanation of the numbers."""
         return [(f" {self.definition}", Ink.TEXT)], []
 
     def why_no_export(self, scene: Scene) -> str | None:
-        """Rows can be written without any trace."""
+        """Return None: rows can be written without any trace."""
         return None if self.count(scene) else super().why_no_export(scene)
 
     def records(self, scene: Scene) -> Iterator[Record]:
-        """The rows without their curves."""
+        """Yield the rows without their curves."""
         from ccltui.tui.state.side_tables import records_of
 
         return records_of(self.rows(scene) or ())

@@ -1,4 +1,4 @@
-"""The Steps pane: parts of the time of each step, and of the chosen step rank by rank."""
+"""The Steps pane: parts of each step's time, and of the chosen step rank by rank."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _LABELS = 30
 _MOST_STEPS = 0.55
-"""Share of the pane that steps take at most; the ranks of one have the rest."""
+"""Largest share of the pane for the steps; the ranks of the chosen one have the rest."""
 
 
 class StepsPane(Pane):
-    """Steps with the parts of their time, and the ranks of the chosen one."""
+    """Steps with the parts of their time, and the ranks of the chosen step."""
 
     name = NAME
     key = "6"
@@ -39,17 +39,17 @@ class StepsPane(Pane):
     details = frozenset({Shown.VERSUS})
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """The parts of all steps."""
+        """Yield the query for the parts of all steps."""
         from ccltui.tui.state.queries import StepsQuery
 
         return (StepsQuery(scene.findings.generation),) if scene.findings.steps else ()
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """Steps above, the ranks of the chosen one below."""
+        """Draw the steps, and below them the ranks of the chosen step."""
         return _paint(scene, height, width)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """What a bar of a step is made of."""
+        """Return the parts that a bar of a step consists of."""
         names = (
             ("comp", "both", "net", "copy")
             if narrow
@@ -59,18 +59,18 @@ class StepsPane(Pane):
         return named(scene, inks, [f"{name} " if narrow else f" {name}  " for name in names])
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
-        """The chosen step, and the selected collective."""
+        """Return the chosen step, and the selected collective."""
         below: Line = [(f" {collective_text(scene)}", Ink.TEXT)]
         return [(f" {_chosen_text(scene)}", Ink.TEXT)], below
 
     def count(self, scene: Scene) -> int:
-        """Steps that have device work."""
+        """Return the number of steps that have device work."""
         from ccltui.tui.moves import step_rows
 
         return len(step_rows.order(scene))
 
     def row(self, scene: Scene) -> int:
-        """Place of the chosen step."""
+        """Return the place of the chosen step."""
         from ccltui.tui.moves import step_rows
 
         return step_rows.current(scene)
@@ -82,28 +82,28 @@ class StepsPane(Pane):
         return step_rows.to_row(scene, row)
 
     def side(self, scene: Scene) -> tuple[str, int | None] | None:
-        """The slowest rank of the chosen step."""
+        """Return the slowest rank of the chosen step."""
         from ccltui.tui.moves import step_rows
 
         return step_rows.slowest(scene)
 
     def suggested_side(self, scene: Scene, side: tuple[str, int | None]) -> str:
-        """The step of the rank whose length is the median of its other steps."""
+        """Return the step of the rank whose length is the median of its other steps."""
         from ccltui.tui.moves import step_rows
 
         middle = step_rows.middle_step(scene, *side)
         return "" if middle is None else f"it {middle}"
 
     def records(self, scene: Scene) -> Iterator[Record]:
-        """Parts of every step on every rank."""
+        """Yield the parts of every step on every rank."""
         return _records(scene)
 
     def metric(self, scene: Scene) -> str:
-        """The metric of the parts."""
+        """Return the name of the metric of the parts."""
         return "temporal_breakdown"
 
     def chosen_step(self, scene: Scene) -> int | None:
-        """The chosen step."""
+        """Return the chosen step."""
         from ccltui.tui.moves import step_rows
 
         return step_rows.chosen(scene)
@@ -113,7 +113,7 @@ STEPS: Final = StepsPane()
 
 
 def _chosen_text(scene: Scene) -> str:
-    """The chosen step: how long it is against the middle one, and what its parts are."""
+    """Describe the chosen step: its length against the middle one, and its parts."""
     from ccltui.metrics.device.step_parts import PARTS
     from ccltui.tui.moves import step_rows
     from ccltui.tui.state.queries import parts_of_steps
@@ -191,7 +191,7 @@ def _nothing(scene: Scene) -> str:
 
 
 def _step_text(scene: Scene, parts: StepParts, row: int, *, on: bool) -> str:
-    """Number, length on the slowest rank, that rank, and whether the window holds the step."""
+    """Return number, length on the slowest rank, that rank, and whether it is in the window."""
     window = scene.session.filter.steps
     step = parts.steps[row]
     inside = window is not None and window[0] <= step <= window[1]
@@ -208,7 +208,7 @@ def _ranks_title(parts: StepParts, row: int) -> str:
 def _put_ranks(
     planes: Planes, y: int, scene: Scene, ranks: Sequence[tuple[str, list[int]]], most_ns: int
 ) -> None:
-    """Length and parts of a step on each rank, as many as fit."""
+    """Draw length and parts of a step on as many ranks as fit."""
     from ccltui.draw.bars import put_bar
 
     room = planes.height - y

@@ -1,4 +1,4 @@
-"""Draw the Summary pane: what to fix first, every metric with its unit or reason, remarks."""
+"""Draw the Summary pane: largest losses, every metric with its unit or reason, remarks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SIDE = 76
 _SPARK = 16
 _TREND = 14
 _TITLE = 22
-_WIDEST = 26  # titles
+_WIDEST = 26  # most characters of a title
 _NOTES = 5
 _NOTE_LINES = 3
 _LEAST_RANKS = 5
@@ -60,7 +60,7 @@ _EMPTY = [""] * (len(_COLUMNS) - 1)
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
-    """Losses and metrics above; below (or beside, when wide) one metric by rank, then notes."""
+    """Draw losses and metrics, below (or beside, when wide) one metric by rank, then notes."""
     planes = Planes.blank(height, width, Ink.TEXT)
     findings, state = scene.findings, SUMMARY_STATE.of(scene.state)
     if not findings.metrics:
@@ -92,7 +92,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _put_losses(planes: Planes, scene: Scene, width: int) -> int:
-    """What to fix first; returns the row after it."""
+    """Draw the losses to fix first; return the row after them."""
     planes.put(0, 1, fit(loss_list.heading(scene), width - 1), Ink.DIM)
     found = loss_list.losses(scene)
     own = SUMMARY_STATE.of(scene.state)
@@ -107,13 +107,13 @@ def _put_losses(planes: Planes, scene: Scene, width: int) -> int:
 
 
 def _chosen_note(scene: Scene, count: int) -> int:
-    """Of so many remarks; there may be fewer than when it was chosen."""
+    """Return the chosen remark of so many; there may be fewer than when it was chosen."""
     own = SUMMARY_STATE.of(scene.state)
     return min(own.note, count - 1) if own.section is Section.NOTES else -1
 
 
 def _put_note(planes: Planes, scene: Scene) -> None:
-    """One remark in full, and what can be done."""
+    """Draw one remark in full, with its advice."""
     found = notes(scene)
     if not found:
         return
@@ -140,7 +140,7 @@ def _waiting(scene: Scene) -> str:
 
 
 def _found_instead(scene: Scene) -> list[tuple[str, Ink]]:
-    """What lies in a directory without a trace that can be shown, and why it is not one."""
+    """Describe a directory without a usable trace: its files, and why none is one."""
     job = scene.session.job
     if job is None or scene.session.busy or job.ranks:
         return []
@@ -152,7 +152,7 @@ def _found_instead(scene: Scene) -> list[tuple[str, Ink]]:
 
 
 def _put_metrics(planes: Planes, scene: Scene, y: int, end: int, width: int) -> int:
-    """The table of metrics, scrolled to the selected one; returns the row after it."""
+    """Draw the table of metrics, scrolled to the selected one; return the row after it."""
     rows = [_row(scene, metric) for metric in scene.findings.metrics]
     lag = scene.findings.results.get("straggler_lag")
     late = "" if lag is None else late_ranks(lag)
@@ -202,7 +202,7 @@ def _row(scene: Scene, metric: Metric) -> _Row:
 
 
 def _ranks(scene: Scene, metric: Metric, result: Result) -> tuple[str, str, str, str]:
-    """Picture, smallest, largest and spread; of another number only the picture, in brackets."""
+    """Return sparkline, minimum, maximum and spread; of another number a sparkline in brackets."""
     labels = tuple(scene.findings.lanes)
     columns = rank_columns(result, labels)
     own = leading(columns, metric.headline)
@@ -222,7 +222,7 @@ def _picture(column: Mapping[str, Number], labels: Sequence[str]) -> str:
 
 
 def _put_notes(planes: Planes, remarks: Sequence[NoteRow], y: int, scene: Scene) -> None:
-    """Remarks from a row on, the chosen one among them; those that find no room are counted."""
+    """Draw remarks from a row on, with the chosen one; count those that do not fit."""
     chosen = _chosen_note(scene, len(remarks))
     above = len(loss_list.losses(scene)) + len(scene.findings.metrics)
     begin = _first_note(remarks, planes.height - y, planes.width, chosen)
@@ -243,8 +243,8 @@ def _put_notes(planes: Planes, remarks: Sequence[NoteRow], y: int, scene: Scene)
 
 
 def _first_note(remarks: Sequence[NoteRow], room: int, width: int, chosen: int) -> int:
-    """The first remark to show so that the chosen one has room."""
-    used = int(chosen < len(remarks) - 1)  # the line that counts the rest
+    """Return the first remark to show so that the chosen one fits."""
+    used = int(chosen < len(remarks) - 1)  # the line with the number of the others
     first = max(chosen, 0)
     for index in range(chosen, -1, -1):
         used += len(wrap(remarks[index].text, width - 2, most=_NOTE_LINES, indent="  "))

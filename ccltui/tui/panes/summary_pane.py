@@ -1,4 +1,4 @@
-"""The Summary pane: what to fix first, every metric, and remarks."""
+"""The Summary pane: largest losses, every metric, and remarks."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class SummaryPane(Pane):
     names_communicator = False
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """Losses and metrics above; below, or beside them, one metric by rank, then remarks."""
+        """Draw losses and metrics, below or beside them one metric by rank, then remarks."""
         from ccltui.tui.panes import summary
 
         return summary.paint(scene, height, width)
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """Which iterations the numbers are of."""
+        """Return the iterations that the numbers cover."""
         steps = measured_steps(scene.findings.steps, scene.session.filter)
         if not steps:
             return []
@@ -52,33 +52,33 @@ class SummaryPane(Pane):
         return [(f"iterations {first}-{last} (n={len(steps)}) ", Ink.TAB)]
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
-        """The selected loss, or the definition of the selected metric and what it rests on."""
+        """Return the selected loss, or the definition of the selected metric and its basis."""
         return _definition(scene, width)
 
     def count(self, scene: Scene) -> int:
-        """Losses, metrics and remarks; ranks where one metric is open."""
+        """Return the number of losses, metrics and remarks; of ranks where one metric is open."""
         if SUMMARY_STATE.of(scene.state).table_open:
             return len(scene.findings.lanes)
         return sum(_sections(scene).values())
 
     def row(self, scene: Scene) -> int:
-        """The selected row of all parts, or the first rank where one metric is open."""
+        """Return the selected row of all parts, or the first rank where one metric is open."""
         own = SUMMARY_STATE.of(scene.state)
         return own.first_rank if own.table_open else _summary_row(scene)
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
-        """Select a row, or begin the open table with a rank."""
+        """Select a row, or scroll the open table to begin with a rank."""
         own = SUMMARY_STATE.of(scene.state)
         if own.table_open:
             return SUMMARY_STATE.put(scene.state, replace(own, first_rank=row))
         return _in_summary(scene, row)
 
     def records(self, scene: Scene) -> Iterator[Record]:
-        """The selected metric rank by rank."""
+        """Yield the selected metric rank by rank."""
         return _records(scene)
 
     def metric(self, scene: Scene) -> str:
-        """The selected metric, or that of the losses."""
+        """Return the selected metric, or that of the losses."""
         metrics, own = scene.findings.metrics, SUMMARY_STATE.of(scene.state)
         if own.section is Section.LOSSES:
             return "fix_first"
@@ -89,7 +89,7 @@ SUMMARY: Final = SummaryPane()
 
 
 def _sections(scene: Scene) -> dict[Section, int]:
-    """Rows of every part of Summary."""
+    """Return the number of rows of every part of Summary."""
     from ccltui.tui.moves import loss_list
     from ccltui.tui.state.notes import notes
 
@@ -153,7 +153,7 @@ def _definition(scene: Scene, width: int) -> tuple[Line, Line]:
 
 
 def _records(scene: Scene) -> Iterator[Record]:
-    """The selected metric rank by rank."""
+    """Yield the selected metric rank by rank."""
     from ccltui.tui.state.summary_rows import chosen_metric, rank_columns
 
     metric, labels = chosen_metric(scene), tuple(scene.findings.lanes)

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ccltui.tui.state.device_streams import Streams
 
 _TALL = 30
-"""Rows of a pane from which two are left for the whole window."""
+"""Rows of a pane from which two are used for the whole window."""
 _INKS = {"communication": Ink.EXPOSED, "copies": Ink.COPY}
 
 
 def paint(scene: Scene, height: int, width: int) -> Planes:
-    """As many ranks as fit, the selected one among them."""
+    """Draw as many ranks as fit, the selected one among them."""
     span = scene.findings.span
     if span is None:
         planes = Planes.blank(height, width, Ink.TEXT)
@@ -69,7 +69,7 @@ def paint(scene: Scene, height: int, width: int) -> Planes:
 
 
 def _marks(scene: Scene) -> list[StepMark]:
-    """Steps in view; of more than there are cells an even selection."""
+    """Return the steps in view; an even selection of them if there are more than cells."""
     view = scene.state.time
     inside = [
         step
@@ -81,7 +81,7 @@ def _marks(scene: Scene) -> list[StepMark]:
 
 
 def _groups(scene: Scene) -> list[tuple[str, ...]]:
-    """Ranks that share a row: pinned and unfolded ones stand alone."""
+    """Return groups of ranks that share a row; pinned and unfolded ranks have their own."""
     ranks, per_row = scene.ranks, TIMELINE_STATE.of(scene.state).ranks_per_lane
     alone = {*scene.state.pins, *scene.state.unfolded}
     if per_row == 1:
@@ -107,7 +107,7 @@ def _selected(scene: Scene) -> int:
 
 
 def rank_rows(scene: Scene) -> list[RankRow]:
-    """What the timeline shows of each rank, in order."""
+    """Return the timeline rows of each rank, in order."""
     found = scene.answers.to(stream_query(scene))
     streams: Streams = {} if found is None or found.answer is None else found.answer
     limited = scene.answers.to(kernel_query(scene))
@@ -139,7 +139,7 @@ def _tracks(group: Sequence[str], only: Mapping[str, Track] | None) -> tuple[Tra
 
 
 def _with_minimap(planes: Planes, scene: Scene, span: Span, rows: int) -> Planes:
-    """The picture with one or two more rows for the whole window."""
+    """Return the picture with one or two more rows for the whole window."""
     whole = Planes.blank(planes.height + rows, planes.width, Ink.TEXT)
     whole.paste(planes, 0, 0)
     view = scene.state.time

@@ -27,7 +27,7 @@ _KERNEL_NAME = 30
 
 
 class TimelinePane(ChartPane):
-    """What the devices of all ranks do."""
+    """Device work of all ranks over time."""
 
     name = NAME
     key = "3"
@@ -45,34 +45,34 @@ class TimelinePane(ChartPane):
     among = Among.TIMES
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """Streams of unfolded ranks, and the kernels that rows are limited to."""
+        """Yield queries for streams of unfolded ranks and for the category of kernels shown."""
         from ccltui.tui.state.queries import kernel_query, stream_query
 
         found = (stream_query(scene), kernel_query(scene))
         return [query for query in found if query is not None]
 
     def paint(self, scene: Scene, height: int, width: int) -> Planes:
-        """As many ranks as fit, the selected one among them."""
+        """Draw as many ranks as fit, the selected one among them."""
         from ccltui.tui.panes import timeline
 
         return timeline.paint(scene, height, width)
 
     def shift(self, before: Scene, after: Scene) -> int:
-        """By how many columns the picture moved, 0 when it is another picture."""
+        """Return by how many columns the picture moved, 0 when it is a different picture."""
         old, new = before.state.time, after.state.time
         if (old.cell_ns, old.cells, old.phase_ns) != (new.cell_ns, new.cells, new.phase_ns):
             return 0
         return old.k0 - new.k0
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """What a cell is, or the kind of kernels that rows are limited to."""
+        """Return the legend of the cells, or the kind of kernels that rows are limited to."""
         kernels = TIMELINE_STATE.of(scene.state).kernels
         if kernels:
             return [(f"{kernels} only: C ", Ink.WARNING)]
         return _classes_legend(scene, narrow=narrow)
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
-        """What runs at the cursor, and what is measured or else the selected collective."""
+        """Return the work at the cursor, and the measured area or else the selected collective."""
         area = _area_text(scene)
         below: Line = (
             [(f" {area}", Ink.STRONG)] if area else [(f" {collective_text(scene)}", Ink.TEXT)]
@@ -80,7 +80,7 @@ class TimelinePane(ChartPane):
         return [(f" {_time_text(scene, width - 2)}", Ink.TEXT)], below
 
     def hit_place(self, scene: Scene) -> int:
-        """The selected time."""
+        """Return the selected time."""
         time_ns = scene.state.selection.time_ns
         return -1 if time_ns is None else time_ns
 
@@ -91,18 +91,18 @@ class TimelinePane(ChartPane):
         return to_time(scene, place)
 
     def name_at_cursor(self, scene: Scene) -> str | None:
-        """The kernel under the cursor."""
+        """Return the name of the kernel under the cursor."""
         from ccltui.tui.moves.kernel_at import running_at_cursor
 
         running = running_at_cursor(scene)
         return None if running is None else running.name
 
     def metric(self, scene: Scene) -> str:
-        """The metric of the classes of time."""
+        """Return the name of the metric of the classes of time."""
         return "comm_comp_overlap"
 
     def measured(self, scene: Scene) -> Span | None:
-        """The area that is measured."""
+        """Return the measured area."""
         from ccltui.tui.moves import measured_area
 
         return measured_area.span(scene)
@@ -112,7 +112,7 @@ TIMELINE: Final = TimelinePane()
 
 
 def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
-    """What a cell of a lane is; without colour two rows of a rank tell no exposed part."""
+    """Return the legend of a lane; two rows per rank without colour do not mark exposed parts."""
     if not scene.colour and not TIMELINE_STATE.of(scene.state).merged:
         return [("comp, net below  " if narrow else "compute, network below it  ", Ink.TAB)]
     names = ("comp", "net", "both") if narrow else ("compute", "exposed net", "overlapped")
@@ -121,7 +121,7 @@ def _classes_legend(scene: Scene, *, narrow: bool) -> Line:
 
 
 def _area_text(scene: Scene) -> str:
-    """What is measured on the timeline."""
+    """Describe the measured area of the timeline."""
     if scene.state.area is None:
         return ""
     from ccltui.tui.moves import measured_area
@@ -144,7 +144,7 @@ def _time_text(scene: Scene, width: int) -> str:
 
 
 def _running_text(scene: Scene) -> str:
-    """The kernel under the cursor, or that there is none."""
+    """Return the kernel under the cursor, or the message that there is none."""
     from ccltui.tui.moves.kernel_at import running_at_cursor
 
     running = running_at_cursor(scene)

@@ -1,4 +1,4 @@
-"""Queries that panes send to workers, and the answers, each typed by its query."""
+"""Queries that panes send to workers, and their answers, typed by the query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A = TypeVar("A")
 
 
 class Query(ABC, Generic[A]):
-    """A question whose answer is an ``A``; equal queries have equal answers.
+    """Query with an answer of type ``A``; equal queries have equal answers.
 
     Queries are frozen dataclasses, and are pickled where another process computes the answer.
     """
@@ -26,11 +26,11 @@ class Query(ABC, Generic[A]):
     of_collectives: ClassVar[bool] = False
     """Whether the answer depends on matched collectives, not only on single ranks."""
     keeps_last: ClassVar[bool] = False
-    """Whether a query without an answer leaves the answer before it in place, with a notice."""
+    """Whether a query without an answer leaves the previous answer in place, with a notice."""
 
 
 class ViewQuery(Query[A]):
-    """A query that is answered from the metrics' view of the job."""
+    """Query that is answered from the metrics' view of the job."""
 
     __slots__ = ()
 
@@ -48,18 +48,18 @@ class ViewQuery(Query[A]):
 
 
 class FileQuery(Query[A]):
-    """A query that is answered from files beside the traces, in a thread of the explorer."""
+    """Query that is answered from files beside the traces, in a thread of the explorer."""
 
     __slots__ = ()
 
     @abstractmethod
     def answer(self, job: Job, cancelled: Callable[[], bool]) -> A:
-        """Read the files; the result is not used once ``cancelled``."""
+        """Read the files; the result is discarded once ``cancelled``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[A]):
-    """The result of a query; ``problem`` is the reason where there is no answer."""
+    """Result of a query; ``problem`` is the reason where there is no answer."""
 
     query: Query[A]
     answer: A | None = None
@@ -73,17 +73,17 @@ class Answers:
     _newest: Mapping[type[Query[Any]], Answered[Any]] = field(default_factory=dict)
 
     def latest(self, kind: type[Query[A]]) -> A | None:
-        """The newest answer to any query of a kind, None where there is none."""
+        """Return the newest answer to any query of a kind, None where there is none."""
         found = self._newest.get(kind)
         return None if found is None else found.answer
 
     def to(self, query: Query[A] | None) -> Answered[A] | None:
-        """The result of exactly this query, None while it is not known."""
+        """Return the result of exactly this query, None while it is not known."""
         if query is None:
             return None
         found = self._newest.get(type(query))
         return found if found is not None and found.query == query else None
 
     def with_result(self, found: Answered[Any]) -> Answers:
-        """The same with a result in place of the one before it."""
+        """Return a copy with a result in place of the previous one of its kind."""
         return Answers({**self._newest, type(found.query): found})

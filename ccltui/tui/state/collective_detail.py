@@ -1,4 +1,4 @@
-"""Description of one collective by the metrics, and the views that its blame chain leads to."""
+"""Details of one collective from the metrics, and the views its blame chain leads to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where a link of the chain is: a rank and a time, and a collective where it is one in view."""
+    """Position of a link of the chain: rank and time, and a collective where one is in view."""
 
     label: str
     time_ns: int
@@ -28,9 +28,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A described collective; ``stops`` are the links of its chain, in order.
+    """Details of a collective; ``stops`` are the links of its chain, in order.
 
-    ``history`` tells how late ranks usually are at such a collective.
+    ``history`` is the usual lag of ranks at such a collective.
     """
 
     instance: Instance
@@ -39,14 +39,14 @@ class Detail:
 
 
 def detail(view: View, findings: Findings, number: int, row: int) -> Detail:
-    """Describe a collective. Raises IndexError when it does not exist."""
+    """Compute the details of a collective. Raises IndexError when it does not exist."""
     found = describe(view, number, row)
     history = lag_history(view.arrivals.groups[number], row)
     return Detail(found, tuple(_stop(view, findings, link) for link in found.chain), history)
 
 
 def _stop(view: View, findings: Findings, link: Link) -> Stop:
-    if link.number < 0:  # a transfer between two ranks: a call of its own
+    if link.number < 0:  # a transfer between two ranks, which is a call of its own
         start_ns = view.facts.calls[link.label].start_ns[link.row : link.row + 1]
         return Stop(link.label, int(view.on_job_clock(link.label, start_ns)[0]) - view.origin_ns)
     arrived = view.arrivals.groups[link.number]

@@ -24,10 +24,11 @@ class Communicator:
     """n collectives of m ranks in order of time; times in ns since the job's origin.
 
     ``late_ns`` [n, m] is how long after the first each rank arrived, ``wait_ns`` [n, m] how
-    long it waited for the last; both are ``ABSENT`` where that cannot be told. ``last`` [n] is
-    the rank that is blamed, ``NOBODY`` for a tie. ``begins`` [n] marks those with which the
-    recording begins: what made a rank late for them is not in it. ``row`` [n] is the place in the
-    arrivals of matched group ``number``; ``clock`` says how far starts can be compared.
+    long it waited for the last; both are ``ABSENT`` where that is unknown. ``last`` [n] is
+    the rank that is blamed, ``NOBODY`` for a tie. ``begins`` [n] marks the collectives with which
+    the recording begins: the cause of a late rank is not recorded for them. ``row`` [n] is the
+    place in the arrivals of matched group ``number``; ``clock`` describes how far starts
+    can be compared.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Communicator:
     number: int
     row: npt.NDArray[np.intp]
     clock: str = ""
-    group: int = -1  # among the groups of the job, -1 where none is named
+    group: int = -1  # index among the groups of the job, -1 where none is named
 
     def __len__(self) -> int:
         return len(self.lag_ns)
@@ -60,55 +61,55 @@ class Communicator:
 
     @cached_property
     def harm_ns(self) -> I64:
-        """Time that all ranks together waited, int64 [n]; 0 where nobody is to blame."""
+        """Time that all ranks together waited, int64 [n]; 0 where no rank is to blame."""
         waits = np.where(self.wait_ns > 0, self.wait_ns, 0).sum(axis=1)
         harm: I64 = np.where(self.last != NOBODY, waits, 0)
         return harm
 
     @cached_property
     def by_harm(self) -> npt.NDArray[np.intp]:
-        """Collectives that made ranks wait, the worst first; those that begin the trace last."""
+        """Collectives that caused waits, the longest first; those that begin the trace last."""
         order = np.lexsort((-self.harm_ns, self.begins))
         return order[self.harm_ns[order] > 0]
 
     @cached_property
     def first_ns(self) -> I64:
-        """When the first rank arrived, int64 [n], ascending but for ties of unsure clocks."""
+        """Arrival of the first rank, int64 [n], ascending but for ties of uncertain clocks."""
         never = np.iinfo(np.int64).max
         first: I64 = np.where(self.present, self.start_ns, never).min(axis=1)
         return first
 
     def top_ns(self, floor_ns: int) -> int:
-        """The largest lag, above the floor at least: the end of a scale of even steps."""
+        """Return the largest lag, at least twice the floor: the top of a linear scale."""
         return max(int(self.lag_ns.max(initial=0)), 2 * floor_ns)
 
     def moment_ns(self, k: int) -> int:
-        """Where to look on a timeline: the arrival of the last rank, else of the first."""
+        """Return the time to show on a timeline: arrival of the last rank, else of the first."""
         last = int(self.last[k])
         return int(self.first_ns[k] if last == NOBODY else self.start_ns[k, last])
 
     def type_of(self, k: int) -> str:
-        """Type of a collective."""
+        """Return the type of a collective."""
         return self.kind[int(self.kind_id[k])]
 
     def culprit(self, k: int) -> str | None:
-        """Label of the rank that arrived last, None in a tie."""
+        """Return the label of the rank that arrived last, None in a tie."""
         last = int(self.last[k])
         return None if last == NOBODY else self.labels[last]
 
     def nearest(self, time_ns: int) -> int | None:
-        """The collective that began last before a time, else the first."""
+        """Return the collective that began last before a time, else the first."""
         if not len(self):
             return None
         return max(int(np.searchsorted(self.first_ns, time_ns, side="right")) - 1, 0)
 
     def place_of(self, k: int) -> int | None:
-        """Place of a collective by caused wait, None when no rank waited."""
+        """Return the place of a collective by caused wait, None when no rank waited."""
         found = np.flatnonzero(self.by_harm == k)
         return int(found[0]) if len(found) else None
 
     def next_over(self, floor_ns: int, k: int | None, forward: bool) -> int | None:
-        """Next collective in time whose lag is above a floor."""
+        """Return the next collective in time whose lag is above a floor."""
         over = np.flatnonzero((self.lag_ns >= floor_ns) & (self.last != NOBODY))
         if k is not None:
             over = over[over > k] if forward else over[over < k]
@@ -117,7 +118,7 @@ class Communicator:
         return int(over[0] if forward else over[-1])
 
     def records(self) -> Iterator[dict[str, str | int | float | None]]:
-        """Every collective as a row of an exported table, with how late each rank was."""
+        """Yield every collective as a row of an exported table, with the lateness of each rank."""
         for k in range(len(self)):
             late = {
                 f"late_ns_{label}": int(self.late_ns[k, i]) for i, label in enumerate(self.labels)
@@ -142,7 +143,7 @@ class Communicator:
             }
 
     def take(self, rows: npt.NDArray[np.intp] | Bool) -> Communicator:
-        """The same communicator with some of its collectives."""
+        """Return the same communicator with only some of its collectives."""
         return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
 
@@ -155,18 +156,18 @@ class RankCalls:
     k: I64
 
     def after(self, time_ns: int) -> int | None:
-        """Row of the first collective that starts later."""
+        """Return the row of the first collective that starts later."""
         row = int(np.searchsorted(self.start_ns, time_ns, side="right"))
         return row if row < len(self.start_ns) else None
 
     def before(self, time_ns: int) -> int | None:
-        """Row of the last collective that starts earlier."""
+        """Return the row of the last collective that starts earlier."""
         row = int(np.searchsorted(self.start_ns, time_ns, side="left")) - 1
         return row if row >= 0 else None
 
 
 def calls_by_rank(communicators: Sequence[Communicator]) -> dict[str, RankCalls]:
-    """For every rank its collectives in all communicators."""
+    """Return the collectives of each rank in all communicators."""
     parts: dict[str, list[tuple[I64, I32, I64]]] = {}
     for index, communicator in enumerate(communicators):
         for member, label in enumerate(communicator.labels):
@@ -184,7 +185,7 @@ def _sorted_calls(columns: list[tuple[I64, I32, I64]]) -> RankCalls:
 
 
 def harm_by_rank(communicators: Sequence[Communicator]) -> dict[str, int]:
-    """Time that others waited for each rank, over all communicators."""
+    """Return the time that others waited for each rank, over all communicators."""
     harm: dict[str, int] = {}
     for communicator in communicators:
         for member, label in enumerate(communicator.labels):
@@ -194,7 +195,7 @@ def harm_by_rank(communicators: Sequence[Communicator]) -> dict[str, int]:
 
 
 def groups_by_size(communicators: Sequence[Communicator]) -> dict[int, dict[str, int]]:
-    """For each number of members: in which of the communicators of that size a rank is.
+    """Return for each number of members which communicator of that size a rank is in.
 
     Communicators of one size are numbered by their first members; a rank that is in several, as
     in overlapping groups, counts with the first.
@@ -209,5 +210,5 @@ def groups_by_size(communicators: Sequence[Communicator]) -> dict[int, dict[str,
 
 
 def _natural(label: str) -> tuple[int, str]:
-    """Ranks by number, other labels after them by name."""
+    """Return a sort key: ranks by number, then other labels by name."""
     return (int(label), "") if label.isdigit() else (1 << 62, label)

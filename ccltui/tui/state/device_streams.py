@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 Streams = Mapping[str, tuple[Stream, ...]]
-"""The streams of each rank, by label."""
+"""Streams of each rank, by label."""
 
 _PARTS = (COMP, COMM, MEM)
 _PLACE = np.argsort(_PARTS).astype(np.uint8)
-"""Place in the parts of a stream of each class."""
+"""Place of each class in the parts of a stream."""
 
 COMMUNICATION = "communication"
 COPIES = "copies"
 
 
 def streams_of(view: View, ranks: tuple[str, ...]) -> Streams:
-    """Streams of some ranks in order of their number. Raises KeyError for an unknown rank."""
+    """Return streams of some ranks in order of number. Raises KeyError for an unknown rank."""
     return {label: tuple(_streams(view.facts.ranks[label])) for label in ranks}
 
 
@@ -75,7 +75,7 @@ def _track(facts: RankFacts, rows: npt.NDArray[np.intp]) -> Track:
 
 
 def kernels_of(view: View, category: str) -> Mapping[str, Track]:
-    """When kernels of a category run on each selected rank, on its own clock."""
+    """Return the times of kernels of a category on each selected rank, on its own clock."""
     return {
         rank.label: _track(rank.facts, np.flatnonzero(_is_of(rank.facts, category)))
         for rank in view.ranks

@@ -1,4 +1,4 @@
-"""Table of the events of one rank, in columns of the trace."""
+"""Table of the events of one rank, as columns of the trace."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class CallColumns:
-    """What collectives have beyond other events, int64 [rows], -1 where it is not known.
+    """Columns that only collectives have, int64 [rows], -1 where unknown.
 
-    ``communicator`` and ``k`` say which matched collective a row is.
+    ``communicator`` and ``k`` identify the matched collective of a row.
     """
 
     communicator: I64
@@ -39,7 +39,7 @@ class CallColumns:
 
     @classmethod
     def unknown(cls, rows: int) -> CallColumns:
-        """Columns in which nothing is known."""
+        """Return columns in which every value is unknown."""
         return cls(*(np.full(rows, NONE, np.int64) for _ in range(6)))
 
 
@@ -47,7 +47,7 @@ class CallColumns:
 class EventTable:
     """Events of a rank: ``order`` [n] are the rows in view, of ``total`` in the window.
 
-    ``start_ns`` counts from the job's origin, on its clock; ``name`` indexes what ``text`` knows.
+    ``start_ns`` counts from the job's origin, on its clock; ``text`` maps ids in ``name`` to names.
     """
 
     rank: str
@@ -71,21 +71,21 @@ class EventTable:
         return place
 
     def time_ns(self, row: int) -> int:
-        """Start of a row since the job's origin."""
+        """Return the start of a row since the job's origin."""
         return int(self.start_ns[row])
 
     def name_of(self, row: int) -> str:
-        """Name of a row."""
+        """Return the name of a row."""
         return self.text(int(self.name[row]))
 
     def collective(self, row: int) -> tuple[int, int] | None:
-        """Communicator and number of the matched collective of a row."""
+        """Return communicator and number of the matched collective of a row."""
         if self.calls is None or self.calls.k[row] < 0:
             return None
         return int(self.calls.communicator[row]), int(self.calls.k[row])
 
     def at(self, scene: Scene) -> int:
-        """Place of the cursor: the row chosen here, else the collective, else the time."""
+        """Return the cursor's place: of the row chosen here, else the collective, else the time."""
         selection, chosen = scene.state.selection, EVENTS_STATE.of(scene.state).event
         time_ns = 0 if selection.time_ns is None else selection.time_ns
         if chosen is not None and chosen < len(self.start_ns):
@@ -129,7 +129,7 @@ def _collectives(view: View, findings: Findings, rank: str, listing: Listing) ->
     columns = _call_columns(view, findings, rank, calls)
     for index, communicator in enumerate(findings.communicators or ()):
         mine = columns.communicator == index
-        if mine.any():  # the corrected start, as the other panes show it
+        if mine.any():  # the corrected start, as in the other panes
             member = communicator.labels.index(rank)
             starts[mine] = communicator.start_ns[columns.k[mine], member]
     code = (calls.group.astype(np.int64) + 1) * len(TYPES) + calls.kind
@@ -175,7 +175,7 @@ def _call_columns(view: View, findings: Findings, label: str, calls: Calls) -> C
 
 
 def _inside(times_ns: I64, span: Span | None) -> I64:
-    """Rows that begin in the window."""
+    """Return the rows that begin in the window."""
     if span is None:
         return np.arange(len(times_ns))
     inside: Bool = (times_ns >= span.start_ns) & (times_ns < span.end_ns)
@@ -183,7 +183,7 @@ def _inside(times_ns: I64, span: Span | None) -> I64:
 
 
 def _listed(table: EventTable) -> EventTable:
-    """The same with its rows filtered and in order."""
+    """Return the table with its rows filtered and sorted."""
     listing, rows = table.listing, table.order
     if listing.pattern:
         rows = rows[_matching(table, listing.pattern)[rows]]
@@ -204,7 +204,7 @@ def _listed(table: EventTable) -> EventTable:
 
 
 def _matching(table: EventTable, pattern: str) -> Bool:
-    """Which rows have a name that the pattern is found in; each name is looked at once."""
+    """Return a mask of rows whose name matches the pattern; each distinct name is tested once."""
     found = re.compile(pattern, re.IGNORECASE).search
     names = np.unique(table.name)
     hits = [name for name in names.tolist() if found(table.text(name))]
@@ -212,7 +212,7 @@ def _matching(table: EventTable, pattern: str) -> Bool:
 
 
 def _key(table: EventTable, sort: Sort) -> I64 | None:
-    """What to sort by, ascending; None for the order of time, in which rows are already."""
+    """Return the ascending sort key; None for the order of time, in which rows already are."""
     calls = table.calls
     if sort is Sort.DURATION:
         return np.negative(table.dur_ns)

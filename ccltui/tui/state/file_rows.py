@@ -25,7 +25,7 @@ class FileRow:
 
 
 def file_rows(scene: Scene) -> list[FileRow]:
-    """All rows; captures are only listed where there is a choice."""
+    """Return all rows; captures are only listed where there is a choice."""
     job = scene.session.job
     if job is None:
         return []
@@ -49,7 +49,7 @@ def file_rows(scene: Scene) -> list[FileRow]:
 
 
 def _capture_row(job: Job, capture: Capture) -> FileRow:
-    """A capture: how many of its ranks are there, and whether it is the one that is open."""
+    """Return the row of a capture: number of loaded ranks, and whether it is the open one."""
     name = capture.name or "(the directory itself)"
     of = "" if capture.world_size is None else f" of {capture.world_size}"
     size = numbers.decimal_size(sum(file.size_bytes for file in capture.files))
@@ -62,7 +62,7 @@ def _capture_row(job: Job, capture: Capture) -> FileRow:
 
 
 def _is_of_other(found: FoundFile, job: Job) -> bool:
-    """Whether a file belongs to a capture that is not open."""
+    """Return whether a file belongs to a capture that is not open."""
     captures = {capture.name for capture in job.discovery.captures}
     here = {file.path for file in job.capture.files}
     return found.path not in here and found.capture in captures - {job.capture.name}
@@ -71,7 +71,7 @@ def _is_of_other(found: FoundFile, job: Job) -> bool:
 def _state(
     found: FoundFile, state: FileState | None, notes: dict[str, list[str]], job: Job
 ) -> tuple[str, Ink]:
-    """Where a file is on its way in, or why it is not read."""
+    """Return the loading state of a file, or the reason why it is not read."""
     if state is not None:
         return _loading_state(state, notes.get(found.path, []))
     if found.duplicate_of is not None:

@@ -1,4 +1,4 @@
-"""Results of the analysis of a job so far, and the steps and spans of time they are given in."""
+"""Results of the analysis of a job so far, and the steps and time spans that they refer to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Time in ns since the job's origin."""
+    """Time span in ns since the job's origin."""
 
     start_ns: int
     end_ns: int
@@ -33,26 +33,26 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What has been computed so far; a part that is not computed yet has its default."""
+    """Results computed so far; a part that is not computed yet has its default."""
 
     generation: int = -1
-    matched: int = -1  # generation that the communicators are of
+    matched: int = -1  # generation that the communicators belong to
     metrics: tuple[Metric, ...] = ()
     results: Mapping[str, Result] = field(default_factory=dict)
     communicators: tuple[Communicator, ...] | None = None
     calls: Mapping[str, RankCalls] = field(default_factory=dict)
     harm_ns: Mapping[str, int] = field(default_factory=dict)
     lanes: Mapping[str, Lane] = field(default_factory=dict)
-    minimap: Minimap | None = None  # of the lanes
+    minimap: Minimap | None = None  # overview of the lanes
     steps: tuple[Step, ...] = ()
     span: Span | None = None
     origin_ns: int = 0  # zero of all times here, on the common clock
-    clock: str = ""  # how sure times of different ranks are
+    clock: str = ""  # text on how precisely times of different ranks compare
     nodes: Mapping[str, int] = field(default_factory=dict)  # number of each rank's host, by label
     groups: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # see groups_by_size
     complete: bool = False
 
     @property
     def is_matched(self) -> bool:
-        """Whether the communicators are those of this generation."""
+        """Whether the communicators belong to this generation."""
         return self.communicators is not None and self.matched == self.generation

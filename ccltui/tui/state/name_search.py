@@ -1,4 +1,4 @@
-"""A search for names: what it looks through, and for which pattern."""
+"""Search for names: the kind of names and the pattern."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ccltui.tui.state.own.event_listing import Listing
 
 
 class Among(Enum):
-    """What a search looks through, and so what the places of its hits are."""
+    """Kind of names that a search covers, which also defines the unit of the places of its hits."""
 
     TIMES = "device work of a rank: starts in ns since the origin"
     COLLECTIVES = "collectives of a communicator: their numbers"
@@ -18,7 +18,7 @@ class Among(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A regular expression, and the names that it is matched with."""
+    """Regular expression, and the names that it is matched with."""
 
     among: Among
     rank: str

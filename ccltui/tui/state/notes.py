@@ -36,7 +36,7 @@ _ADVICE: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class NoteRow:
-    """One remark: its text with its sign, its ink, and what can be done, "" where not known."""
+    """One remark: its text with a sign, its ink, and advice, "" where there is none."""
 
     text: str
     ink: Ink
@@ -44,7 +44,7 @@ class NoteRow:
 
 
 def notes(scene: Scene) -> list[NoteRow]:
-    """Remarks on the selected metric, failed files, then what the readers say."""
+    """Return remarks on the selected metric, failed files, then notes of the readers."""
     job = scene.session.job
     if job is None:
         problem = scene.session.problem
@@ -70,7 +70,7 @@ def _of_reader(sign: str, code: str, message: str) -> NoteRow:
 
 
 def _remarks(scene: Scene) -> list[NoteRow]:
-    """What the selected metric has to say about its own number."""
+    """Return the reasons and warnings of the selected metric."""
     metric = chosen_metric(scene)
     result = None if metric is None else scene.findings.results.get(metric.name)
     if metric is None or result is None:
@@ -81,5 +81,5 @@ def _remarks(scene: Scene) -> list[NoteRow]:
     return [
         NoteRow(f"! {metric.title}: {text}", Ink.WARNING, advice)
         for text, advice in advice_of.items()
-        if not any(failure.error in text for failure in known)  # those have a line of their own
+        if not any(failure.error in text for failure in known)  # these have a line of their own
     ]

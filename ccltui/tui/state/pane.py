@@ -1,4 +1,4 @@
-"""The interface of a pane, and the registry that panes are found in by name."""
+"""Interface of a pane, and the registry that panes are looked up in by name."""
 
 from __future__ import annotations
 
@@ -18,52 +18,52 @@ if TYPE_CHECKING:
     from ccltui.draw.planes import Planes
 
 Record = dict[str, str | int | float | None]
-"""A row of an exported table, by the names of its columns."""
+"""Row of an exported table, by column name."""
 
 
 class Axis(Enum):
-    """What lies along the horizontal axis of a chart."""
+    """Quantity along the horizontal axis of a chart."""
 
     TIME = "time"
     COLLECTIVES = "collectives"
 
 
 class Pane(ABC):
-    """One pane of the explorer: what it is called, what it asks, draws, selects and exports.
+    """Base class of a pane: its names, queries, picture, selection and export.
 
     Everything that depends on the pane in view is an attribute or a method here, so that adding a
-    pane takes one module and one line in `ccltui.tui.panes`. State of its own that a pane keeps in
-    the view is declared with `OwnState`. Panes are declared before the first frame is painted:
-    modules that need numpy or metrics are imported in methods.
+    pane takes one module and one line in `ccltui.tui.panes`. State that a pane stores in the view
+    is declared with `OwnState`. Panes are declared before the first frame is painted: modules that
+    need numpy or metrics are imported in methods.
     """
 
     name: str
-    """Identifies the pane in the view, in ids of actions and widgets and in names of files."""
+    """Identifier of the pane in the view, in ids of actions and widgets and in file names."""
     key: str
     title: str
     short_title: str
-    """The title where there is little room."""
+    """Title for narrow screens."""
     about: str
-    """The paragraph that its help begins with."""
+    """First paragraph of the pane's help."""
 
     axis: Axis | None = None
-    """The axis of a chart; None where the pane is no chart."""
+    """Axis of a chart; None where the pane is no chart."""
     among: Among | None = None
-    """What a search looks through; None where names cannot be searched."""
+    """Kind of names that a search covers; None where names cannot be searched."""
     details: frozenset[Shown] = frozenset()
-    """What the drawer can show beside the pane."""
+    """Contents that the drawer can have beside the pane."""
     is_of_traces: bool = True
     """Whether actions on stragglers and filters are among its hints."""
     is_of_ranks: bool = True
     """Whether its rows may come from ranks that are only partly read."""
     opens_without_traces: bool = False
-    """Whether the explorer begins here in a directory without traces."""
+    """Whether the explorer begins with this pane in a directory without traces."""
     names_communicator: bool = True
     """Whether its command line is limited to the communicator in view."""
 
     @property
     def is_chart(self) -> bool:
-        """Whether ranks are drawn along an axis."""
+        """Whether the pane draws ranks along an axis."""
         return self.axis is not None
 
     @property
@@ -76,14 +76,14 @@ class Pane(ABC):
         """Whether the drawer can be beside the pane."""
         return bool(self.details)
 
-    # What there is
+    # Availability
 
     def why_unavailable(self, scene: Scene) -> str | None:
-        """Why the pane has nothing to show, None where it can be opened."""
+        """Return the reason why the pane has nothing to show, None where it can be opened."""
         return None
 
     def queries(self, scene: Scene) -> Iterable[Query[Any]]:
-        """What the pane needs to know for a scene in which it is on the screen."""
+        """Return the queries that the pane needs answers to while it shows this scene."""
         return ()
 
     # Picture
@@ -93,25 +93,25 @@ class Pane(ABC):
         """Draw the pane in so many cells."""
 
     def shift(self, before: Scene, after: Scene) -> int:
-        """By how many columns the picture moved, 0 when it is another picture."""
+        """Return by how many columns the picture moved, 0 when it is a different picture."""
         return 0
 
     def legend(self, scene: Scene, *, narrow: bool) -> Line:
-        """The text beside the tabs, in shorter words where ``narrow``."""
+        """Return the text beside the tabs, shortened where ``narrow``."""
         return []
 
     def status(self, scene: Scene, width: int) -> tuple[Line, Line]:
-        """The two lines about the cursor."""
+        """Return the two lines about the cursor."""
         return [], []
 
     # Rows
 
     def count(self, scene: Scene) -> int:
-        """Number of rows that the cursor can be put on."""
+        """Return the number of rows that the cursor can be put on."""
         return 0
 
     def row(self, scene: Scene) -> int:
-        """Row of the cursor."""
+        """Return the row of the cursor."""
         return 0
 
     def to_row(self, scene: Scene, row: int) -> ViewState:
@@ -119,13 +119,13 @@ class Pane(ABC):
         return scene.state
 
     def why_no_rows(self, scene: Scene) -> str:
-        """Why there is no row to move to."""
+        """Return the reason why there is no row to move to."""
         return "nothing is loaded yet"
 
     # Searching
 
     def hit_place(self, scene: Scene) -> int:
-        """Where the cursor is, in the measure of the hits; -1 where it is nowhere."""
+        """Return the place of the cursor in the unit of the hits; -1 where it has none."""
         return -1
 
     def to_hit(self, scene: Scene, place: int) -> ViewState:
@@ -133,7 +133,7 @@ class Pane(ABC):
         return scene.state
 
     def name_at_cursor(self, scene: Scene) -> str | None:
-        """The name under the cursor that a search can look for."""
+        """Return the name under the cursor that a search can look for."""
         return None
 
     name_end: str = "$"
@@ -142,15 +142,15 @@ class Pane(ABC):
     # Comparing
 
     def kernel_row(self, scene: Scene) -> tuple[str, int] | None:
-        """Rank and row of the device work under the cursor, None where there is none."""
+        """Return rank and row of the device work under the cursor, None where there is none."""
         return None
 
     def why_no_kernel(self, scene: Scene) -> str:
-        """Why no kernel is under the cursor."""
+        """Return the reason why no kernel is under the cursor."""
         return "no kernel is under the cursor"
 
     def side(self, scene: Scene) -> tuple[str, int | None] | None:
-        """The rank and the step that the cursor is in, as one side of a comparison."""
+        """Return the rank and the step under the cursor, as one side of a comparison."""
         selection, marked = scene.state.selection, scene.findings.steps
         if selection.rank is None or selection.rank not in scene.findings.lanes:
             return None
@@ -160,34 +160,34 @@ class Pane(ABC):
         return selection.rank, inside[0] if inside else first
 
     def suggested_side(self, scene: Scene, side: tuple[str, int | None]) -> str:
-        """What to compare a side with, as it would be typed; the first other rank by default."""
+        """Return a suggested other side, as it would be typed; the first other rank by default."""
         ranks = [label for label in scene.ranks if label != side[0]]
         return rank_name(ranks[0]) if ranks else ""
 
     # Export
 
     def why_no_export(self, scene: Scene) -> str | None:
-        """Why there is nothing to write, None where there is."""
+        """Return the reason why there is nothing to export, None where there is something."""
         return None if scene.findings.span is not None else "no rank is loaded yet"
 
     def records(self, scene: Scene) -> Iterator[Record]:
-        """Rows in view; by default every collective of the communicator."""
+        """Yield rows in view; by default every collective of the communicator."""
         return iter(()) if scene.communicator is None else scene.communicator.records()
 
     def command(self, scene: Scene) -> list[str] | None:
-        """Words of a command that prints the pane's numbers; None: that of its metric."""
+        """Return words of a command that prints the pane's numbers; None: that of its metric."""
         return None
 
     def metric(self, scene: Scene) -> str:
-        """The metric that prints the numbers behind the pane."""
+        """Return the name of the metric that prints the numbers of the pane."""
         return "straggler_lag" if scene.state.drawer is None else "straggler_cause"
 
     def measured(self, scene: Scene) -> Span | None:
-        """Time that the pane's numbers are of, None where it is the window's."""
+        """Return the time span that the pane's numbers cover, None where it is the window."""
         return None
 
     def chosen_step(self, scene: Scene) -> int | None:
-        """Step that the pane's numbers are of, None where they are those of the window."""
+        """Return the step that the pane's numbers cover, None where they cover the window."""
         return None
 
 
@@ -207,27 +207,27 @@ def register(pane: Pane) -> None:
 
 
 def unregister(pane: Pane) -> None:
-    """Take a pane away. Raises KeyError where it is not registered."""
+    """Remove a pane. Raises KeyError where it is not registered."""
     del _REGISTERED[pane.name]
 
 
 def all_panes() -> tuple[Pane, ...]:
-    """All panes, in the order of their tabs."""
+    """Return all panes in the order of their tabs."""
     return tuple(_REGISTERED.values())
 
 
 def pane_named(name: str) -> Pane:
-    """The pane of a name. Raises KeyError where there is none."""
+    """Return the pane of that name. Raises KeyError where there is none."""
     return _REGISTERED[name]
 
 
 def pane_in_view(scene: Scene) -> Pane:
-    """The pane that has the keys."""
+    """Return the pane that has the keys."""
     return _REGISTERED[scene.state.pane]
 
 
 def panes_with_tabs(scene: Scene) -> list[Pane]:
-    """The panes that have something to show, and the one in view."""
+    """Return the panes that have something to show, and the one in view."""
     return [
         pane
         for pane in all_panes()
@@ -236,18 +236,18 @@ def panes_with_tabs(scene: Scene) -> list[Pane]:
 
 
 def shows_drawer(scene: Scene) -> bool:
-    """Whether the drawer is open, and beside a pane that has it."""
+    """Return whether the drawer is open beside a pane that supports its content."""
     drawer = scene.state.drawer
     return drawer is not None and drawer.shown in pane_in_view(scene).details
 
 
 def drawer_shows(scene: Scene, shown: Shown) -> bool:
-    """Whether the drawer is on the screen and is about this."""
+    """Return whether the drawer is on the screen with this content."""
     drawer = scene.state.drawer
     return drawer is not None and drawer.shown is shown and shows_drawer(scene)
 
 
 def drawer_has_keys(scene: Scene) -> bool:
-    """Whether keys of rows are the drawer's."""
+    """Return whether row keys act on the drawer."""
     drawer = scene.state.drawer
     return drawer is not None and drawer.focused and shows_drawer(scene)

@@ -1,4 +1,4 @@
-"""Queries about traces that several panes and the drawer make, and how answers reach the scene."""
+"""Queries about traces that several panes and the drawer share, and handling of their answers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ccltui.tui.state.job_findings import Findings
     from ccltui.tui.state.search_hits import Hits
 
-# The answers import metrics, which the process with the screen does not need.
+# Answers import metrics in methods: the process with the screen does not need them.
 
 
 @dataclass(frozen=True, slots=True)
 class EventQuery(ViewQuery["EventTable"]):
-    """The events of a rank, in an order and filtered."""
+    """Query for the events of a rank, sorted and filtered."""
 
     of_collectives = True
     keeps_last = True
@@ -41,7 +41,7 @@ class EventQuery(ViewQuery["EventTable"]):
     listing: Listing
 
     def answer(self, view: View, findings: Findings) -> EventTable:
-        """The table of these events."""
+        """Return the table of these events."""
         from ccltui.tui.state.event_table import event_table  # noqa: PLC0415
 
         return event_table(view, findings, self.rank, self.listing)
@@ -49,7 +49,7 @@ class EventQuery(ViewQuery["EventTable"]):
 
 @dataclass(frozen=True, slots=True)
 class DetailQuery(ViewQuery["Detail"]):
-    """Everything about one collective: ``row`` of a matched group by its ``number``."""
+    """Query for all details of one collective: ``row`` of a matched group by its ``number``."""
 
     of_collectives = True
     keeps_last = True
@@ -59,7 +59,7 @@ class DetailQuery(ViewQuery["Detail"]):
     row: int
 
     def answer(self, view: View, findings: Findings) -> Detail:
-        """The collective as the metrics describe it."""
+        """Return the details of the collective from the metrics."""
         from ccltui.tui.state.collective_detail import detail  # noqa: PLC0415
 
         return detail(view, findings, self.number, self.row)
@@ -67,7 +67,7 @@ class DetailQuery(ViewQuery["Detail"]):
 
 @dataclass(frozen=True, slots=True)
 class HitQuery(ViewQuery["Hits"]):
-    """Where a pattern matches in what a pane shows."""
+    """Query for the matches of a pattern in the contents of a pane."""
 
     of_collectives = True
     keeps_last = True
@@ -76,7 +76,7 @@ class HitQuery(ViewQuery["Hits"]):
     search: Search
 
     def answer(self, view: View, findings: Findings) -> Hits:
-        """The places of the matches."""
+        """Return the places of the matches."""
         from ccltui.tui.state.search_hits import hits  # noqa: PLC0415
 
         return hits(view, findings, self.search)
@@ -84,12 +84,12 @@ class HitQuery(ViewQuery["Hits"]):
 
 @dataclass(frozen=True, slots=True)
 class StepsQuery(ViewQuery["StepParts"]):
-    """The parts of every step, whatever steps are selected."""
+    """Query for the parts of all steps, whatever steps are selected."""
 
     generation: int
 
     def answer(self, view: View, findings: Findings) -> StepParts:
-        """The parts of all steps on all ranks."""
+        """Return the parts of all steps on all ranks."""
         from ccltui.metrics.device.step_parts import step_parts  # noqa: PLC0415
 
         return step_parts(view.with_options(steps=None))
@@ -97,13 +97,13 @@ class StepsQuery(ViewQuery["StepParts"]):
 
 @dataclass(frozen=True, slots=True)
 class StreamQuery(ViewQuery["Streams"]):
-    """The device work of some ranks, stream by stream."""
+    """Query for the device work of some ranks, stream by stream."""
 
     generation: int
     ranks: tuple[str, ...]
 
     def answer(self, view: View, findings: Findings) -> Streams:
-        """The streams of each rank."""
+        """Return the streams of each rank."""
         from ccltui.tui.state.device_streams import streams_of  # noqa: PLC0415
 
         return streams_of(view, self.ranks)
@@ -111,13 +111,13 @@ class StreamQuery(ViewQuery["Streams"]):
 
 @dataclass(frozen=True, slots=True)
 class KernelQuery(ViewQuery["Mapping[str, Track]"]):
-    """When kernels of a category run, on every rank."""
+    """Query for the times of kernels of a category, on every rank."""
 
     generation: int
     category: str
 
     def answer(self, view: View, findings: Findings) -> Mapping[str, Track]:
-        """The track of these kernels by rank."""
+        """Return the track of these kernels by rank."""
         from ccltui.tui.state.device_streams import kernels_of  # noqa: PLC0415
 
         return kernels_of(view, self.category)
@@ -125,14 +125,14 @@ class KernelQuery(ViewQuery["Mapping[str, Track]"]):
 
 @dataclass(frozen=True, slots=True)
 class BlockQuery(ViewQuery["Block"]):
-    """The block that a kernel begins: ``row`` of the device work of a rank."""
+    """Query for the block that a kernel begins: ``row`` of the device work of a rank."""
 
     generation: int
     rank: str
     row: int
 
     def answer(self, view: View, findings: Findings) -> Block:
-        """The repeating block of kernels."""
+        """Return the repeating block of kernels."""
         from ccltui.metrics.device.repetition import block_of  # noqa: PLC0415
 
         return block_of(view, self.rank, self.row)
@@ -140,26 +140,26 @@ class BlockQuery(ViewQuery["Block"]):
 
 @dataclass(frozen=True, slots=True)
 class VersusQuery(ViewQuery["StepDiff"]):
-    """Two ranks or steps laid over each other."""
+    """Query for the comparison of two ranks or steps."""
 
     generation: int
     versus: Versus
 
     def answer(self, view: View, findings: Findings) -> StepDiff:
-        """The differences between both sides."""
+        """Return the differences between both sides."""
         from ccltui.metrics.compare.step_diff import Side, step_diff  # noqa: PLC0415
 
         return step_diff(view, Side(*self.versus.one), Side(*self.versus.other))
 
 
 def wanted(scene: Scene) -> list[Query[Any]]:
-    """All queries whose answers the panes on the screen and the drawer need for this scene."""
+    """Return all queries that the panes on the screen and the drawer need for this scene."""
     return list(_wanted(scene))
 
 
 def _wanted(scene: Scene) -> Iterator[Query[Any]]:
     shown = pane_in_view(scene)
-    for pane in all_panes():  # a wide screen shows all charts
+    for pane in all_panes():  # all panes, as a wide screen shows all charts
         if pane is shown or (pane.is_chart and shown.is_chart):
             yield from pane.queries(scene)
     found = (detail_query(scene), hit_query(scene), block_query(scene), versus_query(scene))
@@ -167,7 +167,7 @@ def _wanted(scene: Scene) -> Iterator[Query[Any]]:
 
 
 def detail_query(scene: Scene) -> DetailQuery | None:
-    """Which collective the drawer shows, None when it is closed or nothing is selected."""
+    """Return the query for the drawer's collective, None when closed or nothing is selected."""
     communicator, k = scene.communicator, scene.state.selection.k
     if not drawer_shows(scene, Shown.COLLECTIVE) or communicator is None or scene.disproved:
         return None
@@ -178,7 +178,7 @@ def detail_query(scene: Scene) -> DetailQuery | None:
 
 
 def hit_query(scene: Scene) -> HitQuery | None:
-    """What is searched in the pane in view, None without a search."""
+    """Return the query for the search in the pane in view, None without a search."""
     among, state, rank = pane_in_view(scene).among, scene.state, scene.state.selection.rank
     if not state.search or among is None or rank is None:
         return None
@@ -186,7 +186,7 @@ def hit_query(scene: Scene) -> HitQuery | None:
         return None
     if among is Among.COLLECTIVES and scene.communicator is None:
         return None
-    # Only what the answer depends on: moving elsewhere must not search again.
+    # Only the inputs of the answer: other moves must not start the search again.
     communicator = state.selection.communicator if among is Among.COLLECTIVES else 0
     listing = listing_of(state) if among is Among.ROWS else Listing()
     search = Search(among, rank, communicator, listing, state.search)
@@ -194,13 +194,13 @@ def hit_query(scene: Scene) -> HitQuery | None:
 
 
 def stream_query(scene: Scene) -> StreamQuery | None:
-    """Whose streams are unfolded, None without any."""
+    """Return the query for streams of unfolded ranks, None without any."""
     ranks = tuple(sorted(set(scene.state.unfolded) & set(scene.findings.lanes)))
     return StreamQuery(scene.findings.generation, ranks) if ranks else None
 
 
 def kernel_query(scene: Scene) -> KernelQuery | None:
-    """Which category of kernels the rows are limited to, None without one."""
+    """Return the query for the category that rows are limited to, None without one."""
     kernels = TIMELINE_STATE.of(scene.state).kernels
     if not kernels or not scene.findings.lanes:
         return None
@@ -208,7 +208,7 @@ def kernel_query(scene: Scene) -> KernelQuery | None:
 
 
 def block_query(scene: Scene) -> BlockQuery | None:
-    """Whose block the drawer shows, None when it shows none."""
+    """Return the query for the block in the drawer, None when it shows none."""
     block = scene.state.block
     if not drawer_shows(scene, Shown.BLOCK) or block is None:
         return None
@@ -216,7 +216,7 @@ def block_query(scene: Scene) -> BlockQuery | None:
 
 
 def versus_query(scene: Scene) -> VersusQuery | None:
-    """What the drawer lays over each other, None when it does not."""
+    """Return the query for the comparison in the drawer, None when it shows none."""
     versus = scene.state.versus
     if not drawer_shows(scene, Shown.VERSUS) or versus is None:
         return None
@@ -230,7 +230,7 @@ def _is_rank(scene: Scene, label: str) -> bool:
 
 
 def hits_in_view(scene: Scene, among: Among) -> Hits | None:
-    """Hits of the search in the pane in view, None unless it looks through this."""
+    """Return hits of the search in the pane in view, None if it covers other names."""
     query = hit_query(scene)
     if query is None or query.search.among is not among:
         return None
@@ -239,17 +239,17 @@ def hits_in_view(scene: Scene, among: Among) -> Hits | None:
 
 
 def listed_events(scene: Scene) -> EventTable | None:
-    """The newest list of events, None before there is one."""
+    """Return the newest list of events, None before the first."""
     return scene.answers.latest(EventQuery)
 
 
 def parts_of_steps(scene: Scene) -> StepParts | None:
-    """The parts of the steps; until those of newer findings are there, those of before."""
+    """Return the parts of the steps; the previous ones until those of newer findings arrive."""
     return scene.answers.latest(StepsQuery)
 
 
 def answered(scene: Scene, found: Answered[Any]) -> Scene:
-    """The scene with an answer; an answer to a query that is no longer needed is dropped."""
+    """Return the scene with an answer; drop an answer to a query that is no longer needed."""
     if found.query not in wanted(scene):
         return scene
     if found.query.keeps_last and found.answer is None:
@@ -260,11 +260,11 @@ def answered(scene: Scene, found: Answered[Any]) -> Scene:
 def side_answer(
     scene: Scene, query: FileQuery[Any], cancelled: Callable[[], bool]
 ) -> Answered[Any] | None:
-    """Rows of what lies beside the traces; runs in a worker, and needs no trace."""
+    """Return rows of files beside the traces; runs in a worker, and needs no trace."""
     job = scene.session.job
     return None if job is None else Answered(query, query.answer(job, cancelled))
 
 
 def is_waiting(scene: Scene) -> bool:
-    """Whether any answer that is needed for what is in view is not known yet."""
+    """Return whether an answer that is needed for the view is not known yet."""
     return any(scene.answers.to(query) is None for query in wanted(scene))

@@ -1,4 +1,4 @@
-"""Adopt new findings: the cursor keeps its place as far as that still exists."""
+"""Adopt new findings; the cursor stays in place as far as that place still exists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ccltui.tui.state.viewport import ColumnView
 
 
 def adopt(scene: Scene, findings: Findings) -> Scene:
-    """The scene with newer findings; its state points at things that are in them."""
+    """Return the scene with newer findings; its state refers only to items in them."""
     state = scene.state
     if findings.span is not None:
         span = findings.span
@@ -28,7 +28,7 @@ def adopt(scene: Scene, findings: Findings) -> Scene:
 
 
 def _inside(scene: Scene) -> Scene:
-    """With the moment of the cursor in what is shown: that of the collective, if one is chosen."""
+    """Move the cursor's time into the shown span, near the chosen collective if there is one."""
     time, selection = scene.state.time, scene.state.selection
     if selection.time_ns is None or time.start_ns <= selection.time_ns <= time.end_ns:
         return scene
@@ -39,7 +39,7 @@ def _inside(scene: Scene) -> Scene:
 
 
 def _same_communicator(scene: Scene, findings: Findings, state: ViewState) -> ViewState:
-    """Follow the communicator by name, and the collective by its moment."""
+    """Select the communicator of the same name, and the collective of the same moment."""
     communicators = findings.communicators or ()
     before = scene.communicator
     names = [communicator.name for communicator in communicators]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The session, what was found in it, and how it is looked at."""
+    """Session, findings in it, and view of them."""
 
     session: Session
     state: ViewState = field(default_factory=ViewState)
@@ -27,7 +27,7 @@ class Scene:
     answers: Answers = field(default_factory=Answers)
     history: History = field(default_factory=History)
     marks: Mapping[str, ViewState] = field(default_factory=dict)
-    said: str = ""  # what was done, in a sentence
+    said: str = ""  # message of the last action, a sentence
     bindings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # keys of the user
 
     @property
@@ -40,7 +40,7 @@ class Scene:
 
     @property
     def disproved(self) -> str:
-        """Why matched collectives are not the same ones, "" unless the clocks say so."""
+        """Reason why matched collectives are not the same ones, "" unless the clocks show it."""
         result = self.findings.results.get("straggler_lag")
         if not self.findings.communicators or result is None or result.status != "unavailable":
             return ""
@@ -62,7 +62,7 @@ class Scene:
         return self.ordered(tuple(label for label in communicator.labels if label in lanes))
 
     def ordered(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """Labels in the order of the view, pinned ones first; they come in order of rank."""
+        """Sort labels, given in order of rank, by the order of the view, pinned ones first."""
         pins = [label for label in self.state.pins if label in labels]
         rest = [label for label in labels if label not in pins]
         return (*pins, *self._sorted(rest))
@@ -80,17 +80,17 @@ class Scene:
         return labels
 
     def row_name(self, label: str) -> str:
-        """A rank as charts name it: with the number of its host where there are several."""
+        """Return a rank's name in charts: with the number of its host where there are several."""
         nodes = self.findings.nodes
         if not self.state.roomy or len(set(nodes.values())) < 2 or label not in nodes:
             return rank_name(label)
         return f"{rank_name(label)} n{nodes[label]}"
 
     def with_state(self, state: ViewState) -> Scene:
-        """The same with another view."""
+        """Return the scene with another view."""
         return replace(self, state=state)
 
 
 def rank_name(label: str) -> str:
-    """A rank as it is shown: ``r16``; a file without a rank keeps its name."""
+    """Return the displayed name of a rank: ``r16``; a file without a rank keeps its name."""
     return f"r{label}" if label[:1].isdigit() else label

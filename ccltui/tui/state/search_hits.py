@@ -24,9 +24,9 @@ _SEEN = 3
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Ascending ``places`` of hits, as :func:`ccltui.tui.moves.search_steps.place` counts them.
+    """Ascending ``places`` of hits, in the unit of :func:`ccltui.tui.moves.search_steps.place`.
 
-    Times on the timeline, collectives in Alignment, rows in Events. ``seen`` names what there is
+    Times on the timeline, collectives in Alignment, rows in Events. ``seen`` lists existing names
     where nothing matches.
     """
 
@@ -56,7 +56,7 @@ def _times(view: View, search: Search) -> Hits:
 
 
 def _collectives(view: View, findings: Findings, search: Search) -> Hits:
-    """By the type of a collective, or by the kernel of the rank (else of the first member)."""
+    """Match the type of a collective, or the kernel of the rank (else of the first member)."""
     communicator = (findings.communicators or ())[search.communicator]
     member = communicator.labels.index(search.rank) if search.rank in communicator.labels else 0
     label = communicator.labels[member]

@@ -1,4 +1,4 @@
-"""Immutable snapshot of what is open, with a generation; replaced as ranks arrive."""
+"""Immutable snapshot of the loaded data, with a generation; replaced as ranks arrive."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Phase = Literal["opening", "loading", "ready", "stopped", "failed"]
 FileStatus = Literal["queued", "reading", "done", "failed"]
 
 Filter = ViewOptions
-"""What the explorer shows: prompts replace window, steps and ranks."""
+"""Part of the job that is shown: prompts replace window, steps and ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """One trace file on its way in."""
+    """One trace file and its loading state."""
 
     label: str
     total_bytes: int
@@ -35,8 +35,8 @@ class FileState:
 class Session:
     """The job as far as it is loaded. ``generation`` grows whenever results become stale.
 
-    Results from ``since`` on differ only by ranks that have come in: until newer ones are
-    there they may be shown.
+    Results from generation ``since`` on lack only ranks that were loaded later: they may be shown
+    until newer ones arrive.
     """
 
     path: str
@@ -47,27 +47,27 @@ class Session:
     problem: str = ""
     generation: int = 0
     has_runs: bool = False  # whether a folder is a run
-    has_cluster: bool = False  # whether a file tells of machines
-    has_reports: bool = False  # whether a file is one of nsys that reports are made of
+    has_cluster: bool = False  # whether a file has values about machines
+    has_reports: bool = False  # whether reports are made of a file of nsys
     since: int = 0
 
     def accepts(self, generation: int) -> bool:
-        """Whether results of a generation tell of this capture and this filter."""
+        """Return whether results of a generation belong to this capture and this filter."""
         return self.since <= generation <= self.generation
 
     @property
     def ranks_loaded(self) -> int:
-        """Ranks that are there as a whole."""
+        """Number of ranks that are completely loaded."""
         return sum(trace.read_share == 1 for trace in self.job.ranks) if self.job else 0
 
     @property
     def ranks_partly(self) -> int:
-        """Ranks of which the beginning can be seen."""
+        """Number of ranks of which only the beginning is loaded."""
         return len(self.job.ranks) - self.ranks_loaded if self.job else 0
 
     @property
     def ranks_expected(self) -> int:
-        """Ranks once everything is loaded."""
+        """Number of ranks once everything is loaded."""
         read = self.job.ranks if self.job else ()
         parts = {trace.source.path: trace.source.parts for trace in read}
         return sum(parts.get(path, 1) for path in self.files)
@@ -84,17 +84,17 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        """Whether files are still coming in."""
+        """Whether files are still being read."""
         return self.phase in ("opening", "loading")
 
     def anew(self) -> Session:
-        """The same path with nothing loaded, as another capture of it is opened."""
+        """Return a session of the same path with nothing loaded, to open another capture."""
         generation = self.generation + 1
         everything = replace(self.filter, window=None, steps=None, ranks=None)
         return Session(self.path, filter=everything, generation=generation, since=generation)
 
     def opened(self, job: Job) -> Session:
-        """Discovery is done: what will be loaded is known."""
+        """Return the session after discovery: the files to load are known."""
         files = {
             found.path: FileState(
                 label=found.path if found.rank is None else str(found.rank),
@@ -102,7 +102,7 @@ class Session:
             )
             for found in job.capture.files
         }
-        # It reads with numpy, which is there by now.
+        # This imports numpy, which is loaded by now.
         from ccltui.parsers.discovery.run_directories import has_cluster, has_runs  # noqa: PLC0415
 
         found = job.discovery.files
@@ -119,7 +119,7 @@ class Session:
         )
 
     def progressed(self, done_bytes: Mapping[str, int]) -> Session:
-        """Bytes read of some files."""
+        """Return the session with new numbers of bytes read."""
         files = dict(self.files)
         for path, done in done_bytes.items():
             if path in files and files[path].status in ("queued", "reading"):
@@ -127,7 +127,10 @@ class Session:
         return replace(self, files=files)
 
     def with_job(self, job: Job, path: str, problem: str = "") -> Session:
-        """One file is done, begun or gave nothing; results of before are stale if it gave any."""
+        """Return the session after a file is read, begun or failed.
+
+        Earlier results become stale unless the file failed without removing a rank.
+        """
         files = dict(self.files)
         begun = not problem and path in _begun(job)
         if path in files and not begun:
@@ -139,26 +142,26 @@ class Session:
         return replace(self, job=job, files=files, generation=generation)
 
     def finished(self, *, stopped: bool) -> Session:
-        """No more files will come."""
+        """Return the session after loading has ended or was stopped."""
         return replace(self, phase="stopped" if stopped else "ready")
 
     def failed(self, problem: str) -> Session:
-        """Nothing could be opened."""
+        """Return the session after nothing could be opened."""
         return replace(self, phase="failed", problem=problem)
 
     def filtered(self, chosen: Filter) -> Session:
-        """Another part of the job; nothing is loaded again."""
+        """Return the session with another filter; nothing is loaded again."""
         generation = self.generation + 1
         return replace(self, filter=chosen, generation=generation, since=generation)
 
 
 def _begun(job: Job) -> set[str]:
-    """Files of which only the beginning is there."""
+    """Return the files of which only the beginning is loaded."""
     return {trace.source.path for trace in job.ranks if trace.read_share < 1}
 
 
 def measured_steps(steps: Sequence[Step], chosen: Filter) -> list[Step]:
-    """Steps that numbers cover; of a window those that begin in it."""
+    """Return the steps that numbers cover; of a window those that begin in it."""
     first, last = (-math.inf, math.inf) if chosen.steps is None else chosen.steps
     inside = [step for step in steps if first <= step.id <= last]
     if chosen.window is None:

@@ -1,4 +1,4 @@
-"""Tables of files beside the traces: how their rows are read and exported."""
+"""Tables of files beside the traces: reading and export of their rows."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _SHORT_BYTES: Final = 1_000_000
-"""So much text is read in the time of a frame or two; more must not hold up the keys."""
+"""Most bytes of text read within a frame or two; longer texts must not delay the keys."""
 _CATEGORIES: Final = frozenset({"runs", "cluster"})
 
 
 def of_traces() -> dict[str, Metric]:
-    """Metrics of the Summary; those of runs and machines have their own panes."""
-    from ccltui.metrics.registry import metrics  # noqa: PLC0415  (the screen paints before)
+    """Return the metrics of the Summary; those of runs and machines have their own panes."""
+    from ccltui.metrics.registry import metrics  # noqa: PLC0415  (after the first paint)
 
     return {name: one for name, one in metrics().items() if one.category not in _CATEGORIES}
 
 
 def has_short_texts(job: Job) -> bool:
-    """Whether the texts of a directory are read so fast that the keys do not wait for them."""
+    """Return whether the texts of a directory are short enough to read without delaying keys."""
     text = sum(file.size_bytes for file in job.discovery.files if file.format.read_by_line)
     return text <= _SHORT_BYTES
 
 
 def made_in_process(make: Callable[[], Sequence[R]], cancelled: Callable[[], bool]) -> Sequence[R]:
-    """Return the rows, made in a process of its own; none once ``cancelled``: the process ends."""
+    """Return the rows, made in a separate process; none once ``cancelled``: that process ends."""
     from ccltui.tui.subprocess_task import run_in_process  # noqa: PLC0415  (after the first paint)
 
     return run_in_process(make, cancelled) or ()
 
 
 def records_of(rows: Sequence[Any]) -> Iterator[Record]:
-    """Rows, which are dataclasses, as they are exported; curves are left out."""
+    """Convert rows, which are dataclasses, for export; curves are left out."""
     for one in rows:
         values = {field.name: getattr(one, field.name) for field in fields(one)}
         values.pop("loss_curve", None)

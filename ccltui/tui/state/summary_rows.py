@@ -21,11 +21,11 @@ RankColumns = dict[str, dict[str, Number]]
 
 
 def rank_columns(result: Result, labels: Sequence[str]) -> RankColumns:
-    """Every part of the details that has a value for each rank, the headline's own first."""
+    """Return all parts of the details with a value for each rank, the headline's own first."""
     columns: RankColumns = {}
     for key, part in result.details.items():
         by_rank = isinstance(part, Mapping) and part and set(part) <= set(labels)
-        if by_rank and _PER_STEP not in key:  # steps may be numbered as ranks are
+        if by_rank and _PER_STEP not in key:  # steps may be numbered like ranks
             _add(columns, key, part)
     return columns
 
@@ -34,7 +34,7 @@ def _add(columns: RankColumns, key: str, by_rank: Mapping[str, Any]) -> None:
     for label, value in by_rank.items():
         if isinstance(value, Mapping):
             for inner, number in value.items():
-                if _is_number(number) and not inner.isdigit():  # not: step by step
+                if _is_number(number) and not inner.isdigit():  # skip values step by step
                     name = inner if key == "per_rank" else f"{key} {inner}"
                     columns.setdefault(name, {})[label] = number
         elif _is_number(value):
@@ -46,7 +46,7 @@ def _is_number(value: object) -> bool:
 
 
 def leading(columns: RankColumns, headline: str) -> str | None:
-    """The column that tells the headline rank by rank, None when there is none."""
+    """Return the column with the headline by rank, None when there is none."""
     if headline in columns:
         return headline
     words = headline.split("_")
@@ -54,19 +54,19 @@ def leading(columns: RankColumns, headline: str) -> str | None:
 
 
 def fallback(columns: RankColumns) -> str | None:
-    """The first column that tells something else than the headline rank by rank."""
+    """Return the first column by rank of something other than the headline."""
     return next((name for name in columns if name.split()[-1] not in _BESIDE), None)
 
 
 def spread(column: Mapping[str, Number]) -> float | None:
-    """Largest minus smallest value over the size of their mean, None where that is nothing."""
+    """Return largest minus smallest value over the absolute mean, None where that is zero."""
     known = [value for value in column.values() if value is not None]
     mean = abs(sum(known) / len(known)) if known else 0
     return (max(known) - min(known)) / mean if mean else None
 
 
 def trend(result: Result, headline: str) -> list[Number]:
-    """The headline step by step, in order, as far as a metric tells it; else nothing."""
+    """Return the headline step by step, in order, as far as the metric has it; else []."""
     details = result.details
     if headline == "avg_iter_time_ms":
         return list(details.get("iter_times_ms") or ())
@@ -81,13 +81,13 @@ def trend(result: Result, headline: str) -> list[Number]:
 
 
 def chosen_metric(scene: Scene) -> Metric | None:
-    """The metric that is selected in Summary."""
+    """Return the metric that is selected in Summary."""
     metrics = scene.findings.metrics
     return metrics[min(SUMMARY_STATE.of(scene.state).metric, len(metrics) - 1)] if metrics else None
 
 
 def late_ranks(result: Result) -> str:
-    """Who arrived last and how often, those who cost most first; "" where nobody is blamed."""
+    """List the ranks that arrived last with counts, the costliest first; "" without any."""
     blame = result.details.get("blame")
     total = result.details.get("num_collectives")
     if not isinstance(blame, Mapping) or not total:
@@ -100,7 +100,7 @@ def late_ranks(result: Result) -> str:
 
 
 def extremes(column: Mapping[str, Number]) -> tuple[tuple[str, float], tuple[str, float]] | None:
-    """Rank and value of the smallest and of the largest, None without values."""
+    """Return rank and value of the smallest and of the largest, None without values."""
     known = [(label, value) for label, value in column.items() if value is not None]
     if not known:
         return None

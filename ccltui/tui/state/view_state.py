@@ -20,26 +20,26 @@ class Order(Enum):
     GROUP = "group"
 
     def following(self) -> Order:
-        """The next order in turn."""
+        """Return the next order in turn."""
         orders = list(Order)
         return orders[(orders.index(self) + 1) % len(orders)]
 
 
 class Layout(Enum):
-    """How a wide screen shows the charts: one above the other, side by side, or one alone."""
+    """Layout of the charts on a wide screen: stacked, side by side, or one alone."""
 
     STACK = "one above the other"
     SIDE = "side by side"
     SINGLE = "one alone"
 
     def following(self) -> Layout:
-        """The next layout in turn."""
+        """Return the next layout in turn."""
         layouts = list(Layout)
         return layouts[(layouts.index(self) + 1) % len(layouts)]
 
 
 class Shown(Enum):
-    """What the drawer is about."""
+    """Content of the drawer."""
 
     COLLECTIVE = "collective"
     BLOCK = "block"
@@ -62,7 +62,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Measured time from where it began; ``end_ns`` None: up to the cursor."""
+    """Measured time from its beginning; ``end_ns`` None: up to the cursor."""
 
     start_ns: int
     end_ns: int | None = None
@@ -70,17 +70,17 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Drawer:
-    """The detail beside the panes: what it shows, whether it has the keys, and its row."""
+    """The detail beside the panes: its content, whether it has the keys, and its row."""
 
     focused: bool = False
     row: int = 0
     shown: Shown = Shown.COLLECTIVE
-    by_size: bool = False  # rows of what is compared: largest change first, else in order
+    by_size: bool = False  # rows of a comparison: largest change first, else in order
 
 
 @dataclass(frozen=True, slots=True)
 class Versus:
-    """What is laid over each other: a rank and a step (None: all that is measured) twice."""
+    """Two sides of a comparison: each a rank and a step (None: all that is measured)."""
 
     one: tuple[str, int | None]
     other: tuple[str, int | None]
@@ -88,21 +88,21 @@ class Versus:
 
 @dataclass(frozen=True, slots=True)
 class ViewState:
-    """Everything that keys change. A new state is a new object; nothing else is mutable."""
+    """All state that keys change. A new state is a new object; nothing else is mutable."""
 
     pane: str = SUMMARY  # by its name
     selection: Selection = field(default_factory=Selection)
     time: TimeView = field(default_factory=TimeView)
     columns: ColumnView = field(default_factory=ColumnView)
-    roomy: bool = False  # whether rank labels have room for more than a name
+    roomy: bool = False  # whether there is space for more than the names of ranks in their labels
     rows: int = 1  # screen rows of the selected pane below its heading
     floor_ns: int = DEFAULT_FLOOR_NS
     order: Order = Order.RANK
     layout: Layout = Layout.STACK
     maximised: bool = False
-    pins: tuple[str, ...] = ()  # ranks that stay on top, in this order
+    pins: tuple[str, ...] = ()  # ranks pinned to the top, in this order
     unfolded: tuple[str, ...] = ()  # ranks whose streams are shown
-    worst: int | None = None  # place of the selected collective by harm
+    worst: int | None = None  # place of the selected collective by caused wait
     drawer: Drawer | None = None  # None: closed
     block: tuple[str, int] | None = None  # rank and row of the kernel whose block is shown
     versus: Versus | None = None
@@ -111,7 +111,7 @@ class ViewState:
     own: Mapping[str, object] = field(default_factory=dict)  # see OwnState, by the pane's name
 
     def with_own(self, pane: str, state: object) -> ViewState:
-        """The view with another state of a single pane; see `OwnState`."""
+        """Return the view with another state of a single pane; see `OwnState`."""
         return replace(self, own={**self.own, pane: state})
 
     def select(
@@ -122,7 +122,7 @@ class ViewState:
         k: int | None = None,
         time_ns: int | None = None,
     ) -> ViewState:
-        """Move the shared cursor; what is not given stays."""
+        """Move the shared cursor; parts that are not given stay."""
         old = self.selection
         return replace(
             self,
@@ -136,7 +136,7 @@ class ViewState:
 
 
 def place(state: ViewState) -> object:
-    """What makes two views different places: where one is and how close, not the cursor in it."""
+    """Return a key that differs between places: pane, position and zoom, not the cursor."""
     return (
         state.pane,
         (state.time.left_ns, state.time.cell_ns),
@@ -159,7 +159,7 @@ class History:
     by: str = ""
 
     def left(self, old: ViewState, new: ViewState, by: str) -> History:
-        """After an action that led from one view to another."""
+        """Return the history after an action that led from one view to another."""
         if place(old) == place(new):
             return replace(self, by=by)
         if by == self.by:

@@ -1,4 +1,4 @@
-"""Viewports on an integer grid: panning shifts cells exactly, whatever the zoom."""
+"""Viewports on an integer grid: panning shifts whole cells, whatever the zoom."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class TimeView:
-    """Cells of ``cell_ns`` from cell ``k0`` on, kept within [start_ns, end_ns).
+    """View of ``cell_ns`` cells from cell ``k0`` on, limited to [start_ns, end_ns).
 
     Times are ns since the job's origin, and cell 0 begins at ``phase_ns``. ``cells`` is the width
     of the pane.
@@ -22,7 +22,7 @@ class TimeView:
 
     @classmethod
     def whole(cls, start_ns: int, end_ns: int, cells: int) -> TimeView:
-        """All of a span in so many cells."""
+        """Return a view of the whole span in so many cells."""
         return cls(start_ns, max(end_ns, start_ns + 1), max(cells, 1)).fit()
 
     @property
@@ -37,30 +37,30 @@ class TimeView:
 
     @property
     def widest_ns(self) -> int:
-        """Cell at which the whole span is in view."""
+        """Cell size at which the whole span is in view."""
         return max(-(-(self.end_ns - self.start_ns) // self.cells), 1)
 
     def column(self, time_ns: int) -> int:
-        """Cell of a time, relative to the left edge; may lie outside the view."""
+        """Return the cell of a time, relative to the left edge; may be outside the view."""
         return (time_ns - self.left_ns) // self.cell_ns
 
     def edge_ns(self, column: int) -> int:
-        """Time of the left edge of a column, which may lie outside the view."""
+        """Return the time of the left edge of a column, which may be outside the view."""
         return self.left_ns + column * self.cell_ns
 
     def nearest(self, time_ns: int) -> int:
-        """The moment that can be shown which is nearest to a time."""
+        """Return the time within the span that is nearest to a time."""
         return min(max(time_ns, self.start_ns), self.end_ns - 1)
 
     def fit(self) -> TimeView:
-        """The whole span."""
+        """Return a view of the whole span."""
         cell = self.widest_ns
         while self.start_ns // cell + self.cells < -(-self.end_ns // cell):
             cell += -(-cell // self.cells)  # the grid does not start where the span does
         return replace(self, cell_ns=cell, k0=self.start_ns // cell, phase_ns=0)
 
     def resized(self, cells: int) -> TimeView:
-        """The same left edge and zoom in another width; a view of everything stays one."""
+        """Return the same left edge and zoom in another width; a view of everything stays one."""
         if cells == self.cells:
             return self
         everything = self == self.fit()
@@ -68,7 +68,7 @@ class TimeView:
         return view.fit() if everything else view._clamped()
 
     def bounded(self, start_ns: int, end_ns: int) -> TimeView:
-        """The same view of another span; a view of everything stays one."""
+        """Return the same view of another span; a view of everything stays one."""
         everything = self == self.fit()
         view = replace(self, start_ns=start_ns, end_ns=max(end_ns, start_ns + 1))
         return view.fit() if everything else view._clamped()
@@ -78,11 +78,11 @@ class TimeView:
         return replace(self, k0=self.k0 + cells)._clamped()
 
     def zoom_in(self, at_ns: int) -> TimeView:
-        """Half the time per cell; ``at_ns`` keeps its column."""
+        """Halve the time per cell; ``at_ns`` keeps its column."""
         return self._zoomed(max(self.cell_ns // 2, 1), at_ns)
 
     def zoom_out(self, at_ns: int) -> TimeView:
-        """Twice the time per cell, the whole span at most."""
+        """Double the time per cell, up to the whole span."""
         cell = self.cell_ns * 2
         return self.fit() if cell >= self.widest_ns else self._zoomed(cell, at_ns)
 
@@ -92,15 +92,15 @@ class TimeView:
         return replace(self, cell_ns=cell_ns, k0=k0, phase_ns=0)._clamped()
 
     def centred(self, at_ns: int) -> TimeView:
-        """``at_ns`` in the middle."""
+        """Return the view with ``at_ns`` in the middle."""
         k0 = (at_ns - self.phase_ns) // self.cell_ns - self.cells // 2
         return replace(self, k0=k0)._clamped()
 
     def showing(self, at_ns: int, like_ns: int | None = None) -> TimeView:
-        """Unchanged when ``at_ns`` is in view, else centred on it.
+        """Return the view unchanged when ``at_ns`` is in it, else centred on ``at_ns``.
 
-        It then stands in its cell where ``like_ns`` stood: what happens alike around both is the
-        same picture, and costs next to nothing to draw.
+        The position of ``at_ns`` in its cell is then that of ``like_ns``: equal surroundings of
+        both give the same picture, which costs next to nothing to draw.
         """
         if 0 <= self.column(at_ns) < self.cells:
             return self
@@ -118,7 +118,7 @@ _WIDEST = 8
 
 @dataclass(frozen=True, slots=True)
 class ColumnView:
-    """Which of ``count`` collectives are in view: ``per_cell`` a cell, or ``repeat`` cells each.
+    """View of some of ``count`` collectives: ``per_cell`` in a cell, or ``repeat`` cells each.
 
     ``per_cell`` is a power of two that divides ``first``.
     """
@@ -131,16 +131,16 @@ class ColumnView:
 
     @classmethod
     def whole(cls, count: int, cells: int) -> ColumnView:
-        """All collectives in so many cells."""
+        """Return a view of all collectives in so many cells."""
         return cls(count, max(cells, 1)).fit()
 
     @property
     def shown(self) -> int:
-        """Collectives that fit into the view, whole ones."""
+        """Number of whole collectives that fit into the view."""
         return max(self.cells // self.repeat, 1) * self.per_cell
 
     def fit(self) -> ColumnView:
-        """The finest zoom that shows all."""
+        """Return the finest zoom that shows all."""
         per_cell = 1
         while per_cell * self.cells < self.count:
             per_cell *= 2
@@ -148,7 +148,7 @@ class ColumnView:
         return replace(self, first=0, per_cell=per_cell, repeat=repeat if per_cell == 1 else 1)
 
     def resized(self, cells: int) -> ColumnView:
-        """The same collectives in another width; a view of everything stays one."""
+        """Return the same collectives in another width; a view of everything stays one."""
         if cells == self.cells:
             return self
         everything = self == self.fit()
@@ -156,18 +156,18 @@ class ColumnView:
         return view.fit() if everything else view._clamped(self.first)
 
     def pan(self, cells: int) -> ColumnView:
-        """Move by about so many cells, one collective at least."""
+        """Move by about so many cells, at least by one collective."""
         steps = max(abs(cells) // self.repeat, 1) * self.per_cell
         return self._clamped(self.first + (steps if cells > 0 else -steps))
 
     def zoom_in(self, k: int) -> ColumnView:
-        """Half as many collectives; ``k`` stays about where it is."""
+        """Halve the number of collectives; ``k`` stays about where it is."""
         if self.per_cell > 1:
             return self._around(replace(self, per_cell=self.per_cell // 2), k)
         return self._around(replace(self, repeat=min(self.repeat * 2, _WIDEST)), k)
 
     def zoom_out(self, k: int) -> ColumnView:
-        """Twice as many collectives, all of them at most."""
+        """Double the number of collectives, up to all of them."""
         if self.shown >= self.count:
             return self.fit()
         if self.repeat > 1:
@@ -179,11 +179,11 @@ class ColumnView:
         return view._clamped(k - column * view.shown // view.cells)
 
     def centred(self, k: int) -> ColumnView:
-        """Collective ``k`` in the middle."""
+        """Return the view with collective ``k`` in the middle."""
         return self._clamped(k - self.shown // 2)
 
     def showing(self, k: int) -> ColumnView:
-        """Unchanged when ``k`` is in view, else centred on it."""
+        """Return the view unchanged when ``k`` is in it, else centred on ``k``."""
         return self if self.first <= k < self.first + self.shown else self.centred(k)
 
     def _clamped(self, first: int) -> ColumnView:

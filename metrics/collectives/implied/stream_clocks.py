@@ -26,7 +26,7 @@ FEWEST_LINKS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class RankClock:
-    """How far the clock of a rank is ahead of that of the rank ``of`` (an index of the inputs)."""
+    """Offset of a rank's clock ahead of the clock of the rank ``of`` (an index of the inputs)."""
 
     ahead: ClockDifference
     of: int

@@ -37,7 +37,7 @@ _NEVER: Final = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class ClockDifference:
-    """How far one clock is ahead of another: ``offset_ns`` at ``at_ns``, ``rate`` in ns per ns."""
+    """Lead of one clock over another: ``offset_ns`` at ``at_ns``, ``rate`` in ns per ns."""
 
     offset_ns: float
     rate: float

@@ -1,4 +1,4 @@
-"""Why a file that no format recognises cannot be used, in one sentence."""
+"""Explain in one sentence why a file that no format recognises cannot be used."""
 
 from __future__ import annotations
 

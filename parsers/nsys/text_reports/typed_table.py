@@ -116,7 +116,7 @@ Column = NumberColumn | TextColumn
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """How a table was made, from its banner. ``window`` is the one given to nsys."""
+    """Origin of a table, read from its banner. ``window`` is the one given to nsys."""
 
     database: str = ""
     nsys_version: str = ""

@@ -1,1 +1,1 @@
-"""States that single panes keep in the view, and the names of the panes."""
+"""States of single panes that are stored in the view, and the names of the panes."""

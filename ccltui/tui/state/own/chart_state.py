@@ -1,4 +1,4 @@
-"""States of the two charts, Alignment and Timeline, beyond the viewports."""
+"""States of the two charts, Alignment and Timeline, apart from the viewports."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ccltui.tui.state.own.pane_names import ALIGNMENT, TIMELINE
 
 @dataclass(frozen=True, slots=True)
 class AlignmentState:
-    """How lag is coloured and how many ranks share the pane."""
+    """Colour scale of lag, and number of ranks in the pane."""
 
-    linear: bool = False  # colours of lag: by equal steps, else by equal factors
+    linear: bool = False  # colours of lag by equal steps, else by equal factors
     ranks_in_view: int = 0  # 0 for all
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineState:
-    """What the rows show, and how many ranks share one."""
+    """Content of the rows, and number of rows per rank."""
 
     kernels: str = ""  # category of kernels, "" for all
-    merged: bool = False  # one row a rank, else two
+    merged: bool = False  # one row per rank, else two
     ranks_per_lane: int = 1
 
 

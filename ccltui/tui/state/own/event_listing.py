@@ -1,4 +1,4 @@
-"""How the events of a rank are listed: which of them, in which order, filtered by name."""
+"""Listing of the events of a rank: kind of rows, order, and filter by name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ccltui.tui.state.own.pane_names import EVENTS
 
 
 class Listed(Enum):
-    """What the rows of Events are."""
+    """Kind of rows of Events."""
 
     COLLECTIVES = "collectives"
     DEVICE = "device work"
 
 
 class Sort(Enum):
-    """Order of the rows of Events: by time ascending, by sizes the largest first."""
+    """Order of the rows of Events: by time ascending, by size descending."""
 
     TIME = "time"
     DURATION = "duration"
@@ -29,7 +29,7 @@ class Sort(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Which events of the selected rank are listed, and how; ``pattern`` filters by name."""
+    """Choice of the events of the selected rank and their order; ``pattern`` filters by name."""
 
     listed: Listed = Listed.COLLECTIVES
     sort: Sort = Sort.TIME
@@ -42,12 +42,12 @@ class Listing:
         return everything if self.listed is Listed.COLLECTIVES else everything[:3]
 
     def sorted_next(self) -> Listing:
-        """The next order in turn."""
+        """Return the listing with the next order in turn."""
         at = self.sorts.index(self.sort) + 1
         return replace(self, sort=self.sorts[at % len(self.sorts)])
 
     def switched(self) -> Listing:
-        """The other kind of rows, in order of time."""
+        """Return the other kind of rows, in order of time."""
         other = Listed.DEVICE if self.listed is Listed.COLLECTIVES else Listed.COLLECTIVES
         return Listing(other, Sort.TIME, self.pattern)
 
@@ -64,10 +64,10 @@ EVENTS_STATE: Final = OwnState(EVENTS, EventsState())
 
 
 def listing_of(view: HasOwnStates) -> Listing:
-    """The listing of Events in a view."""
+    """Return the listing of Events in a view."""
     return EVENTS_STATE.of(view).listing
 
 
 def with_event(view: V, event: int | None) -> V:
-    """The view with another chosen row of Events, None for none."""
+    """Return the view with another chosen row of Events, None for none."""
     return EVENTS_STATE.put(view, replace(EVENTS_STATE.of(view), event=event))

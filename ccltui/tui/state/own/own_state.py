@@ -10,14 +10,14 @@ S = TypeVar("S")
 
 
 class HasOwnStates(Protocol):
-    """A view that keeps states of single panes by the names of the panes."""
+    """View that stores states of single panes by pane name."""
 
     @property
     def own(self) -> Mapping[str, object]:
         """States that differ from their defaults."""
 
     def with_own(self, pane: str, state: object) -> Self:
-        """The view with another state of a pane."""
+        """Return the view with another state of a pane."""
 
 
 V = TypeVar("V", bound=HasOwnStates)
@@ -25,17 +25,17 @@ V = TypeVar("V", bound=HasOwnStates)
 
 @dataclass(frozen=True, slots=True)
 class OwnState(Generic[S]):
-    """The state of the pane of a name: a frozen value, ``default`` until something changes it."""
+    """Accessor of a pane's state by name: a frozen value, ``default`` until it is changed."""
 
     pane: str
     default: S
 
     def of(self, view: HasOwnStates) -> S:
-        """The pane's state in a view."""
+        """Return the pane's state in a view."""
         return cast("S", view.own.get(self.pane, self.default))
 
     def put(self, view: V, state: S) -> V:
-        """The view with another state of the pane."""
+        """Return the view with another state of the pane."""
         return view.with_own(self.pane, state)
 
 

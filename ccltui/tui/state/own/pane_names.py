@@ -1,4 +1,4 @@
-"""Names of the panes that shared code opens or names; a pane is found by its name."""
+"""Names of the panes that shared code opens or mentions; a pane is looked up by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State of Summary: the part that the cursor is in, and the selected row of each part."""
+"""State of Summary: the part with the cursor, and the selected row of each part."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ccltui.tui.state.own.pane_names import SUMMARY
 
 
 class Section(Enum):
-    """The parts of Summary, from top to bottom."""
+    """Parts of Summary, from top to bottom."""
 
     LOSSES = "losses"
     METRICS = "metrics"
@@ -20,13 +20,13 @@ class Section(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SummaryState:
-    """Selected rows, and whether the metric or remark of one covers the pane."""
+    """Selected rows, and whether one metric or remark covers the pane."""
 
     section: Section = Section.METRICS
     metric: int = 0
-    loss: int | None = None  # whose evidence was shown last
+    loss: int | None = None  # the loss whose evidence was shown last
     note: int = 0
-    first_rank: int = 0  # of the per-rank table, when it is opened
+    first_rank: int = 0  # first rank of the per-rank table while it is open
     table_open: bool = False
 
 
