@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import multiprocessing
 import shlex
 import sys
 from functools import cache
@@ -44,7 +43,11 @@ def remedy() -> str:
 @cache
 def warn() -> None:
     """Print summary and remedy on standard error, once per command and not in child processes."""
-    if missing_modules() and multiprocessing.parent_process() is None:
+    if not missing_modules():
+        return
+    import multiprocessing  # noqa: PLC0415  (5 ms, of no use where all modules are compiled)
+
+    if multiprocessing.parent_process() is None:
         print_message(f"{summary()}; for the faster one {remedy()}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -18,15 +17,6 @@ _MEMBERS_LISTED = 6
 _ARCHIVE_BYTES_READ = 1 << 25
 _PIECE_BYTES = 1 << 16
 
-_LISTING_ERRORS: tuple[type[Exception], ...] = (
-    tarfile.TarError,
-    RecursionError,
-    IndexError,
-    OverflowError,
-    OSError,
-    EOFError,
-    ValueError,
-)
 _UNPACK = "unpack it first"
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", f"a zip archive or PyTorch checkpoint; an archive: {_UNPACK}"),
@@ -82,8 +72,10 @@ LOG: Final = Format(
 
 def _is_tar(data: bytes) -> bool:
     """True when the first 512 bytes are a tar header (by its checksum)."""
-    if len(data) < 512 or not data[:512].strip(b"\0"):
+    if len(data) < 512 or not data[:512].strip(b"\0") or not _has_checksum(data):
         return False
+    import tarfile  # noqa: PLC0415  (5 ms; hardly a file comes so far)
+
     try:
         tarfile.TarInfo.frombuf(data[:512], "utf-8", "surrogateescape")
     except (tarfile.HeaderError, ValueError):
@@ -91,8 +83,17 @@ def _is_tar(data: bytes) -> bool:
     return True
 
 
+def _has_checksum(data: bytes) -> bool:
+    """Whether the field of the checksum holds octal digits, or a number in base 256."""
+    field = data[148:156]
+    digits = field.partition(b"\0")[0].strip()
+    return field[0] in (0x80, 0xFF) or not digits.translate(None, b"01234567")
+
+
 def archive_problem(path: str) -> str:
     """One sentence that names the first members of a tar archive; nothing is unpacked."""
+    import tarfile  # noqa: PLC0415
+
     from ccltui.parsers.text.file_heads import text_pieces  # noqa: PLC0415
 
     names: list[str] = []
@@ -106,7 +107,15 @@ def archive_problem(path: str) -> str:
         ):
             # extend() keeps what it got before an error ends the archive
             names.extend(printable(entry.name[:120]) for entry in archive if entry.isfile())
-    except _LISTING_ERRORS:
+    except (
+        tarfile.TarError,
+        RecursionError,
+        IndexError,
+        OverflowError,
+        OSError,
+        EOFError,
+        ValueError,
+    ):
         complete = False
     count = f"{len(names)}" if complete else f"at least {len(names)}"
     inside = f" ({listed(names, _MEMBERS_LISTED)})" if names else ""
