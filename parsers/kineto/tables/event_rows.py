@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -198,13 +198,13 @@ class EventRows:
         tracks = self.tracks
         keys: list[TrackKey] = []
         if group not in STREAM_GROUPS:
-            keys = [("thread", event.pid, event.tid) for event in events]
+            keys = [("thread", _track_part(event.pid), _track_part(event.tid)) for event in events]
         else:
             for event in events:
                 args = event.args
                 device = event.pid if args is None or args.device is None else args.device
                 stream = event.tid if args is None or args.stream is None else args.stream
-                keys.append(("stream", _hashable(device), _hashable(stream)))
+                keys.append(("stream", _track_part(device), _track_part(stream)))
         return [tracks.setdefault(key, len(tracks)) for key in keys]
 
     def finish_tracks(self, labels: dict[tuple[str, str], str]) -> tuple[tuple[Track, ...], I32]:
@@ -265,8 +265,13 @@ def _identifier(value: object) -> int:
     return value - (1 << 64) if 0 < value < 1 << 64 else MISSING
 
 
-def _hashable(value: object) -> Scalar:
-    return value if isinstance(value, str | int | float) or value is None else str(value)
+def _track_part(value: object) -> Scalar:
+    """Return a pid, tid, device or stream as a part of a key: neither floats nor booleans.
+
+    0 and 0.0, or 1 and true, are equal keys; the track would be named after the one read first.
+    """
+    is_key = value is None or type(value) in (str, int)
+    return cast("Scalar", value) if is_key else str(value)
 
 
 def _small(value: Scalar) -> int:

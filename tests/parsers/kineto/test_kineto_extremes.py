@@ -142,3 +142,14 @@ def test_the_reader_raises_trace_errors_only(tmp_path: Path, events: list[dict[s
     outcome(path, "general", WHOLE)
     if accelerator.compiled():
         assert difference(path, 64) is None
+
+
+@pytest.mark.parametrize(("first", "second"), [(False, 0), (0.0, 0), (0, 0.0)])
+def test_equal_numbers_of_two_types_are_two_tracks(
+    tmp_path: Path, decoder: str, first: float, second: float
+) -> None:
+    trace = read_kineto(
+        written(tmp_path / "a.json", {**EVENT, "pid": first}, {**EVENT, "pid": second})
+    )
+
+    assert {track.pid for track in trace.tracks} == {str(first), str(second)} | {"0"}
