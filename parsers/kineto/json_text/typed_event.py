@@ -7,6 +7,7 @@ Numbers with a decimal point are kept as text (``float_hook``), so that times st
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -73,6 +74,13 @@ def text_of_float(text: str) -> str:
 batch_decoder = msgspec.json.Decoder(list[Event], float_hook=text_of_float)
 event_decoder = msgspec.json.Decoder(Event, float_hook=text_of_float)
 _args_decoder = msgspec.json.Decoder(Args)
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
+_MOST_NESTED = 300
+"""Levels of lists and objects in an event that is decoded leniently.
+
+Python's own limit counts the frames of the callers too, so that the two readers, which call from
+different depths, would differ on events near it.
+"""
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -82,6 +90,8 @@ def decode_lenient(text: bytes) -> Event | None:
     Returns:
         The event, or None if it cannot be read.
     """
+    if _nesting(text) > _MOST_NESTED:
+        return None
     try:
         plain = lenient_json(text)
     except (ValueError, RecursionError):
@@ -102,3 +112,19 @@ def decode_lenient(text: bytes) -> Event | None:
         except (TypeError, ValueError, RecursionError):
             event.args = None
     return event
+
+
+def _nesting(text: bytes) -> int:
+    """Return how deep lists and objects are nested, at most; brackets in strings do not count."""
+    brackets = text.count(b"[") + text.count(b"{")
+    if brackets <= _MOST_NESTED:
+        return brackets  # no deeper than that
+    depth = deepest = 0
+    for token in _BRACKETS.finditer(text):
+        byte = token[0][:1]
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest

@@ -153,3 +153,14 @@ def test_equal_numbers_of_two_types_are_two_tracks(
     )
 
     assert {track.pid for track in trace.tracks} == {str(first), str(second)} | {"0"}
+
+
+@pytest.mark.parametrize(("depth", "count"), [(250, 1), (480, 0), (490, 0), (1100, 0)])
+def test_a_nested_event_counts_whatever_the_depth_of_its_caller(
+    tmp_path: Path, decoder: str, depth: int, count: int
+) -> None:
+    path = tmp_path / "a.json"
+    text = json.dumps([{**EVENT, "ph": "@"}]).replace('"@"', "[" * depth + "]" * depth)
+    path.write_text(text)
+
+    assert sum(read_kineto(path).counts.values()) == count
