@@ -1,5 +1,5 @@
 # make demo   set up, then open the explorer on a demo job
-# make test   set up, then run the tests
+# make test   set up, then run the tests; those on Slurm: make slurm
 # make check  format, lint, strict types, import layers, generated docs, tests
 # make titan-tests  the seven workloads and torchtitan 0.2.2 itself, on CPUs: slow
 # make slurm  the tests on a private real Slurm: as root, with the packages of .ci/run
@@ -17,8 +17,9 @@ TITAN  := .venv-titan
 demo: $(RUN)
 	$(BIN)/ccltui demo
 
+# Tests on a private Slurm, which train with torch, have a target of their own: make slurm.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --ignore=tests/slurm
 
 check: $(STAMP) lint types layers docs
 	$(BIN)/python -m pytest -n auto
