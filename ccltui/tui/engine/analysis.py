@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ccltui.draw.minimap import Minimap
 from ccltui.metrics.metric import Metric
@@ -30,10 +30,6 @@ from ccltui.tui.state.job_findings import Findings
 from ccltui.tui.state.scene import Scene
 from ccltui.tui.state.session import Filter, Session
 from ccltui.tui.state.side_tables import of_traces
-
-if TYPE_CHECKING:
-    pass
-
 
 FIRST_METRIC: Final = "coll_call_num"
 """The metric that needs least of a rank, so that a number is shown before any chart."""
