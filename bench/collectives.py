@@ -125,6 +125,7 @@ def _calls(
         dst=none,
         row=np.arange(count),
         has_metadata=np.ones(count, np.bool_),
+        library=np.zeros(count, np.int8),
     )
 
 

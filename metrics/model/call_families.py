@@ -32,11 +32,13 @@ from ccltui.metrics.model.classify import (
     OTHER,
     TYPES,
     distinct,
+    library_of_kernel,
     per_name,
     type_of_kernel,
     type_of_operation,
 )
 from ccltui.metrics.model.rank_steps import OUTSIDE, StepWork, covering
+from ccltui.metrics.model.split_kernels import joined_rows
 from ccltui.parsers.array_types import I8, I32, I64, Bool
 from ccltui.parsers.columns import MISSING, Group, RankTrace
 
@@ -69,6 +71,7 @@ class Family:
     in_elems: I64
     out_elems: I64
     step: I64
+    library: I8  # index into LIBRARIES of the communicators that it uses
 
     def take(self, order: npt.NDArray[np.intp]) -> Family:
         """Return the same columns with rows reordered or selected."""
@@ -116,12 +119,15 @@ def runs_on_gloo(trace: RankTrace) -> bool:
 
 def _kernels(trace: RankTrace, rows: I64, work: StepWork) -> Family:
     gpu = trace.group("gpu")
+    rows, dur_ns = joined_rows(trace, rows)
     stated = operation_types(trace, gpu.args[rows])
     by_name = {i: type_of_kernel(trace.text(i)) for i in distinct(gpu.name[rows])}
     named = per_name(trace.strings, gpu.name[rows], by_name, OTHER)
     kind = np.where(stated >= 0, stated, named).astype(np.int8)
+    libraries = {i: library_of_kernel(trace.text(i)) for i in by_name}
+    library = per_name(trace.strings, gpu.name[rows], libraries, 0)
     family = _family(trace, work, "gpu", rows, kind)
-    return replace(family, step=work.ids[rows])
+    return replace(family, dur_ns=dur_ns, step=work.ids[rows], library=library)
 
 
 def _parameters(trace: RankTrace, work: StepWork) -> Family:
@@ -273,4 +279,5 @@ def _family(trace: RankTrace, work: StepWork, group: Group, rows: I64, kind: I8)
         in_elems=in_elems,
         out_elems=out_elems,
         step=step,
+        library=np.zeros(len(rows), np.int8),
     )

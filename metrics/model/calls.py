@@ -80,6 +80,7 @@ class Calls:
         dst: global rank that receives.
         row: row in the event group ``event_group`` of the trace.
         has_metadata: whether metadata names the operation.
+        library: index into `LIBRARIES` of the library whose communicator it uses.
         event_group: group of events of the trace that ``row`` indexes.
     """
 
@@ -100,6 +101,7 @@ class Calls:
     dst: I64
     row: I64
     has_metadata: Bool
+    library: I8
     event_group: str = "gpu"
 
     @property
@@ -173,6 +175,7 @@ def calls_of(
         dst=dst,
         row=family.rows,
         has_metadata=args.op >= 0,
+        library=family.library,
         event_group=family.event_group,
     )
 

@@ -1,4 +1,4 @@
-"""Classify kernels by name: communication, computation, copy; contains the NCCL kernel name table.
+"""Classify device work as communication, computation or copy, and recorded calls by type.
 
 The type of a collective follows from the same names. Each distinct name is classified once. Only
 the name of a communication library's kernel makes a kernel communication: a substring such as
@@ -16,6 +16,13 @@ import numpy as np
 from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.parsers.array_types import I8, I32, Bool
 from ccltui.parsers.columns import Events, RankTrace, Strings
+from ccltui.parsers.communication_kernels import (
+    LIBRARIES,
+    ON_NCCL,
+    bare_kernel_name,
+    communication_kernel,
+    operation_in,
+)
 
 COMM: Final = 0
 COMP: Final = 1
@@ -39,26 +46,7 @@ TYPES: Final = (
 )
 OTHER: Final = TYPES.index("Other")
 
-# Names of communication kernels of NCCL, RCCL, HCCL, vLLM, symmetric memory, MSCCL, NVSHMEM,
-# DeepEP and XLA.
-_COLLECTIVE = re.compile(
-    r"""\bnccl\w*Kernel                         # ncclKernel_, ncclDevKernel_, ncclSymkDevKernel
-    | \b(?i:rccl|hccl)\w*
-    | \bcross_device_reduce | \bcustom_all_?reduce      # vLLM
-    | \bmultimem_ | \b(?:one|two)_shot_all_reduce       # symmetric memory
-    | \bmscclpp | \bMSCCL | \bnvshmemx?_
-    | \bdeep_ep::(?:\w+::)*\w*(?:dispatch|combine|notify)
-    | ^(?:all-reduce|all-gather|reduce-scatter|all-to-all|ragged-all-to-all  # XLA
-        |collective-permute|collective-broadcast)(?:-start|-done)?[.\d]*$
-    """,
-    re.VERBOSE,
-)
 _MEMORY_CATEGORIES = frozenset({"gpu_memcpy", "gpu_memset", "memcpy", "memset"})
-
-_NCCL_TYPE = re.compile(
-    "ReduceScatter|AllReduce|AllGather|Broadcast|AllToAll|SendRecv|Gather|Scatter|Reduce|Generic"
-)
-_TEXT_BEFORE_ARGUMENTS = re.compile(r"(?:void )?(?:\(anonymous namespace\)::)?([^(<]*)")
 
 _REDUCTION_DTYPE = re.compile(
     r"nccl(?:Dev)?Kernel_(?:AllReduce|ReduceScatter|Reduce)_(?:\w+_)?"
@@ -88,22 +76,6 @@ _KERNEL_DTYPES: Final = {
     "uint64_t": "UInt64",
 }
 
-# Longest first, so that "reducescatter" does not match "scatter" or "reduce".
-_OPERATIONS: Final = {
-    "reducescatter": "ReduceScatter",
-    "allreduce": "AllReduce",
-    "allgather": "AllGather",
-    "broadcast": "Broadcast",
-    "alltoall": "AllToAll",
-    "sendrecv": "SendRecv",
-    "collectivepermute": "SendRecv",  # XLA
-    "barrier": "Barrier",
-    "scatter": "Scatter",
-    "gather": "Gather",
-    "reduce": "Reduce",
-    "send": "Send",
-    "recv": "Recv",
-}
 _NOT_A_CALL = frozenset({"wait", "init", "finalize", "startcoalescing", "endcoalescing"})
 
 _NAMED_COMPUTE = re.compile(
@@ -113,7 +85,7 @@ _NAMED_COMPUTE = re.compile(
 
 def is_collective_kernel(name: str) -> bool:
     """Return whether a kernel belongs to a communication library."""
-    return _COLLECTIVE.search(name) is not None
+    return communication_kernel(name) is not None
 
 
 def is_named_compute(name: str) -> bool:
@@ -139,23 +111,22 @@ def is_call(operation: str) -> bool:
 
 def type_of_operation(operation: str) -> int:
     """Return the index into TYPES of an operation's name in any spelling of the profiler."""
-    bare = normalise(operation)
-    for token, kind in _OPERATIONS.items():
-        if token in bare:
-            return TYPES.index(kind)
-    return OTHER
+    return TYPES.index(operation_in(normalise(operation)))
 
 
 def type_of_kernel(name: str) -> int:
     """Return the index into TYPES of a collective kernel's name, else of "Other"."""
-    head = _TEXT_BEFORE_ARGUMENTS.match(name)
-    text = head.group(1) if head else name
-    if "deep_ep::" in text:
-        return OTHER if "notify" in text else TYPES.index("AllToAll")
-    if "cross_device_reduce" in text:
-        return TYPES.index("AllReduce")
-    found = _NCCL_TYPE.search(text)
-    return TYPES.index(found.group()) if found else type_of_operation(text)
+    known = communication_kernel(name)
+    return TYPES.index(known.operation if known else operation_in(bare_kernel_name(name)))
+
+
+def library_of_kernel(name: str) -> int:
+    """Return the index into `LIBRARIES` of the library whose communicators a kernel uses.
+
+    This is 0, NCCL, where the name does not tell: metadata then comes from PyTorch.
+    """
+    known = communication_kernel(name)
+    return 0 if known is None or known.library in ON_NCCL else LIBRARIES.index(known.library)
 
 
 def reduced_dtype(name: str) -> str:
@@ -197,16 +168,16 @@ def distinct(ids: I32) -> list[int]:
 def classes_of(trace: RankTrace) -> I8:
     """Return COMM, COMP or MEM for each row of the rank's ``gpu`` events, int8.
 
-    Copies and fills are recognised by their category. A kernel is communication where its metadata
-    names a collective, or where its name is that of a communication kernel; every other kernel is
-    computation.
+    Copies and fills are recognised by their category. Work is communication where its metadata
+    names a collective (also a copy between devices, which then executes the collective), or where
+    its name is that of a communication kernel; every other kernel is computation.
     """
     gpu = trace.group("gpu")
     named = {i: COMM for i in distinct(gpu.name) if is_collective_kernel(trace.text(i))}
     classes = per_name(trace.strings, gpu.name, named, COMP)
-    classes[has_operation(trace, gpu)] = COMM
     memory = [i for i in distinct(gpu.category) if trace.text(i).lower() in _MEMORY_CATEGORIES]
     classes[any_name(trace.strings, gpu.category, memory)] = MEM
+    classes[has_operation(trace, gpu)] = COMM
     return classes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -93,7 +94,7 @@ class JobFacts:
         )
         known = np.array([bool(group.ranks) for group in self._stated_groups] + [False])
         if any(known[item.calls.group].any() for item in inputs):
-            return inputs, self._stated_groups
+            return self._with_foreign_groups(inputs)
         from ccltui.metrics.collectives.implied.implied_groups import implied_groups  # noqa: PLC0415 - rarely needed
 
         streams = {
@@ -104,6 +105,36 @@ class JobFacts:
             return inputs, self._stated_groups
         named, groups = implied.applied(inputs, self._table.groups)
         return tuple(named), with_dimensions(groups, self.degrees, self.world_size)
+
+    def _with_foreign_groups(
+        self, inputs: tuple[MatchInput, ...]
+    ) -> tuple[tuple[MatchInput, ...], tuple[CommGroup, ...]]:
+        """Infer the groups of kernels of other libraries than NCCL, which no file names."""
+        rows = {
+            item.label: np.flatnonzero((item.calls.library > 0) & (item.calls.group < 0))
+            for item in inputs
+        }
+        if sum(map(len, rows.values())) == 0:
+            return inputs, self._stated_groups
+        from ccltui.metrics.collectives.implied.implied_groups import implied_groups  # noqa: PLC0415 - rarely needed
+
+        parts = [replace(item, calls=item.calls.take(rows[item.label])) for item in inputs]
+        parts = [part for part in parts if len(part.calls)]
+        streams = {
+            part.label: streams_of(self.ranks[part.label].trace, part.calls) for part in parts
+        }
+        implied = implied_groups(parts, streams, self.world_size, also_single=True)
+        if implied is None:
+            return inputs, self._stated_groups
+        named, groups = implied.applied(parts, self._stated_groups)
+        found = {part.label: part.calls.group for part in named}
+        completed = []
+        for item in inputs:
+            group = item.calls.group.copy()
+            if item.label in found:
+                group[rows[item.label]] = found[item.label]
+            completed.append(replace(item, calls=replace(item.calls, group=group)))
+        return tuple(completed), with_dimensions(groups, self.degrees, self.world_size)
 
     @property
     def groups(self) -> tuple[CommGroup, ...]:

@@ -211,8 +211,7 @@ class RankView:
         """Measured time in collective kernels of the chosen groups."""
         if self.selection.chosen is None:
             return self.facts.busy[0] & self.windows
-        gpu = self.trace.group("gpu")
-        return union(gpu.start_ns[self.comm_rows], gpu.end_ns[self.comm_rows]) & self.windows
+        return union(self.device_calls.start_ns, self.device_calls.end_ns) & self.windows
 
     @cached_property
     def comp(self) -> Intervals:

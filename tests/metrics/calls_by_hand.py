@@ -62,6 +62,7 @@ def calls(rows: Sequence[Call], *, shift_us: float = 0.0, source: str = "kernel"
         dst=column([row.dst for row in rows]),
         row=np.arange(len(rows)),
         has_metadata=np.zeros(len(rows), np.bool_),
+        library=np.zeros(len(rows), np.int8),
     )
 
 

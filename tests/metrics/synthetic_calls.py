@@ -170,6 +170,7 @@ def _columns(family: Family, calls: list[Call], offset_ns: int, drift: float) ->
         dst=none,
         row=np.arange(count),
         has_metadata=np.full(count, family.sized),
+        library=np.zeros(count, np.int8),
     )
     if not family.sized:
         return bare

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
+from ccltui.metrics.device.communication_work import communication_work
 from ccltui.metrics.device.device_time import (
     device_ranks,
     require_communication_on_device,
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
         "comm_time_ms",
         "busy_ms",
         "per_rank",
+        "kernel_time_ms_by_library",
+        "kernels_by_words",
+        "kernels_like_communication",
+        "copies_between_devices",
     ),
     headline="communication_fraction",
     label="communication share",
@@ -50,6 +55,7 @@ def communication_fraction(view: View) -> Result:
         "comm_time_ms": milliseconds(total["comm"]) / len(ranks),
         "busy_ms": milliseconds(total["busy"]) / len(ranks),
         "per_rank": {label: _fractions(row) for label, row in rows.items()},
+        **communication_work(ranks),
     }
     return answer(
         communication_fraction,
@@ -58,6 +64,9 @@ def communication_fraction(view: View) -> Result:
         source="kernel",
         basis={
             "aggregate": "ratios of sums over ranks",
+            "kernels": "kernel_time_ms_by_library divides communication; kernels_by_words are that "
+            "part of it which only words of a name suggest; kernels_like_communication and "
+            "copies_between_devices are not counted",
             "sums": "of_kernel_time adds durations: streams that run at once count twice",
         },
         reasons=without_device(view),

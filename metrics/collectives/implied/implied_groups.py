@@ -78,7 +78,11 @@ class Implied:
 
 
 def implied_groups(
-    inputs: Sequence[MatchInput], streams: Mapping[str, I64], world_size: int | None = None
+    inputs: Sequence[MatchInput],
+    streams: Mapping[str, I64],
+    world_size: int | None = None,
+    *,
+    also_single: bool = False,
 ) -> Implied | None:
     """Infer communicators from streams and ends of calls.
 
@@ -86,6 +90,7 @@ def implied_groups(
         inputs: The calls of each rank.
         streams: Stream of each call, by label.
         world_size: Number of ranks of the job; None where no file states it.
+        also_single: Whether a single group of every call of every rank is returned too.
 
     Returns:
         None where no group is found, or only one that contains every call of every rank.
@@ -94,7 +99,8 @@ def implied_groups(
     clocks = stream_clocks(inputs, queues)
     found = _components(queues, _distances(queues, clocks))
     members = [part for one in found for part in _transfers(one)]
-    if len(members) == 1 and len(members[0]) == len(taking_part(inputs)) == len(queues):
+    has_all = len(members) == 1 and len(members[0]) == len(taking_part(inputs)) == len(queues)
+    if has_all and not also_single:
         return None
     index = {item.label: np.full(len(item.calls), MISSING, np.int32) for item in inputs}
     whole = _all_there(inputs, world_size)

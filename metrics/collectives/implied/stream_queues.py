@@ -12,6 +12,7 @@ from ccltui.metrics.arrays.reductions import distinct_values
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.parsers.array_types import I64
 from ccltui.parsers.columns import MISSING
+from ccltui.parsers.communication_kernels import LIBRARIES
 
 FEWEST: Final = 3
 """Fewer calls are no evidence of a communicator: they may end together by chance."""
@@ -21,6 +22,8 @@ _KINDS: Final = 64
 @dataclass(frozen=True, slots=True)
 class Queue:
     """Calls of one rank (``owner``, an index of the inputs) on one stream, in order of their ends.
+
+    All are kernels of one library: those of different libraries are never one collective.
 
     ``what`` differs for calls that cannot be one collective: by type, and by step where all ranks
     have steps in common.
@@ -42,8 +45,10 @@ def queues_of(inputs: Sequence[MatchInput], streams: Mapping[str, I64]) -> list[
     found = []
     for owner in part:
         calls, stream = inputs[owner].calls, streams[inputs[owner].label]
-        for one in distinct_values(stream[stream >= 0]).tolist():
-            rows = np.flatnonzero(stream == one)
+        pairs = stream * len(LIBRARIES) + calls.library
+        for pair in distinct_values(pairs[stream >= 0]).tolist():
+            one = pair // len(LIBRARIES)
+            rows = np.flatnonzero(pairs == pair)
             if len(rows) < FEWEST:
                 continue
             rows = rows[np.argsort(calls.end_ns[rows], kind="stable")]

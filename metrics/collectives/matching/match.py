@@ -36,7 +36,10 @@ from ccltui.parsers.columns import MISSING
 __all__ = ["HIGH", "IMPLIED", "LOW", "MEDIUM", "GroupMatch", "MatchInput", "Matches", "match_calls"]
 
 IMPLIED = -1
-"""Group index of the single group assumed for a job without any process group."""
+"""Group index of the single group assumed for a job without any process group.
+
+Kernels of different libraries are never one collective: library i has the index ``IMPLIED - i``.
+"""
 
 FEWEST_OF_SEVERAL = 4
 """Number of ranks from which on an implied group may be several communicators.
@@ -145,11 +148,11 @@ def match_calls(
     chosen = [inputs[index] for index in taking_part(inputs)]
     known = np.array([bool(group.ranks) for group in groups] + [False])
     rows = [_rows_by_group(item.calls, known) for item in chosen]
-    named = any(group != IMPLIED for parts in rows for group in parts)
+    named = any(group > IMPLIED for parts in rows for group in parts)
     matched = []
     alone = 0
     for index in sorted({group for parts in rows for group in parts}):
-        if (named and index == IMPLIED) or (only is not None and index not in only):
+        if (named and index <= IMPLIED) or (only is not None and index not in only):
             continue
         members = [
             (item, parts[index]) for item, parts in zip(chosen, rows, strict=True) if index in parts
@@ -159,7 +162,8 @@ def match_calls(
         else:
             group = None if index < 0 else groups[index]
             matched.append(_match_group(index, members, group, clocks))
-    lost = sum(len(parts.get(IMPLIED, ())) for parts in rows) if named else 0
+    unnamed = [part for parts in rows for group, part in parts.items() if group <= IMPLIED]
+    lost = sum(map(len, unnamed)) if named else 0
     return Matches(tuple(matched), skipped, alone, lost)
 
 
@@ -232,10 +236,11 @@ def _rows_by_group(calls: Calls, known: Bool) -> dict[int, I64]:
     """Return the rows of group collectives by group index, each ascending in time.
 
     Groups whose ranks no file states (``known`` is False) cannot be identified across ranks and
-    become ``IMPLIED``.
+    become ``IMPLIED``, or a lower index by the library of the kernel.
     """
     rows = np.flatnonzero(~_POINT_TO_POINT[calls.kind])
-    group = np.where(known[calls.group[rows]], calls.group[rows], IMPLIED)
+    unnamed = IMPLIED - calls.library[rows].astype(np.int32)
+    group = np.where(known[calls.group[rows]], calls.group[rows], unnamed)
     order = np.argsort(group, kind="stable")
     found, counts = unique_counts(group)
     parts = np.split(rows[order], np.cumsum(counts)[:-1]) if len(found) else []

@@ -49,7 +49,7 @@ STORAGE = "(ncclDevKernelArgsStorage<4096ul>)"
         ("nvshmemx_alltoall_kernel(int)", "AllToAll"),
         ("void deep_ep::intranode::dispatch<4, 768, 8192>(int4*)", "AllToAll"),
         ("void deep_ep::internode_ll::combine<true, 7168>(void*)", "AllToAll"),
-        ("void deep_ep::intranode::notify_dispatch<8>(int const*)", "Other"),
+        ("void deep_ep::intranode::notify_dispatch<8>(int const*)", "AllToAll"),
         ("rcclKernel_something(int)", "Other"),
     ],
 )

@@ -279,3 +279,64 @@ def test_splits_and_size_of_recorded_calls_of_2023(
     found = [trace.text(int(column[0])) for column in (table.in_split, table.out_split)]
     assert tuple(found) == splits
     assert table.in_elems.tolist() == [6]
+
+
+PEER = "Memcpy PtoP (Device -> Device)"
+
+
+def copied(ts: int, stream: int, correlation: int, name: str = PEER) -> dict[str, Any]:
+    event = x("kernel", name, ts, 10, stream, stream=stream, device=0, correlation=correlation)
+    return {**event, "cat": "gpu_memcpy"}
+
+
+def launched(ts: int, correlation: int) -> dict[str, Any]:
+    return x("cuda_runtime", "cudaMemcpyBatchAsync", ts, 2, 5, correlation=correlation)
+
+
+def test_copies_on_a_stream_of_their_own_execute_a_call_without_kernel(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path,
+        x("cpu_op", "record_param_comms", 0, 50, 5, **STATED),
+        launched(10, 1),
+        launched(20, 2),
+        copied(30, 9, 1),
+        copied(45, 9, 2),
+        x("kernel", "gemm", 31, 40, 7, stream=7, device=0, correlation=3),
+    )
+    rows = described(trace)
+    assert [bool(row) for row in rows] == [True, False, True]  # copy, gemm, copy
+    assert rows[0] == rows[2]
+
+
+def test_copies_that_prepare_a_call_with_a_kernel_stay_copies(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path,
+        x("cpu_op", "record_param_comms", 0, 50, 5, **STATED),
+        launched(10, 1),
+        launched(20, 2),
+        copied(30, 9, 1),
+        x("kernel", NCCL, 45, 10, 8, stream=8, device=0, correlation=2),
+    )
+    assert [bool(row) for row in described(trace)] == [False, True]
+
+
+def test_copies_on_a_stream_of_computation_stay_copies(tmp_path: Path) -> None:
+    trace = read(
+        tmp_path,
+        x("cpu_op", "record_param_comms", 0, 50, 5, **STATED),
+        launched(10, 1),
+        copied(30, 9, 1, "Memcpy DtoD (Device -> Device)"),
+        x("kernel", "gemm", 45, 10, 9, stream=9, device=0, correlation=3),
+    )
+    assert [bool(row) for row in described(trace)] == [False, False]
+
+
+def test_a_copy_in_a_group_of_one_rank_stays_a_copy(tmp_path: Path) -> None:
+    alone = {**STATED, "Group size": 1}
+    trace = read(
+        tmp_path,
+        x("cpu_op", "record_param_comms", 0, 50, 5, **alone),
+        launched(10, 1),
+        copied(30, 9, 1),
+    )
+    assert [bool(row) for row in described(trace)] == [False]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from factories import allreduce, kernel, rank_trace
+from factories import Event, allreduce, kernel, rank_trace
 from worked import cpu_only, gloo, measure, worked_example
 
 
@@ -38,3 +38,30 @@ def test_what_it_needs() -> None:
     hosted = measure("communication_fraction", gloo())
     assert hosted.reason == "no_collectives"
     assert "on the host" in hosted.reasons[0].message
+
+
+def test_communication_by_library_and_what_may_be_communication() -> None:
+    peer = Event("Memcpy PtoP (Device -> Device)", 90, 4, 9, category="gpu_memcpy", bytes=64)
+    details = measure(
+        "communication_fraction",
+        rank_trace(
+            0,
+            gpu=[
+                allreduce(0, 50),
+                kernel("void deep_ep::intranode::combine<8>(int*)", 50, 10),
+                kernel("_fast_all_gather_kernel", 60, 5),
+                kernel("void acme::ring_allreduce<float>(float*)", 70, 7),
+                kernel("gemm", 80, 5),
+                peer,
+            ],
+        ),
+    ).details
+
+    assert details["kernel_time_ms_by_library"] == {"nccl": 0.05, "deepep": 0.01, "triton": 0.005}
+    assert details["kernels_by_words"] == [
+        {"name": "_fast_all_gather_kernel", "calls": 1, "time_ms": 0.005}
+    ]
+    assert details["kernels_like_communication"] == [
+        {"name": "acme::ring_allreduce", "calls": 1, "time_ms": 0.007}
+    ]
+    assert [row["calls"] for row in details["copies_between_devices"]] == [1]
