@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Source = Literal["torch", "nsys"]
 """Profiler whose files form a capture."""
 
+EPOCH_TIMES_NS = 10**18
+"""Times above this (2001) are since the epoch, not since a start of the machine."""
+
 SOURCES: tuple[Source, ...] = ("torch", "nsys")
 """In order of preference, where a directory holds captures of both."""
 
@@ -54,10 +57,50 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
-    """Rank and world size as the file states them; None where it does not."""
+    """Rank, world size and times that a piece of a file states; None where it does not.
+
+    Attributes:
+        rank: rank of the file.
+        world_size: number of ranks of the job.
+        base_ns: time since the epoch that the times of events count from, in ns.
+        first_us: earliest time of an event in the piece, in µs after the base.
+        last_us: latest time of an event in the piece, in µs after the base.
+    """
 
     rank: int | None = None
     world_size: int | None = None
+    base_ns: int | None = None
+    first_us: int | None = None
+    last_us: int | None = None
+
+    def completed(self, other: RankInfo) -> RankInfo:
+        """Return this with what another piece of the same file states beyond it."""
+        earliest = [us for us in (self.first_us, other.first_us) if us is not None]
+        latest = [us for us in (self.last_us, other.last_us) if us is not None]
+        stated = self if self.rank is not None else other
+        return RankInfo(
+            rank=stated.rank,
+            world_size=self.world_size if stated.world_size is None else stated.world_size,
+            base_ns=other.base_ns if self.base_ns is None else self.base_ns,
+            first_us=min(earliest, default=None),
+            last_us=max(latest, default=None),
+        )
+
+    @property
+    def start_ns(self) -> int | None:
+        """Earliest time since the epoch in ns, None where the file has no such time."""
+        return self._since_epoch(self.first_us)
+
+    @property
+    def end_ns(self) -> int | None:
+        """Latest time since the epoch in ns, None where the file has no such time."""
+        return self._since_epoch(self.last_us)
+
+    def _since_epoch(self, us: int | None) -> int | None:
+        if us is None:
+            return None
+        ns = (self.base_ns or 0) + us * 1000
+        return ns if ns > EPOCH_TIMES_NS else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ class FoundFile(msgspec.Struct, frozen=True):
     problem: str | None = None  # why it is not used, one sentence
     world_size: int | None = None
     companion: Companion | None = None  # the execution trace of the same rank
+    start_ns: int | None = None  # times since the epoch of what was sampled of the file
+    end_ns: int | None = None
 
     @property
     def format(self) -> Format:
@@ -58,6 +60,7 @@ class Capture(msgspec.Struct, frozen=True):
     complete: bool
     notes: tuple[Note, ...] = ()
     source: Source = "torch"
+    is_unrelated: bool = False  # one of several recordings that only share a folder
 
 
 class Discovery(msgspec.Struct, frozen=True):

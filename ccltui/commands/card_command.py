@@ -97,7 +97,11 @@ def _init(arguments: Sequence[str]) -> int:
     from ccltui.report.card_text import card_text  # noqa: PLC0415  (numpy)
 
     config = _config(options.config, options.trace)
-    job = None if options.trace is None else load_job(LoadOptions.of(options.trace, options)).job
+    job = (
+        None
+        if options.trace is None
+        else load_job(LoadOptions.of(options.trace, options), any_recording=True).job
+    )
     write_report(card_text(draft(job, config)), options.output)
     return exit_codes.OK
 
@@ -128,9 +132,9 @@ def _card(options: argparse.Namespace) -> tuple[Card, Job | None]:
         return read_card(Path(options.card)), None
     if not is_directory:
         card = read_card(Path(options.card))
-        job = load_job(LoadOptions.of(options.traces, options)).job
+        job = load_job(LoadOptions.of(options.traces, options), any_recording=True).job
         return card, dataclasses.replace(job, card=card)
-    job = load_job(LoadOptions.of(options.card, options)).job
+    job = load_job(LoadOptions.of(options.card, options), any_recording=True).job
     if job.card_problem is not None:
         raise CardError(job.card_problem)
     if job.card is None:

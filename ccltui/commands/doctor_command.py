@@ -84,7 +84,7 @@ def _load(options: argparse.Namespace) -> LoadedJob:
     loading = LoadOptions.of(options.trace, options)
     if options.files_only:
         return LoadedJob(discover_job(loading), complete=False)
-    return load_job(loading)
+    return load_job(loading, any_recording=True)
 
 
 def _findings(job: Job) -> tuple[Finding, ...]:

@@ -74,6 +74,20 @@ def discover_job(options: LoadOptions) -> Job:
     return job
 
 
+def require_one_recording(job: Job) -> None:
+    """Raise TraceError where the opened capture is one of several unrelated recordings."""
+    if not job.capture.is_unrelated:
+        return
+    from ccltui.parsers.errors import TraceError  # noqa: PLC0415
+    from ccltui.parsers.names import listed  # noqa: PLC0415
+
+    names = [one.name for one in job.discovery.captures if one.is_unrelated]
+    raise TraceError(
+        f"holds {len(names)} recordings that are not ranks of one job, by their times, world sizes "
+        f"and ranks: choose one with --capture NAME: {listed(names, 20)}"
+    )
+
+
 def set_nsys_path(options: LoadOptions) -> None:
     """Set the nsys that exports reports, for readers in this and in other processes."""
     if options.nsys is not None:
@@ -89,16 +103,19 @@ def rank_map_of(options: LoadOptions) -> Mapping[str, int] | None:
     return parse_rank_map(options.rank_map)
 
 
-def load_job(options: LoadOptions) -> LoadedJob:
+def load_job(options: LoadOptions, *, any_recording: bool = False) -> LoadedJob:
     """Load every rank that can be read; unreadable files become failures of the job.
 
     Kineto traces without device work are replaced by files of nsys beside them. Raises TraceError
-    if there is nothing to open.
+    if there is nothing to open, and where a folder holds unrelated recordings of which none is
+    chosen, unless ``any_recording``.
     """
     from ccltui.parsers.job import LoadSettings  # noqa: PLC0415
     from ccltui.parsers.job import load_job as load  # noqa: PLC0415
 
     job = discover_job(options)
+    if not any_recording and options.iteration is None and options.capture is None:
+        require_one_recording(job)
     watched = sys.stderr is not None and sys.stderr.isatty()
     with cache_directory(options) as cache_dir, _stoppable(active=watched) as stopped:
         settings = LoadSettings(cache_dir, options.jobs, inline=True, for_other_processes=False)

@@ -11,6 +11,7 @@ import msgspec
 
 from ccltui.parsers.columns import Note
 from ccltui.parsers.discovery.rank_identity import is_rank_folder
+from ccltui.parsers.discovery.unrelated import recording_name, recordings
 from ccltui.parsers.format import Source
 from ccltui.parsers.found_files import Capture, FoundFile
 from ccltui.parsers.names import listed, natural_key
@@ -35,7 +36,7 @@ def captures_of(traces: Sequence[FoundFile], source: Source = "torch") -> tuple[
     They are sorted by iteration, then in natural order of names. Every ``iteration_N`` is a
     capture of its own; all other traces are one. Where two folders claim one rank, or state
     different world sizes, they are different jobs: each is a capture. Folders named after a rank
-    are not separated.
+    are not separated. Traces of one folder are separated into `recordings`.
     """
     by_iteration: dict[int | None, list[FoundFile]] = defaultdict(list)
     for trace in traces:
@@ -47,15 +48,21 @@ def captures_of(traces: Sequence[FoundFile], source: Source = "torch") -> tuple[
         for part in separate
     ]
     fullest = max((_num_ranks(part) for _, part, _ in parts), default=0)
-    captures = [
-        msgspec.structs.replace(
-            _capture(
-                _name(iteration, part, siblings, alone=len(parts) == 1), iteration, part, fullest
-            ),
-            source=source,
-        )
-        for iteration, part, siblings in parts
-    ]
+    captures: list[Capture] = []
+    for iteration, part, siblings in parts:
+        name = _name(iteration, part, siblings, alone=len(parts) == 1)
+        found = recordings(part)
+        for files in found:
+            own = name
+            if len(found) > 1:
+                own = recording_name(files, name, [one.name for one in captures])
+            captures.append(
+                msgspec.structs.replace(
+                    _capture(own, iteration, files, fullest),
+                    source=source,
+                    is_unrelated=len(found) > 1,
+                )
+            )
     return tuple(sorted(captures, key=_order))
 
 

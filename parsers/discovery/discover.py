@@ -239,6 +239,8 @@ def _found_files(
         duplicate_of=None if same_as is None else printable(same_as.path),
         problem=sniffed.problem,
         world_size=info.world_size,
+        start_ns=info.start_ns,
+        end_ns=info.end_ns,
     )
     if sniffed.open_end and time.time_ns() - entry.mtime_ns < _JUST_WRITTEN_NS:
         notes.append(Note("growing_file", f"{main.path}: has no end yet, perhaps still written"))
@@ -258,6 +260,8 @@ def _alias(alias: Entry, main: FoundFile, repeated: str) -> FoundFile:
         duplicate_of=repeated,
         problem=main.problem,
         world_size=main.world_size,
+        start_ns=main.start_ns,
+        end_ns=main.end_ns,
     )
 
 
@@ -273,7 +277,7 @@ def _identity(
     mapped = next((ranks[name] for name in names if name in ranks), None)
     if candidate.is_trace and info.rank is None and _must_read_end(candidate, mapped):
         late = late_info(candidate.entry.real_path, sniffed, candidate.entry.size_bytes)
-        info = late if late.rank is not None else info
+        info = info.completed(late)
     rank, source = rank_of(info.rank, mapped, path, aliases, info.world_size)
     if source == "distributedInfo":
         notes += _contradictions(printable(path), rank, mapped, rank_in_name(path))

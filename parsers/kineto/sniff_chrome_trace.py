@@ -11,6 +11,8 @@ from ccltui.parsers.text.json_shape import Member, integer_at, object_shape, ski
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample, JsonHead
 
+_BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})(?!\d)')
+_TIME = re.compile(rb'"ts"\s*:\s*(\d{1,17})(?=[.,}\s])')
 _TPU_PROCESS = re.compile(rb'"name"\s*:\s*"[^"]*/device:TPU:\d')
 
 # Keys that only a Chrome trace of PyTorch has before its events: a file cut there is still one.
@@ -30,12 +32,13 @@ def kineto_trace(sample: FileSample) -> Match | None:
     document = sample.json
     if document is None or not _has_events(document):
         return None
+    times = times_in(document.data)
     if document.is_list:
-        return Match()
+        return Match(info=times)
     info = distributed_info(document.data, document.shape.find("distributedInfo"))
     if info.rank is None and document.whole:
         info = info_at_end(document.data)
-    return Match(info=info)
+    return Match(info=info.completed(times))
 
 
 def kineto_fragment(sample: FileSample) -> Match | None:
@@ -47,6 +50,21 @@ def kineto_fragment(sample: FileSample) -> Match | None:
         return None
     info = distributed_info(document.data, document.shape.find("distributedInfo"))
     return Match(info=info, undecided=document.is_cut)
+
+
+def times_in(data: bytes) -> RankInfo:
+    """Base time and extreme times of the events in a piece of a trace.
+
+    Descriptions of processes have time 0, which is not a time of the recording.
+    """
+    base = _BASE_TIME.search(data)
+    times = [int(text) for text in _TIME.findall(data)]
+    times = [us for us in times if us > 0]
+    return RankInfo(
+        base_ns=int(base.group(1)) if base else None,
+        first_us=min(times, default=None),
+        last_us=max(times, default=None),
+    )
 
 
 def ends_as_json(tail: bytes) -> bool:
@@ -75,7 +93,7 @@ def distributed_info(data: bytes, member: Member | None) -> RankInfo:
 
 
 def info_at_end(tail: bytes) -> RankInfo:
-    """``distributedInfo`` that stands after the events: ``tail`` holds the end of the text.
+    """``distributedInfo`` after the events, and times; ``tail`` holds the end of the text.
 
     It counts only at the top level: from there the text must close exactly one object and end.
     """
@@ -85,6 +103,6 @@ def info_at_end(tail: bytes) -> RankInfo:
         rest = b"{" + tail[position:]
         shape = object_shape(rest)
         if shape.state == "complete" and skip_blank(rest, shape.end) == len(rest):
-            return distributed_info(rest, shape.members[0])
+            return distributed_info(rest, shape.members[0]).completed(times_in(tail))
         position = tail.rfind(key, 0, position)
-    return RankInfo()
+    return times_in(tail)

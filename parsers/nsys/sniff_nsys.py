@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ccltui.parsers.errors import TraceError
-from ccltui.parsers.format import Match
+from ccltui.parsers.format import Match, RankInfo
+from ccltui.parsers.nsys.sqlite.export_schema import SESSION
 
 if TYPE_CHECKING:
     from ccltui.parsers.text.file_sample import FileSample
@@ -81,7 +82,10 @@ def sqlite_export(sample: FileSample) -> Match | None:
     except TraceError:
         return None
     kernels = any(name.startswith("CUPTI_ACTIVITY_KIND_") for name in names)
-    return Match(problem) if "StringIds" in names and (kernels or names & _NSYS_TABLES) else None
+    if "StringIds" not in names or not (kernels or names & _NSYS_TABLES):
+        return None
+    start_ns = sample.first_integer(SESSION, "utcEpochNs") if SESSION in names else None
+    return Match(problem, RankInfo(first_us=None if start_ns is None else start_ns // 1000))
 
 
 def tables_export(sample: FileSample) -> Match | None:

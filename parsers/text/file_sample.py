@@ -99,6 +99,10 @@ class FileSample:
         """Names of tables and views of the database. Raises TraceError where it is damaged."""
         return _tables(self.path)
 
+    def first_integer(self, table: str, column: str) -> int | None:
+        """Return an integer of the first row of a table of the database, None without one."""
+        return _first_integer(self.path, table, column)
+
     @cached_property
     def looks_like_json(self) -> bool:
         """Whether the first byte of text opens an object or a list."""
@@ -172,6 +176,16 @@ def _tables(path: str) -> frozenset[str]:
     except (sqlite3.Error, sqlite3.Warning, MemoryError, AttributeError) as error:
         why = f"an SQLite file that cannot be read: {printable(str(error)[:200])}"
         raise TraceError(why) from error
+
+
+def _first_integer(path: str, table: str, column: str) -> int | None:
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+            row = connection.execute(f'SELECT "{column}" FROM "{table}" LIMIT 1').fetchone()
+    except (sqlite3.Error, sqlite3.Warning, MemoryError, AttributeError, UnicodeDecodeError):
+        return None
+    return row[0] if row is not None and isinstance(row[0], int) else None
 
 
 def _decode(data: bytes) -> str | None:

@@ -442,3 +442,17 @@ def test_all_asks_for_what_the_traces_can_tell(job: Path) -> None:
 
     assert ",unavailable," in everything.stdout
     assert (everything.returncode, named.returncode) == (0, 3)
+
+
+def test_recordings_of_strangers_are_a_choice_and_not_a_job(tmp_path: Path) -> None:
+    for name, start_us in (("bert", 1_700_000_000_000_000), ("gpt", 1_710_000_000_000_000)):
+        event = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "dur": 5}
+        text = json.dumps({"schemaVersion": 1, "traceEvents": [{**event, "ts": start_us}]})
+        (tmp_path / f"{name}.json").write_text(text)
+
+    refused = run(CCLTUI, str(tmp_path), "--metric", "gpu_busy", "--no-cache")
+    chosen = run(CCLTUI, str(tmp_path), "--metric", "gpu_busy", "--capture", "gpt.json")
+
+    assert refused.returncode == 1
+    assert "--capture NAME: bert.json and gpt.json" in refused.stderr
+    assert chosen.returncode == 0
