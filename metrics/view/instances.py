@@ -136,7 +136,7 @@ def _matched_instances(
     }
     present, wire = rows[keep] >= 0, table["wire_bytes"]
     is_known = row_all((wire >= 0) | ~present)
-    group = np.full(len(keep), match.group, np.int32)
+    group = np.full(len(keep), max(match.group, MISSING), np.int32)
     return Instances(
         group=group,
         kind=match.kind[keep],

@@ -31,8 +31,8 @@ ADDS: Mapping[str, tuple[str, ...]] = {
     "communication_fraction": ("comm_time_ms", "busy_ms"),
     "dominant_kernel": ("kernel_time_ms", "num_kernels"),
     "exposed_communication": (
-        *("exposed_comm_ms", "comm_time_ms", "per_rank.*.exposed_comm_ms"),
-        *("by_dim.*.exposed_comm_ms", "by_type.*.exposed_comm_ms"),
+        *("exposed_ms", "comm_time_ms", "per_rank.*.exposed_ms"),
+        *("by_dim.*.exposed_ms", "by_type.*.exposed_ms"),
     ),
     "fix_first": ("lost_ms", "window_ms", "per_rank.*.lost_ms"),
     "gpu_busy": ("busy_ms", "useful_busy_ms", "window_ms"),

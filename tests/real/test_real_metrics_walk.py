@@ -152,7 +152,7 @@ def test_two_windows_make_the_whole_of_a_real_job(shared: Path) -> None:
 
     for name, key in (
         ("idle_ratio", "idle_ms"),
-        ("exposed_communication", "exposed_comm_ms"),
+        ("exposed_communication", "exposed_ms"),
         ("memory_transfer", "uncovered_mem_ms"),
         ("temporal_breakdown", "comp_only_ms"),
         ("idle_causes", "host_late_ms"),

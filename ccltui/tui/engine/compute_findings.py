@@ -165,7 +165,7 @@ def clock_of(view: View, labels: Sequence[str]) -> str:
         return ""
     if view.options.raw_clocks:
         return "raw clocks"
-    residual = view.clocks.residual_p95_ns
+    residual = view.clocks.error_bar_ns
     if residual is None or not view.clocks.comparable(labels):
         return "clocks unknown"
     return f"clock ±{numbers.duration(residual)}"

@@ -22,6 +22,7 @@ from ccltui.metrics.unavailable import Refusal, refuse, unknown_wire_bytes
 from ccltui.metrics.view.collective_selection import Part, describe_group, parts_of
 from ccltui.metrics.view.instances import implied_size
 from ccltui.metrics.view.provenance import answer, source_of
+from ccltui.parsers.columns import MISSING
 
 if TYPE_CHECKING:
     from ccltui.metrics.model.calls import Calls
@@ -120,7 +121,7 @@ def _measured(view: View) -> Iterator[_Measured]:
     parts = parts_of(view)
     for part in parts:
         yield _of_part(view, part, inputs)
-    matched = {part.arrived.match.group for part in parts}
+    matched = {max(part.arrived.match.group, MISSING) for part in parts}
     for rank in view.ranks:
         calls = rank.selected_calls
         alone = ~np.isin(calls.group, list(matched)) & ~np.isin(calls.kind, [_SEND, _RECV])

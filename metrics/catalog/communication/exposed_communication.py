@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     ),
     needs=("GPU kernels",),
     keys=(
-        "exposed_comm_ms",
-        "exposed_comm_pct_of_step",
+        "exposed_ms",
+        "exposed_pct_of_step",
         "exposed_ratio_of_comm",
         "comm_time_ms",
         "by_dim",
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         "per_rank",
         "across_ranks",
     ),
-    headline="exposed_comm_ms",
+    headline="exposed_ms",
     label="exposed communication",
     higher_is_better=False,
 )
@@ -52,14 +52,14 @@ def exposed_communication(view: View) -> Result:
     total, window = sum(exposed.values()), sum(rank.window_ns for rank in ranks)
     comm = sum(rank.comm.total_ns for rank in ranks)
     details: dict[str, Any] = {
-        "exposed_comm_ms": milliseconds(total) / len(ranks),
-        "exposed_comm_pct_of_step": 100 * total / window,
+        "exposed_ms": milliseconds(total) / len(ranks),
+        "exposed_pct_of_step": 100 * total / window,
         "exposed_ratio_of_comm": ratio(total, comm),
         "comm_time_ms": milliseconds(comm) / len(ranks),
         "by_dim": _by(view, ranks, hidden, by_dim),
         "by_type": _by(view, ranks, hidden, by_type),
         "per_rank": {rank.label: _row(rank, exposed[rank.label]) for rank in ranks},
-        "across_ranks": {"exposed_comm_ms": over_ranks(exposed, milliseconds)},
+        "across_ranks": {"exposed_ms": over_ranks(exposed, milliseconds)},
     }
     return answer(
         exposed_communication,
@@ -78,8 +78,8 @@ def exposed_communication(view: View) -> Result:
 def _row(rank: RankView, exposed: int) -> dict[str, Any]:
     share = ratio(exposed, rank.window_ns)
     return {
-        "exposed_comm_ms": milliseconds(exposed),
-        "exposed_comm_pct_of_step": None if share is None else 100 * share,
+        "exposed_ms": milliseconds(exposed),
+        "exposed_pct_of_step": None if share is None else 100 * share,
         "exposed_ratio_of_comm": ratio(exposed, rank.comm.total_ns),
     }
 
@@ -93,8 +93,7 @@ def _by(
         for name, own, _ in parts_of(view, rank, split):
             found[name] += (own - hidden[rank.label]).total_ns
     return {
-        name: {"exposed_comm_ms": milliseconds(ns) / len(ranks)}
-        for name, ns in sorted(found.items())
+        name: {"exposed_ms": milliseconds(ns) / len(ranks)} for name, ns in sorted(found.items())
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import microseconds
 from ccltui.metrics.metric import metric
@@ -33,12 +33,17 @@ class Fitted:
     line: Line | str
 
 
+_LEAST_R2: Final = 0.5
+"""Share of the variance of the times that a fit must explain to be the value of the metric."""
+
+
 @metric(
     unit="GB/s",
     definition=(
         "Asymptotic bandwidth 1/beta in GB/s of the model T = alpha + beta * S, fitted (Theil- "
         "Sen) to the shortest duration over ranks of the operation and group that move the most "
-        "bytes; the details list all fits."
+        "bytes, out of those whose sizes explain half of the variance of the times; the details "
+        "list all fits."
     ),
     needs=("collectives with sizes", "5 calls of 2 sizes of one group"),
     keys=("inv_beta_GBps", "alpha_us", "of", "fits", "rejected"),
@@ -54,6 +59,7 @@ def hockney(view: View) -> Result:
     timed = timed_collectives(view)
     fitted = _fitted(timed)
     rows = [_row(view, one, one.line) for one in fitted if isinstance(one.line, Line)]
+    told = [row for row in rows if row["r2"] is not None and row["r2"] >= _LEAST_R2]
     rejected = [
         {"group": view.group_label(one.group), "type": TYPES[one.kind], "why": one.line}
         for one in fitted
@@ -61,10 +67,12 @@ def hockney(view: View) -> Result:
     ]
     if not rows:
         raise _nothing_fits(rejected)
+    if not told:
+        raise _nothing_explained(rows)
     details: dict[str, Any] = {
-        "inv_beta_GBps": rows[0]["inv_beta_GBps"],
-        "alpha_us": rows[0]["alpha_us"],
-        "of": f"{rows[0]['type']} {rows[0]['group']}",
+        "inv_beta_GBps": told[0]["inv_beta_GBps"],
+        "alpha_us": told[0]["alpha_us"],
+        "of": f"{told[0]['type']} {told[0]['group']}",
         "fits": rows,
         "rejected": rejected,
     }
@@ -77,7 +85,7 @@ def hockney(view: View) -> Result:
         basis={
             "time": "single_rank_dur" if alone else "shortest duration over ranks",
             "fit": "Theil-Sen",
-            "of": "the fit that moves most bytes",
+            "of": f"the fit that moves most bytes, of those with r2 of at least {_LEAST_R2}",
         },
         reasons=_one_sided(alone),
         warnings=warnings,
@@ -129,6 +137,14 @@ def _inverse(beta: float) -> float | None:
 def _nothing_fits(rejected: list[dict[str, Any]]) -> Refusal:
     why = "; ".join(f"{row['type']} {row['group']}: {row['why']}" for row in rejected[:4])
     return refuse("not_applicable", f"no operation of a group can be fitted: {why}")
+
+
+def _nothing_explained(rows: list[dict[str, Any]]) -> Refusal:
+    fits = "; ".join(
+        f"{row['type']} {row['group']}: r2 {'-' if row['r2'] is None else format(row['r2'], '.2f')}"
+        for row in rows[:4]
+    )
+    return refuse("not_applicable", f"sizes explain less than half of the durations: {fits}")
 
 
 def _one_sided(alone: list[Fitted]) -> list[Reason]:

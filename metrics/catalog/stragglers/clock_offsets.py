@@ -51,7 +51,7 @@ def clock_offsets(view: View) -> Result:
         raise refuse("clock_unknown", _why(view))
     offsets = [clock.offset_ns for clock in known.values()]
     hosts = {rank.label: rank.trace.host for rank in view.ranks}
-    residual = clocks.residual_p95_ns
+    residual = clocks.error_bar_ns
     details: dict[str, Any] = {
         "max_offset_us": microseconds(_widest(known)),
         "residual_p95_us": None if residual is None else microseconds(residual),
@@ -82,7 +82,8 @@ def clock_offsets(view: View) -> Result:
         basis={
             "offset": "own time minus that of the lowest rank that collectives link it to",
             "evidence": "ends of collectives that all ranks wait for",
-            "residual": "how far single ends lie from the offset, p95: its error bar",
+            "residual": "how far single ends lie from the offset, p95, or the 95 % prediction "
+            "interval where two to four collectives tell it: its error bar",
             "hosts": "ranks of one host share a clock unless they disagree beyond the residual",
         },
         reasons=reasons,

@@ -15,8 +15,9 @@ the residuals is the error bar of every number from starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -93,6 +94,11 @@ class _Sample:
         return np.asarray(self.end_ns - round(float(offsets[self.members[0]])))
 
 
+_T_975: Final = {2: 12.706, 3: 4.303, 4: 3.182}
+"""Quantile 0.975 of Student's t for a number of values, by that number."""
+_FEW: Final = max(_T_975)
+
+
 def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockModel:
     """Estimate the clocks of all ranks from matched fully dependent collectives.
 
@@ -122,7 +128,7 @@ def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockMode
         clocks[item.label] = _clock(offsets[index], spread[index], drift[index], lowest, known)
     everything = np.concatenate([np.empty(0), *spread])
     residual = round(nearest_rank(everything, 0.95)) if len(everything) else None
-    return ClockModel(clocks, evidence, residual, reference_ns)
+    return ClockModel(clocks, evidence, residual, _widest(residual, clocks.values()), reference_ns)
 
 
 def _evidence(matches: Matches) -> tuple[str, list[tuple[GroupMatch, Bool]]]:
@@ -264,6 +270,30 @@ def _pool(offsets: F64, members: I64, spread: Sequence[F64]) -> float:
     return middle
 
 
+def _error_bar(spread: F64) -> int | None:
+    """Return the p95 of the residuals, ns; the 95 % prediction interval where they are few.
+
+    The largest of two to four residuals understates how far the next end may lie. A single end
+    has no residual that tells anything: None.
+    """
+    count = len(spread)
+    if count < 2:
+        return None
+    largest = nearest_rank(spread, 0.95)
+    if count in _T_975:
+        deviation = float(np.sqrt(np.square(spread).sum() / (count - 1)))
+        largest = max(largest, _T_975[count] * deviation * np.sqrt(1 + 1 / count))
+    return round(float(largest))
+
+
+def _widest(residual: int | None, clocks: Iterable[Clock]) -> int | None:
+    """Return the error bar of all clocks: that of the fewest ends where there are few."""
+    few = [clock.residual_p95_ns for clock in clocks if 0 < clock.n <= _FEW]
+    if residual is None or None in few:
+        return None
+    return max([residual, *(bar for bar in few if bar is not None)])
+
+
 def _residual_is_small(spread: F64) -> bool:
     return not len(spread) or nearest_rank(spread, 0.95) <= MAX_RESIDUAL_NS
 
@@ -273,7 +303,7 @@ def _clock(offset: float, spread: F64, drift: float, lowest: int | None, known: 
     return Clock(
         offset_ns=round(offset) if known else 0,
         residual_p50_ns=round(float(median_along(spread))) if len(spread) else None,
-        residual_p95_ns=round(nearest_rank(spread, 0.95)) if len(spread) else None,
+        residual_p95_ns=_error_bar(spread),
         n=len(spread),
         drift_ppb=drift_ppb if drift_ppb and known else None,
         component=MISSING if lowest is None else lowest,

@@ -28,7 +28,8 @@ class Clock(Struct, frozen=True):
 
     ``offset_ns`` is own time minus reference time, 0 where it is not ``known``: where nothing
     links the rank, or the ends scatter by more than ``MAX_RESIDUAL_NS``. The residuals (absolute
-    deviations of single ends from it) are its error bar, over ``n`` collectives; None without any.
+    deviations of single ends from it) are its error bar, over ``n`` collectives; that of two to
+    four is wider than the residuals, and that of fewer is None.
     """
 
     offset_ns: int = 0
@@ -46,6 +47,7 @@ class ClockModel(Struct, frozen=True):
     clocks: Mapping[str, Clock]
     evidence: str  # "dependent collectives", "all-to-all", "uncertain matches", "none"
     residual_p95_ns: int | None = None  # over all ranks and collectives
+    error_bar_ns: int | None = None  # the same, wider where few collectives tell it
     reference_ns: int = 0  # the time at which the offsets hold, for clocks that drift
 
     @property

@@ -22,7 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ccltui.metrics.arrays.reductions import row_all, unique_counts
+from ccltui.metrics.arrays.reductions import distinct_values, row_all, unique_counts
 from ccltui.metrics.collectives.matching.align_by_time import ClockDifference
 from ccltui.metrics.collectives.matching.group_member import Member, pick
 from ccltui.metrics.collectives.matching.lineup import line_up
@@ -38,7 +38,8 @@ __all__ = ["HIGH", "IMPLIED", "LOW", "MEDIUM", "GroupMatch", "MatchInput", "Matc
 IMPLIED = -1
 """Group index of the single group assumed for a job without any process group.
 
-Kernels of different libraries are never one collective: library i has the index ``IMPLIED - i``.
+Kernels of different libraries are never one collective: those of further libraries have lower
+indices.
 """
 
 FEWEST_OF_SEVERAL = 4
@@ -147,7 +148,8 @@ def match_calls(
     skipped = _skipped(inputs)
     chosen = [inputs[index] for index in taking_part(inputs)]
     known = np.array([bool(group.ranks) for group in groups] + [False])
-    rows = [_rows_by_group(item.calls, known) for item in chosen]
+    libraries = _unnamed_libraries([item.calls for item in chosen], known)
+    rows = [_rows_by_group(item.calls, known, libraries) for item in chosen]
     named = any(group > IMPLIED for parts in rows for group in parts)
     matched = []
     alone = 0
@@ -232,14 +234,21 @@ def _skipped(inputs: Sequence[MatchInput]) -> dict[str, str]:
     return skipped
 
 
-def _rows_by_group(calls: Calls, known: Bool) -> dict[int, I64]:
+def _unnamed_libraries(calls: Sequence[Calls], known: Bool) -> I64:
+    """Return the libraries of all collectives that name no group, ascending."""
+    rows = [~_POINT_TO_POINT[one.kind] & ~known[one.group] for one in calls]
+    found = [one.library[mask] for one, mask in zip(calls, rows, strict=True)]
+    return distinct_values(np.concatenate([*found, np.empty(0, np.int8)])).astype(np.int64)
+
+
+def _rows_by_group(calls: Calls, known: Bool, libraries: I64) -> dict[int, I64]:
     """Return the rows of group collectives by group index, each ascending in time.
 
     Groups whose ranks no file states (``known`` is False) cannot be identified across ranks and
     become ``IMPLIED``, or a lower index by the library of the kernel.
     """
     rows = np.flatnonzero(~_POINT_TO_POINT[calls.kind])
-    unnamed = IMPLIED - calls.library[rows].astype(np.int32)
+    unnamed = IMPLIED - np.searchsorted(libraries, calls.library[rows]).astype(np.int32)
     group = np.where(known[calls.group[rows]], calls.group[rows], unnamed)
     order = np.argsort(group, kind="stable")
     found, counts = unique_counts(group)

@@ -85,7 +85,7 @@ class Instance:
     method: str
     confidence: str
     overlaps: bool | None
-    uncertainty_ns: int | None  # of every start: the residual (p95) of the clocks
+    uncertainty_ns: int | None  # of every start: the error bar of the clocks
     cause: str | None = None
     share: float = 0.0
     cause_confidence: str = "low"
@@ -179,7 +179,7 @@ def describe(view: View, number: int, row: int) -> Instance:
         method=METHODS[int(match.level[row])],
         confidence=CONFIDENCES[int(arrived.confidence[row])],
         overlaps=None if overlap < 0 else bool(overlap),
-        uncertainty_ns=view.clocks.residual_p95_ns if arrived.by_start is not None else None,
+        uncertainty_ns=view.clocks.error_bar_ns if arrived.by_start is not None else None,
         cause=chain[0].cause if chain else None,
         share=chain[0].share if chain else 0.0,
         cause_confidence=CONFIDENCES[

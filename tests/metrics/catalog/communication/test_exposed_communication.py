@@ -19,9 +19,9 @@ def test_worked_example() -> None:
 
     assert result.value == 0.015  # [50,60) and [70,75): the copy hides [75,80)
     details = result.details
-    assert details["exposed_comm_pct_of_step"] == 15.0
+    assert details["exposed_pct_of_step"] == 15.0
     assert details["exposed_ratio_of_comm"] == 0.375
-    assert details["by_type"] == {"AllReduce": {"exposed_comm_ms": 0.015}}
+    assert details["by_type"] == {"AllReduce": {"exposed_ms": 0.015}}
 
 
 def test_each_dimension_against_what_hides_it() -> None:
@@ -39,9 +39,9 @@ def test_each_dimension_against_what_hides_it() -> None:
 
     details = measure("exposed_communication", trace).details
 
-    assert details["by_dim"]["tp"] == {"exposed_comm_ms": 0.04}  # [100,150) without the copy
-    assert details["by_dim"]["world"] == {"exposed_comm_ms": 0.06}
-    assert details["exposed_comm_ms"] == 0.09  # [140,150) runs twice and counts once
+    assert details["by_dim"]["tp"] == {"exposed_ms": 0.04}  # [100,150) without the copy
+    assert details["by_dim"]["world"] == {"exposed_ms": 0.06}
+    assert details["exposed_ms"] == 0.09  # [140,150) runs twice and counts once
 
 
 def test_windows_add_up() -> None:

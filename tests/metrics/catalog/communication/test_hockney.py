@@ -132,3 +132,15 @@ def test_many_calls_are_fitted_from_an_even_selection() -> None:
     assert (line.n, line.sizes) == (5000, 100)
     assert line.beta_ns_per_byte == 2.0
     assert line.alpha_ns == 5000.0
+
+
+def test_a_fit_that_sizes_do_not_explain_is_no_value() -> None:
+    times = [300.0, 20.0, 250.0, 30.0, 280.0, 40.0, 260.0, 35.0]
+    gpu = []
+    for k, dur in enumerate(times):
+        size = 1_000 * (k + 1)
+        gpu.append(allreduce(1_000.0 * k, dur, Coll("allreduce", size, size, group_size=1, seq=k)))
+    result = measure("hockney", rank_trace(0, gpu=gpu, groups=[world(2)]))
+
+    assert result.value is None
+    assert result.reason == "not_applicable"
