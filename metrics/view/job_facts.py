@@ -153,7 +153,7 @@ class JobFacts:
 
     @cached_property
     def _matched(self) -> tuple[Matches, ClockModel]:
-        return match_and_clock(self.match_inputs, self.groups)
+        return match_and_clock(self.match_inputs, self.groups, self.pairs)
 
     @property
     def matches(self) -> Matches:

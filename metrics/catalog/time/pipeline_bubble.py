@@ -6,7 +6,7 @@ alone is not the bubble.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ccltui.metrics.arrays.statistics import milliseconds, ratio
 from ccltui.metrics.card.effective_config import PIPELINE
@@ -30,11 +30,16 @@ if TYPE_CHECKING:
     from ccltui.metrics.view.rank_view import RankView
 
 
+_IDLE_ONLY: Final = "idle_only"
+"""Method of a job without recorded transfers: idle time, of which a bubble is any part."""
+
+
 @metric(
     unit="ratio",
     definition=(
         "Share of the step windows in which pipeline stages are idle or wait inside transfers "
-        "between stages for longer than the data takes to move, summed over stages."
+        "between stages for longer than the data takes to move, summed over stages; none where no "
+        "transfer is recorded, because idle time alone is no bubble."
     ),
     needs=(
         "GPU kernels",
@@ -84,8 +89,8 @@ def pipeline_bubble(view: View) -> Result:
     if assume and any(_is_assumed(view, rank) for rank in ranks):
         warnings.append("point-to-point kernels without metadata are taken for pipeline traffic")
     details = {
-        "bubble_ratio": bubble / window,
-        "bubble_time_ms": milliseconds(bubble),
+        "bubble_ratio": None if method == _IDLE_ONLY else bubble / window,
+        "bubble_time_ms": None if method == _IDLE_ONLY else milliseconds(bubble),
         "total_time_ms": milliseconds(window),
         "method": method,
         "num_ranks": len(parts),
@@ -147,9 +152,9 @@ def _method(
             raise refuse("no_gpu_events", "CPU-only trace without pipeline transfers")
         if degree is None:
             text = "whether there is a pipeline is unknown: this is idle time, not a bubble"
-            return "idle_only", [Reason("no_process_groups", text)]
+            return _IDLE_ONLY, [Reason("no_process_groups", text)]
         text = f"pp = {degree}, but no transfer between stages is recorded: idle time only"
-        return "idle_only", [Reason("no_collectives", text)]
+        return _IDLE_ONLY, [Reason("no_collectives", text)]
     reasons = []
     unpaired = sum(part.num_unpaired for part in parts)
     if unpaired:
@@ -210,7 +215,7 @@ def _theory(view: View, degree: int | None) -> float | None:
 def _basis(method: str) -> dict[str, str]:
     bubble = {
         "p2p": "idle + max(0, exposed transfers - transfer time)",
-        "idle_only": "idle",
+        _IDLE_ONLY: "unknown: only idle time is recorded",
         "cpu_only": "max(0, exposed transfers - transfer time)",
     }
     return {

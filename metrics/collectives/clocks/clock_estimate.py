@@ -30,6 +30,7 @@ from ccltui.metrics.collectives.clocks.offsets import (
     solve,
     standard_errors,
 )
+from ccltui.metrics.collectives.clocks.transfer_ends import paired_ends
 from ccltui.metrics.collectives.matching.end_deviation import (
     ONE_CLOCK_NS,
     end_deviation,
@@ -46,6 +47,7 @@ from ccltui.metrics.collectives.matching.match import (
     gather,
     taking_part,
 )
+from ccltui.metrics.collectives.matching.p2p import Pairs
 from ccltui.parsers.array_types import F64, I64, Bool
 from ccltui.parsers.columns import MISSING
 
@@ -62,6 +64,7 @@ class _Sample:
     deviation: F64
     end_ns: I64
     time: F64
+    share: float = 1.0  # weight of an instance, that of a collective is 1
 
     def residual(self, drift: F64, offsets: F64) -> F64:
         """Return the deviations without drift (ns per s) and offsets (ns), float64 ns [n, m]."""
@@ -74,7 +77,7 @@ class _Sample:
     def offset_observation(self, drift: F64, offsets: F64) -> Observation:
         """Return the remaining offsets, weighted by the number of instances of the group."""
         rest = median_along(self.residual(drift, offsets))
-        return Observation(self.members, rest, float(len(self.end_ns)))
+        return Observation(self.members, rest, self.share * len(self.end_ns))
 
     def drift_observation(self) -> Observation:
         """Return the slopes of the members, weighted by 1 / (median standard error)^2."""
@@ -94,22 +97,35 @@ class _Sample:
         return np.asarray(self.end_ns - round(float(offsets[self.members[0]])))
 
 
+_TRANSFER_SHARE: Final = 0.01
+"""Weight of a transfer: its ends scatter ten times as far as those of a collective."""
+
 _T_975: Final = {2: 12.706, 3: 4.303, 4: 3.182}
 """Quantile 0.975 of Student's t for a number of values, by that number."""
 _FEW: Final = max(_T_975)
 
 
-def estimate_clocks(matches: Matches, inputs: Sequence[MatchInput]) -> ClockModel:
+def estimate_clocks(
+    matches: Matches, inputs: Sequence[MatchInput], pairs: Pairs | None = None
+) -> ClockModel:
     """Estimate the clocks of all ranks from matched fully dependent collectives.
 
-    All-to-alls are used only where nothing else exists. Where every match is uncertain, only
-    residuals are given and no clock is marked known. At most ``MAX_INSTANCES`` instances of a
-    group are used, evenly spread; ``n`` of a `Clock` counts those used.
+    Ranks that no collective links, such as the stages of a pipeline, are linked by the transfers
+    of ``pairs``. All-to-alls are used only where nothing else exists. Where every match is
+    uncertain, only residuals are given and no clock is marked known. At most ``MAX_INSTANCES``
+    instances of a group are used, evenly spread; ``n`` of a `Clock` counts those used.
     """
     part = [inputs[index] for index in taking_part(inputs)]
     evidence, chosen = _evidence(matches)
     count = len(part)
-    reference_ns, samples = _with_times(_samples(chosen, part), count)
+    untimed = _samples(chosen, part)
+    if pairs is not None and len(pairs) and evidence != "uncertain matches":
+        linked = components([sample.members for sample in untimed], count)
+        added = _transfer_samples(pairs, inputs, part, linked)
+        untimed += added
+        if added:
+            evidence = "transfers" if evidence == "none" else f"{evidence} and transfers"
+    reference_ns, samples = _with_times(untimed, count)
     drift = _drift(samples, _hosts(part))
     offsets = _offsets(samples, drift, count)
     spread = _residuals(samples, drift, offsets)
@@ -161,6 +177,21 @@ def _samples(
         end = gather(some, by_label, "start_ns") + gather(some, by_label, "dur_ns")
         members = np.array([index_of[label] for label in match.labels], np.int64)
         samples.append(_Sample(members, end_deviation(end), end[:, 0], np.zeros(len(end))))
+    return samples
+
+
+def _transfer_samples(
+    pairs: Pairs, inputs: Sequence[MatchInput], part: Sequence[MatchInput], linked: I64
+) -> list[_Sample]:
+    """Return samples of transfers between ranks that no collective links."""
+    place = {item.label: index for index, item in enumerate(part)}
+    samples = []
+    for one in paired_ends(pairs, inputs):
+        members = np.array([place[inputs[index].label] for index in one.members], np.int64)
+        if linked[members[0]] != linked[members[1]]:
+            deviation = np.stack([-one.difference_ns / 2, one.difference_ns / 2], axis=1)
+            times = np.zeros(len(deviation))
+            samples.append(_Sample(members, deviation, one.end_ns, times, _TRANSFER_SHARE))
     return samples
 
 

@@ -19,6 +19,7 @@ from ccltui.metrics.collectives.matching.match import (
     MatchInput,
     match_calls,
 )
+from ccltui.metrics.collectives.matching.p2p import Pairs
 from ccltui.metrics.model.communicator_groups import CommGroup
 
 MAX_DOUBTFUL_SHARE: Final = 0.02
@@ -28,15 +29,16 @@ ENOUGH_FOR_CLOCKS: Final = 64
 
 
 def match_and_clock(
-    inputs: Sequence[MatchInput], groups: Sequence[CommGroup]
+    inputs: Sequence[MatchInput], groups: Sequence[CommGroup], pairs: Pairs | None = None
 ) -> tuple[Matches, ClockModel]:
     """Match the calls of all ranks and estimate the clocks, matching doubtful groups twice.
 
     A large group determines the clocks of its members; a small group with few calls, some of
-    which are missing, can then be lined up by time.
+    which are missing, can then be lined up by time. ``pairs`` are transfers, for the clocks of
+    ranks that no collective links.
     """
     matches = match_calls(inputs, groups)
-    clocks = estimate_clocks(matches, inputs)
+    clocks = estimate_clocks(matches, inputs, pairs)
     doubtful = frozenset(match.group for match in matches.groups if _is_doubtful(match))
     if not doubtful:
         return matches, clocks
@@ -60,7 +62,7 @@ def match_and_clock(
     if all(new is old for new, old in zip(chosen, matches.groups, strict=True)):
         return matches, clocks
     matches = replace(matches, groups=tuple(chosen))
-    return matches, estimate_clocks(matches, inputs)
+    return matches, estimate_clocks(matches, inputs, pairs)
 
 
 def _is_doubtful(match: GroupMatch) -> bool:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
 
-from ccltui.metrics.arrays.reductions import distinct_values, row_all
+from ccltui.metrics.arrays.reductions import distinct_values, median_along, row_all
 from ccltui.metrics.collectives.matching.group_member import Member
 from ccltui.metrics.collectives.matching.lineup import by_order
 from ccltui.metrics.collectives.matching.match import MatchInput, taking_part
 from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.model.communicator_groups import CommGroup
 from ccltui.parsers.array_types import I64
+
+_OUTLIER_NS: Final = 50_000
+"""Ends of one transfer are closer than that on clocks that do not drift."""
+_OUTLIER_RATIO: Final = 10
 
 SEND, RECV = TYPES.index("Send"), TYPES.index("Recv")
 
@@ -39,8 +44,9 @@ def match_p2p(inputs: Sequence[MatchInput], groups: Sequence[CommGroup] = ()) ->
 
     The peer of a call that does not state it is the other rank of its group, if that has two
     ranks. Both sides are lined up step by step; where one has fewer calls in a step, the gap is
-    placed where sizes and ends agree best. Calls whose peer is unknown or has no file are not
-    paired.
+    placed where sizes and ends agree best. Where both have equally many in every step, order
+    decides, unless it puts the ends of more transfers apart than a gap leaves out. Calls whose
+    peer is unknown or has no file are not paired.
     """
     part = taking_part(inputs)
     index_of = {inputs[index].rank: index for index in part}
@@ -113,6 +119,22 @@ def _pair(
     sides = [_Side(inputs[sender].calls, sent), _Side(inputs[receiver].calls, received)]
     line = by_order(sides, [np.arange(len(sent)), np.arange(len(received))])
     both = line.positions[row_all(line.positions >= 0)]
+    in_order = np.stack([np.arange(len(sent))] * 2, axis=1)
+    if np.array_equal(sides[0].column("step"), sides[1].column("step")):
+        left_out = len(sent) - len(both)
+        both = in_order if _num_outliers(sides, in_order) <= left_out else both
     columns = (sent[both[:, 0]], received[both[:, 1]])
     ends = np.full(len(both), sender), np.full(len(both), receiver)
     return np.stack([ends[0], columns[0], ends[1], columns[1]], axis=1)
+
+
+def _num_outliers(sides: Sequence[Member], both: I64) -> int:
+    """Return how many pairs end far from where their clocks make the others end.
+
+    Pairs in order have few such ends if nothing is missing: a step of a clock. Records that are
+    missing on both sides shift all pairs between them.
+    """
+    apart = sides[1].end_ns[both[:, 1]] - sides[0].end_ns[both[:, 0]]
+    apart = np.abs(apart - median_along(apart))
+    limit = max(_OUTLIER_NS, _OUTLIER_RATIO * float(median_along(apart)))
+    return int(np.count_nonzero(apart > limit))
