@@ -28,14 +28,14 @@ def communication_work(ranks: Sequence[RankView]) -> dict[str, Any]:
     """Return the time of communication by library, and work that may be communication.
 
     Returns:
-        ``kernel_time_ms_by_library``: summed durations of communication; "metadata" is work that
-        only its metadata tells, "copy engine" are copies that execute a collective.
+        ``by_library``: number and summed time of communication; "metadata" is work that only its
+        metadata tells, "copy engine" are copies that execute a collective.
         ``kernels_by_words``: kernels that are counted because words of their names suggest a
         collective. ``kernels_like_communication``: kernels that are not counted, with such a word
         in their name. ``copies_between_devices``: copies that belong to no recorded collective.
         The lists have at most twenty bare names each, with number and summed time.
     """
-    library: defaultdict[str, int] = defaultdict(int)
+    library: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     found: dict[str, defaultdict[str, list[int]]] = {
         key: defaultdict(lambda: [0, 0]) for key in (_BY_WORDS, _SIMILAR, _COPIES)
     }
@@ -45,15 +45,15 @@ def communication_work(ranks: Sequence[RankView]) -> dict[str, Any]:
         for text_id, kind, calls, total_ns in zip(*columns, strict=True):
             name = rank.trace.text(text_id) if text_id >= 0 else ""
             if kind == COMM:
-                library[_library_of(name)] += total_ns
+                _add(library[_library_of(name)], calls, total_ns)
             key = _listed_as(name, kind)
             if key is not None:
-                row = found[key][bare_name(name)]
-                row[0] += calls
-                row[1] += total_ns
-    ordered = sorted(library.items(), key=lambda item: (-item[1], item[0]))
+                _add(found[key][bare_name(name)], calls, total_ns)
     return {
-        "kernel_time_ms_by_library": {name: milliseconds(ns) for name, ns in ordered},
+        "by_library": {
+            name: {"calls": calls, "time_ms": milliseconds(ns)}
+            for name, (calls, ns) in _longest_first(library)
+        },
         **{key: _rows(rows) for key, rows in found.items()},
     }
 
@@ -75,9 +75,17 @@ def _listed_as(name: str, kind: int) -> str | None:
     return _COPIES if _COPY_BETWEEN_DEVICES.match(name) else None
 
 
+def _add(row: list[int], calls: int, total_ns: int) -> None:
+    row[0] += calls
+    row[1] += total_ns
+
+
+def _longest_first(found: dict[str, list[int]]) -> list[tuple[str, list[int]]]:
+    return sorted(found.items(), key=lambda item: (-item[1][1], item[0]))
+
+
 def _rows(found: dict[str, list[int]]) -> list[dict[str, Any]]:
-    ordered = sorted(found.items(), key=lambda item: (-item[1][1], item[0]))
     return [
         {"name": name, "calls": calls, "time_ms": milliseconds(ns)}
-        for name, (calls, ns) in ordered[:_LISTED]
+        for name, (calls, ns) in _longest_first(found)[:_LISTED]
     ]

@@ -33,6 +33,7 @@ _GROUPS = (
     world(RANKS),
     ProcessGroup("1", "mesh_tp", tuple(range(RANKS)), RANKS),
     ProcessGroup("2", "mesh_ep", tuple(range(RANKS)), RANKS),
+    ProcessGroup("3", "mesh_pp", tuple(range(RANKS)), RANKS),
 )
 
 
@@ -132,10 +133,31 @@ def served(rank: int, scale: float = 1.0) -> RankTrace:
     return _scaled(scale, rank, gpu=gpu, runtime=[launch(1, 2), launch(2, 102)], annotations=marks)
 
 
+def pipelined(rank: int, scale: float = 1.0) -> RankTrace:
+    """Two steps of a pipeline of four stages: each receives, computes and sends."""
+    gpu, marks = [], []
+    for i in range(2):
+        at = 1000.0 * i
+        begin = at + 100 * rank
+        if rank:
+            gpu.append(_transfer("recv", at + 5, begin + 5, src=rank - 1))
+        gpu.append(Event("ampere_sgemm", begin + 10, 80, 7, None))
+        if rank < RANKS - 1:
+            gpu.append(_transfer("send", begin + 92, begin + 104, dst=rank + 1))
+        marks.append(step(i, at, 900))
+    return _scaled(scale, rank, gpu=gpu, annotations=marks)
+
+
+def _transfer(operation: str, start: float, end: float, **peer: int) -> Event:
+    coll = Coll(operation, 4096, 4096, "BFloat16", 3, **peer)
+    return Event("ncclDevKernel_SendRecv(a)", start, end - start, 22, coll)
+
+
 Build = Callable[[int, float], RankTrace]
 JOBS: dict[str, tuple[Build, dict[str, object]]] = {
     "training": (trained, {**TRAINING}),
     "serving": (served, {**SERVING}),
+    "pipelined": (pipelined, {**TRAINING, "tp": 1, "pp": RANKS}),
 }
 
 

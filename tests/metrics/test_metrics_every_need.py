@@ -132,7 +132,8 @@ NEEDS: Mapping[str, Need] = {
     "ranges of vLLM or SGLang": Need({"no_step_markers": no_markers}, ("vLLM", "SGLang")),
     "the directory of the other run": Need({"no_trace": overriding(against="")}, ("against",)),
     "pipeline degree, groups or point-to-point metadata": Need(
-        {"no_process_groups": not_stating("pp")}, ("pipeline is unknown",)
+        {"no_process_groups": after(no_groups, with_arguments(op=-1), not_stating("pp"))},
+        ("pipeline is unknown",),
     ),
     "workload card or overrides: batch_size, seq_len, data-parallel degrees": Need(
         {"no_card": no_card, "card_incomplete": not_stating("seq_len")},

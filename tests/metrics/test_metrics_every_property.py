@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from factories import card, job
 from full_jobs import JOBS, RANKS, trained, view_of
@@ -174,7 +175,19 @@ def _moved(trace: RankTrace) -> RankTrace:
     )
     path = f"rank{number}_trace.json"
     source = structs.replace(trace.source, path=path, real_path=f"/data/{path}")
-    return replace(trace, rank=number, label=str(number), process_groups=groups, source=source)
+    calls = trace.collective_args
+    peers = {
+        name: np.where(peer >= 0, peer + RANKS, peer)
+        for name, peer in (("src", calls.src), ("dst", calls.dst))
+    }
+    return replace(
+        trace,
+        rank=number,
+        label=str(number),
+        process_groups=groups,
+        source=source,
+        collective_args=replace(calls, **peers),
+    )
 
 
 @EACH

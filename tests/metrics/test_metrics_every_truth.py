@@ -56,7 +56,6 @@ TRUTH: Mapping[str, float] = {
     "mfu": 100 * (59_400 + 3_072) * TOKENS_PER_S / (4 * 312e12),
     "moe_fraction": (EXCHANGES + SMALL) / KERNELS,
     "network_utilization": WIRE / WINDOW / 1e3,
-    "pipeline_bubble": IDLE / WINDOW,  # whether there is a pipeline is unknown
     "rank_imbalance": (390 + 120 * 3) / COMP,
     "sm": (WINDOW - IDLE) / WINDOW,
     "straggler_lag": (120 + 75 + 0 + 0) / 4,
@@ -83,6 +82,7 @@ ELSEWHERE: Mapping[str, str] = {
     "nccl_tests_busbw": "test_cluster::test_bandwidth_of_nccl_tests",
     "nccl_transport": "test_cluster::test_facts_of_nccl_logs",
     "node_locality": "test_node_locality::test_pairs_inside_and_across",
+    "pipeline_bubble": "test_pipeline_bubble::test_worked_example",
     "run_compare": "test_run_compare::test_a_change_beyond_the_spread",
     "run_completeness": "test_runs::test_a_killed_run_is_incomplete_and_lists_missing_artifacts",
     "run_loss": "test_runs::test_the_loss_of_a_run_is_its_last_step_or_the_mean_of_its_last_epoch",

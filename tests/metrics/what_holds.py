@@ -92,7 +92,7 @@ NO_SUMS: Mapping[str, str] = {
 BETWEEN: tuple[str, ...] = (
     *("blame_chain", "busbw", "comm_comp_overlap", "communication_fraction", "gpu_busy"),
     *("idle_ratio", "iter_time", "kernel_categories", "link_utilization", "mfu", "moe_fraction"),
-    *("network_utilization", "node_locality", "pipeline_bubble", "sm", "straggler_cause"),
+    *("network_utilization", "node_locality", "sm", "straggler_cause"),
     *("straggler_lag", "temporal_breakdown", "trace_proxy_latency", "trace_tflops"),
     *("wait_vs_transfer", "clock_offsets"),
 )

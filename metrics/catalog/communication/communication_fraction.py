@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         "comm_time_ms",
         "busy_ms",
         "per_rank",
-        "kernel_time_ms_by_library",
+        "by_library",
         "kernels_by_words",
         "kernels_like_communication",
         "copies_between_devices",
@@ -64,7 +64,7 @@ def communication_fraction(view: View) -> Result:
         source="kernel",
         basis={
             "aggregate": "ratios of sums over ranks",
-            "kernels": "kernel_time_ms_by_library divides communication; kernels_by_words are that "
+            "kernels": "by_library divides communication; kernels_by_words are that "
             "part of it which only words of a name suggest; kernels_like_communication and "
             "copies_between_devices are not counted",
             "sums": "of_kernel_time adds durations: streams that run at once count twice",
