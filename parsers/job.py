@@ -20,7 +20,7 @@ from ccltui.parsers.errors import NotFoundError, TraceError, contained
 from ccltui.parsers.format import Source
 from ccltui.parsers.ingest.damaged_traces import damaged_traces
 from ccltui.parsers.ingest.load import Failed, Loaded, LoadEvent, Previewed, load, not_cancelled
-from ccltui.parsers.job_ranks import identified, labelled, ordered_ranks, place_of
+from ccltui.parsers.job_ranks import identified, labelled, ordered_ranks, place_of, with_new_rank
 
 if TYPE_CHECKING:
     from ccltui.parsers.ingest.worker_pool import WorkerPool
@@ -103,6 +103,9 @@ class Job:
     def with_rank(self, trace: RankTrace) -> Job:
         """Return this job with one more loaded trace; ranks are ordered and labelled anew."""
         named = identified(trace, self.capture)
+        inserted = with_new_rank(self.ranks, named)
+        if inserted is not None:
+            return dataclasses.replace(self, ranks=inserted)
         place = (trace.source.path, trace.source.part)
         others = tuple(t for t in self.ranks if (t.source.path, t.source.part) != place)
         return dataclasses.replace(self, ranks=ordered_ranks((*others, named)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections import Counter
 from typing import Final
 
@@ -13,6 +14,29 @@ from ccltui.parsers.found_files import Capture
 def ordered_ranks(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
     """Return the ranks of a job in order, with what one file can take from the others."""
     return labelled(_guessed(_rebased(traces)))
+
+
+def with_new_rank(ranks: tuple[RankTrace, ...], trace: RankTrace) -> tuple[RankTrace, ...] | None:
+    """Return ordered ranks with one of a new number, or None where that changes other ranks.
+
+    `ordered_ranks` looks at every rank: a job of a thousand ranks that grows by one rank at a time
+    would do so half a million times.
+    """
+    if trace.rank is None or not ranks or trace.truncated or trace.read_share < 1:
+        return None
+    last = ranks[-1]  # ranks without a number come last, and guesses are made for all or none
+    if last.rank is None or last.rank_source == _GUESS or last.base_ns != trace.base_ns:
+        return None
+    at = bisect_left(ranks, trace.rank, key=_rank_number)
+    if at < len(ranks) and ranks[at].rank == trace.rank:
+        return None
+    label = str(trace.rank)
+    named = trace if trace.label == label else dataclasses.replace(trace, label=label)
+    return (*ranks[:at], named, *ranks[at:])
+
+
+def _rank_number(trace: RankTrace) -> int:
+    return -1 if trace.rank is None else trace.rank
 
 
 def identified(trace: RankTrace, capture: Capture) -> RankTrace:
@@ -64,9 +88,11 @@ def _rebased(traces: tuple[RankTrace, ...]) -> tuple[RankTrace, ...]:
 
 
 def _lost_its_base(trace: RankTrace) -> bool:
+    is_cut = trace.truncated or trace.read_share < 1
+    if not is_cut or trace.base_ns:
+        return False  # first_ns looks at all groups of events, and this runs for every new rank
     first = trace.first_ns
-    cut = trace.truncated or trace.read_share < 1
-    return cut and not trace.base_ns and first is not None and first < _EPOCH_TIMES_NS
+    return first is not None and first < _EPOCH_TIMES_NS
 
 
 _EPOCH_TIMES_NS = 10**18

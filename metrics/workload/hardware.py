@@ -32,13 +32,31 @@ def device_names(view: View) -> list[str]:
     A trace lists every device of its host, so each name counts once per rank. Where traces name no
     device, the one of the card is returned.
     """
+    recorded = view.remember(device_names, lambda: _recorded_names(view))
+    if recorded:
+        return recorded
+    stated = view.card.text("gpu_model")
+    return [stated] if stated else []
+
+
+def _recorded_names(view: View) -> list[str]:
     names: Counter[str] = Counter()
     for trace in view.job.ranks:
         names.update({device.name for device in trace.devices if device.name})
-    if names:
-        return [name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0]))]
-    stated = view.card.text("gpu_model")
-    return [stated] if stated else []
+    return [name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def _hosts(view: View) -> dict[int, str]:
+    """Return the host of each rank, as its trace names it; the first named where several claim."""
+
+    def make() -> dict[int, str]:
+        hosts: dict[int, str] = {}
+        for trace in view.job.ranks:
+            if trace.rank is not None and not hosts.get(trace.rank):
+                hosts[trace.rank] = trace.host
+        return hosts
+
+    return view.remember(_hosts, make)
 
 
 def device_of(view: View) -> DevicePeak | None:
@@ -68,7 +86,7 @@ def crosses_hosts(view: View, ranks: Sequence[int]) -> bool | None:
     """Return whether ranks are on several hosts; None where neither traces nor card state it."""
     if len(ranks) < 2:
         return None
-    hosts = {trace.rank: trace.host for trace in view.job.ranks if trace.rank is not None}
+    hosts = _hosts(view)
     known = {hosts[rank] for rank in ranks if hosts.get(rank)}
     if len(known) > 1:
         return True
@@ -81,9 +99,9 @@ def crosses_hosts(view: View, ranks: Sequence[int]) -> bool | None:
 
 def host_of(view: View, rank: int) -> str | None:
     """Return the host of a global rank, named by its trace or by the card's ranks per host."""
-    for trace in view.job.ranks:
-        if trace.rank == rank and trace.host:
-            return trace.host
+    host = _hosts(view).get(rank)
+    if host:
+        return host
     per_host = view.card.number("count_per_node")
     return f"host {rank // per_host}" if per_host is not None and per_host > 0 else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ccltui.tui.state.answers import Answers
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ccltui.tui.state.communicator import Communicator
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scene:
     """Session, findings in it, and view of them."""
 
@@ -79,10 +80,15 @@ class Scene:
             return sorted(labels, key=lambda label: place.get(label, len(labels)))
         return labels
 
+    @cached_property
+    def _has_several_nodes(self) -> bool:
+        # Asked for the label of every row of a chart: once a scene, not once a rank.
+        return len(set(self.findings.nodes.values())) > 1
+
     def row_name(self, label: str) -> str:
         """Return a rank's name in charts: with the number of its host where there are several."""
         nodes = self.findings.nodes
-        if not self.state.roomy or len(set(nodes.values())) < 2 or label not in nodes:
+        if not self.state.roomy or not self._has_several_nodes or label not in nodes:
             return rank_name(label)
         return f"{rank_name(label)} n{nodes[label]}"
 
