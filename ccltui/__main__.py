@@ -14,24 +14,36 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 def main() -> int:
     """Run ``ccltui``: explore a trace directory, or print its metrics."""
     # Imported here: after the working directory is off the path, and not in worker processes.
-    from ccltui.splash import SPLASH  # noqa: PLC0415
+    try:
+        from ccltui.splash import SPLASH  # noqa: PLC0415
 
-    safe_path.require_safe_children()
-    arguments = sys.argv[1:]
-    with SPLASH.shown(arguments):
-        from ccltui import cli, process  # noqa: PLC0415  (slow: the splash is shown first)
+        safe_path.require_safe_children()
+        arguments = sys.argv[1:]
+        with SPLASH.shown(arguments):
+            from ccltui import cli, process  # noqa: PLC0415  (slow: the splash is shown first)
 
-        status = process.run(SPLASH.restoring(cli.run), arguments)
-    return process.finish(status) if SPLASH.explorer_ran else status
+            status = process.run(SPLASH.restoring(cli.run), arguments)
+        return process.finish(status) if SPLASH.explorer_ran else status
+    except KeyboardInterrupt:
+        return _interrupted("ccltui")
 
 
 def main_metrics() -> int:
     """Run ``ccl-metrics``: print metrics of a trace directory as a JSON document."""
-    from ccltui import process  # noqa: PLC0415
-    from ccltui.commands import ccl_metrics  # noqa: PLC0415
+    try:
+        from ccltui import process  # noqa: PLC0415
+        from ccltui.commands import ccl_metrics  # noqa: PLC0415
 
-    safe_path.require_safe_children()
-    return process.run(ccl_metrics.run, sys.argv[1:])
+        safe_path.require_safe_children()
+        return process.run(ccl_metrics.run, sys.argv[1:])
+    except KeyboardInterrupt:
+        return _interrupted("ccl-metrics")
+
+
+def _interrupted(name: str) -> int:
+    """Report ctrl+c during the imports, before `process.run` handles it."""
+    sys.stderr.write(f"{name}: interrupted\n")
+    return 128 + 2  # SIGINT, as exit_codes.INTERRUPTED, which may not be imported yet
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from ccltui.verbs import VERBS
 
 Command = Callable[[Sequence[str]], int]
 Attributes = list[int | list[bytes | int]]
+_Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers | None
 
 PANES: Final = ("Summary", "Alignment", "Timeline", "Events", "Files", "Steps")
 PANES_SHORT: Final = ("Sum", "Align", "Time", "Events", "Files", "Steps")
@@ -32,7 +33,12 @@ _HEADLESS: Final = (
 )
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[2J"
 _LEAVE: Final = "\x1b[?25h\x1b[?1049l"
-_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+_ENDING: Final[dict[int, _Handler]] = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
+"""Signals that end the program, and what Python does on them."""
 
 
 class Splash:
@@ -98,8 +104,8 @@ class Splash:
             sys.stdout.flush()
         if self._attributes is not None:
             attributes, self._attributes = self._attributes, None
-            for number in _ENDING:
-                signal.signal(number, signal.SIG_DFL)
+            for number, usual in _ENDING.items():
+                signal.signal(number, usual)
             termios.tcsetattr(0, termios.TCSANOW, attributes)
 
 

@@ -108,3 +108,32 @@ def test_a_stopped_run_never_looks_like_success(
 
     assert terminal.finish() == 130
     assert (tmp_path / "out").read_text() != ""
+
+
+@pytest.mark.parametrize("entry", ["main", "main_metrics"])
+def test_ctrl_c_during_the_imports_is_one_line(entry: str, tmp_path: Path) -> None:
+    """The first import of the program raises what ctrl+c raises at that moment."""
+    code = (
+        "import builtins, sys\n"
+        f"from ccltui.__main__ import {entry}\n"
+        "real = builtins.__import__\n"
+        "def interrupted(name, *rest, **options):\n"
+        "    if name.startswith('ccltui'):\n"
+        "        raise KeyboardInterrupt\n"
+        "    return real(name, *rest, **options)\n"
+        "builtins.__import__ = interrupted\n"
+        f"sys.exit({entry}())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=tmp_path,
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1].endswith("interrupted")
+    assert "Traceback" not in done.stderr

@@ -84,7 +84,8 @@ def test_debug_shows_where(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("driver", ["slim", "plain"])
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (None, 0)]
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130), (None, 0)],
 )
 def test_signals_give_the_terminal_back(
     driver: str, number: signal.Signals | None, code: int

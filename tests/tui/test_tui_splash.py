@@ -99,7 +99,9 @@ def slow_start(tmp_path: Path) -> list[str]:
     return ["-c", f"import os; os.chdir({str(tmp_path)!r})\n{code}"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
 def test_a_signal_before_the_explorer_gives_the_terminal_back(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

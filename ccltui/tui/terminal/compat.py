@@ -53,7 +53,7 @@ def prepare_for_processes() -> None:
 def leave_on_termination(app: App[Any]) -> None:
     """Restore the terminal when a scheduler or a closing connection ends the program."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, app.exit, 128 + number)
 
