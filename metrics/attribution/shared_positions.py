@@ -1,0 +1,125 @@
+"""Positions of the calls of a program, from all lines that run it.
+
+A call begins at or after the position that it depends on, so the earliest position at which it was
+seen to begin is the closest bound; a kernel that waits for a call begins after its end, so the
+latest first kernel behind its end is the closest bound of the position that waits. Both bounds are
+met wherever the dependency was visible on one line, and hold for those where it was hidden.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ccltui.metrics.attribution.call_table import CallTable, is_receive, is_send
+from ccltui.parsers.array_types import I64, Bool
+
+QUEUED_NS: Final = 20_000
+"""A call that begins this soon after the end of the one before it on its stream was queued."""
+WAITED_SHARE: Final = 0.05
+"""Share of the lines in which the device waits for a call, from which its program waits for it: in
+single lines a call may end in an idle time that has another reason."""
+SENDS_WAITED_SHARE: Final = 0.5
+"""The same for sends, which end when the other side has received."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Lines that make the same calls on one stage.
+
+    ``lines`` are their numbers; ``same`` those with the usual number of kernels, ``size``, on which
+    positions are shared; ``stage`` is -1 without a pipeline.
+    """
+
+    lines: I64
+    same: Bool
+    size: int
+    stage: int
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """``posted`` and ``resumed`` of each call; ``resumed`` is -1 where nothing waits for it.
+
+    ``hidden`` marks waits that were visible on no line.
+    """
+
+    programs: tuple[Program, ...]
+    posted: I64
+    resumed: I64
+    hidden: Bool
+
+
+def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
+    """Return the programs of a job and the positions of all calls.
+
+    Args:
+        table: the calls.
+        sizes: number of kernels of each line.
+        stage: stage of each rank.
+    """
+    programs = _programs(table, sizes, stage)
+    receives, sends = is_receive(table), is_send(table)
+    posted, resumed = table.posted.copy(), table.resumed.copy()
+    waits = table.waited | receives
+    hidden = np.zeros(len(posted), np.bool_)
+    queued = _queued(table)
+    for program in programs:
+        lines = program.lines[program.same]
+        first = table.first_call[lines]
+        count = int(table.first_call[lines[0] + 1] - first[0])
+        at = first[:, np.newaxis] + np.arange(count)
+        share = table.waited[at].mean(axis=0)
+        is_recv, is_sent = receives[at[0]], sends[at[0]]
+        awaited = is_recv | (share > np.where(is_sent, SENDS_WAITED_SHARE, WAITED_SHARE))
+        early = _earliest(table, at, queued)
+        late = table.resumed[at].max(axis=0)
+        unseen = is_recv & (share == 0)
+        late = np.where(unseen, _next_cut(late, early[is_sent]), late)
+        posted[at], resumed[at] = early, late
+        waits[at], hidden[at] = awaited, awaited & (share < SENDS_WAITED_SHARE)
+    return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
+
+
+def _earliest(table: CallTable, at: I64, queued: Bool) -> I64:
+    """Earliest position of each call; that of the call before where it was queued on every line."""
+    early: I64 = table.posted[at].min(axis=0)
+    for place in np.flatnonzero(queued[at].all(axis=0)).tolist():
+        before = int(table.behind[at[0, place]] - at[0, 0])
+        if 0 <= before < len(early):
+            early[place] = min(early[place], max(early[before], 0))
+    return early
+
+
+def _queued(table: CallTable) -> Bool:
+    """Calls without a launch record of their own position, kept by the one before them."""
+    before = table.behind
+    ended = (table.start_ns + table.dur_ns)[before]
+    gap = table.start_ns - ended
+    return np.asarray((before >= 0) & ~table.launched & (np.abs(gap) <= QUEUED_NS))
+
+
+def _next_cut(late: I64, cuts: I64) -> I64:
+    """Next end of a pass at or after each position; the position where there is none."""
+    ordered = np.sort(cuts)
+    place = np.searchsorted(ordered, late)
+    return np.where(place < len(ordered), np.append(ordered, 0)[place], late)
+
+
+def _programs(table: CallTable, sizes: I64, stage: I64) -> tuple[Program, ...]:
+    members: dict[tuple[int, bytes], list[int]] = {}
+    edges = table.first_call.tolist()
+    for line in range(table.num_lines):
+        tokens = table.token[edges[line] : edges[line + 1]].tobytes()
+        members.setdefault((int(stage[table.rank[line]]), tokens), []).append(line)
+    programs = []
+    for (place, _), lines in members.items():
+        mine = np.array(lines, np.int64)
+        values, counts = np.unique(sizes[mine], return_counts=True)
+        size = int(values[counts.argmax()])
+        programs.append(Program(mine, sizes[mine] == size, size, place))
+    return tuple(programs)
+
+
