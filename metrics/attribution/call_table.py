@@ -103,7 +103,7 @@ def call_table(
         found[i][one.row] = place[first[i] : first[i + 1]]
     step = np.searchsorted(step_ids, np.concatenate([one.steps for one in lines]))
     dur = np.concatenate([one.call_dur_ns for one in lines])[order]
-    linked = _Instances(found, step[line[order]], inputs)
+    linked = _Instances(found, step[line[order]], inputs, _ordinals(line[order], token[order]))
     linked.add_matches(matches)
     linked.add_pairs(pairs, stages)
     instance = linked.instance
@@ -137,6 +137,14 @@ def call_table(
     )
 
 
+def _ordinals(line: I64, token: I64) -> I64:
+    """Place of each call among those of its line that are the same, of calls in order."""
+    number = np.arange(len(line))
+    begins = np.ones(len(line), np.bool_)
+    begins[1:] = (line[1:] != line[:-1]) | (token[1:] != token[:-1])
+    return number - np.maximum.accumulate(np.where(begins, number, 0))
+
+
 def _moved(values: I64, by: int) -> I64:
     return np.where(values >= 0, values + by, -1)
 
@@ -154,9 +162,10 @@ class _Instances:
     """Numbers the collectives and transfers whose members are all in lines of one step."""
 
     def __init__(
-        self, found: Sequence[I64], step: I64, inputs: Sequence[MatchInput]
+        self, found: Sequence[I64], step: I64, inputs: Sequence[MatchInput], ordinal: I64
     ) -> None:
         self.found, self.step, self.inputs = found, step, inputs
+        self.ordinal = np.append(ordinal, 0)
         self.index = {item.label: number for number, item in enumerate(inputs)}
         self.instance = np.full(len(step), -1, np.int64)
         self.is_low = np.zeros(len(step), np.bool_)
@@ -177,11 +186,14 @@ class _Instances:
             kept = self._in_one_step(members)
             self.is_low[members[kept & ~sure].ravel()] = True
             kept &= sure | (match.confidence[match.usable] >= MEDIUM)
+            # Without sizes, calls at one place in their program are of one size.
+            size = calls.message_bytes[rows[:, 0]]
+            size = np.where(size >= 0, size, -2 - self.ordinal[members[:, 0]])
             hosts = {self.inputs[i].host for i in inputs}
             alike = np.stack(
                 [
                     calls.kind[rows[:, 0]].astype(np.int64),
-                    calls.message_bytes[rows[:, 0]],
+                    size,
                     np.full(len(rows), len(inputs)),
                     np.full(len(rows), len(hosts) > 1),
                 ]

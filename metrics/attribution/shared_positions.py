@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.attribution.call_table import CallTable, is_receive, is_send
-from ccltui.parsers.array_types import I64, Bool
+from ccltui.metrics.attribution.stage_order import BACKWARD, FORWARD
+from ccltui.parsers.array_types import I8, I64, Bool
 
 QUEUED_NS: Final = 20_000
 """A call that begins this soon after the end of the one before it on its stream was queued."""
@@ -76,8 +77,10 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
         awaited = is_recv | (share > np.where(is_sent, SENDS_WAITED_SHARE, WAITED_SHARE))
         early = _earliest(table, at, queued)
         late = table.resumed[at].max(axis=0)
-        unseen = is_recv & (share == 0)
-        late = np.where(unseen, _next_cut(late, early[is_sent]), late)
+        unseen = is_recv & (share < SENDS_WAITED_SHARE)
+        late = np.where(
+            unseen, _structural(late, early, is_sent, is_recv, table.direction[at[0]]), late
+        )
         posted[at], resumed[at] = early, late
         waits[at], hidden[at] = awaited, awaited & (share < SENDS_WAITED_SHARE)
     return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
@@ -101,11 +104,23 @@ def _queued(table: CallTable) -> Bool:
     return np.asarray((before >= 0) & ~table.launched & (np.abs(gap) <= QUEUED_NS))
 
 
-def _next_cut(late: I64, cuts: I64) -> I64:
-    """Next end of a pass at or after each position; the position where there is none."""
-    ordered = np.sort(cuts)
-    place = np.searchsorted(ordered, late)
-    return np.where(place < len(ordered), np.append(ordered, 0)[place], late)
+def _structural(late: I64, early: I64, is_sent: Bool, is_recv: Bool, direction: I8) -> I64:
+    """Position of the pass that each receive is for, where nothing was seen to wait for it.
+
+    The k-th receive of a direction is for the pass that the k-th send of this direction ends, which
+    begins where the pass before it ended. On the first and the last stage one direction has no
+    sends: there it is the next end of a pass after the receive.
+    """
+    cuts = np.sort(early[is_sent])
+    place = np.searchsorted(cuts, late)
+    found = np.where(place < len(cuts), np.append(cuts, 0)[place], late)
+    for towards in (FORWARD, BACKWARD):
+        sent = np.flatnonzero(is_sent & (direction == towards))
+        received = np.flatnonzero(is_recv & (direction == towards))
+        if len(sent) == len(received):
+            before = np.searchsorted(cuts, early[sent], side="left") - 1
+            found[received] = np.where(before >= 0, cuts[np.maximum(before, 0)], 0)
+    return found
 
 
 def _programs(table: CallTable, sizes: I64, stage: I64) -> tuple[Program, ...]:

@@ -13,7 +13,7 @@ from ccltui.metrics.collectives.replay.job_replay import replay_marks
 from ccltui.metrics.collectives.replay.rank_timeline import MARK
 from ccltui.metrics.collectives.replay.replay_order import Operations as Ordered
 from ccltui.metrics.collectives.replay.replay_order import ordered
-from ccltui.parsers.array_types import F64, I64
+from ccltui.parsers.array_types import F64, I64, Bool
 
 
 class StepReplay:
@@ -58,7 +58,7 @@ class StepReplay:
         transfer_ns: I64 | F64,
         *,
         begin_ns: F64 | None = None,
-        delayed: bool = False,
+        delayed: Bool | None = None,
     ) -> F64:
         """Return the end of each step on its last line, float64 ns from 0.
 
@@ -66,7 +66,7 @@ class StepReplay:
             segment_ns: time before each operation.
             transfer_ns: transfer time of each instance.
             begin_ns: begin of each line, 0 where None.
-            delayed: whether calls begin as late as recorded.
+            delayed: mask of the calls that begin as late as recorded; none where None.
         """
         lines = self.line_ends(segment_ns, transfer_ns, begin_ns=begin_ns, delayed=delayed)
         found = np.zeros(self._num_steps)
@@ -79,15 +79,15 @@ class StepReplay:
         transfer_ns: I64 | F64,
         *,
         begin_ns: F64 | None = None,
-        delayed: bool = False,
+        delayed: Bool | None = None,
     ) -> F64:
         """Return the end of each line; see `ends`."""
         transfer = np.append(np.rint(transfer_ns).astype(np.int64), 0)
         after = np.where(self._linked, transfer[self._instance], self._own)
         schedule = self._schedule
         schedule = replace(schedule, links=replace(schedule.links, after_ns=after))
-        if delayed:
-            delay, gap = self._delays
+        if delayed is not None:
+            delay, gap = (np.where(delayed, one, 0) for one in self._delays)
             timed = replace(schedule.operations, delay_ns=delay, gap_ns=gap)
             schedule = replace(schedule, operations=timed)
         begin = np.zeros(len(self._step)) if begin_ns is None else begin_ns.astype(np.float64)

@@ -120,11 +120,11 @@ class Run:
         self._calls: dict[tuple[object, ...], _Call] = {}
         self._streams: list[dict[int, _Part]] = [{} for _ in range(plan.world)]
         self._draws = _draws(plan)
-        self._now = np.zeros(plan.world)
+        self._now = np.full(plan.world, 20.0)
         for number in range(plan.steps):
             self._step(number)
         ends = [max(end for _, end in marks) for marks in zip(*self.marks, strict=True)]
-        self.step_us = np.diff([0.0, *ends])
+        self.step_us = np.diff([20.0, *ends])
 
     def _step(self, number: int) -> None:
         plan = self.plan
@@ -147,7 +147,7 @@ class Run:
                 [self._now[rank], *(part.end_us for part in self._streams[rank].values())]
             )
             self.marks[rank].append((begun[rank], self._now[rank]))
-            self._now[rank] += 3.0
+            self._now[rank] += 20.0
 
     def _run(self, rank: int, op: Op) -> bool:
         kind, what, detail = op
@@ -321,9 +321,22 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
         name = "ncclDevKernel_SendRecv(x)" if part.op in ("send", "recv") else "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
         if part.op == "reduce":
             name = "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)"
-        events.append(kernel(name, part.start_us, part.end_us - part.start_us, part.stream, coll))
+        number = len(events)
+        if plan.host_rows:
+            launched = max(part.ready_us - 5.0, 0)
+            launches.append(Event("cudaLaunchKernelExC", launched, 1.0, 1, correlation=number))
+        events.append(
+            Event(
+                name,
+                part.start_us,
+                part.end_us - part.start_us,
+                part.stream,
+                coll,
+                correlation=number,
+            )
+        )
     marks = [
-        step(number, begin, end - begin + 2.0) for number, (begin, end) in enumerate(run.marks[rank])
+        step(number, begin - 10, end - begin + 12.0) for number, (begin, end) in enumerate(run.marks[rank])
     ]
     return rank_trace(
         rank,
