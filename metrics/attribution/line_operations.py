@@ -185,6 +185,9 @@ def _host_times(
     last = inner - 1
     at_first = np.maximum(start[last] - reached[last], 0)
     host[inner] = at_first + idle[inner] - through[last]
+    opening = first[:-1][(at[first[:-1]] > 0)]  # first operations behind kernels of their line
+    _, begun, _, counted = own.along(line[opening], np.zeros(len(opening), np.int64))
+    host[opening] = np.maximum(begun, 0) + idle[opening] - counted
     posts = np.flatnonzero(kind == POST)
     begun = table.start_ns[call[posts]]
     behind = table.behind[call[posts]]
