@@ -76,6 +76,7 @@ class _Template(NamedTuple):
     unit: I64  # of the segment before, place among the units of the line
     units: Sequence[Unit]
     program: int
+    is_usual: bool = True  # False: of a line with another number of kernels
 
 
 def line_operations(
@@ -95,6 +96,7 @@ def line_operations(
     compute, profile = np.empty(total), np.empty(total)
     units = np.empty((3, int(first_unit[-1])), np.int64)
     own = _LineTimes(ranks, table)
+    typical: dict[int, F64] = {}
     for one in templates:
         place = first[one.lines][:, np.newaxis] + np.arange(len(one.at))
         kind[place], at[place] = one.kind, one.at
@@ -106,7 +108,9 @@ def line_operations(
         )
         busy = own.busy(one.lines, one.at)
         compute[place] = np.diff(busy, axis=1, prepend=0.0)
-        profile[place] = np.median(compute[place], axis=0)
+        if one.is_usual:
+            typical[one.program] = np.median(compute[place], axis=0)
+        profile[place] = typical[one.program]
         numbers = first_unit[one.lines][:, np.newaxis] + np.arange(len(one.units))
         for row, values in enumerate(zip(*((u.type, u.number) for u in one.units), strict=True)):
             units[row + 1, numbers] = np.array(values)
@@ -235,23 +239,50 @@ def _templates(
     )
     templates = []
     for number, program in enumerate(found.programs):
-        alone = program.lines[~program.same]
-        for lines in [program.lines[program.same], *(alone[i : i + 1] for i in range(len(alone)))]:
-            line = int(lines[0])
-            transfers = transfers_of(line)
-            size = int(sizes[line])
-            if program.stage >= 0 and num_stages > 1 and transfers:
-                units = pipeline_units(
-                    transfers,
-                    size,
-                    labels_of(line),
-                    forward_share=share,
-                    **_ends(program, num_stages),
-                )
-            else:
-                units = labelled_units(labels_of(line))
-            templates.append(_template(lines, table, found, (size, units, number), sends))
+        lines = program.lines[program.same]
+        line = int(lines[0])
+        transfers = transfers_of(line)
+        size = int(sizes[line])
+        if program.stage >= 0 and num_stages > 1 and transfers:
+            units = pipeline_units(
+                transfers,
+                size,
+                labels_of(line),
+                forward_share=share,
+                **_ends(program, num_stages),
+            )
+        else:
+            units = labelled_units(labels_of(line))
+        usual = _template(lines, table, found, (size, units, number), sends)
+        templates.append(usual)
+        for other in program.lines[~program.same].tolist():
+            at = _moved_positions(usual, table, found, line, other, (size, int(sizes[other])))
+            templates.append(
+                usual._replace(lines=np.array([other], np.int64), at=at, is_usual=False)
+            )
     return templates
+
+
+def _moved_positions(
+    usual: _Template, table: CallTable, found: Positions, line: int, other: int, size: tuple[int, int]
+) -> I64:
+    """Positions of the operations on a line with another number of kernels.
+
+    They are moved in proportion between the positions at which calls were seen on both.
+    """
+    here = slice(int(table.first_call[line]), int(table.first_call[line + 1]))
+    there = slice(int(table.first_call[other]), int(table.first_call[other + 1]))
+    exact = table.posted[here] == found.posted[here]
+    waited = (found.resumed[here] >= 0) & ~found.hidden[here] & table.waited[there]
+    known = np.concatenate(
+        (found.posted[here][exact], found.resumed[here][waited], [0, size[0]])
+    )
+    own = np.concatenate((table.posted[there][exact], table.resumed[there][waited], [0, size[1]]))
+    places, number = np.unique(known, return_inverse=True)
+    mean = np.bincount(number.reshape(-1), weights=own) / np.bincount(number.reshape(-1))
+    mean = np.maximum.accumulate(mean)
+    moved = np.rint(np.interp(usual.at, places, mean)).astype(np.int64)
+    return np.clip(np.maximum.accumulate(moved), 0, size[1])
 
 
 def _ends(program: Program, num_stages: int) -> dict[str, bool]:
