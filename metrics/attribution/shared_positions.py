@@ -14,6 +14,11 @@ from typing import Final
 import numpy as np
 
 from ccltui.metrics.attribution.call_table import CallTable, is_receive, is_send
+from ccltui.metrics.attribution.silent_passes import (
+    SilentStage,
+    kernels_per_pass,
+    silent_starts,
+)
 from ccltui.metrics.attribution.stage_order import BACKWARD, FORWARD
 from ccltui.parsers.array_types import I8, I64, Bool
 
@@ -62,6 +67,9 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
         stage: stage of each rank.
     """
     programs = _programs(table, sizes, stage)
+    last_stage = int(stage.max(initial=-1))
+    silent: list[tuple[I64, I64, SilentStage]] = []
+    ratios: list[float] = []
     receives, sends = is_receive(table), is_send(table)
     posted, resumed = table.posted.copy(), table.resumed.copy()
     waits = table.waited | receives
@@ -82,7 +90,24 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
             unseen, _structural(late, early, is_sent, is_recv, table.direction[at[0]]), late
         )
         posted[at], resumed[at] = early, late
+        if program.stage in (0, last_stage) and last_stage > 0:
+            towards = BACKWARD if program.stage == 0 else FORWARD
+            mine = np.flatnonzero(is_recv & (table.direction[at[0]] == towards))
+            seen = {n: int(late[i]) for n, i in enumerate(mine) if share[i] >= SENDS_WAITED_SHARE}
+            cuts = np.sort(early[is_sent & (table.direction[at[0]] == 3 - towards)]).tolist()
+            if cuts and len(mine):
+                is_first = program.stage == 0
+                one = SilentStage(cuts, len(mine), program.size, is_first, seen)
+                silent.append((at[:, mine], unseen[mine], one))
+                told = kernels_per_pass(one)
+                ratios += [told[1] / told[0]] if told and told[0] else []
+        elif is_sent.any():
+            ratios += _pass_ratio(early, is_sent, table.direction[at[0]])
         waits[at], hidden[at] = awaited, awaited & (share < SENDS_WAITED_SHARE)
+    for at, unseen, one in silent:
+        starts = silent_starts(one, float(np.median(ratios)) if ratios else None)
+        if starts is not None:
+            resumed[at[:, unseen]] = starts[unseen]
     return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
 
 
@@ -121,6 +146,17 @@ def _structural(late: I64, early: I64, is_sent: Bool, is_recv: Bool, direction: 
             before = np.searchsorted(cuts, early[sent], side="left") - 1
             found[received] = np.where(before >= 0, cuts[np.maximum(before, 0)], 0)
     return found
+
+
+def _pass_ratio(early: I64, is_sent: Bool, direction: I8) -> list[float]:
+    """Kernels of a backward pass over those of a forward one on a stage that sends both."""
+    sends = np.flatnonzero(is_sent)
+    sends = sends[np.argsort(early[sends], kind="stable")]
+    sizes, towards = np.diff(early[sends]), direction[sends][1:]
+    forward, backward = sizes[towards == FORWARD], sizes[towards == BACKWARD]
+    if not len(forward) or not len(backward) or np.median(forward) <= 0:
+        return []
+    return [float(np.median(backward) / np.median(forward))]
 
 
 def _programs(table: CallTable, sizes: I64, stage: I64) -> tuple[Program, ...]:
