@@ -83,7 +83,7 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
         share = table.waited[at].mean(axis=0)
         is_recv, is_sent = receives[at[0]], sends[at[0]]
         awaited = is_recv | (share > np.where(is_sent, SENDS_WAITED_SHARE, WAITED_SHARE))
-        early = _earliest(table, at, queued)
+        early = _earliest(table, at, queued, is_sent)
         late = table.resumed[at].max(axis=0)
         unseen = is_recv & (share < SENDS_WAITED_SHARE)
         late = np.where(
@@ -111,14 +111,42 @@ def positions(table: CallTable, sizes: I64, stage: I64) -> Positions:
     return Positions(programs, posted, np.where(waits, resumed, -1), hidden)
 
 
-def _earliest(table: CallTable, at: I64, queued: Bool) -> I64:
-    """Earliest position of each call; that of the call before where it was queued on every line."""
+def _earliest(table: CallTable, at: I64, queued: Bool, is_sent: Bool) -> I64:
+    """Earliest position of each call; of those that were queued on every line a closer bound.
+
+    A call is not posted before the one that kept it. A send is posted at the end of its pass, which
+    has as many kernels as the others of its direction.
+    """
     early: I64 = table.posted[at].min(axis=0)
-    for place in np.flatnonzero(queued[at].all(axis=0)).tolist():
+    kept = queued[at].all(axis=0)
+    kept_sends = np.flatnonzero(kept & is_sent)
+    for place in np.flatnonzero(kept & ~is_sent).tolist():
         before = int(table.behind[at[0, place]] - at[0, 0])
         if 0 <= before < len(early):
-            early[place] = min(early[place], max(early[before], 0))
+            early[place] = min(early[place], early[before])
+    direction = table.direction[at[0]]
+    for towards in (FORWARD, BACKWARD):
+        _place_sends(early, is_sent, direction == towards, kept_sends)
     return early
+
+
+def _place_sends(early: I64, is_sent: Bool, mine: Bool, kept: I64) -> None:
+    """Set the positions of the queued sends of one direction to the ends of their passes."""
+    sends = np.flatnonzero(is_sent & mine)
+    free = sends[~np.isin(sends, kept)]
+    if not len(free) or len(free) == len(sends):
+        return
+    known = np.concatenate(([0], np.sort(early[is_sent & ~np.isin(np.arange(len(early)), kept)])))
+    before = known[np.searchsorted(known, early[free], side="left") - 1]
+    lengths, counts = np.unique(early[free] - before, return_counts=True)
+    length = int(lengths[counts.argmax()])
+    for number, place in enumerate(sends.tolist()):
+        if number == 0 or place not in kept:
+            continue
+        low = int(early[sends[number - 1]])
+        between = known[(known > low) & (known <= early[place] - length)]
+        start = int(between[0]) if len(between) and between[0] < low + length else low
+        early[place] = min(int(early[place]), start + length)
 
 
 def _queued(table: CallTable) -> Bool:

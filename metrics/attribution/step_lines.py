@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ccltui.metrics.collectives.matching.p2p import SEND
 from ccltui.metrics.model.calls import Calls, streams_of
 from ccltui.metrics.model.classify import COMM
 from ccltui.metrics.model.rank_facts import RankFacts
@@ -100,7 +101,8 @@ def step_lines(
     line = call_line[kept]
     after = np.searchsorted(reach, call_start + ROUNDING_NS, side="right")
     resumed = np.searchsorted(start, call_end - ROUNDING_NS, side="left")
-    waited = _waited(facts, rows, start, reach, call_start, call_end, resumed)
+    is_send = calls.kind[kept] == SEND
+    waited = _waited(facts, rows, (start, reach), (call_start, call_end, resumed), is_send)
     size = stop - first
     origin, ended = _extents(steps, start, reach, (first, stop), line, call_start, call_end)
     before, launched = _launched_before(facts, calls, rows, kept)
@@ -169,13 +171,12 @@ def _divided(
 def _waited(
     facts: RankFacts,
     rows: I64,
-    start: I64,
-    reach: I64,
-    call_start: I64,
-    call_end: I64,
-    resumed: I64,
+    kernels: tuple[I64, I64],
+    calls: tuple[I64, I64, I64],
+    is_send: Bool,
 ) -> Bool:
     """Whether the device idled at the end of each call, and continued because of it."""
+    (start, reach), (call_start, call_end, resumed) = kernels, calls
     if not len(start) or not len(call_end):
         return np.zeros(len(call_end), np.bool_)
     idle_from = np.where(resumed > 0, reach[np.maximum(resumed - 1, 0)], start[0])
@@ -196,7 +197,7 @@ def _waited(
     ordered = np.sort(call_start)
     following = np.searchsorted(ordered, call_end, side="left")
     next_start = np.append(ordered, np.iinfo(np.int64).max)[following]
-    chained = inside & (next_start - call_end <= SOON_NS) & (next_start < until)
+    chained = inside & ~is_send & (next_start - call_end <= SOON_NS) & (next_start < until)
     return np.asarray((candidate & (call_end >= latest[resumed])) | chained)
 
 
