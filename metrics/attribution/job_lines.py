@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MIN_TOLERANCE_NS: Final = 20_000
 """Two ranks, or a call and a kernel, may be recorded apart by this much."""
 
+_ENDS: Final = ("origin_ns", "end_ns")
+
 
 @dataclass(frozen=True)
 class JobLines:
@@ -216,6 +218,10 @@ def _assembled(
             [clocks.corrected(item.label, one) for item, one in zip(inputs, times, strict=True)]
         )
 
+    origin, end = (on_clock([getattr(one, name) for one in lines]) for name in _ENDS)
+    if has_clock and not _one_step_apart(table.step, end, end - origin):
+        has_clock = False  # ranks of one host need not have one clock
+        origin, end = (on_clock([getattr(one, name) for one in lines]) for name in _ENDS)
     return JobLines(
         labels=tuple(item.label for item in inputs),
         hosts=tuple(item.host for item in inputs),
@@ -226,12 +232,21 @@ def _assembled(
         units=units,
         operations=operations,
         sizes=sizes,
-        origin_ns=on_clock([one.origin_ns for one in lines]),
-        end_ns=on_clock([one.end_ns for one in lines]),
+        origin_ns=origin,
+        end_ns=end,
         has_clock=has_clock,
         marked=marked,
         tolerance_ns=tolerance,
     )
+
+
+def _one_step_apart(step: I64, end: I64, length: I64) -> bool:
+    """Whether the ranks end a step less than the length of one apart."""
+    count = int(step.max()) + 1
+    last, first = np.full(count, np.iinfo(np.int64).min), np.full(count, np.iinfo(np.int64).max)
+    np.maximum.at(last, step, end)
+    np.minimum.at(first, step, end)
+    return bool((last - first).max() <= np.median(length))
 
 
 def _call_steps(lines: StepLines, count: int) -> I64:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ccltui.metrics.arrays.statistics import milliseconds
+from ccltui.metrics.attribution.job_verdict import ladder_of
+from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
+from ccltui.metrics.attribution.slowdown import Slowdown
 from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
@@ -57,6 +60,7 @@ MAX_UNLINKED: Final = 0.1
         "replay_error_pct",
         "unlinked_share",
         "alone",
+        *SLOWDOWN_KEYS,
     ),
     headline="slowdown",
     label="slowdown by stragglers",
@@ -108,6 +112,9 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         "unlinked_share": what_if.unlinked_share,
         "alone": alone,
     }
+    attributed, notes = _attributed(view)
+    details |= attributed
+    warnings = [*warnings, *notes]
     if alone:
         warnings = [*warnings, f"no other rank runs the program of rank {', '.join(alone[:8])}"]
     warnings = [*warnings, *_refused(without, per_step)]
@@ -119,6 +126,9 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         basis={
             "step": "from the last end of device work of the step before, over ranks; the first of "
             "several steps is left out, an only one counts from the first device work",
+            "equalised": "every pass takes the mean of its type over workers, stages, micro-batches "
+            "and steps, every transfer the median of its like",
+            "repaired": "every pass takes the mean over stages of the typical worker of the stage",
             "ideal": "between two calls every rank takes the median of those that run its program, "
             "the shorter of two in the middle",
             "replay": "collectives end as long after the last arrival as they did",
@@ -129,6 +139,32 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         reasons=_reasons(view, what_if),
         warnings=warnings,
     )
+
+
+def _attributed(view: View) -> tuple[dict[str, Any], list[str]]:
+    """Slowdown against passes that are all alike, and its parts; null with a warning if not told."""
+    nothing: dict[str, Any] = dict.fromkeys(SLOWDOWN_KEYS)
+    try:
+        ladder = ladder_of(view)
+        invalid = ladder.invalid()
+        if invalid is not None:
+            return nothing, [f"equalised and repaired slowdown are not told: {invalid}"]
+        found = Slowdown(ladder).details()
+        error = 100 * ladder.replay_error
+    except (Refusal, DeadlockError) as error_of_job:
+        return nothing, [f"equalised and repaired slowdown are not told: {error_of_job}"]
+    notes = []
+    if found["equalised_slowdown"] is None:
+        notes.append(
+            "equalised slowdown is not told: with all passes alike the replayed step is longer"
+        )
+    host = found["host_slowdown"]
+    if host > 1 + MAX_REPLAY_ERROR:
+        notes.append(
+            f"devices idle for the host in {1 - 1 / host:.0%} of the step: of that nothing is "
+            "saved where the other ranks are faster"
+        )
+    return {**found, "replay_error_pct": error}, notes
 
 
 def _reasons(view: View, what_if: WhatIf) -> list[Reason]:
