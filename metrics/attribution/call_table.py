@@ -88,7 +88,9 @@ def call_table(
     line = np.concatenate([one.line + offset[i] for i, one in enumerate(lines)])
     towards = np.concatenate([direction[i][one.row] for i, one in enumerate(lines)])
     kind = np.concatenate([inputs[i].calls.kind[one.row] for i, one in enumerate(lines)])
-    number = np.concatenate([classes[inputs[i].calls.group[one.row]] for i, one in enumerate(lines)])
+    number = np.concatenate(
+        [classes[inputs[i].calls.group[one.row]] for i, one in enumerate(lines)]
+    )
     token = (number * 64 + kind) * _DIRECTIONS + towards
     origin = np.concatenate([one.origin_ns for one in lines])
     start = np.concatenate([one.call_start_ns for one in lines]) - origin[line]
@@ -210,7 +212,9 @@ class _Instances:
             size[sent] = item.calls.message_bytes[pairs.send_row[sent]]
         host = unique_inverse(np.array([item.host for item in self.inputs] or [""]))[1]
         away = host[pairs.sender] != host[pairs.receiver]
-        alike = np.stack([np.full(len(pairs), -1 - stages.direction), size, np.full(len(pairs), 2), away])
+        alike = np.stack(
+            [np.full(len(pairs), -1 - stages.direction), size, np.full(len(pairs), 2), away]
+        )
         kept = self._in_one_step(members)
         sides = np.stack([pairs.sender, pairs.receiver], axis=1)
         self._add(members[kept], -1, alike[:, kept], sides[kept])

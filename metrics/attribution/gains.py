@@ -77,7 +77,9 @@ class Gains:
             mine = targets.kind == kind
             other = mine & (place != stage)
             if other.any():
-                values = [targets.stage[other & (place == one)][0] for one in np.unique(place[other])]
+                values = [
+                    targets.stage[other & (place == one)][0] for one in np.unique(place[other])
+                ]
                 found[mine] = float(np.median(values))
         return found
 
@@ -133,7 +135,8 @@ class Gains:
         job, targets = self.ladder.job, self.ladder.targets
         hit = self.hits[job.worker, job.step]
         excess = np.bincount(
-            job.worker, weights=np.where(hit, targets.own - targets.worker, 0),
+            job.worker,
+            weights=np.where(hit, targets.own - targets.worker, 0),
             minlength=len(job.labels),
         )
         found = []
@@ -167,9 +170,7 @@ class Gains:
             if excess[one] <= 0:
                 continue
             mine = number == one
-            ends = job.replay.ends(
-                self.ladder.compute(5), np.where(mine, targets.transfer, own)
-            )
+            ends = job.replay.ends(self.ladder.compute(5), np.where(mine, targets.transfer, own))
             group, low, high = keys[:, one].tolist()
             factor = _ratio(own[mine].sum(), targets.transfer[mine].sum())
             found.append(
@@ -223,5 +224,3 @@ def _ordered(found: Sequence[Suspect]) -> list[Suspect]:
 
 def _ratio(one: float, other: float) -> float | None:
     return float(one / other) if other > 0 else None
-
-

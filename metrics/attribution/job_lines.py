@@ -88,7 +88,9 @@ class JobLines:
         scale = np.append(np.where(whole > 0, target_ns / np.where(whole > 0, whole, 1), 0), 0)
         spread = np.append(np.where(whole > 0, 0, target_ns), 0)
         last = np.full(len(self.units) + 1, -1)
-        last[unit] = np.arange(len(unit))  # a unit that is typically empty keeps its time at its end
+        last[unit] = np.arange(
+            len(unit)
+        )  # a unit that is typically empty keeps its time at its end
         found = self.operations.profile_ns * scale[unit]
         rest = np.flatnonzero((spread > 0) & (last >= 0))
         found[last[rest]] += spread[rest]

@@ -80,7 +80,11 @@ class _Template(NamedTuple):
 
 
 def line_operations(
-    ranks: Sequence[StepLines], table: CallTable, found: Positions, num_stages: int, tolerance_ns: int
+    ranks: Sequence[StepLines],
+    table: CallTable,
+    found: Positions,
+    num_stages: int,
+    tolerance_ns: int,
 ) -> tuple[UnitTable, Operations]:
     """Return the units and the operations of all lines."""
     templates = _templates(ranks, table, found, num_stages)
@@ -103,9 +107,7 @@ def line_operations(
         call[place] = np.where(
             one.call >= 0, table.first_call[one.lines][:, np.newaxis] + one.call, -1
         )
-        unit[place] = np.where(
-            one.unit >= 0, first_unit[one.lines][:, np.newaxis] + one.unit, -1
-        )
+        unit[place] = np.where(one.unit >= 0, first_unit[one.lines][:, np.newaxis] + one.unit, -1)
         busy = own.busy(one.lines, one.at)
         compute[place] = np.diff(busy, axis=1, prepend=0.0)
         if one.is_usual:
@@ -160,9 +162,7 @@ class _LineTimes:
             if not len(one.start_ns):
                 continue
             inner = at[here] > 0
-            before[here] = np.where(
-                inner, one.reach_ns[np.maximum(place - 1, 0)] - origin, 0
-            )
+            before[here] = np.where(inner, one.reach_ns[np.maximum(place - 1, 0)] - origin, 0)
             held = at[here] < self.size[lines]
             next_start = one.start_ns[np.minimum(place, len(one.start_ns) - 1)] - origin
             start[here] = np.where(held, next_start, start[here])
@@ -264,7 +264,12 @@ def _templates(
 
 
 def _moved_positions(
-    usual: _Template, table: CallTable, found: Positions, line: int, other: int, size: tuple[int, int]
+    usual: _Template,
+    table: CallTable,
+    found: Positions,
+    line: int,
+    other: int,
+    size: tuple[int, int],
 ) -> I64:
     """Positions of the operations on a line with another number of kernels.
 
@@ -274,9 +279,7 @@ def _moved_positions(
     there = slice(int(table.first_call[other]), int(table.first_call[other + 1]))
     exact = table.posted[here] == found.posted[here]
     waited = (found.resumed[here] >= 0) & ~found.hidden[here] & table.waited[there]
-    known = np.concatenate(
-        (found.posted[here][exact], found.resumed[here][waited], [0, size[0]])
-    )
+    known = np.concatenate((found.posted[here][exact], found.resumed[here][waited], [0, size[0]]))
     own = np.concatenate((table.posted[there][exact], table.resumed[there][waited], [0, size[1]]))
     places, number = np.unique(known, return_inverse=True)
     mean = np.bincount(number.reshape(-1), weights=own) / np.bincount(number.reshape(-1))
@@ -347,9 +350,7 @@ def _template(
     return _Template(lines, at, kind[order], call[order], unit, units, number)
 
 
-def _waits_before(
-    started: I64, ended: I64, at_post: I64, at_wait: I64, waits: I64
-) -> I64:
+def _waits_before(started: I64, ended: I64, at_post: I64, at_wait: I64, waits: I64) -> I64:
     """Number of the waits at its position that each call began after, on every line.
 
     ``started`` and ``ended`` are [lines, calls], ``waits`` calls in the order of their waits.

@@ -44,7 +44,9 @@ class Transfers(NamedTuple):
     received: dict[int, list[int]]
 
     @classmethod
-    def of(cls, direction: I8, posted: I64, resumed: I64, *, sends: I64, receives: I64) -> Transfers:
+    def of(
+        cls, direction: I8, posted: I64, resumed: I64, *, sends: I64, receives: I64
+    ) -> Transfers:
         """Collect the positions; ``sends`` and ``receives`` are places in the other arrays."""
         sent = {d: sorted(posted[sends[direction[sends] == d]].tolist()) for d in _PASS}
         got = {d: sorted(resumed[receives[direction[receives] == d]].tolist()) for d in _PASS}
@@ -115,7 +117,9 @@ def _pieces(transfers: Transfers, size: int, *, is_first: bool, is_last: bool) -
     """Cut a line at the ends of passes, and at the starts of those that end without a send."""
     silent = BACKWARD if is_first else FORWARD if is_last else 0
     ends = sorted(
-        (place, _PASS[direction]) for direction, places in transfers.sent.items() for place in places
+        (place, _PASS[direction])
+        for direction, places in transfers.sent.items()
+        for place in places
     )
     starts = sorted(set(transfers.received.get(silent, ())))
     begun = [min(places) for places in transfers.received.values() if places]
@@ -162,9 +166,7 @@ def _own_end(labels: I8, kind: int) -> int:
     return int(mine[-1]) + 1 if len(mine) else len(labels)
 
 
-def _turn(
-    labels: I8, begins: int, ends: int, sizes: PassSizes, forward_share: float
-) -> int:
+def _turn(labels: I8, begins: int, ends: int, sizes: PassSizes, forward_share: float) -> int:
     """Number of kernels of the first of two passes."""
     count = len(labels)
     one, other = sizes.of(begins), sizes.of(ends)

@@ -200,5 +200,3 @@ def _programs(table: CallTable, sizes: I64, stage: I64) -> tuple[Program, ...]:
         size = int(values[counts.argmax()])
         programs.append(Program(mine, sizes[mine] == size, size, place))
     return tuple(programs)
-
-

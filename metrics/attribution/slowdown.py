@@ -1,12 +1,12 @@
 """Slowdown against a job whose operations of one type are all alike, and what it comes from.
 
-    ideal     every compute type takes its mean over workers, stages, micro-batches and steps, every
-              type of communication the median of its transfer times
-    S         mean step of the replay as recorded over that of the ideal
-    S of X    only X (a type, a stage, one data-parallel rank) as recorded, all else ideal
-    S of w    the smaller of those of the stage and of the data-parallel rank of worker w: an upper
-              bound from pp + dp replays instead of pp * dp
-    M of X    share of (T - ideal) that goes when the operations of X alone are ideal
+ideal     every compute type takes its mean over workers, stages, micro-batches and steps, every
+          type of communication the median of its transfer times
+S         mean step of the replay as recorded over that of the ideal
+S of X    only X (a type, a stage, one data-parallel rank) as recorded, all else ideal
+S of w    the smaller of those of the stage and of the data-parallel rank of worker w: an upper
+          bound from pp + dp replays instead of pp * dp
+M of X    share of (T - ideal) that goes when the operations of X alone are ideal
 """
 
 from __future__ import annotations

@@ -201,12 +201,12 @@ def _waited(
     return np.asarray((candidate & (call_end >= latest[resumed])) | chained)
 
 
-def _launched_before(
-    facts: RankFacts, calls: Calls, rows: I64, kept: I64
-) -> tuple[I64, Bool]:
+def _launched_before(facts: RankFacts, calls: Calls, rows: I64, kept: I64) -> tuple[I64, Bool]:
     """Number of kernels launched before each call, the most that it can depend on, and if known."""
     launched = facts.launched_ns
-    own = launched.take(calls.row[kept]) if calls.event_group == "gpu" else np.full(len(kept), _NEVER)
+    own = (
+        launched.take(calls.row[kept]) if calls.event_group == "gpu" else np.full(len(kept), _NEVER)
+    )
     latest = np.maximum.accumulate(launched.take(rows))
     found = np.searchsorted(latest, own, side="left")
     known = own != _NEVER
@@ -244,4 +244,3 @@ def _behind(stream: I64, line: I64, call_start: I64) -> I64:
     found = np.full(len(order), -1, np.int64)
     found[order[1:]] = np.where(same[1:] & (stream[order[1:]] >= 0), order[:-1], -1)
     return found
-

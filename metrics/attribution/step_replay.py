@@ -33,7 +33,9 @@ class StepReplay:
         sizes = np.bincount(table.instance[linked], minlength=len(table.transfer_ns))
         self._linked, self._instance = linked, table.instance
         self._own = table.dur_ns
-        links = Links.of(tuple(table.first_call[:-1].tolist()), table.instance, sizes, table.dur_ns, linked)
+        links = Links.of(
+            tuple(table.first_call[:-1].tolist()), table.instance, sizes, table.dur_ns, linked
+        )
         self._is_mark = operations.kind == MARK
         self._last_mark = np.cumsum(self._is_mark)[operations.first[1:] - 1] - 1
         nothing = np.zeros(len(table.line), np.int64)

@@ -45,7 +45,9 @@ class Targets:
             ranks, counts = np.unique(self.job.table.rank[one.lines], return_counts=True)
             usual = counts * 2 > np.bincount(self.job.table.rank, minlength=len(stage))[ranks]
             program[ranks[usual]] = number
-        return np.where(program >= 0, program, len(self.job.positions.programs) + np.arange(len(stage)))
+        return np.where(
+            program >= 0, program, len(self.job.positions.programs) + np.arange(len(stage))
+        )
 
     @cached_property
     def has_stages(self) -> bool:
@@ -150,5 +152,3 @@ def _standard_error(values: F64) -> float:
     if len(values) < 2:
         return 0.0
     return float(values.std(ddof=1) / np.sqrt(len(values)))
-
-

@@ -121,7 +121,13 @@ class Rules:
             return replace(self._inconclusive(finding.why, agreement), also=also)
         confidence = self._confidence(finding, float(shares[first]), second, agreement)
         return Verdict(
-            finding, confidence, agreement, also, self.ruled_out, self._evidence(), self._next(finding)
+            finding,
+            confidence,
+            agreement,
+            also,
+            self.ruled_out,
+            self._evidence(),
+            self._next(finding),
         )
 
     def _candidates(self) -> F64:
@@ -251,7 +257,9 @@ class Rules:
         if (unrelated or even) and gain < MAX_OTHER_GAIN:
             return Finding("random", "times vary by chance over ranks and steps", cap=1)
         if first and gain >= MAX_OTHER_GAIN:
-            return Finding("", "several ranks are slow in some steps, and no single one explains it")
+            return Finding(
+                "", "several ranks are slow in some steps, and no single one explains it"
+            )
         return Finding(
             "", "work varies from step to step, and passes do not tell whether by its amount"
         )
@@ -284,7 +292,8 @@ class Rules:
         if missing:
             ranks = ", ".join(str(rank) for rank in missing[:8])
             return Finding(
-                "", f"a group waits together, and rank {ranks} of it is not recorded: it may be late"
+                "",
+                f"a group waits together, and rank {ranks} of it is not recorded: it may be late",
             )
         why = f"{self._link_label(one)} transfers {_times(one.factor)} as long as its like"
         return Finding("slow_link", why, one, self._saves(one.gain))
@@ -309,9 +318,7 @@ class Rules:
         why = f"the device of {whose} idles for the host, cause unknown"
         return Finding("host", why, one, saves, cap=1)
 
-    def _confidence(
-        self, finding: Finding, share: float, second: float, agreement: float
-    ) -> str:
+    def _confidence(self, finding: Finding, share: float, second: float, agreement: float) -> str:
         steps, loss = self.ladder.job.num_steps, self.ladder.loss_ratio
         level = 0
         if agreement >= 0.8 and steps >= 2:
@@ -391,7 +398,9 @@ class Rules:
     def _next(self, finding: Finding | None) -> list[str]:
         job, asked = self.ladder.job, []
         if job.num_steps < 3:
-            asked.append("more steps: three or more tell what is always slow from what comes and goes")
+            asked.append(
+                "more steps: three or more tell what is always slow from what comes and goes"
+            )
         if not job.marked:
             asked.append("step markers (profiler.step())")
         if self.context.missing:

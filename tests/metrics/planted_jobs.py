@@ -239,7 +239,11 @@ class Run:
                 yield ("wait", stream, (way, other, rank, k, number))
             yield ("compute", "fwd" if way == "f" else "bwd", self._length(rank, way, k, number))
             if plan.tp > 1:
-                yield ("post", (("tp", stage, replica, number, place), plan.tp, 40.0, "allreduce", TP), None)
+                yield (
+                    "post",
+                    (("tp", stage, replica, number, place), plan.tp, 40.0, "allreduce", TP),
+                    None,
+                )
                 yield ("wait", TP, None)
             to = stage + (1 if way == "f" else -1)
             if 0 <= to < plan.pp:
@@ -318,7 +322,11 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
             )
     for part in run.parts[rank]:
         index, coll = _collective(plan, part, seqs)
-        name = "ncclDevKernel_SendRecv(x)" if part.op in ("send", "recv") else "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
+        name = (
+            "ncclDevKernel_SendRecv(x)"
+            if part.op in ("send", "recv")
+            else "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
+        )
         if part.op == "reduce":
             name = "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(x)"
         number = len(events)
@@ -336,7 +344,8 @@ def _trace(plan: Planted, run: Run, rank: int) -> RankTrace:
             )
         )
     marks = [
-        step(number, begin - 10, end - begin + 12.0) for number, (begin, end) in enumerate(run.marks[rank])
+        step(number, begin - 10, end - begin + 12.0)
+        for number, (begin, end) in enumerate(run.marks[rank])
     ]
     return rank_trace(
         rank,

@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     headline="loss_pct",
     label="verdict",
     higher_is_better=False,
-    parameters={PARAMETER: "share of the step below which nobody is a straggler; 0.01 unless given"},
+    parameters={
+        PARAMETER: "share of the step below which nobody is a straggler; 0.01 unless given"
+    },
 )
 def verdict(view: View) -> Result:
     """Replay the job with one kind of difference after another, and name the largest."""

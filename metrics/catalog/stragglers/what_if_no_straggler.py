@@ -11,6 +11,7 @@ from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.job_verdict import ladder_of
 from ccltui.metrics.attribution.slowdown import KEYS as SLOWDOWN_KEYS
 from ccltui.metrics.attribution.slowdown import Slowdown
+from ccltui.metrics.attribution.within_program import WithinProgram, posts_ahead
 from ccltui.metrics.collectives.lateness.blame import tally
 from ccltui.metrics.collectives.lateness.lag_tables import match_table
 from ccltui.metrics.collectives.replay.replay_order import DeadlockError
@@ -24,6 +25,7 @@ from ccltui.metrics.view.match_quality import match_reasons
 from ccltui.metrics.view.provenance import answer, source_of
 
 if TYPE_CHECKING:
+    from ccltui.metrics.attribution.ladder import Ladder
     from ccltui.metrics.view.job_view import View
     from ccltui.parsers.array_types import F64, Bool
 
@@ -71,11 +73,72 @@ def what_if_no_straggler(view: View) -> Result:
     require_ranks(view)
     source, warnings = source_of(view.ranks)
     _require_devices(view, source)
-    what_if = WhatIf(view)
     try:
-        return _answered(view, what_if, warnings)
+        ladder = _valid_ladder(view)
+        if ladder is not None and posts_ahead(ladder.job):
+            return _by_passes(view, ladder, warnings)
+        try:
+            return _answered(view, WhatIf(view), warnings)
+        except Refusal as refusal:
+            if ladder is None or refusal.reasons[0].code != "not_physical":
+                raise
+            return _by_passes(view, ladder, warnings)
     except DeadlockError as error:
         raise refuse("unmatched_collectives", f"the job cannot be replayed: {error}") from None
+
+
+def _valid_ladder(view: View) -> Ladder | None:
+    """The ladder of the job where it describes it, None elsewhere."""
+    try:
+        ladder = ladder_of(view)
+        return ladder if ladder.job.marked and ladder.invalid() is None else None
+    except (Refusal, DeadlockError):
+        return None
+
+
+def _by_passes(view: View, ladder: Ladder, warnings: Sequence[str]) -> Result:
+    """The same from passes of the same number in the same step, compared inside a stage."""
+    found, job = WithinProgram(ladder), ladder.job
+    was, even = found.recorded, found.even
+    if _is_longer(was, even):
+        raise refuse("not_physical", _why_not_physical(was, even))
+    if len(found.alone) == len(job.labels) - len(job.out):
+        raise refuse("not_applicable", "no two ranks run the same program")
+    steps = tuple(job.table.step_ids.tolist())
+    per_step = _per_step(steps, was, even)
+    without = {
+        job.labels[rank]: _saved(was, found.without(rank)) for rank in found.suspects(MAX_RANKS)
+    }
+    attributed, notes = _attributed(view)
+    details: dict[str, Any] = {
+        "slowdown": max(float(was.sum() / even.sum()), 1.0),
+        **_saved(was, even),
+        "num_steps": len(steps),
+        "without_rank": without,
+        "per_step": per_step,
+        "replay_error_us": float(np.abs(was - ladder.rungs[6]).max()) / 1000,
+        "unlinked_share": job.table.unlinked,
+        "alone": list(found.alone),
+        **attributed,
+    }
+    reasons = [
+        Reason("missing_ranks", f"rank {n} is not replayed: {why}", rank=n)
+        for n, why in job.out.items()
+    ]
+    return answer(
+        what_if_no_straggler,
+        view,
+        details,
+        source="kernel",
+        basis={
+            "step": "from the end of the step before; of a first step from its first work",
+            "ideal": "every pass takes the lower median of the ranks of its stage in the same step",
+            "replay": "collectives end as long after the last arrival as their shortest call took",
+            "not_replayed": "the host: where it is ahead of the device, it stays so",
+        },
+        reasons=reasons,
+        warnings=[*warnings, *notes, *_refused(without, per_step)],
+    )
 
 
 def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
@@ -100,7 +163,8 @@ def _answered(view: View, what_if: WhatIf, warnings: Sequence[str]) -> Result:
         label: _saved(was, what_if.without(label).length_ns[chosen])
         for label in _suspects(view, what_if)
     }
-    per_step = _per_step(measured, chosen, was, ideal)
+    steps = np.array(measured.measured)[chosen].tolist()
+    per_step = _per_step(steps, was, ideal)
     details: dict[str, Any] = {
         "slowdown": max(float(was.sum() / ideal.sum()), 1.0),
         **_saved(was, ideal),
@@ -260,8 +324,7 @@ def _refused(without: Mapping[str, Any], per_step: Sequence[Mapping[str, Any]]) 
     return found
 
 
-def _per_step(measured: StepEnds, chosen: Bool, was: F64, ideal: F64) -> list[Mapping[str, Any]]:
-    steps = np.array(measured.measured)[chosen].tolist()
+def _per_step(steps: Sequence[int], was: F64, ideal: F64) -> list[Mapping[str, Any]]:
     rows: list[Mapping[str, Any]] = []
     for step, time, best in zip(steps, was, ideal, strict=True):
         longer = _is_longer(time, best)
