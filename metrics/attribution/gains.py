@@ -107,6 +107,15 @@ class Gains:
         return _ordered([self.workers([rank]) for rank in chosen])
 
     @cached_property
+    def main_ns(self) -> F64:
+        """Time of the passes of each rank in each step, float64 [ranks, steps]."""
+        job, own = self.ladder.job, self.ladder.targets.own
+        main = np.isin(job.units.type, (FORWARD_PASS, BACKWARD_PASS, WHOLE))
+        found = np.zeros((len(job.labels), job.num_steps))
+        np.add.at(found, (job.worker[main], job.step[main]), own[main])
+        return found
+
+    @cached_property
     def hits(self) -> Bool:
         """Steps in which the mean pass of a rank exceeds its centre, bool [ranks, steps]."""
         job, targets = self.ladder.job, self.ladder.targets

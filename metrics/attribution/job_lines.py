@@ -34,7 +34,7 @@ class JobLines:
 
     ``labels`` and ``hosts`` are by rank; ``out`` gives the ranks that are left out, with the
     reason. ``origin_ns`` and ``end_ns`` are by line, on the common clock where there is one
-    (``has_clock``), else on that of each rank.
+    (``has_clock``), else on that of each rank, as ``own_origin_ns`` and ``own_end_ns`` always are.
     """
 
     labels: tuple[str, ...]
@@ -48,6 +48,8 @@ class JobLines:
     sizes: I64
     origin_ns: I64
     end_ns: I64
+    own_origin_ns: I64
+    own_end_ns: I64
     has_clock: bool
     marked: bool
     tolerance_ns: int
@@ -115,7 +117,7 @@ class JobLines:
 
     @cached_property
     def _step_origin(self) -> I64:
-        """Begin of each step: the latest end of the one before, of a first one its earliest start."""
+        """Begin of each step: latest end of the one before, of a first one its earliest start."""
         count, step = self.num_steps, self.table.step
         ends = np.full(count, np.iinfo(np.int64).min)
         np.maximum.at(ends, step, self.end_ns)
@@ -236,6 +238,8 @@ def _assembled(
         sizes=sizes,
         origin_ns=origin,
         end_ns=end,
+        own_origin_ns=np.concatenate([one.origin_ns for one in lines]),
+        own_end_ns=np.concatenate([one.end_ns for one in lines]),
         has_clock=has_clock,
         marked=marked,
         tolerance_ns=tolerance,

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from ccltui.metrics.arrays.statistics import milliseconds
 from ccltui.metrics.attribution.gains import Suspect
-from ccltui.metrics.attribution.job_lines import job_lines
+from ccltui.metrics.attribution.idle_hosts import idle_by_activity
+from ccltui.metrics.attribution.job_lines import JobLines, job_lines
 from ccltui.metrics.attribution.ladder import RUNGS, Ladder
 from ccltui.metrics.attribution.verdict_rules import MATERIALITY, Context, Finding, Rules, Verdict
-from ccltui.metrics.device.idle_split import HOST_CAUSES, causes_ns
+from ccltui.metrics.model.classify import TYPES
 from ccltui.metrics.unavailable import refuse
+from ccltui.parsers.array_types import F64
 
 if TYPE_CHECKING:
     from ccltui.metrics.view.job_view import View
 
 PARAMETER: Final = "materiality"
-_MANY_RANKS: Final = 64
-"""Ranks whose idle time is divided by cause: of more the first stand for all."""
+_ALL_TO_ALL: Final = TYPES.index("AllToAll")
 
 
 def ladder_of(view: View) -> Ladder:
@@ -65,7 +68,8 @@ def verdict_of(view: View) -> tuple[Ladder, Verdict]:
         missing_of=lambda one: _missing_of(view, ladder, one),
         names_only=not any(group.ranks and not group.implied for group in view.groups),
         left_out=tuple(job.out),
-        idle_causes=lambda ranks: _idle_causes(view, ladder, ranks),
+        idle_causes=lambda ranks: idle_by_activity(view, job, ranks),
+        elements=_expert_elements(view, job),
     )
     return ladder, Rules(ladder, context).verdict()
 
@@ -84,21 +88,17 @@ def _missing_of(view: View, ladder: Ladder, suspect: Suspect) -> Sequence[int]:
     return sorted(missing)
 
 
-def _idle_causes(
-    view: View, ladder: Ladder, ranks: Sequence[int] | None
-) -> dict[str, float] | None:
-    """Idle time of ranks by what the host did; None where no launch of theirs is recorded."""
-    chosen = {ladder.job.labels[rank] for rank in ranks} if ranks else None
-    found: dict[str, float] = {}
-    for rank in view.ranks[:_MANY_RANKS] if chosen is None else view.ranks:
-        if chosen is not None and rank.label not in chosen:
-            continue
-        if not rank.facts.has_device or not (rank.facts.launch_row >= 0).any():
-            continue
-        for cause, idle in causes_ns(rank).items():
-            if cause in HOST_CAUSES:
-                found[cause] = found.get(cause, 0.0) + idle
-    return found or None
+def _expert_elements(view: View, job: JobLines) -> F64 | None:
+    """Elements of the all-to-alls of each rank in each step, [ranks, steps]; None without sizes."""
+    found = np.zeros((len(job.labels), job.num_steps))
+    for index, item in enumerate(view.match_inputs):
+        calls = item.calls
+        rows = np.flatnonzero((calls.kind == _ALL_TO_ALL) & (calls.in_elems >= 0))
+        place = np.searchsorted(job.table.step_ids, calls.step[rows])
+        known = np.append(job.table.step_ids, -2)[place] == calls.step[rows]
+        elements = calls.in_elems[rows] + np.maximum(calls.out_elems[rows], 0)
+        np.add.at(found[index], place[known], elements[known])
+    return found if found.any() else None
 
 
 def details_of(ladder: Ladder, verdict: Verdict) -> dict[str, Any]:

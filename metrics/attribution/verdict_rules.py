@@ -10,7 +10,7 @@ import numpy as np
 
 from ccltui.metrics.attribution.gains import Gains, Suspect
 from ccltui.metrics.attribution.ladder import Ladder
-from ccltui.metrics.attribution.signatures import Signatures
+from ccltui.metrics.attribution.signatures import Signatures, correlation
 from ccltui.parsers.array_types import F64
 
 CANDIDATES: Final = ("stage", "worker", "varying", "communication", "host")
@@ -25,6 +25,7 @@ OTHER_SHARE: Final = 0.5
 ALSO: Final = 0.15
 MIN_R_FB, MAX_RANDOM_R_FB, MIN_CV, MIN_R_STAGES = 0.9, 0.5, 0.05, 0.8
 MIN_OCCASIONAL, MAX_OTHER_GAIN = 0.5, 0.25
+MIN_R_EXPERTS, MIN_SPREAD = 0.9, 0.01
 RESAMPLINGS: Final = 200
 MAX_UNLINKED: Final = 0.1
 ALIKE: Final = 0.25
@@ -60,7 +61,9 @@ class Context:
         missing_of: ranks without a file in a group (index), or in the groups of ranks (indices).
         names_only: whether matches rest on names and order alone.
         left_out: labels of ranks that are recorded and not compared.
-        idle_causes: idle time of ranks (indices, None: all) by cause, ns; None without launches.
+        idle_causes: idle time of ranks (indices, None: all) by what their hosts do, ns; None where
+            no host is recorded.
+        elements: elements of the all-to-alls of each rank in each step; None without any.
     """
 
     materiality: float = MATERIALITY
@@ -69,6 +72,7 @@ class Context:
     names_only: bool = False
     left_out: Sequence[str] = ()
     idle_causes: Callable[[Sequence[int] | None], dict[str, float] | None] = lambda _: None
+    elements: F64 | None = None
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,11 @@ class Rules:
         return Finding("heavy_stage", why, one, self._saves(one.gain), cap=1 if alone else 2)
 
     def _worker(self, share: float) -> Finding:
+        experts = self._experts()
+        if experts:
+            found = self.gains.workers(self._slow_ranks())
+            self.shown_gains["ranks with most tokens"] = found.gain
+            return Finding("uneven_experts", experts, found, self._saves(found.gain))
         node = self._node(share)
         if node is not None:
             return node
@@ -237,6 +246,10 @@ class Rules:
         is_work = self._is_work()
         if is_work and by_batch:
             return self._uneven(cap=2)
+        experts = self._experts()
+        if experts:
+            saves = float(self._candidates()[2].mean())
+            return Finding("uneven_experts", experts, None, saves)
         found = self.gains.occasional
         for one in found:
             self.shown_gains[f"rank {self._labels(one.ranks)[0]} in its slow steps"] = one.gain
@@ -263,6 +276,21 @@ class Rules:
         return Finding(
             "", "work varies from step to step, and passes do not tell whether by its amount"
         )
+
+    def _experts(self) -> str | None:
+        """Why uneven experts explain the times of the ranks, None where they do not."""
+        elements = self.context.elements
+        if elements is None:
+            return None
+        main = self.gains.main_ns
+        known = (elements > 0) & (main > 0)
+        mean = elements[known].mean() if known.any() else 0.0
+        if not mean or elements[known].std() < MIN_SPREAD * mean:
+            return None
+        r = correlation(main[known], elements[known])
+        if r is None or r < MIN_R_EXPERTS:
+            return None
+        return f"compute times follow the elements of each rank's all-to-alls (r = {r:.2f})"
 
     def _is_work(self) -> bool:
         signs = self.signatures
